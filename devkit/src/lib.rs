@@ -1,0 +1,8 @@
+//! Everything that only developers, tests and the demo of maple-router need. The shipped binary contains none of it.
+
+pub mod broker;
+pub mod forms;
+pub mod google;
+pub mod postgres;
+pub mod slack;
+pub mod smtp;

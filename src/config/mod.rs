@@ -1,0 +1,365 @@
+//! The configuration: typed, layered once at start (file, then environment), validated as a whole.
+//!
+//! Types and defaults are here; [`load`] layers and explains faults, [`validate`] checks the inequalities of the
+//! protocol's "Defaults, and what must hold between them", [`secret`] reads what must not stand in a file of settings.
+
+pub mod load;
+pub mod secret;
+pub mod validate;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Shorthand for the defaults below.
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident : $ty:ty = $default:expr),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $ty),* }
+        impl Default for $name {
+            fn default() -> Self { Self { $($field: $default),* } }
+        }
+    };
+}
+
+section! {
+    /// The whole configuration.
+    Config {
+        /// `[database]`
+        database: Database = Database::default(),
+        /// `[source]`
+        source: Source = Source::default(),
+        /// `[pubsub]`
+        pubsub: Pubsub = Pubsub::default(),
+        /// `[readiness]`
+        readiness: Readiness = Readiness::default(),
+        /// `[smtp]`
+        smtp: Smtp = Smtp::default(),
+        /// `[mail]`
+        mail: Mail = Mail::default(),
+        /// `[signed_url]`
+        signed_url: SignedUrl = SignedUrl::default(),
+        /// `[routing]`
+        routing: Routing = Routing::default(),
+        /// `[relay_log]`
+        relay_log: RelayLog = RelayLog::default(),
+        /// `[slack]`
+        slack: Slack = Slack::default(),
+        /// `[canary]`
+        canary: Canary = Canary::default(),
+        /// `[http]`
+        http: Http = Http::default(),
+        /// `[log]`
+        log: Log = Log::default(),
+        /// `[state]`
+        state: State = State::default(),
+    }
+}
+
+/// How the daemon proves who it is to PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DatabaseAuth {
+    /// A password (file), or none where the server asks for none.
+    #[default]
+    Password,
+    /// A Cloud SQL IAM access token, fetched per connection.
+    Iam,
+}
+
+section! {
+    /// `[database]`
+    Database {
+        /// `postgres://user@host:port/db?sslmode=…` or a keyword/value string; `DATABASE_URL` overrides.
+        url: String = String::new(),
+        /// See [`DatabaseAuth`].
+        auth: DatabaseAuth = DatabaseAuth::Password,
+        /// File holding the password.
+        password_file: Option<PathBuf> = None,
+        /// CA certificate (PEM) to verify the server with.
+        ssl_root_cert: Option<PathBuf> = None,
+        /// Upper bound of the pool.
+        max_connections: usize = 8,
+        /// Connecting.
+        #[serde(with = "humantime_serde")] connect_timeout: Duration = s(5),
+        /// Waiting for a lock.
+        #[serde(with = "humantime_serde")] lock_timeout: Duration = s(5),
+        /// One statement.
+        #[serde(with = "humantime_serde")] statement_timeout: Duration = s(15),
+        /// Connection string for LISTEN where `url` leads through a transaction-pooling proxy.
+        listen_url: Option<String> = None,
+    }
+}
+
+/// Where events come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    /// Google Pub/Sub.
+    #[default]
+    Pubsub,
+    /// The outbox (or the open rows) in PostgreSQL.
+    Postgres,
+}
+
+section! {
+    /// `[source]`
+    Source {
+        /// See [`SourceKind`].
+        kind: SourceKind = SourceKind::Pubsub,
+    }
+}
+
+section! {
+    /// `[pubsub]`: short names, or full `projects/…` names.
+    Pubsub {
+        /// Google Cloud project id.
+        project: String = String::new(),
+        /// Routing subscription.
+        subscription: String = String::new(),
+        /// Routing topic.
+        topic: String = String::new(),
+        /// Dead-letter topic.
+        dead_letter_topic: String = String::new(),
+        /// Subscription on the dead-letter topic.
+        dead_letter_subscription: String = String::new(),
+        /// Messages leased at once, per stream.
+        max_outstanding: u32 = 256,
+        /// StreamingPull streams.
+        streams: u32 = 1,
+        /// Endpoint override, e.g. `http://127.0.0.1:8085`; `PUBSUB_EMULATOR_HOST` overrides.
+        endpoint: Option<String> = None,
+        /// Longest redelivery back-off of the subscription, where the role may not read it.
+        #[serde(with = "humantime_serde")] retry_max: Duration = s(600),
+        /// Ack deadline of the subscription, where the role may not read it.
+        #[serde(with = "humantime_serde")] ack_deadline: Duration = s(60),
+        /// Longest time a message is kept leased.
+        #[serde(with = "humantime_serde")] max_lease: Duration = s(1800),
+    }
+}
+
+section! {
+    /// `[readiness]`
+    Readiness {
+        /// A timestamptz column of `submissions` that must be set, for backends that insert before finalize.
+        finalized_column: Option<String> = None,
+    }
+}
+
+section! {
+    /// `[smtp]`: the relay.
+    Smtp {
+        /// Host of the relay.
+        host: String = "localhost".to_owned(),
+        /// Port of the relay.
+        port: u16 = 25,
+        /// Connections kept, one SMTP transaction at a time on each.
+        lanes: usize = 8,
+        /// EHLO name; this host's name when absent.
+        hello_name: Option<String> = None,
+        /// TCP connect.
+        #[serde(with = "humantime_serde")] connect_timeout: Duration = s(5),
+        /// Banner, EHLO, MAIL, each RCPT, DATA.
+        #[serde(with = "humantime_serde")] command_timeout: Duration = s(30),
+        /// From the final dot to its reply.
+        #[serde(with = "humantime_serde")] dot_timeout: Duration = s(120),
+        /// One whole SMTP transaction.
+        #[serde(with = "humantime_serde")] delivery_deadline: Duration = s(180),
+        /// Messages a minute at most; absent: no limit.
+        max_per_minute: Option<u32> = None,
+    }
+}
+
+/// What stands in a mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MailBody {
+    /// Submission id, form name, "details to follow", links; no field values.
+    #[default]
+    Interim,
+    /// The pinned template's text and HTML.
+    Template,
+}
+
+section! {
+    /// `[mail]`
+    Mail {
+        /// Sender, header and envelope. Required.
+        from: String = String::new(),
+        /// See [`MailBody`].
+        body: MailBody = MailBody::Interim,
+        /// IANA time zone for times shown in mails.
+        time_zone: String = "UTC".to_owned(),
+        /// Domains that may be written to; empty: any.
+        allowed_destination_domains: Vec<String> = Vec::new(),
+        /// Recipients an action may have.
+        max_recipients: usize = 50,
+    }
+}
+
+/// Who signs URLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignerKind {
+    /// IAM `signBlob` as the identity of the metadata server.
+    #[default]
+    Metadata,
+    /// A service-account key file.
+    KeyFile,
+}
+
+section! {
+    /// `[signed_url]`
+    SignedUrl {
+        /// Longest life of a link; at most 7 d.
+        #[serde(with = "humantime_serde")] ttl: Duration = s(7 * 86_400),
+        /// See [`SignerKind`].
+        signer: SignerKind = SignerKind::Metadata,
+        /// Service-account key (JSON) for `key-file`; `GOOGLE_APPLICATION_CREDENTIALS` when absent.
+        key_file: Option<PathBuf> = None,
+        /// IAM credentials endpoint.
+        endpoint: String = "https://iamcredentials.googleapis.com".to_owned(),
+        /// Object store endpoint; `STORAGE_EMULATOR_HOST` overrides.
+        storage_endpoint: String = "https://storage.googleapis.com".to_owned(),
+        /// `bucket/object` that `check` fetches through a signed URL.
+        probe_object: Option<String> = None,
+    }
+}
+
+/// What becomes of a delivery in doubt that nothing resolves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InDoubt {
+    /// Send again with the same Message-ID.
+    #[default]
+    Resend,
+    /// That delivery fails with `in_doubt`.
+    Hold,
+}
+
+section! {
+    /// `[routing]`
+    Routing {
+        /// Submissions claimed at once.
+        max_in_flight: usize = 64,
+        /// Attempts a submission has.
+        max_attempts: u32 = 5,
+        /// Interval at which live claims are touched.
+        #[serde(with = "humantime_serde")] heartbeat: Duration = s(120),
+        /// No final dot is written when the last confirmed touch is older.
+        #[serde(with = "humantime_serde")] fence_after: Duration = s(300),
+        /// `processing` untouched for this long is stuck.
+        #[serde(with = "humantime_serde")] stuck_after: Duration = s(600),
+        /// Longest life of a claim.
+        #[serde(with = "humantime_serde")] claim_deadline: Duration = s(1200),
+        /// Interval of the sweep.
+        #[serde(with = "humantime_serde")] sweep_interval: Duration = s(60),
+        /// A due retry is left to its event for this long.
+        #[serde(with = "humantime_serde")] due_grace: Duration = s(120),
+        /// A ready row without an event is an orphan after this long.
+        #[serde(with = "humantime_serde")] orphan_after: Duration = s(900),
+        /// A row not ready for this long is alerted.
+        #[serde(with = "humantime_serde")] unready_alert_after: Duration = s(3600),
+        /// Shortest back-off.
+        #[serde(with = "humantime_serde")] backoff_min: Duration = s(10),
+        /// Longest back-off.
+        #[serde(with = "humantime_serde")] backoff_max: Duration = s(300),
+        /// Time a stop gives to what is being sent.
+        #[serde(with = "humantime_serde")] drain_timeout: Duration = s(200),
+        /// Whether the sweep publishes events again.
+        republish: bool = true,
+        /// See [`InDoubt`].
+        in_doubt: InDoubt = InDoubt::Resend,
+        /// Rows created before are left alone.
+        not_before: Option<Timestamp> = None,
+        /// Name of this worker in claims; `host/pid` when absent.
+        worker_name: Option<String> = None,
+    }
+}
+
+section! {
+    /// `[relay_log]`
+    RelayLog {
+        /// Follow the relay's log.
+        enabled: bool = false,
+        /// systemd unit to follow.
+        unit: Option<String> = None,
+        /// File to follow.
+        file: Option<PathBuf> = None,
+    }
+}
+
+section! {
+    /// `[slack]`
+    Slack {
+        /// File holding the incoming-webhook URL.
+        webhook_file: Option<PathBuf> = None,
+        /// Channel label shown in the text.
+        channel: String = String::new(),
+        /// Wait for more of the same cause before the first message.
+        #[serde(with = "humantime_serde")] group_wait: Duration = s(30),
+        /// Repeat an unresolved group after.
+        #[serde(with = "humantime_serde")] repeat_interval: Duration = s(4 * 3600),
+        /// One request.
+        #[serde(with = "humantime_serde")] timeout: Duration = s(10),
+        /// Lease on an alert being sent.
+        #[serde(with = "humantime_serde")] lease: Duration = s(120),
+    }
+}
+
+section! {
+    /// `[canary]`
+    Canary {
+        /// Interval of canary events; absent: none.
+        #[serde(with = "humantime_serde")] interval: Option<Duration> = None,
+        /// File holding the heartbeat URL.
+        heartbeat_url_file: Option<PathBuf> = None,
+    }
+}
+
+section! {
+    /// `[http]`
+    Http {
+        /// Loopback address of `/metrics`, `/-/healthy`, `/-/ready`.
+        listen: String = "127.0.0.1:9464".to_owned(),
+    }
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Native journal fields; text where no journal socket exists.
+    #[default]
+    Journald,
+    /// One JSON object a line.
+    Json,
+    /// Text for people.
+    Text,
+}
+
+section! {
+    /// `[log]`
+    Log {
+        /// See [`LogFormat`].
+        format: LogFormat = LogFormat::Journald,
+        /// `error`, `warn`, `info`, `debug`, `trace`, or an env-filter directive; `RUST_LOG` overrides.
+        level: String = "info".to_owned(),
+    }
+}
+
+section! {
+    /// `[state]`
+    State {
+        /// Directory for what must outlive the process and cannot be in the database.
+        dir: PathBuf = PathBuf::from("/var/lib/maple-router"),
+    }
+}

@@ -1,0 +1,4 @@
+//! One file per outside system, each with its one error classifier. Nothing here knows a room's state.
+pub mod pubsub;
+pub mod signed_url;
+pub mod smtp;
