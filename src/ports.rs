@@ -14,7 +14,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn monotonic(&self) -> Instant;
 }
 
-/// Where in the making and sending of a mail something was decided. Ledger, audit and journal name it in lower case.
+/// Where in the making and sending of a mail something was decided: SMTP's own stages as SMTP writes them, ours in
+/// lower case (data contract, "The ledger").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -29,16 +30,22 @@ pub enum Stage {
     /// The relay's greeting.
     Banner,
     /// EHLO.
+    #[serde(rename = "EHLO")]
     Ehlo,
     /// STARTTLS.
+    #[serde(rename = "STARTTLS")]
     Starttls,
     /// AUTH.
+    #[serde(rename = "AUTH")]
     Auth,
     /// MAIL FROM.
+    #[serde(rename = "MAIL")]
     Mail,
     /// RCPT TO of this recipient.
+    #[serde(rename = "RCPT")]
     Rcpt,
     /// DATA, and the message up to the final dot.
+    #[serde(rename = "DATA")]
     Data,
     /// From the final dot on.
     Dot,

@@ -1,0 +1,396 @@
+//! The ledger: what `submissions.routing_result` says about one submission (data contract, "The ledger").
+//!
+//! Invariant: nothing here does I/O, and nothing here writes the stored document back. Writers merge single keys in
+//! SQL, so that keys unknown to this version survive. Shapes are tested before anything is believed: a damaged ledger
+//! is a value ([`LedgerFault`]), never a panic and never an aborted batch.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::plan::PlannedAction;
+use crate::ports::{Reply, Stage};
+
+/// The version this code writes.
+pub const VERSION: u64 = 1;
+
+/// What is known of a submission's routing. `{}` is a submission never claimed.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// Claims that cost an attempt so far.
+    pub attempts: u32,
+    /// Times the sweep took it back.
+    pub resets: u32,
+    /// The live claim, while `processing`.
+    pub claim: Option<ClaimMark>,
+    /// Not before this instant (database time).
+    pub next_attempt_at: Option<Timestamp>,
+    /// The pinned plan; empty until the first claim of a form that has actions.
+    pub plan: Vec<PlannedAction>,
+    /// Generation by action order; absent means 0.
+    pub generations: BTreeMap<i32, u32>,
+    /// Entry by delivery key.
+    pub deliveries: BTreeMap<String, Delivery>,
+    /// How it ended.
+    pub finished: Option<Finished>,
+    /// The alert of that end.
+    pub alert: Option<Alert>,
+    /// What people overrode.
+    pub overrides: Vec<Value>,
+}
+
+/// Who holds the submission, and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimMark {
+    /// Fences every transition.
+    pub token: String,
+    /// `host/pid` of the holder.
+    pub worker: String,
+    /// When it was taken.
+    pub at: Timestamp,
+    /// When it ends at the latest.
+    pub deadline: Timestamp,
+}
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// To be sent, or sent without a known outcome.
+    #[default]
+    Open,
+    /// A fact.
+    Accepted,
+    /// Failed for good.
+    Failed,
+    /// Its action type has no client yet.
+    NotImplemented,
+}
+
+impl DeliveryState {
+    /// The label used in the ledger and in counts.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Accepted => "accepted",
+            Self::Failed => "failed",
+            Self::NotImplemented => "not_implemented",
+        }
+    }
+}
+
+/// One delivery's entry.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Delivery {
+    /// See [`DeliveryState`].
+    pub state: DeliveryState,
+    /// When its state was last recorded.
+    pub at: Option<Timestamp>,
+    /// Identifies the recorded fact, so that a retried record is recognised.
+    pub nonce: Option<String>,
+    /// Claim under which it was accepted.
+    pub token: Option<String>,
+    /// The relay's words at acceptance.
+    pub smtp: Option<Reply>,
+    /// The relay's queue id.
+    pub queue_id: Option<String>,
+    /// RFC 5322 Message-ID of the accepted mail.
+    pub message_id: Option<String>,
+    /// Recorded after the submission had ended.
+    pub late: bool,
+    /// Further acceptances of the same delivery.
+    pub dups: Vec<Value>,
+    /// Write-ahead mark "about to send".
+    pub begun: Option<Begun>,
+    /// Sent, or perhaps sent, without a known outcome.
+    pub doubt: bool,
+    /// Was in doubt before it was accepted.
+    pub doubted: bool,
+    /// The latest failure.
+    pub error: Option<DeliveryError>,
+}
+
+/// "About to send", written before the send.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Begun {
+    /// Claim that was about to send.
+    pub token: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Class of a delivery's failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// Permanent.
+    Refused,
+    /// Transient.
+    Deferred,
+    /// Lost after the final dot.
+    Unknown,
+    /// In doubt, and the policy is to hold.
+    InDoubt,
+}
+
+/// The latest failure of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryError {
+    /// See [`ErrorClass`].
+    pub class: ErrorClass,
+    /// Where it was decided.
+    pub stage: Stage,
+    /// What was said.
+    #[serde(flatten)]
+    pub reply: Reply,
+}
+
+/// Why a submission failed; the ledger's and the audit log's `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailReason {
+    /// A delivery was refused for good.
+    Refused,
+    /// Attempts are spent while something was open.
+    Exhausted,
+    /// An attachment is infected.
+    Infected,
+    /// The form has no actions.
+    NoActions,
+    /// The ledger could not be read.
+    LedgerDamaged,
+    /// A delivery in doubt is held by policy.
+    InDoubt,
+}
+
+impl FailReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::Refused, Self::Exhausted, Self::Infected, Self::NoActions, Self::LedgerDamaged, Self::InDoubt];
+
+    /// The label used in ledger, audit, journal and filters.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Exhausted => "exhausted",
+            Self::Infected => "infected",
+            Self::NoActions => "no_actions",
+            Self::LedgerDamaged => "ledger_damaged",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+/// How a submission ended.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Finished {
+    /// The claim (or the refusal) that ended it; an alert names the one it is for.
+    pub token: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// `routed` or `failed`.
+    pub status: String,
+    /// Why it failed.
+    #[serde(default)]
+    pub reason: Option<FailReason>,
+}
+
+/// The alert of a failed submission.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct Alert {
+    /// Finish token it is for.
+    #[serde(rename = "for")]
+    pub finish: Option<String>,
+    /// Being sent until.
+    pub leased_until: Option<Timestamp>,
+    /// Confirmed by Slack at.
+    pub confirmed_at: Option<Timestamp>,
+}
+
+/// Why a stored ledger is not believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerFault {
+    /// Not of the shape of any version we know.
+    #[error("the ledger is damaged: {0}")]
+    Damaged(String),
+    /// Written by a newer version: left untouched.
+    #[error(
+        "the ledger is of version {0}, this program knows up to {VERSION}: upgrade, or stop the newer one"
+    )]
+    Newer(u64),
+}
+
+impl Ledger {
+    /// Reads a stored ledger.
+    ///
+    /// # Errors
+    /// [`LedgerFault`]; the caller decides what becomes of the row (protocol §2).
+    pub fn read(stored: &Value) -> Result<Self, LedgerFault> {
+        let Value::Object(map) = stored else {
+            return Err(LedgerFault::Damaged(format!("expected an object, found {}", shape(stored))));
+        };
+        match map.get("v") {
+            None => {}
+            Some(v) => match v.as_u64() {
+                Some(VERSION) => {}
+                Some(newer) if newer > VERSION => return Err(LedgerFault::Newer(newer)),
+                Some(_) | None => {
+                    return Err(LedgerFault::Damaged(format!("v: not a version: {}", shape(v))));
+                }
+            },
+        }
+        let ledger: Self =
+            serde_json::from_value(stored.clone()).map_err(|e| LedgerFault::Damaged(format!("{e}")))?;
+        for key in ledger.deliveries.keys() {
+            if order_of(key).is_none() {
+                return Err(LedgerFault::Damaged("deliveries: a key without an action order".to_owned()));
+            }
+        }
+        Ok(ledger)
+    }
+
+    /// Generation of an action; 0 until an operator forces it again.
+    #[must_use]
+    pub fn generation(&self, action_order: i32) -> u32 {
+        self.generations.get(&action_order).copied().unwrap_or(0)
+    }
+
+    /// The highest generation of any action.
+    #[must_use]
+    pub fn latest_generation(&self) -> u32 {
+        self.generations.values().copied().max().unwrap_or(0)
+    }
+
+    /// The deliveries of one action, in key order.
+    pub fn deliveries_of(&self, action_order: i32) -> impl Iterator<Item = (&str, &Delivery)> {
+        self.deliveries
+            .iter()
+            .filter(move |(key, _)| order_of(key) == Some(action_order))
+            .map(|(key, delivery)| (key.as_str(), delivery))
+    }
+
+    /// Number of deliveries by state, only states that occur.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for delivery in self.deliveries.values() {
+            *counts.entry(delivery.state.label()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Whether `token` is the live claim's.
+    #[must_use]
+    pub fn is_claimed_by(&self, token: &str) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.token == token)
+    }
+}
+
+impl Delivery {
+    /// In doubt: begun by a claim other than `token` without a committed outcome, or recorded as unknown.
+    #[must_use]
+    pub fn in_doubt(&self, token: &str) -> bool {
+        self.state == DeliveryState::Open
+            && (self.doubt || self.begun.as_ref().is_some_and(|begun| begun.token != token))
+    }
+}
+
+/// The action order of a delivery key (`order|…`).
+#[must_use]
+pub fn order_of(key: &str) -> Option<i32> {
+    key.split_once('|').and_then(|(order, _)| order.parse().ok())
+}
+
+fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_empty_object_is_a_submission_never_claimed() {
+        assert_eq!(Ledger::read(&json!({})), Ok(Ledger::default()));
+        assert_eq!(Ledger::read(&json!({"somebody": "else's"})), Ok(Ledger::default()));
+    }
+
+    #[test]
+    fn every_bad_shape_is_a_fault_and_never_a_panic() {
+        for damaged in [
+            json!([]),
+            json!(null),
+            json!("x"),
+            json!({"v": "1"}),
+            json!({"v": 0}),
+            json!({"v": 1.5}),
+            json!({"v": 1, "attempts": "many"}),
+            json!({"attempts": "many"}),
+            json!({"attempts": -1}),
+            json!({"v": 1, "next_attempt_at": "tomorrow"}),
+            json!({"v": 1, "plan": {"a": 1}}),
+            json!({"v": 1, "deliveries": []}),
+            json!({"v": 1, "deliveries": {"no order": {"state": "open"}}}),
+            json!({"v": 1, "deliveries": {"1|a@b": {"state": "teleported"}}}),
+            json!({"v": 1, "claim": "mine"}),
+        ] {
+            assert!(matches!(Ledger::read(&damaged), Err(LedgerFault::Damaged(_))), "{damaged}");
+        }
+        assert_eq!(Ledger::read(&json!({"v": 7})), Err(LedgerFault::Newer(7)));
+        assert_eq!(Ledger::read(&json!({"v": 2, "attempts": "many"})), Err(LedgerFault::Newer(2)));
+    }
+
+    #[test]
+    fn the_example_of_the_data_contract_is_read() {
+        let ledger = Ledger::read(&json!({
+            "v": 1, "attempts": 2, "resets": 0, "not_ours": [1],
+            "claim": {"token": "t", "worker": "maple/4711", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"},
+            "plan": [{"action_order": 1, "action_type": "email_template", "template_id": "t1",
+                      "template": {"subject": "s", "body_text": "b", "body_html": null},
+                      "destination": "a@example.org, b@example.org", "subject_template": null, "happyfox_category": null}],
+            "generations": {"1": 0},
+            "deliveries": {
+                "1|a@example.org": {"state": "accepted", "at": "2026-11-01T10:00:01Z", "nonce": "n", "token": "t",
+                    "smtp": {"code": 250, "enhanced": "2.0.0", "reply": "Ok: queued as 4XYZ"}, "queue_id": "4XYZ",
+                    "message_id": "<m@x>", "late": false, "dups": []},
+                "1|b@example.org": {"state": "open", "begun": {"token": "t", "at": "2026-11-01T10:00:01Z"}, "doubt": true,
+                    "error": {"class": "deferred", "stage": "RCPT", "code": 451, "enhanced": "4.3.0", "reply": "later"}},
+                "2|": {"state": "not_implemented"}
+            }
+        }))
+        .expect("the example");
+        assert_eq!(ledger.attempts, 2);
+        assert!(ledger.is_claimed_by("t"));
+        assert_eq!(ledger.deliveries_of(1).count(), 2);
+        assert_eq!(ledger.counts(), BTreeMap::from([("accepted", 1), ("open", 1), ("not_implemented", 1)]));
+        assert!(ledger.deliveries["1|b@example.org"].in_doubt("t"));
+    }
+
+    #[test]
+    fn doubt_is_a_mark_of_another_claim_or_a_recorded_unknown() {
+        let begun = |token: &str| Delivery {
+            begun: Some(Begun { token: token.to_owned(), at: Timestamp::UNIX_EPOCH }),
+            ..Delivery::default()
+        };
+        assert!(!begun("mine").in_doubt("mine"));
+        assert!(begun("theirs").in_doubt("mine"));
+        assert!(Delivery { doubt: true, ..Delivery::default() }.in_doubt("mine"));
+        let accepted = Delivery { state: DeliveryState::Accepted, ..begun("theirs") };
+        assert!(!accepted.in_doubt("mine"));
+    }
+}
