@@ -82,6 +82,8 @@ pub enum NackReason {
     NotDue,
     /// The ledger was written by a newer version.
     NewerLedger,
+    /// The form has an action of a type this version does not know.
+    UnknownActionType,
 }
 
 impl NackReason {
@@ -92,6 +94,7 @@ impl NackReason {
             Self::UnknownSubmission => "unknown_submission",
             Self::NotDue => "not_due",
             Self::NewerLedger => "newer_ledger",
+            Self::UnknownActionType => "unknown_action_type",
         }
     }
 }

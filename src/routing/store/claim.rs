@@ -1,0 +1,246 @@
+//! Claim (protocol §2): one transaction for a batch. Lock, read, decide in Rust, write, commit.
+//!
+//! If we die before the commit nothing happened; after it the rows stay `processing` until the sweep takes them back.
+//! The token is minted by the worker: a commit whose answer was lost is recognised when the claim is repeated.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::{Store, sql};
+use crate::db::pool::DbError;
+use crate::lifecycle::submission::Status;
+use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
+use crate::routing::expand;
+use crate::routing::ledger::{FailReason, Ledger, LedgerFault};
+use crate::routing::outcome::refusal_detail;
+use crate::routing::plan::PlannedAction;
+
+/// One submission to be claimed, with the token the claim shall have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The submission.
+    pub id: Uuid,
+    /// Minted by the worker; keep it when the claim is repeated after a fault.
+    pub token: String,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Claimed {
+    /// It is ours.
+    Taken(Box<TakenRow>),
+    /// Nothing to do: ack.
+    Dropped(DropReason),
+    /// Due at this instant, soon: hold the event and look again. `now` is the database's.
+    Held {
+        /// When it is due.
+        due: Timestamp,
+        /// When that was read.
+        now: Timestamp,
+    },
+    /// Give the event back.
+    Nacked(NackReason),
+    /// It has just failed without being claimed; an alert follows from the row.
+    Failed {
+        /// Its form.
+        form_id: String,
+        /// Why.
+        reason: FailReason,
+    },
+}
+
+/// A row that is now claimed.
+#[derive(Debug)]
+pub struct TakenRow {
+    /// Its form.
+    pub form_id: String,
+    /// The ledger as it was written.
+    pub ledger: Ledger,
+    /// The claim's token.
+    pub token: String,
+}
+
+/// A decision turned into what is written.
+struct Write {
+    id: Uuid,
+    status: Status,
+    keys: Value,
+    anew: bool,
+    detail: Option<Value>,
+}
+
+impl Store {
+    /// Claims what can be claimed and says of every request what became of it.
+    ///
+    /// # Errors
+    /// [`DbError`]: nothing is known; repeat with the same tokens.
+    pub async fn claim(&self, requests: &[ClaimRequest]) -> Result<HashMap<Uuid, Claimed>, DbError> {
+        let ids: Vec<Uuid> = requests.iter().map(|request| request.id).collect();
+        self.pool
+            .transaction("claim", async |tx| {
+                let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
+                let read = tx.prepare_cached(&self.statements.claim_read).await?;
+                let (_, rows) = futures::try_join!(
+                    tx.query(&lock, &[&ids]),
+                    tx.query(&read, &[&ids, &self.settings.pin_bodies])
+                )?;
+                let found: HashMap<Uuid, &Row> = rows.iter().map(|row| (row.get("id"), row)).collect();
+                let mut answers = HashMap::with_capacity(requests.len());
+                let mut writes = Vec::new();
+                for request in requests {
+                    let (answer, write) = match found.get(&request.id) {
+                        Some(row) => self.judge(request, row)?,
+                        None => (Claimed::Nacked(NackReason::UnknownSubmission), None),
+                    };
+                    answers.insert(request.id, answer);
+                    writes.extend(write);
+                }
+                if !writes.is_empty() {
+                    self.write_claims(tx, &writes, &mut answers).await?;
+                }
+                Ok(answers)
+            })
+            .await
+    }
+
+    /// Decides about one locked row.
+    fn judge(&self, request: &ClaimRequest, row: &Row) -> Result<(Claimed, Option<Write>), DbError> {
+        let stored: Value = row.try_get("routing_result")?;
+        let now: Timestamp = row.try_get("now")?;
+        let form_id: String = row.try_get("form_id")?;
+        let label: String = row.try_get("status")?;
+        let Some(status) = Status::from_label(&label) else {
+            return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
+        };
+        let ledger = Ledger::read(&stored);
+        if let Ok(own) = &ledger
+            && status == Status::Processing
+            && own.is_claimed_by(&request.token)
+        {
+            // Our own commit, whose answer was lost.
+            let taken = TakenRow { form_id, ledger: own.clone(), token: request.token.clone() };
+            return Ok((Claimed::Taken(Box::new(taken)), None));
+        }
+        let view = RowView {
+            status,
+            ledger: &ledger,
+            finalized: row.try_get("finalized")?,
+            unclean: row.try_get("unclean")?,
+            infected: row.try_get("infected")?,
+        };
+        Ok(match decide::claim(&view, now, self.settings.max_attempts) {
+            ClaimDecision::Drop(why) => (Claimed::Dropped(why), None),
+            ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
+            ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
+            ClaimDecision::Fail(reason) => {
+                let write = refusal(request, now, reason, &ledger, &stored);
+                (Claimed::Failed { form_id, reason }, Some(write))
+            }
+            ClaimDecision::Take => {
+                let ledger = ledger.unwrap_or_default();
+                let configured: Value = row.try_get::<_, Option<Value>>("plan")?.unwrap_or_else(|| json!([]));
+                let Ok(current) = serde_json::from_value::<Vec<PlannedAction>>(configured) else {
+                    return Ok((Claimed::Nacked(NackReason::UnknownActionType), None));
+                };
+                let (keys, ledger) = self.take(request, now, &stored, ledger, current);
+                let taken = TakenRow { form_id, ledger, token: request.token.clone() };
+                let write =
+                    Write { id: request.id, status: Status::Processing, keys, anew: false, detail: None };
+                (Claimed::Taken(Box::new(taken)), Some(write))
+            }
+        })
+    }
+
+    /// The ledger keys of a claim, and the ledger as it will stand.
+    fn take(
+        &self,
+        request: &ClaimRequest,
+        now: Timestamp,
+        stored: &Value,
+        mut ledger: Ledger,
+        current: Vec<PlannedAction>,
+    ) -> (Value, Ledger) {
+        if ledger.plan.is_empty() {
+            ledger.plan = current;
+        }
+        let deadline = now.checked_add(self.settings.claim_deadline).unwrap_or(Timestamp::MAX);
+        let claim = crate::routing::ledger::ClaimMark {
+            token: request.token.clone(),
+            worker: self.settings.worker.clone(),
+            at: now,
+            deadline,
+        };
+        // Everything accepted but not finished may be claimed once more when no attempts are left (protocol §6).
+        ledger.attempts = (ledger.attempts + 1).min(self.settings.max_attempts);
+        let missing = expand::missing_deliveries(&ledger, &ledger.plan, self.settings.max_recipients);
+        let mut deliveries = match stored.get("deliveries") {
+            Some(Value::Object(known)) => known.clone(),
+            Some(_) | None => Map::new(),
+        };
+        for (key, entry) in missing {
+            ledger.deliveries.insert(key.clone(), crate::routing::ledger::Delivery::default());
+            deliveries.insert(key, entry);
+        }
+        let mut keys = json!({
+            "v": crate::routing::ledger::VERSION, "attempts": ledger.attempts, "resets": ledger.resets,
+            "claim": claim, "deliveries": deliveries,
+        });
+        if !ledger.plan.is_empty() && stored.get("plan").is_none_or(|plan| plan == &json!([])) {
+            keys["plan"] = json!(ledger.plan);
+        }
+        ledger.claim = Some(claim);
+        ledger.next_attempt_at = None;
+        (keys, ledger)
+    }
+
+    async fn write_claims(
+        &self,
+        tx: &crate::db::pool::Transaction<'_>,
+        writes: &[Write],
+        answers: &mut HashMap<Uuid, Claimed>,
+    ) -> Result<(), DbError> {
+        let ids: Vec<Uuid> = writes.iter().map(|w| w.id).collect();
+        let statuses: Vec<&str> = writes.iter().map(|w| w.status.label()).collect();
+        let keys: Vec<&Value> = writes.iter().map(|w| &w.keys).collect();
+        let anew: Vec<bool> = writes.iter().map(|w| w.anew).collect();
+        let details: Vec<Option<&Value>> = writes.iter().map(|w| w.detail.as_ref()).collect();
+        let statement = tx.prepare_cached(sql::CLAIM_WRITE).await?;
+        let written = tx
+            .query(&statement, &[&ids, &statuses, &keys, &anew, &details, &self.settings.actor])
+            .await?;
+        let written: Vec<Uuid> = written.iter().map(|row| row.get("id")).collect();
+        for id in ids.iter().filter(|id| !written.contains(id)) {
+            // Impossible under the lock; if it ever happens the row is not ours.
+            answers.insert(*id, Claimed::Dropped(DropReason::HeldElsewhere));
+        }
+        Ok(())
+    }
+}
+
+/// What a refusal writes. A ledger that cannot be read is replaced; its original goes to the audit detail.
+fn refusal(
+    request: &ClaimRequest,
+    now: Timestamp,
+    reason: FailReason,
+    ledger: &Result<Ledger, LedgerFault>,
+    stored: &Value,
+) -> Write {
+    let finished = json!({
+        "token": request.token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
+    });
+    let (anew, original) = match ledger {
+        Ok(_) => (false, None),
+        Err(_) => (true, Some(stored)),
+    };
+    Write {
+        id: request.id,
+        status: Status::Failed,
+        keys: json!({"v": crate::routing::ledger::VERSION, "finished": finished}),
+        anew,
+        detail: Some(refusal_detail(ledger.as_ref().ok(), reason, original)),
+    }
+}

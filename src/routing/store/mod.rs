@@ -1,0 +1,68 @@
+//! The mission's SQL beside its row mapping (protocol §2, §3, §5, §6).
+//!
+//! If we die in the middle of a transaction nothing happened; if we die after its commit the row says so. What never
+//! happens here: network I/O inside a transaction, a decision on what was read before the lock, a write that is
+//! neither fenced by the claim token nor a merge of facts.
+
+mod begin;
+mod claim;
+mod dossier;
+mod record;
+mod sql;
+
+use std::sync::Arc;
+
+pub use begin::Begun;
+pub use claim::{ClaimRequest, Claimed, TakenRow};
+pub use dossier::{Attachment, Dossier};
+pub use record::{Conclusion, Recorded};
+
+use crate::config::Config;
+use crate::db::pool::Pool;
+use crate::db::readiness::Readiness;
+
+/// The store of the mission: a pool, the statements, and what every write is signed with.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: Pool,
+    statements: Arc<sql::Statements>,
+    settings: Arc<StoreSettings>,
+}
+
+/// What the statements need from the configuration.
+#[derive(Debug)]
+struct StoreSettings {
+    /// `maple-router@host`, the audit log's actor.
+    actor: String,
+    /// `host/pid`, the claim's worker.
+    worker: String,
+    max_attempts: u32,
+    max_recipients: usize,
+    claim_deadline: std::time::Duration,
+    pin_bodies: bool,
+}
+
+impl Store {
+    /// A store over `pool`; `host` and `worker` sign what it writes.
+    #[must_use]
+    pub fn new(pool: Pool, readiness: &Readiness, config: &Config, host: &str, worker: &str) -> Self {
+        Self {
+            pool,
+            statements: Arc::new(sql::Statements::new(readiness)),
+            settings: Arc::new(StoreSettings {
+                actor: format!("maple-router@{host}"),
+                worker: worker.to_owned(),
+                max_attempts: config.routing.max_attempts,
+                max_recipients: config.mail.max_recipients,
+                claim_deadline: config.routing.claim_deadline,
+                pin_bodies: config.mail.body == crate::config::MailBody::Template,
+            }),
+        }
+    }
+
+    /// Attempts a submission has.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.settings.max_attempts
+    }
+}

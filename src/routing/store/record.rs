@@ -1,0 +1,222 @@
+//! Record and finish (protocol §5, §6): facts merge, everything else is fenced, and the end of a claim is computed
+//! from the ledger under the row's lock, in the transaction of its last record.
+//!
+//! If we die before the commit, what was begun is in doubt; after it, the ledger says all. A fact commits even when
+//! the claim beside it is lost.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Store, sql};
+use crate::db::pool::{DbError, Transaction};
+use crate::routing::decide::{self, Verdict};
+use crate::routing::ledger::{FailReason, Ledger, LedgerFault};
+use crate::routing::outcome::{Entries, finish_detail};
+
+/// What the ledger said after a record.
+#[derive(Debug)]
+pub enum Recorded {
+    /// Another action of this claim has open deliveries that were not tried.
+    Continue(Box<Ledger>),
+    /// The claim has ended.
+    Concluded(Conclusion),
+    /// The claim was lost: only facts were recorded.
+    Stale,
+}
+
+/// How a claim ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Everything accepted or not implemented.
+    Routed {
+        /// Database time of the end.
+        at: Timestamp,
+        /// Nothing was sent: every delivery is not implemented.
+        only_not_implemented: bool,
+    },
+    /// Failed for good.
+    Failed {
+        /// Database time of the end.
+        at: Timestamp,
+        /// Why.
+        reason: FailReason,
+    },
+    /// Given back for another attempt.
+    Released {
+        /// Not before this instant.
+        due: Timestamp,
+    },
+}
+
+/// What a record needs to know of the claim.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordScope<'a> {
+    /// The submission.
+    pub id: Uuid,
+    /// The claim's token.
+    pub token: &'a str,
+    /// Actions tried under this claim.
+    pub tried: &'a BTreeSet<i32>,
+    /// Pause before the next attempt, should there be one.
+    pub pause: Duration,
+}
+
+impl Store {
+    /// Records the outcomes of one send and, when nothing is left to try under this claim, ends it.
+    ///
+    /// # Errors
+    /// [`DbError`]: unknown whether it stands; repeat it as it is, a fact is recognised by its nonce.
+    pub async fn record(&self, scope: RecordScope<'_>, entries: &Entries) -> Result<Recorded, DbError> {
+        self.pool
+            .transaction("record", async |tx| {
+                let Some(ledger) = self.write_entries(tx, &scope, entries).await? else {
+                    return Ok(Recorded::Stale);
+                };
+                if decide::next_action(&ledger, scope.tried).is_some() {
+                    return Ok(Recorded::Continue(Box::new(ledger)));
+                }
+                let ended = match decide::verdict(&ledger, self.settings.max_attempts) {
+                    Verdict::Routed => self.finish(tx, &scope, &ledger, None).await?,
+                    Verdict::Failed(reason) => {
+                        let open = Entries::exhausted(&ledger);
+                        if open.is_empty() {
+                            self.finish(tx, &scope, &ledger, Some(reason)).await?
+                        } else {
+                            match self.write_entries(tx, &scope, &open).await? {
+                                Some(ledger) => self.finish(tx, &scope, &ledger, Some(reason)).await?,
+                                None => None,
+                            }
+                        }
+                    }
+                    Verdict::Release => self.give_back(tx, &scope, false).await?,
+                };
+                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
+            })
+            .await
+    }
+
+    /// Ends a claim as failed for a reason that is not in its deliveries (an attachment turned infected).
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn fail(&self, scope: RecordScope<'_>, reason: FailReason) -> Result<Recorded, DbError> {
+        self.pool
+            .transaction("fail", async |tx| {
+                let ended = match self.write_entries(tx, &scope, &Entries::default()).await? {
+                    Some(ledger) => self.finish(tx, &scope, &ledger, Some(reason)).await?,
+                    None => None,
+                };
+                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
+            })
+            .await
+    }
+
+    /// Gives the submission back without an attempt spent (protocol §3, "Graceful stop").
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn release_with_refund(&self, scope: RecordScope<'_>) -> Result<Recorded, DbError> {
+        self.pool
+            .transaction("release", async |tx| {
+                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+                tx.query(&lock, &[&scope.id]).await?;
+                let ended = self.give_back(tx, &scope, true).await?;
+                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
+            })
+            .await
+    }
+
+    /// Touches live claims; answers those that still stand.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<BTreeSet<Uuid>, DbError> {
+        let (ids, tokens): (Vec<Uuid>, Vec<&str>) = claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
+        self.pool
+            .transaction("heartbeat", async |tx| {
+                let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
+                let touch = tx.prepare_cached(sql::HEARTBEAT).await?;
+                let (_, rows) =
+                    futures::try_join!(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens]))?;
+                Ok(rows.iter().map(|row| row.get("id")).collect())
+            })
+            .await
+    }
+
+    /// Lock, facts, other outcomes, and the ledger as it then stands; `None` when the claim is not ours.
+    async fn write_entries(
+        &self,
+        tx: &Transaction<'_>,
+        scope: &RecordScope<'_>,
+        entries: &Entries,
+    ) -> Result<Option<Ledger>, DbError> {
+        let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+        let read = tx.prepare_cached(sql::READ_OWN).await?;
+        let (facts, others) = (Value::Object(entries.facts.clone()), Value::Object(entries.others.clone()));
+        tx.query(&lock, &[&scope.id]).await?;
+        if !entries.facts.is_empty() {
+            let statement = tx.prepare_cached(sql::RECORD_FACTS).await?;
+            tx.query(&statement, &[&scope.id, &scope.token, &facts, &self.settings.actor]).await?;
+        }
+        if !entries.others.is_empty() {
+            let statement = tx.prepare_cached(sql::RECORD_OUTCOMES).await?;
+            let status = entries.happyfox_status;
+            tx.query(&statement, &[&scope.id, &scope.token, &others, &self.settings.actor, &status]).await?;
+        }
+        let Some(row) = tx.query_opt(&read, &[&scope.id, &scope.token]).await? else {
+            return Ok(None);
+        };
+        let stored: Value = row.try_get("routing_result")?;
+        Ledger::read(&stored).map(Some).map_err(|fault| match fault {
+            LedgerFault::Damaged(why) => DbError::Shape { what: "routing_result", why },
+            LedgerFault::Newer(v) => DbError::Shape { what: "routing_result", why: format!("version {v}") },
+        })
+    }
+
+    async fn finish(
+        &self,
+        tx: &Transaction<'_>,
+        scope: &RecordScope<'_>,
+        ledger: &Ledger,
+        reason: Option<FailReason>,
+    ) -> Result<Option<Conclusion>, DbError> {
+        let (status, action) = match reason {
+            None => ("routed", "submission_routed"),
+            Some(_) => ("failed", "submission_route_failed"),
+        };
+        let detail = finish_detail(ledger, reason);
+        let label = reason.map(FailReason::label);
+        let statement = tx.prepare_cached(sql::FINISH).await?;
+        let row = tx
+            .query_opt(
+                &statement,
+                &[&scope.id, &scope.token, &status, &label, &action, &detail, &self.settings.actor],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let at = row.try_get("at")?;
+        Ok(Some(match reason {
+            Some(reason) => Conclusion::Failed { at, reason },
+            None => {
+                let only = ledger.deliveries.values().all(|d| d.state == crate::routing::ledger::DeliveryState::NotImplemented);
+                Conclusion::Routed { at, only_not_implemented: only }
+            }
+        }))
+    }
+
+    async fn give_back(
+        &self,
+        tx: &Transaction<'_>,
+        scope: &RecordScope<'_>,
+        refund: bool,
+    ) -> Result<Option<Conclusion>, DbError> {
+        let statement = tx.prepare_cached(sql::RELEASE).await?;
+        let (pause, refund) = (scope.pause.as_secs_f64(), i32::from(refund));
+        let row = tx.query_opt(&statement, &[&scope.id, &scope.token, &pause, &refund]).await?;
+        row.map(|row| Ok(Conclusion::Released { due: row.try_get("due")? })).transpose()
+    }
+}
