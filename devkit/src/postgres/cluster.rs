@@ -1,0 +1,210 @@
+//! A running server: shared between test processes, or one's own.
+//!
+//! Every process that uses the shared server holds a shared lock on a file for as long as it lives; starting and
+//! stopping happen under a second, exclusive one. Dying in the middle releases both.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::sync::OnceCell;
+use tokio_postgres::NoTls;
+
+use super::database::{Endpoint, TestDatabase, Variant};
+use super::server::{SUPERUSER, Server};
+
+/// How a cluster of one's own is set up. The default is fast and forgetful, on a unix socket only.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterOptions {
+    /// Listen on this port of 127.0.0.1 as well; 0 picks a free one.
+    pub tcp_port: Option<u16>,
+    /// Keep fsync and autovacuum on, as a real server has them.
+    pub durable: bool,
+    /// Serve TLS on the TCP port.
+    pub tls: Option<ServerTls>,
+    /// Replaces `pg_hba.conf`; without it everybody is trusted.
+    pub hba: Option<String>,
+    /// Further server settings, name and value.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Certificate and key of the server, PEM.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    /// Certificate chain.
+    pub cert_pem: String,
+    /// Private key.
+    pub key_pem: String,
+}
+
+/// A throwaway PostgreSQL server.
+#[derive(Debug)]
+pub struct Cluster {
+    server: Server,
+    endpoint: Endpoint,
+    /// Stopped and removed on drop; the shared one is left to the reaper.
+    own: bool,
+    /// The shared lock that keeps the reaper away.
+    _user: File,
+}
+
+static SHARED: OnceCell<Arc<Cluster>> = OnceCell::const_new();
+
+/// Checks of 2 s that the shared server outlives its last user: time to look at a failure, and to start the next run.
+const SHARED_IDLE_CHECKS: u32 = 30;
+
+impl Cluster {
+    /// The server shared by all test processes of this working tree; the first one starts it (about a second).
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or it does not start; the message has the end of its log.
+    pub async fn shared() -> Result<Arc<Self>> {
+        SHARED
+            .get_or_try_init(|| async {
+                let cluster = tokio::task::spawn_blocking(Self::join_shared).await??;
+                Ok(Arc::new(cluster))
+            })
+            .await
+            .cloned()
+    }
+
+    fn join_shared() -> Result<Self> {
+        let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self")?);
+        let tree = short_digest(env!("CARGO_MANIFEST_DIR"));
+        let root = short_temp_dir().join(format!("maple-router-pg-{uid}-{tree}"));
+        fs::create_dir_all(&root)?;
+        let server = Server::new(root)?;
+        let gate = lock_file(&server.root, "gate")?;
+        gate.lock()?;
+        let user = lock_file(&server.root, "users")?;
+        user.lock_shared()?;
+        let endpoint = Endpoint::socket(server.pg(), 5432);
+        if !answers(&endpoint) {
+            server.create(&ClusterOptions::default(), None)?;
+        }
+        if lock_file(&server.root, "reaper")?.try_lock().is_ok() {
+            server.spawn_reaper(SHARED_IDLE_CHECKS, &server.pg())?;
+        }
+        gate.unlock()?;
+        Ok(Self { server, endpoint, own: false, _user: user })
+    }
+
+    /// Starts a server of one's own, stopped and removed when dropped.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, the port is taken, or a setting is refused.
+    pub async fn start(options: ClusterOptions) -> Result<Self> {
+        tokio::task::spawn_blocking(move || {
+            let root = tempfile::Builder::new().prefix("maple-pg-").tempdir_in(short_temp_dir())?.keep();
+            fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+            let server = Server::new(root)?;
+            let user = lock_file(&server.root, "users")?;
+            user.lock_shared()?;
+            let tcp_port = match options.tcp_port {
+                Some(0) => Some(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port()),
+                other => other,
+            };
+            if let Err(error) = server.create(&options, tcp_port) {
+                fs::remove_dir_all(&server.root)?;
+                return Err(error);
+            }
+            server.spawn_reaper(1, &server.root)?;
+            let endpoint = Endpoint { tcp_port, ..Endpoint::socket(server.pg(), tcp_port.unwrap_or(5432)) };
+            Ok(Self { server, endpoint, own: true, _user: user })
+        })
+        .await?
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// URL of the superuser for a database of this cluster, over the unix socket.
+    #[must_use]
+    pub fn superuser_url(&self, database: &str) -> String {
+        self.endpoint.url(SUPERUSER, database)
+    }
+
+    /// A fresh database of its own, copied from the template of that variant.
+    ///
+    /// # Errors
+    /// A migration fails, or the server is gone.
+    pub async fn database(&self, variant: Variant) -> Result<TestDatabase> {
+        TestDatabase::create(&self.endpoint, variant).await
+    }
+
+    /// Stops the server as a crash would (`immediate`): for tests of outages, on a cluster of one's own.
+    ///
+    /// # Panics
+    /// On the shared cluster, which belongs to other tests as well.
+    pub async fn stop(&self) {
+        assert!(self.own, "the shared test cluster is not yours to stop; use Cluster::start");
+        let server = self.server.clone();
+        tokio::task::spawn_blocking(move || server.stop("immediate")).await.expect("stopping the cluster");
+    }
+
+    /// Starts the server again after [`Cluster::stop`], on the same data, socket and port.
+    ///
+    /// # Errors
+    /// It does not start; the message has the end of its log.
+    pub async fn start_again(&self) -> Result<()> {
+        let server = self.server.clone();
+        tokio::task::spawn_blocking(move || server.start()).await?
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.own {
+            self.server.stop("immediate");
+            drop(fs::remove_dir_all(&self.server.root));
+        }
+    }
+}
+
+/// A unix socket's path has 107 bytes at most, and the server's own account must be able to walk there.
+fn short_temp_dir() -> PathBuf {
+    let chosen = std::env::temp_dir();
+    let root_only = fs::metadata(&chosen).is_ok_and(|found| {
+        std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o001 == 0
+            && std::os::unix::fs::MetadataExt::uid(&found) == 0
+    });
+    if chosen.as_os_str().len() > 50 || root_only { PathBuf::from("/tmp") } else { chosen }
+}
+
+fn lock_file(root: &Path, name: &str) -> Result<File> {
+    let path = root.join(name);
+    File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("opening {}", path.display()))
+}
+
+/// Whether a server answers there; asked on a runtime of its own because the caller is a blocking thread.
+fn answers(endpoint: &Endpoint) -> bool {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return false;
+    };
+    runtime.block_on(async {
+        match tokio_postgres::connect(&endpoint.url(SUPERUSER, "postgres"), NoTls).await {
+            Ok((client, connection)) => {
+                let driver = tokio::spawn(connection);
+                let answered = client.simple_query("SELECT 1").await.is_ok();
+                driver.abort();
+                answered
+            }
+            Err(_) => false,
+        }
+    })
+}
+
+/// Ten hexadecimal digits that stand for a text.
+pub(super) fn short_digest(text: &str) -> String {
+    use sha2::Digest as _;
+    hex::encode(&sha2::Sha256::digest(text.as_bytes())[..5])
+}
