@@ -5,7 +5,9 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -71,9 +73,9 @@ impl Cluster {
     }
 
     fn join_shared() -> Result<Self> {
-        let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self")?);
+        let uid = fs::metadata("/proc/self")?.uid();
         let tree = short_digest(env!("CARGO_MANIFEST_DIR"));
-        let root = short_temp_dir().join(format!("maple-router-pg-{uid}-{tree}"));
+        let root = base_dir(false).join(format!("maple-router-pg-{uid}-{tree}"));
         fs::create_dir_all(&root)?;
         let server = Server::new(root)?;
         let gate = lock_file(&server.root, "gate")?;
@@ -97,8 +99,9 @@ impl Cluster {
     /// PostgreSQL is not installed, the port is taken, or a setting is refused.
     pub async fn start(options: ClusterOptions) -> Result<Self> {
         tokio::task::spawn_blocking(move || {
-            let root = tempfile::Builder::new().prefix("maple-pg-").tempdir_in(short_temp_dir())?.keep();
-            fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+            let root =
+                tempfile::Builder::new().prefix("maple-pg-").tempdir_in(base_dir(options.durable))?.keep();
+            fs::set_permissions(&root, fs::Permissions::from_mode(0o755))?;
             let server = Server::new(root)?;
             let user = lock_file(&server.root, "users")?;
             user.lock_shared()?;
@@ -166,14 +169,20 @@ impl Drop for Cluster {
     }
 }
 
-/// A unix socket's path has 107 bytes at most, and the server's own account must be able to walk there.
-fn short_temp_dir() -> PathBuf {
+/// Memory where the machine has some to spare: copying a database takes 10 ms there and 140 ms on an overlay disk.
+/// Judged by size, not by what is free, so that every process comes to the same answer.
+fn base_dir(durable: bool) -> PathBuf {
+    const ENOUGH_KIB: u64 = 2 * 1024 * 1024;
+    let asked = Command::new("df").args(["--output=size", "-k", "/dev/shm"]).output();
+    let size =
+        asked.ok().and_then(|told| String::from_utf8(told.stdout).ok()?.lines().nth(1)?.trim().parse().ok());
+    if !durable && size.is_some_and(|kib: u64| kib >= ENOUGH_KIB) {
+        return PathBuf::from("/dev/shm");
+    }
+    // A unix socket's path has 107 bytes at most, and the server's own account must be able to walk there.
     let chosen = std::env::temp_dir();
-    let root_only = fs::metadata(&chosen).is_ok_and(|found| {
-        std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o001 == 0
-            && std::os::unix::fs::MetadataExt::uid(&found) == 0
-    });
-    if chosen.as_os_str().len() > 50 || root_only { PathBuf::from("/tmp") } else { chosen }
+    let walkable = fs::metadata(&chosen).is_ok_and(|found| found.mode() & 0o001 != 0);
+    if chosen.as_os_str().len() <= 50 && walkable { chosen } else { PathBuf::from("/tmp") }
 }
 
 fn lock_file(root: &Path, name: &str) -> Result<File> {

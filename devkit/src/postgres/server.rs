@@ -110,6 +110,7 @@ impl Server {
             format!("unix_socket_directories = '{}'", self.pg().display()),
             "max_connections = 300".to_owned(),
             "shared_buffers = '64MB'".to_owned(),
+            "max_wal_size = '256MB'".to_owned(),
             "deadlock_timeout = '200ms'".to_owned(),
             "jit = off".to_owned(),
             "timezone = 'UTC'".to_owned(),
