@@ -1,0 +1,95 @@
+//! Cleaning of text that people or forms wrote, for the places where a stray character would do harm.
+//!
+//! Invariant: pure. What leaves [`one_line`] holds no line break, no control character and no character that
+//! changes the direction of the text around it; what leaves [`lines`] breaks lines with `\n` only.
+
+/// Whether `c` steers the direction of text, and so can make `gpj.exe` read as `exe.jpg`.
+pub(crate) fn is_bidi_control(c: char) -> bool {
+    matches!(c,
+        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether `c` may end a line somewhere, in a mail client if not here.
+fn is_line_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{000B}' | '\u{000C}' | '\u{0085}' | '\u{2028}' | '\u{2029}')
+}
+
+/// The text on one line: breaks, tabs and control characters become spaces, runs of white space become one space,
+/// bidirectional controls vanish.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars().filter(|c| !is_bidi_control(*c)) {
+        if c.is_whitespace() || c.is_control() || is_line_break(c) {
+            if !line.is_empty() && !line.ends_with(' ') {
+                line.push(' ');
+            }
+        } else {
+            line.push(c);
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// The text with `\n` as its only line break and without control characters other than tab.
+///
+/// A bare CR must not reach SMTP: relays disagree about what it ends.
+pub(crate) fn lines(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut after_cr = false;
+    for c in text.chars() {
+        match c {
+            '\n' if after_cr => {}
+            '\n' | '\r' | '\u{0085}' => clean.push('\n'),
+            '\t' => clean.push('\t'),
+            c if c.is_control() => {}
+            c => clean.push(c),
+        }
+        after_cr = c == '\r';
+    }
+    clean
+}
+
+/// At most `max` characters, the last of them an ellipsis where something was cut.
+pub(crate) fn bounded(text: String, max: usize) -> String {
+    if text.chars().nth(max).is_none() {
+        return text;
+    }
+    let kept: String = text.chars().take(max.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_has_no_breaks_controls_or_direction_marks() {
+        let cases = [
+            ("plain", "plain"),
+            ("  two \t spaces ", "two spaces"),
+            ("a\r\nBcc: x@example.org", "a Bcc: x@example.org"),
+            ("nul\0bell\u{7}del\u{7f}", "nul bell del"),
+            ("next\u{85}line\u{2028}para\u{2029}graph", "next line para graph"),
+            ("exe\u{202E}gpj\u{2066}.\u{200F}x", "exegpj.x"),
+            ("\u{a0}no-break\u{a0}", "no-break"),
+            ("\r\n\t ", ""),
+            ("Grüße 👩‍🚒", "Grüße 👩‍🚒"),
+        ];
+        for (raw, expected) in cases {
+            assert_eq!(one_line(raw), expected, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn lines_end_one_way() {
+        assert_eq!(lines("a\r\nb\rc\nd\r\r\ne\u{85}f"), "a\nb\nc\nd\n\ne\nf");
+        assert_eq!(lines("tab\tkept\0nul gone\u{1b}[31m"), "tab\tkeptnul gone[31m");
+    }
+
+    #[test]
+    fn bounded_counts_characters() {
+        assert_eq!(bounded("äöü".to_owned(), 3), "äöü");
+        assert_eq!(bounded("äöüß".to_owned(), 3), "äö…");
+    }
+}
