@@ -2,9 +2,12 @@
 //!
 //! Rooms never import each other and gateways know nothing of rooms' state: what both must name lives here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -184,5 +187,181 @@ impl CheckLine {
     #[must_use]
     pub fn fail(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { name, level: CheckLevel::Fail, detail: detail.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// An event's attributes, as the source gave them.
+pub type Attributes = BTreeMap<String, String>;
+
+/// What a worker answers to an event last, always after the commit (protocol, "settle").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done with it: it does not come again.
+    Ack,
+    /// Bring it again later, by the source's own back-off.
+    Nack,
+}
+
+/// The right to settle one event, once. Dropping it nacks, so that a panic or a forgotten path loses time and
+/// never an event. An answer after the source was stopped is lost without a trace; the event then comes again.
+#[must_use = "dropping it nacks the event"]
+pub struct Settle(Option<Box<dyn FnOnce(Verdict) + Send>>);
+
+impl Settle {
+    /// Wraps what carries the answer to the source. It is called exactly once and must not block.
+    pub fn new(answer: impl FnOnce(Verdict) + Send + 'static) -> Self {
+        Self(Some(Box::new(answer)))
+    }
+
+    /// The event does not come again. Fire and forget: a lost ack is silent and ends in a redelivery.
+    pub fn ack(self) {
+        self.answer(Verdict::Ack);
+    }
+
+    /// The event comes again after the source's back-off; counts as a delivery attempt.
+    pub fn nack(self) {
+        self.answer(Verdict::Nack);
+    }
+
+    fn answer(mut self, verdict: Verdict) {
+        if let Some(answer) = self.0.take() {
+            answer(verdict);
+        }
+    }
+}
+
+impl Drop for Settle {
+    fn drop(&mut self) {
+        if let Some(answer) = self.0.take() {
+            answer(Verdict::Nack);
+        }
+    }
+}
+
+impl fmt::Debug for Settle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Settle")
+    }
+}
+
+/// One message as it came, not yet understood: whether it is an event is decided by the room it is for.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The source's id of the message; stays the same when it comes again.
+    pub message_id: String,
+    /// When the source accepted it, by the source's clock; only for the lag metric.
+    pub published_at: Option<Timestamp>,
+    /// Approximate count of deliveries, where the source counts them (1 = first).
+    pub delivery_attempt: Option<i32>,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Its payload.
+    pub data: Bytes,
+    /// The right to answer it.
+    pub settle: Settle,
+}
+
+/// Why a source gives no event. Each says what happened, to what, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// The stream ended without a reason given; a new one may work at once.
+    #[error("the event stream of {subscription} ended: it is built again, nothing to do")]
+    Ended {
+        /// Full name of the subscription.
+        subscription: String,
+    },
+    /// There is no such subscription.
+    #[error(
+        "subscription {subscription} does not exist: create it with `maple-router provision`, or correct \
+         [pubsub] project and subscription"
+    )]
+    NotFound {
+        /// Full name of the subscription.
+        subscription: String,
+    },
+    /// This identity may not do it.
+    #[error("access to {subscription} was denied ({said}): grant this identity {role} on it")]
+    PermissionDenied {
+        /// Full name of the subscription.
+        subscription: String,
+        /// The role that is missing.
+        role: &'static str,
+        /// The server's words.
+        said: String,
+    },
+    /// There are no usable credentials.
+    #[error(
+        "no valid credentials for {subscription} ({said}): run on a host with a service account, or set \
+         GOOGLE_APPLICATION_CREDENTIALS"
+    )]
+    Unauthenticated {
+        /// Full name of the subscription.
+        subscription: String,
+        /// The server's, or the credential library's words.
+        said: String,
+    },
+    /// The server cannot be reached or is in trouble; it may work later by itself.
+    #[error(
+        "{subscription} cannot be reached now ({said}): it is tried again; see to network and endpoint if it lasts"
+    )]
+    Transient {
+        /// Full name of the subscription.
+        subscription: String,
+        /// The server's words, or the network's.
+        said: String,
+    },
+    /// The server understood and refused; trying again changes nothing.
+    #[error("{subscription} refused the stream ({said}): compare its settings with `maple-router check`")]
+    Refused {
+        /// Full name of the subscription.
+        subscription: String,
+        /// The server's words.
+        said: String,
+    },
+}
+
+impl SourceError {
+    /// Whether a human has to act before it can work again.
+    #[must_use]
+    pub fn needs_a_human(&self) -> bool {
+        match self {
+            Self::NotFound { .. }
+            | Self::PermissionDenied { .. }
+            | Self::Unauthenticated { .. }
+            | Self::Refused { .. } => true,
+            Self::Ended { .. } | Self::Transient { .. } => false,
+        }
+    }
+}
+
+/// Where events come from: Pub/Sub, or the outbox in PostgreSQL.
+pub trait EventSource: Send {
+    /// The next message; waits as long as there is none. Cancel-safe: a dropped future loses nothing.
+    ///
+    /// # Errors
+    /// After an error the source is finished and must be built anew.
+    fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>>;
+
+    /// Takes no more, hands in the answers given so far and gives back everything unanswered. Answers given later
+    /// are lost. Returns whether that was done within `timeout`.
+    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_settle_answers_once_and_dropping_it_nacks() {
+        type Case = (fn(Settle), Verdict);
+        let cases: [Case; 3] =
+            [(Settle::ack, Verdict::Ack), (Settle::nack, Verdict::Nack), (drop, Verdict::Nack)];
+        for (settle, expected) in cases {
+            let (answers, seen) = channel();
+            settle(Settle::new(move |verdict| answers.send(verdict).unwrap()));
+            assert_eq!(seen.iter().collect::<Vec<_>>(), [expected]);
+        }
     }
 }
