@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -257,7 +257,8 @@ mod tests {
     fn what_is_not_understood_is_poison_and_says_why() {
         let good = format!(r#"{{"submission_id":"{ID}"}}"#);
         let at_limit = format!(r#"{{"submission_id":"{ID}","x":"{}"}}"#, "y".repeat(MAX_PAYLOAD - 63));
-        let cases: &[(&[(&str, &str)], &str, Option<Poison>)] = &[
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, Option<Poison>);
+        let cases: &[Case] = &[
             (&[("type", "routing.ready"), ("v", "1")], &good, None),
             (&[("type", "routing.ready"), ("v", "1"), ("trace", "x")], &good, None),
             (&[], &good, Some(Poison::UnknownType)),

@@ -1,0 +1,310 @@
+//! Builds an event source again when it ends: at once it is never given up, only rested (1 s to 60 s, full jitter).
+//!
+//! A source that merely falls silent cannot be told from one without messages here; whoever can tell (an overdue
+//! canary) asks for a new one through [`Rebuild`]. If we die in the middle, nothing is lost: a source holds only
+//! what was not acked. Never drops a message, and never reports the same loss twice.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+use crate::ports::{EventSource, Incoming, SourceError};
+
+/// Ceiling of the first rest.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// Ceiling of every later rest.
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// What becomes of the stream, for journal, metrics and the breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// The source is finished; another is built after `rest`.
+    Lost {
+        /// Why.
+        error: SourceError,
+        /// How long it is left alone.
+        rest: Duration,
+    },
+    /// Another one was asked for through [`Rebuild`].
+    Discarded,
+    /// A new source is open; whether it works shows at its first message, or at the next loss.
+    Opened,
+    /// The first message after a loss.
+    Flowing,
+}
+
+/// Makes a source.
+pub type Open = Box<dyn FnMut() -> BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>> + Send>;
+
+/// Asks a [`Supervised`] source to drop what it has and build anew.
+#[derive(Debug, Clone)]
+pub struct Rebuild(Arc<Notify>);
+
+impl Rebuild {
+    /// Asks for it; returns at once. What is unanswered comes again. Without effect while there is no source anyway.
+    pub fn ask(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A source that is built again whenever it ends. Its `next` never fails.
+pub struct Supervised {
+    open: Open,
+    report: Box<dyn FnMut(Report) + Send>,
+    phase: Phase,
+    policy: ExponentialBuilder,
+    rests: ExponentialBackoff,
+    chance: StdRng,
+    lost: bool,
+    rebuild: Rebuild,
+}
+
+enum Phase {
+    Opening(BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>>),
+    Running(Box<dyn EventSource>),
+    Resting(Pin<Box<Sleep>>),
+}
+
+impl Supervised {
+    /// `seed` spreads the rests of several instances; `report` is called from `next` and must not block.
+    pub fn new(mut open: Open, seed: u64, report: impl FnMut(Report) + Send + 'static) -> Self {
+        let policy =
+            ExponentialBuilder::new().with_min_delay(REST_MIN).with_max_delay(REST_MAX).without_max_times();
+        let phase = Phase::Opening(open());
+        Self {
+            open,
+            report: Box::new(report),
+            phase,
+            rests: policy.build(),
+            policy,
+            chance: StdRng::seed_from_u64(seed),
+            lost: false,
+            rebuild: Rebuild(Arc::new(Notify::new())),
+        }
+    }
+
+    /// The handle to ask for a new source.
+    #[must_use]
+    pub fn rebuild(&self) -> Rebuild {
+        self.rebuild.clone()
+    }
+
+    fn lose(&mut self, error: SourceError) {
+        let ceiling = self.rests.next().unwrap_or(REST_MAX);
+        let rest = ceiling.mul_f64(self.chance.random());
+        self.lost = true;
+        self.phase = Phase::Resting(Box::pin(tokio::time::sleep(rest)));
+        (self.report)(Report::Lost { error, rest });
+    }
+
+    fn receive(&mut self, message: Incoming) -> Incoming {
+        if self.lost {
+            self.lost = false;
+            self.rests = self.policy.build();
+            (self.report)(Report::Flowing);
+        }
+        message
+    }
+}
+
+impl EventSource for Supervised {
+    fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
+        // What is waited for lives in `phase`, so a future that is given up loses nothing.
+        async move {
+            loop {
+                match &mut self.phase {
+                    Phase::Resting(sleep) => {
+                        sleep.await;
+                        self.phase = Phase::Opening((self.open)());
+                    }
+                    Phase::Opening(opening) => match opening.await {
+                        Ok(source) => {
+                            // Whoever asked for a new source while there was none has it now.
+                            let _asked: Option<()> = self.rebuild.0.notified().now_or_never();
+                            self.phase = Phase::Running(source);
+                            (self.report)(Report::Opened);
+                        }
+                        Err(error) => self.lose(error),
+                    },
+                    Phase::Running(source) => {
+                        let received = tokio::select! {
+                            biased;
+                            () = self.rebuild.0.notified() => None,
+                            received = source.next() => Some(received),
+                        };
+                        match received {
+                            Some(Ok(message)) => return Ok(self.receive(message)),
+                            Some(Err(error)) => self.lose(error),
+                            None => {
+                                self.lost = true;
+                                self.phase = Phase::Opening((self.open)());
+                                (self.report)(Report::Discarded);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
+        match self.phase {
+            Phase::Running(source) => source.stop(timeout),
+            Phase::Opening(_) | Phase::Resting(_) => futures::future::ready(true).boxed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::ports::{Attributes, Settle};
+
+    /// What a scripted source does when it is asked.
+    enum Act {
+        Give(&'static str),
+        Fail,
+        Wait,
+    }
+
+    struct Scripted(VecDeque<Act>);
+
+    fn ended() -> SourceError {
+        SourceError::Ended { subscription: "projects/p/subscriptions/s".to_owned() }
+    }
+
+    impl EventSource for Scripted {
+        fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
+            match self.0.pop_front() {
+                Some(Act::Give(id)) => futures::future::ready(Ok(Incoming {
+                    message_id: id.to_owned(),
+                    published_at: None,
+                    delivery_attempt: None,
+                    attributes: Attributes::new(),
+                    data: Bytes::new(),
+                    settle: Settle::new(|_| {}),
+                }))
+                .boxed(),
+                Some(Act::Fail) => futures::future::ready(Err(ended())).boxed(),
+                Some(Act::Wait) | None => futures::future::pending().boxed(),
+            }
+        }
+
+        fn stop(self: Box<Self>, _timeout: Duration) -> BoxFuture<'static, bool> {
+            futures::future::ready(true).boxed()
+        }
+    }
+
+    /// A supervised source over scripts: one per opening, `None` for an opening that fails.
+    fn supervised(scripts: Vec<Option<Vec<Act>>>) -> (Supervised, Arc<Mutex<Vec<Report>>>) {
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&reports);
+        let mut scripts = scripts.into_iter();
+        let open: Open = Box::new(move || {
+            let script = scripts.next().expect("opened more often than scripted");
+            let opened = script.map(|acts| Box::new(Scripted(acts.into())) as Box<dyn EventSource>);
+            futures::future::ready(opened.ok_or_else(ended)).boxed()
+        });
+        let mut source = Supervised::new(open, 7, move |report| seen.lock().unwrap().push(report));
+        source.policy = ExponentialBuilder::new()
+            .with_min_delay(Duration::from_millis(4))
+            .with_max_delay(Duration::from_millis(16))
+            .without_max_times();
+        source.rests = source.policy.build();
+        (source, reports)
+    }
+
+    fn names(reports: &Mutex<Vec<Report>>) -> Vec<&'static str> {
+        let name = |report: &Report| match report {
+            Report::Lost { .. } => "lost",
+            Report::Discarded => "discarded",
+            Report::Opened => "opened",
+            Report::Flowing => "flowing",
+        };
+        reports.lock().unwrap().iter().map(name).collect()
+    }
+
+    #[tokio::test]
+    async fn a_source_that_ends_or_cannot_be_opened_is_built_again() {
+        let (mut source, reports) = supervised(vec![
+            Some(vec![Act::Give("1"), Act::Fail]),
+            None,
+            Some(vec![Act::Fail]),
+            Some(vec![Act::Give("2"), Act::Give("3")]),
+        ]);
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(source.next().await.unwrap().message_id);
+        }
+        assert_eq!(ids, ["1", "2", "3"]);
+        let expected = ["opened", "lost", "lost", "opened", "lost", "opened", "flowing"];
+        assert_eq!(names(&reports), expected);
+    }
+
+    #[tokio::test]
+    async fn rests_grow_to_their_ceiling_and_start_anew_after_a_message() {
+        let mut scripts: Vec<Option<Vec<Act>>> = (0..40).map(|_| None).collect();
+        scripts.push(Some(vec![Act::Give("1"), Act::Fail]));
+        scripts.push(Some(vec![Act::Give("2")]));
+        let (mut source, reports) = supervised(scripts);
+        assert_eq!(source.next().await.unwrap().message_id, "1");
+        assert_eq!(source.next().await.unwrap().message_id, "2");
+        let rests: Vec<Duration> = reports
+            .lock()
+            .unwrap()
+            .iter()
+            .filter_map(|report| match report {
+                Report::Lost { rest, .. } => Some(*rest),
+                Report::Discarded | Report::Opened | Report::Flowing => None,
+            })
+            .collect();
+        let ms = Duration::from_millis;
+        assert_eq!(rests.len(), 41);
+        assert!(rests[0] <= ms(4) && rests[1] <= ms(8), "{rests:?}");
+        let longest = rests.iter().max().unwrap();
+        assert!(*longest > ms(8) && *longest <= ms(16), "{rests:?}");
+        assert!(rests[2..].iter().any(|rest| *rest < ms(4)), "the jitter is full: {rests:?}");
+        assert!(rests[40] <= ms(4), "{rests:?}");
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_gets_a_new_source() {
+        let (mut source, reports) =
+            supervised(vec![Some(vec![Act::Give("1"), Act::Wait]), Some(vec![Act::Give("2")])]);
+        let rebuild = source.rebuild();
+        rebuild.ask();
+        assert_eq!(source.next().await.unwrap().message_id, "1", "without a source nothing is discarded");
+        assert!(tokio::time::timeout(Duration::from_millis(20), source.next()).await.is_err());
+        rebuild.ask();
+        assert_eq!(source.next().await.unwrap().message_id, "2");
+        assert_eq!(names(&reports), ["opened", "discarded", "opened", "flowing"]);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_loses_no_rest() {
+        let (mut source, _) = supervised(vec![None, Some(vec![Act::Give("1")])]);
+        let mut given_up = 0;
+        let message = loop {
+            match tokio::time::timeout(Duration::from_micros(200), source.next()).await {
+                Ok(message) => break message,
+                Err(_) => given_up += 1,
+            }
+            assert!(given_up < 1_000, "the rest starts over at every wait");
+        };
+        assert_eq!(message.unwrap().message_id, "1");
+    }
+}
