@@ -1,11 +1,19 @@
 //! The configuration: typed, layered once at start (file, then environment), validated as a whole.
 //!
 //! Types and defaults are here; [`load`] layers and explains faults, [`validate`] checks the inequalities of the
-//! protocol's "Defaults, and what must hold between them", [`secret`] reads what must not stand in a file of settings.
+//! protocol's "Defaults, and what must hold between them", [`secret`] reads what must not stand in a file of settings,
+//! [`surroundings`] holds what other systems' own environment variables say.
+//!
+//! Never log a whole [`Config`]: `database.url` may carry a development password.
 
+pub mod dsn;
 pub mod load;
 pub mod secret;
+pub mod surroundings;
 pub mod validate;
+
+pub use load::{ConfigError, DEFAULT_PATH, Environment, Loaded, Origin, environment};
+pub use surroundings::Surroundings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +69,8 @@ section! {
         log: Log = Log::default(),
         /// `[state]`
         state: State = State::default(),
+        /// What the environment says under names that are not ours (`PUBSUB_EMULATOR_HOST`, …).
+        #[serde(skip)] surroundings: Surroundings = Surroundings::default(),
     }
 }
 

@@ -1,1 +1,194 @@
+//! Secrets: read from files that only the service may read, never from settings, never shown.
 //!
+//! Order: the `*_file` key, then systemd's `$CREDENTIALS_DIRECTORY/<name>`, or where that variable is not set
+//! `/etc/maple-router/credentials/<name>`, for an operator's command line. Where a secret came from may be told; what it says never is.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{Config, Surroundings};
+
+/// Where an operator's command line finds what systemd hands to the service.
+pub const OPERATOR_CREDENTIALS: &str = "/etc/maple-router/credentials";
+
+/// Credential name of the database password (`database.password_file`).
+pub const DATABASE_PASSWORD: &str = "database-password";
+/// Credential name of the Slack incoming-webhook URL (`slack.webhook_file`).
+pub const SLACK_WEBHOOK: &str = "slack-webhook";
+/// Credential name of the heartbeat URL (`canary.heartbeat_url_file`).
+pub const HEARTBEAT_URL: &str = "heartbeat-url";
+/// Credential name of the service-account key (`signed_url.key_file`).
+pub const SIGNING_KEY: &str = "signing-key";
+
+/// A secret string. Neither `Debug` nor any `Display` shows it; whoever needs it says so with [`Secret::expose`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value, e.g. one typed in a test.
+    #[must_use]
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The secret itself, to be handed to the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
+
+/// A secret that was read, and what may be told about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// One of the credential names above.
+    pub name: &'static str,
+    /// The file it was read from.
+    pub path: PathBuf,
+    /// The value.
+    pub secret: Secret,
+    /// Every user of this machine may read the file: worth a warning.
+    pub world_readable: bool,
+}
+
+/// A secret that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file is configured (or there), but cannot be read.
+    #[error(
+        "cannot read the {name} from {}: {source}; create the file, or let its owner be the user that runs maple-router (mode 0600), or pass it with LoadCredential={name}:{}",
+        path.display(), path.display()
+    )]
+    Unreadable {
+        /// Credential name.
+        name: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file holds nothing.
+    #[error("the {name} file {} is empty; put the secret on its first line", path.display())]
+    Empty {
+        /// Credential name.
+        name: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a secret. `file` is the configured `*_file`; when absent, the credential directories are tried.
+///
+/// `Ok(None)`: nobody configured it. Errors: a file that is configured or present but unreadable or empty. Trailing
+/// line breaks are not part of a secret.
+pub fn read(
+    name: &'static str,
+    file: Option<&Path>,
+    surroundings: &Surroundings,
+) -> Result<Option<Found>, SecretError> {
+    let Some(path) = file.map(Path::to_path_buf).or_else(|| credential_file(surroundings, name)) else {
+        return Ok(None);
+    };
+    let unreadable = |source| SecretError::Unreadable { name, path: path.clone(), source };
+    let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+    let mode = std::fs::metadata(&path).map_err(unreadable)?.permissions().mode();
+    let value = text.trim_end_matches(['\n', '\r']);
+    if value.trim().is_empty() {
+        return Err(SecretError::Empty { name, path });
+    }
+    Ok(Some(Found { name, secret: Secret::new(value), world_readable: mode & 0o004 != 0, path }))
+}
+
+/// The file of a credential, where a credential directory has it.
+pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option<PathBuf> {
+    // Inside the service only systemd's directory counts: the operator's is root's, and looking there would turn
+    // "not configured" into "permission denied".
+    let directory = surroundings.credentials_directory.as_deref().unwrap_or(Path::new(OPERATOR_CREDENTIALS));
+    let path = directory.join(name);
+    // A file that is there but may not be looked at is an error to report, not an absence.
+    (!matches!(path.try_exists(), Ok(false))).then_some(path)
+}
+
+impl Config {
+    /// The database password, if one is configured.
+    pub fn database_password(&self) -> Result<Option<Found>, SecretError> {
+        read(DATABASE_PASSWORD, self.database.password_file.as_deref(), &self.surroundings)
+    }
+
+    /// The Slack incoming-webhook URL, if one is configured.
+    pub fn slack_webhook(&self) -> Result<Option<Found>, SecretError> {
+        read(SLACK_WEBHOOK, self.slack.webhook_file.as_deref(), &self.surroundings)
+    }
+
+    /// The URL that is called to say "alive", if one is configured.
+    pub fn heartbeat_url(&self) -> Result<Option<Found>, SecretError> {
+        read(HEARTBEAT_URL, self.canary.heartbeat_url_file.as_deref(), &self.surroundings)
+    }
+
+    /// The service-account key (JSON), if one is configured or `GOOGLE_APPLICATION_CREDENTIALS` names one.
+    pub fn signing_key(&self) -> Result<Option<Found>, SecretError> {
+        read(SIGNING_KEY, self.signing_key_file().as_deref(), &self.surroundings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(path: &Path, text: &str, mode: u32) {
+        std::fs::write(path, text).expect("write");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+    }
+
+    #[test]
+    fn the_file_key_wins_over_the_credential_directory() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        put(&dir.path().join(SLACK_WEBHOOK), "https://hooks.example/credential\n", 0o600);
+        put(&dir.path().join("other"), "https://hooks.example/file\r\n", 0o600);
+        let surroundings =
+            Surroundings { credentials_directory: Some(dir.path().to_path_buf()), ..Surroundings::default() };
+
+        let found = read(SLACK_WEBHOOK, None, &surroundings).expect("readable").expect("present");
+        assert_eq!(found.secret.expose(), "https://hooks.example/credential");
+        assert_eq!(found.path, dir.path().join(SLACK_WEBHOOK));
+        assert!(!found.world_readable);
+
+        let file = dir.path().join("other");
+        let found = read(SLACK_WEBHOOK, Some(&file), &surroundings).expect("readable").expect("present");
+        assert_eq!(found.secret.expose(), "https://hooks.example/file");
+    }
+
+    #[test]
+    fn nothing_configured_is_not_an_error_but_a_missing_file_is() {
+        assert_eq!(read("no-such-credential", None, &Surroundings::default()).expect("absent"), None);
+        let error = read(DATABASE_PASSWORD, Some(Path::new("/nowhere/pw")), &Surroundings::default())
+            .expect_err("configured but missing")
+            .to_string();
+        assert!(error.contains("/nowhere/pw") && error.contains("LoadCredential"), "{error}");
+    }
+
+    #[test]
+    fn an_open_file_is_told_of_and_an_empty_one_refused() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("pw");
+        put(&path, "secret-word", 0o644);
+        let found =
+            read(DATABASE_PASSWORD, Some(&path), &Surroundings::default()).expect("read").expect("some");
+        assert!(found.world_readable);
+        assert!(!format!("{found:?}").contains("secret-word"), "Debug must not show a secret");
+
+        put(&path, "\n", 0o600);
+        assert!(matches!(
+            read(DATABASE_PASSWORD, Some(&path), &Surroundings::default()),
+            Err(SecretError::Empty { .. })
+        ));
+    }
+}

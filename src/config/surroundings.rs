@@ -1,0 +1,184 @@
+//! What the environment says under names that belong to other systems, and the addresses that follow from it.
+//!
+//! Users of Google's tools expect these variables to work, so they do. Pure: it is given a snapshot of the
+//! environment and never reads the real one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Config;
+use super::load::Environment;
+
+/// systemd's stop timeout as the shipped unit sets it, assumed when nobody says otherwise.
+pub const DEFAULT_TIMEOUT_STOP: Duration = Duration::from_secs(240);
+/// Where a Compute Engine instance asks for its identity.
+const METADATA_HOST: &str = "metadata.google.internal";
+
+/// What was found; see the interfaces page, "Configuration".
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// `PUBSUB_EMULATOR_HOST`, as a URL.
+    pub pubsub_emulator: Option<String>,
+    /// `STORAGE_EMULATOR_HOST`, as a URL.
+    pub storage_emulator: Option<String>,
+    /// `GCE_METADATA_HOST`, host and optional port.
+    pub metadata_host: Option<String>,
+    /// `GOOGLE_APPLICATION_CREDENTIALS`.
+    pub application_credentials: Option<PathBuf>,
+    /// `CREDENTIALS_DIRECTORY`, set by systemd's `LoadCredential=`.
+    pub credentials_directory: Option<PathBuf>,
+    /// `MAPLE_ROUTER_TIMEOUT_STOP_SEC`; `Duration::MAX` for `infinity`.
+    pub timeout_stop: Option<Duration>,
+    /// `DATABASE_URL` gave `database.url`: a password in it says development.
+    pub database_url_from_environment: bool,
+}
+
+/// A variable whose value makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadVariable {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) expected: &'static str,
+}
+
+impl Surroundings {
+    /// Reads a snapshot; empty variables count as absent.
+    pub(super) fn from_environment(env: &Environment) -> Result<Self, BadVariable> {
+        let get = |name: &str| env.get(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
+        let timeout_stop = match get("MAPLE_ROUTER_TIMEOUT_STOP_SEC") {
+            None => None,
+            Some(text) => Some(stop_timeout(&text).ok_or(BadVariable {
+                name: "MAPLE_ROUTER_TIMEOUT_STOP_SEC",
+                value: text,
+                expected: "seconds or a duration as in systemd's TimeoutStopSec=, e.g. 240, 4min or infinity",
+            })?),
+        };
+        Ok(Self {
+            pubsub_emulator: get("PUBSUB_EMULATOR_HOST").map(|host| as_url(&host)),
+            storage_emulator: get("STORAGE_EMULATOR_HOST").map(|host| as_url(&host)),
+            metadata_host: get("GCE_METADATA_HOST"),
+            application_credentials: get("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
+            credentials_directory: get("CREDENTIALS_DIRECTORY").map(PathBuf::from),
+            timeout_stop,
+            database_url_from_environment: get("DATABASE_URL").is_some(),
+        })
+    }
+}
+
+impl Config {
+    /// The Pub/Sub endpoint to use instead of Google's; `PUBSUB_EMULATOR_HOST` wins over `pubsub.endpoint`.
+    #[must_use]
+    pub fn pubsub_endpoint(&self) -> Option<String> {
+        self.surroundings.pubsub_emulator.clone().or_else(|| self.pubsub.endpoint.clone())
+    }
+
+    /// Whether Pub/Sub is spoken to without credentials: an emulator, or any endpoint without TLS, since a token
+    /// must not travel in the clear.
+    #[must_use]
+    pub fn pubsub_anonymous(&self) -> bool {
+        self.pubsub_endpoint().is_some_and(|url| !url.starts_with("https://"))
+    }
+
+    /// The object store's endpoint; `STORAGE_EMULATOR_HOST` wins over `signed_url.storage_endpoint`.
+    #[must_use]
+    pub fn storage_endpoint(&self) -> String {
+        self.surroundings
+            .storage_emulator
+            .clone()
+            .unwrap_or_else(|| self.signed_url.storage_endpoint.trim_end_matches('/').to_owned())
+    }
+
+    /// Base URL of the metadata server, e.g. `http://metadata.google.internal`.
+    #[must_use]
+    pub fn metadata_endpoint(&self) -> String {
+        as_url(self.surroundings.metadata_host.as_deref().unwrap_or(METADATA_HOST))
+    }
+
+    /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else
+    /// `GOOGLE_APPLICATION_CREDENTIALS`, else systemd's credential `signing-key`.
+    #[must_use]
+    pub fn signing_key_file(&self) -> Option<PathBuf> {
+        self.signed_url
+            .key_file
+            .clone()
+            .or_else(|| self.surroundings.application_credentials.clone())
+            .or_else(|| super::secret::credential_file(&self.surroundings, super::secret::SIGNING_KEY))
+    }
+
+    /// How long systemd waits for a stop before it kills.
+    #[must_use]
+    pub fn timeout_stop(&self) -> Duration {
+        self.surroundings.timeout_stop.unwrap_or(DEFAULT_TIMEOUT_STOP)
+    }
+}
+
+/// `host:port` as a URL; what already has a scheme keeps it.
+fn as_url(host: &str) -> String {
+    let host = host.trim_end_matches('/');
+    if host.contains("://") { host.to_owned() } else { format!("http://{host}") }
+}
+
+/// systemd's notation: bare numbers are seconds, units as in `4min 30s`, `infinity` and `0` mean no limit.
+fn stop_timeout(text: &str) -> Option<Duration> {
+    if text == "infinity" || text == "0" {
+        return Some(Duration::MAX);
+    }
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pairs: &[(&str, &str)]) -> Surroundings {
+        let env = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Surroundings::from_environment(&env).expect("sensible variables")
+    }
+
+    #[test]
+    fn emulators_take_host_and_port_or_a_whole_url() {
+        let mut config = Config::default();
+        config.pubsub.endpoint = Some("https://pubsub.example".to_owned());
+        assert_eq!(config.pubsub_endpoint().as_deref(), Some("https://pubsub.example"));
+        assert!(!config.pubsub_anonymous(), "TLS endpoints get credentials");
+
+        config.surroundings = found(&[
+            ("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085"),
+            ("STORAGE_EMULATOR_HOST", "https://store.example:4443/"),
+            ("GCE_METADATA_HOST", "127.0.0.1:9"),
+        ]);
+        assert_eq!(config.pubsub_endpoint().as_deref(), Some("http://127.0.0.1:8085"));
+        assert!(config.pubsub_anonymous());
+        assert_eq!(config.storage_endpoint(), "https://store.example:4443");
+        assert_eq!(config.metadata_endpoint(), "http://127.0.0.1:9");
+    }
+
+    #[test]
+    fn without_variables_google_is_meant() {
+        let mut config = Config::default();
+        config.surroundings = found(&[("PUBSUB_EMULATOR_HOST", " ")]);
+        assert_eq!(config.pubsub_endpoint(), None);
+        assert!(!config.pubsub_anonymous());
+        assert_eq!(config.storage_endpoint(), "https://storage.googleapis.com");
+        assert_eq!(config.metadata_endpoint(), "http://metadata.google.internal");
+        assert_eq!(config.timeout_stop(), Duration::from_secs(240));
+    }
+
+    #[test]
+    fn stop_timeouts_are_written_as_systemd_writes_them() {
+        let cases = [
+            ("240", Some(240)),
+            ("4min", Some(240)),
+            ("1min 30s", Some(90)),
+            ("infinity", Some(u64::MAX)),
+            ("0", Some(u64::MAX)),
+            ("soon", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(stop_timeout(text).map(|d| d.as_secs()), expected, "{text}");
+        }
+    }
+}
