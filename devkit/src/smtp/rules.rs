@@ -1,0 +1,261 @@
+//! What the scripted SMTP server does instead of being a good relay: rules, tried in order, the first match wins.
+//!
+//! Pure: a rule looks at a [`Moment`] and names an [`Act`]; the session carries it out. Counts live in the rule, so
+//! "twice, then normal" needs no second rule.
+
+use std::time::Duration;
+
+/// Where in the dialogue a rule acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// After accept, before the greeting.
+    Banner,
+    /// EHLO and HELO.
+    Ehlo,
+    /// MAIL FROM.
+    Mail,
+    /// RCPT TO, once per recipient.
+    Rcpt,
+    /// The DATA command.
+    Data,
+    /// In the middle of the message: its first bytes have been read, the final dot has not.
+    Body,
+    /// The final dot has been read and nothing is stored yet: what is said here decides the mail.
+    Dot,
+    /// The mail is stored, its reply is not yet written: silence or a disconnect here leaves the client in doubt.
+    AfterDot,
+    /// RSET.
+    Rset,
+    /// NOOP.
+    Noop,
+    /// QUIT.
+    Quit,
+}
+
+/// What the server does when a rule matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// As if there were no rule; useful with a delay.
+    Normal,
+    /// These lines as one (multi-line) reply; each is complete, e.g. `550 5.1.1 no such user`. A 2xx accepts.
+    Reply(Vec<String>),
+    /// This reply, then the connection is closed, like `421`.
+    ReplyThenClose(String),
+    /// The connection is closed without a word.
+    Disconnect,
+    /// Nothing is said, the connection stays open until the client gives up.
+    Silence,
+    /// These bytes as they are, in place of the reply; the dialogue goes on as if the normal reply had been given.
+    Bytes(Vec<u8>),
+    /// The normal reply, and these bytes right behind it: a relay that speaks out of turn.
+    NormalThenBytes(Vec<u8>),
+}
+
+/// One scripted behaviour.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    stage: Stage,
+    sender: Option<String>,
+    recipient: Option<String>,
+    message_id: Option<String>,
+    submission_id: Option<String>,
+    skip: u64,
+    times: Option<u64>,
+    delay: Duration,
+    act: Act,
+}
+
+impl Rule {
+    /// A rule for one stage that, until told otherwise, changes nothing.
+    #[must_use]
+    pub fn at(stage: Stage) -> Self {
+        Self {
+            stage,
+            sender: None,
+            recipient: None,
+            message_id: None,
+            submission_id: None,
+            skip: 0,
+            times: None,
+            delay: Duration::ZERO,
+            act: Act::Normal,
+        }
+    }
+
+    /// Only for this envelope sender (whole address, any case).
+    #[must_use]
+    pub fn from(mut self, sender: &str) -> Self {
+        self.sender = Some(sender.to_owned());
+        self
+    }
+
+    /// Only for this recipient (whole address, or `@domain`; any case). From DATA on: one of those accepted.
+    #[must_use]
+    pub fn to(mut self, recipient: &str) -> Self {
+        self.recipient = Some(recipient.to_owned());
+        self
+    }
+
+    /// Only for this Message-ID, with or without angle brackets. Known from the final dot on.
+    #[must_use]
+    pub fn message_id(mut self, id: &str) -> Self {
+        self.message_id = Some(id.trim_matches(['<', '>']).to_owned());
+        self
+    }
+
+    /// Only for this `X-Submission-ID`. Known from the final dot on.
+    #[must_use]
+    pub fn submission(mut self, id: &str) -> Self {
+        self.submission_id = Some(id.to_owned());
+        self
+    }
+
+    /// The first `n` matches are normal.
+    #[must_use]
+    pub fn skip(mut self, n: u64) -> Self {
+        self.skip = n;
+        self
+    }
+
+    /// At most `n` times, then normal.
+    #[must_use]
+    pub fn times(mut self, n: u64) -> Self {
+        self.times = Some(n);
+        self
+    }
+
+    /// Wait before acting.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// See [`Act`].
+    #[must_use]
+    pub fn act(mut self, act: Act) -> Self {
+        self.act = act;
+        self
+    }
+
+    /// A one-line reply, e.g. `451 4.3.0 try again`.
+    #[must_use]
+    pub fn reply(self, line: &str) -> Self {
+        self.act(Act::Reply(vec![line.to_owned()]))
+    }
+
+    /// A reply of several lines, all with the same code.
+    #[must_use]
+    pub fn reply_lines(self, lines: &[&str]) -> Self {
+        self.act(Act::Reply(lines.iter().map(|&line| line.to_owned()).collect()))
+    }
+
+    /// Close without a word.
+    #[must_use]
+    pub fn disconnect(self) -> Self {
+        self.act(Act::Disconnect)
+    }
+
+    /// Say nothing.
+    #[must_use]
+    pub fn silence(self) -> Self {
+        self.act(Act::Silence)
+    }
+
+    fn matches(&self, moment: &Moment<'_>) -> bool {
+        self.stage == moment.stage
+            && self.sender.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(moment.sender))
+            && self
+                .recipient
+                .as_deref()
+                .is_none_or(|wanted| moment.recipients.iter().any(|given| same_recipient(wanted, given)))
+            && self.message_id.as_deref().is_none_or(|wanted| moment.message_id == Some(wanted))
+            && self.submission_id.as_deref().is_none_or(|wanted| moment.submission_id == Some(wanted))
+    }
+}
+
+fn same_recipient(wanted: &str, given: &str) -> bool {
+    match given.rsplit_once('@') {
+        Some((_, domain)) if wanted.starts_with('@') => wanted[1..].eq_ignore_ascii_case(domain),
+        Some(_) | None => wanted.eq_ignore_ascii_case(given),
+    }
+}
+
+/// What is known when a rule is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub(super) stage: Stage,
+    pub(super) sender: &'a str,
+    /// At RCPT the one asked for, later those accepted.
+    pub(super) recipients: &'a [String],
+    /// Without angle brackets.
+    pub(super) message_id: Option<&'a str>,
+    pub(super) submission_id: Option<&'a str>,
+}
+
+/// The rules in force, in the order in which they were given.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    rules: Vec<(Rule, u64)>,
+}
+
+impl Script {
+    pub(super) fn add(&mut self, rule: Rule) {
+        self.rules.push((rule, 0));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// The first rule that matches and is not used up; matching counts, also while it is still skipped.
+    pub(super) fn ask(&mut self, moment: &Moment<'_>) -> (Duration, Act) {
+        for (rule, seen) in &mut self.rules {
+            if !rule.matches(moment) {
+                continue;
+            }
+            let used_up = rule.times.is_some_and(|times| *seen >= rule.skip.saturating_add(times));
+            if used_up {
+                continue;
+            }
+            *seen += 1;
+            if *seen > rule.skip {
+                return (rule.delay, rule.act.clone());
+            }
+        }
+        (Duration::ZERO, Act::Normal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment<'a>(stage: Stage, recipients: &'a [String]) -> Moment<'a> {
+        Moment { stage, sender: "a@x.test", recipients, message_id: None, submission_id: None }
+    }
+
+    #[test]
+    fn a_rule_acts_from_its_skip_on_and_as_often_as_told() {
+        let mut script = Script::default();
+        script.add(Rule::at(Stage::Mail).skip(1).times(2).disconnect());
+        let acts: Vec<_> = (0..5).map(|_| script.ask(&moment(Stage::Mail, &[])).1).collect();
+        assert_eq!(acts, [Act::Normal, Act::Disconnect, Act::Disconnect, Act::Normal, Act::Normal]);
+    }
+
+    #[test]
+    fn recipients_match_by_address_or_by_domain() {
+        let mut script = Script::default();
+        script.add(Rule::at(Stage::Rcpt).to("Bob@X.test").silence());
+        script.add(Rule::at(Stage::Rcpt).to("@y.test").disconnect());
+        for (recipient, expected) in [
+            ("bob@x.test", Act::Silence),
+            ("ann@x.test", Act::Normal),
+            ("ann@Y.TEST", Act::Disconnect),
+            ("ann@sub.y.test", Act::Normal),
+        ] {
+            let given = [recipient.to_owned()];
+            assert_eq!(script.ask(&moment(Stage::Rcpt, &given)).1, expected, "{recipient}");
+        }
+    }
+}
