@@ -1,0 +1,211 @@
+//! Claims alive in this process: a claim is a value that is spent, and the fence is asked of it (protocol §4).
+//!
+//! Dropping a [`Claim`] takes it from the register, so that the heartbeat touches only what is being worked on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Bounds of a claim's life (protocol, "Defaults").
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimBounds {
+    /// No final dot when the last confirmed touch is older.
+    pub fence_after: Duration,
+    /// Longest life of a claim.
+    pub claim_deadline: Duration,
+    /// What one send may take.
+    pub delivery_deadline: Duration,
+}
+
+/// A committed claim. Not `Clone`: whoever routes it spends it.
+#[derive(Debug)]
+pub struct Claim {
+    /// The submission.
+    pub id: Uuid,
+    /// Its form.
+    pub form_id: String,
+    /// Fences every transition.
+    pub token: String,
+    /// Attempt it cost, from 1.
+    pub attempt: u32,
+    life: Arc<Life>,
+    register: LiveClaims,
+}
+
+#[derive(Debug)]
+struct Life {
+    token: String,
+    bounds: ClaimBounds,
+    deadline: Instant,
+    touched: Mutex<Instant>,
+    given_up: CancellationToken,
+    lost: CancellationToken,
+}
+
+impl Claim {
+    /// A database write that needed the token was committed; `before` was read before it was sent.
+    pub fn touched(&self, before: Instant) {
+        self.life.touched(before);
+    }
+
+    /// The fence, asked right before the final dot (protocol §4).
+    ///
+    /// # Errors
+    /// Why the dot must not be written.
+    pub fn may_send(&self, now: Instant) -> Result<(), String> {
+        let life = &self.life;
+        if life.lost.is_cancelled() {
+            return Err("the claim was lost".to_owned());
+        }
+        let untouched = now.saturating_duration_since(*life.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        if untouched >= life.bounds.fence_after {
+            return Err(format!("the claim was last confirmed {} s ago", untouched.as_secs()));
+        }
+        if life.deadline.saturating_duration_since(now) < life.bounds.delivery_deadline {
+            return Err("the claim ends before the send could".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Resolves when the daemon stops taking on sends: what is not begun goes back.
+    pub async fn given_up(&self) {
+        self.life.given_up.cancelled().await;
+    }
+
+    /// Whether the daemon has stopped taking on sends.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.life.given_up.is_cancelled()
+    }
+
+    /// Time of this process at which the claim ends at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.life.deadline
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.register.lock().remove(&self.id);
+    }
+}
+
+impl Life {
+    fn touched(&self, before: Instant) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        *touched = before.max(*touched);
+    }
+}
+
+/// The register of claims alive in this process.
+#[derive(Debug, Clone)]
+pub struct LiveClaims {
+    bounds: ClaimBounds,
+    given_up: CancellationToken,
+    claims: Arc<Mutex<HashMap<Uuid, Arc<Life>>>>,
+}
+
+impl LiveClaims {
+    /// An empty register. `given_up` is cancelled when the daemon stops taking on sends.
+    #[must_use]
+    pub fn new(bounds: ClaimBounds, given_up: CancellationToken) -> Self {
+        Self { bounds, given_up, claims: Arc::default() }
+    }
+
+    /// Enters a claim that was committed; `before` was read before the claim was sent.
+    #[must_use]
+    pub fn enter(&self, id: Uuid, form_id: String, token: String, attempt: u32, before: Instant) -> Claim {
+        let life = Arc::new(Life {
+            token: token.clone(),
+            bounds: self.bounds,
+            deadline: before + self.bounds.claim_deadline,
+            touched: Mutex::new(before),
+            given_up: self.given_up.clone(),
+            lost: CancellationToken::new(),
+        });
+        self.lock().insert(id, Arc::clone(&life));
+        Claim { id, form_id, token, attempt, life, register: self.clone() }
+    }
+
+    /// Submission and token of every live claim, for the heartbeat.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Uuid, String)> {
+        self.lock().iter().map(|(id, life)| (*id, life.token.clone())).collect()
+    }
+
+    /// What a heartbeat answered: the `asked` that were `confirmed` are touched, the others are lost.
+    pub fn heard(&self, asked: &[(Uuid, String)], confirmed: &std::collections::BTreeSet<Uuid>, before: Instant) {
+        let claims = self.lock();
+        for (id, token) in asked {
+            let Some(life) = claims.get(id).filter(|life| life.token == *token) else { continue };
+            if confirmed.contains(id) {
+                life.touched(before);
+            } else {
+                life.lost.cancel();
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Arc<Life>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn register() -> LiveClaims {
+        let bounds = ClaimBounds {
+            fence_after: 300 * SECOND,
+            claim_deadline: 1200 * SECOND,
+            delivery_deadline: 180 * SECOND,
+        };
+        LiveClaims::new(bounds, CancellationToken::new())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn the_fence_falls_when_untouched_for_fence_after_and_rises_with_a_touch() {
+        let (live, t0) = (register(), start());
+        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        assert_eq!(claim.may_send(t0 + 299 * SECOND), Ok(()));
+        assert!(claim.may_send(t0 + 300 * SECOND).is_err());
+        claim.touched(t0 + 290 * SECOND);
+        assert_eq!(claim.may_send(t0 + 300 * SECOND), Ok(()));
+    }
+
+    #[test]
+    fn no_send_starts_that_the_claim_may_not_outlive() {
+        let (live, t0) = (register(), start());
+        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        claim.touched(t0 + 1019 * SECOND);
+        assert_eq!(claim.may_send(t0 + 1020 * SECOND), Ok(()));
+        claim.touched(t0 + 1021 * SECOND);
+        assert!(claim.may_send(t0 + 1021 * SECOND).is_err());
+    }
+
+    #[test]
+    fn a_heartbeat_that_is_not_confirmed_fences_and_a_dropped_claim_is_forgotten() {
+        let (live, t0) = (register(), start());
+        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        let asked = live.all();
+        live.heard(&asked, &BTreeSet::from([Uuid::nil()]), t0 + SECOND);
+        assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
+        live.heard(&asked, &BTreeSet::new(), t0 + 3 * SECOND);
+        assert!(claim.may_send(t0 + 3 * SECOND).is_err());
+        drop(claim);
+        assert_eq!(live.all(), []);
+    }
+}
