@@ -1,4 +1,14 @@
 //! Connections, named transactions, migrations, the database contract, and the one readiness fragment.
+//!
+//! Nothing here knows a room's state: rooms bring their own SQL and get a connection, a transaction or a predicate.
+
+pub mod conninfo;
 pub mod contract;
+pub mod error;
 pub mod migrations;
 pub mod pool;
+pub mod readiness;
+pub mod tls;
+
+pub use error::{DbError, DbErrorKind};
+pub use pool::{Client, Pool, PoolOptions, Transaction};
