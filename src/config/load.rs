@@ -439,25 +439,25 @@ fn unknown(
 /// The nearest known name: in the same section if something there is near, else anywhere, else what there is.
 fn hint(section: &str, key: &str, known: &BTreeMap<String, JsonMap<String, Json>>) -> String {
     let near = |candidate: &str| strsim::normalized_damerau_levenshtein(candidate, key);
-    let best = |names: Vec<(String, f64)>, at_least: f64| {
-        names
-            .into_iter()
-            .filter(|(_, near)| *near >= at_least)
-            .max_by(|(_, a), (_, b)| a.total_cmp(b))
-            .map(|(name, _)| name)
+    let best = |names: &[(String, f64)], at_least: f64| {
+        let near_enough = names.iter().filter(|(_, near)| *near >= at_least);
+        near_enough.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(name, _)| name.clone())
     };
     let siblings: Vec<(String, f64)> = match known.get(section) {
         Some(keys) => keys.keys().map(|name| (name.clone(), near(name))).collect(),
         None => known.keys().map(|name| (format!("[{name}]"), near(name))).collect(),
     };
-    let elsewhere = known
+    let elsewhere: Vec<(String, f64)> = known
         .iter()
         .flat_map(|(section, keys)| keys.keys().map(move |key| (section, key)))
         .map(|(section, key)| (format!("{key}` in section [{section}]"), near(key)))
         .collect();
-    if let Some(name) = best(siblings.clone(), 0.5) {
+    // The very name in another section beats a similar one here: the key was put under the wrong heading.
+    if let Some(name) = best(&elsewhere, 1.0) {
+        format!("did you mean `{name}?")
+    } else if let Some(name) = best(&siblings, 0.5) {
         format!("did you mean `{name}`?")
-    } else if let Some(name) = best(elsewhere, 0.75) {
+    } else if let Some(name) = best(&elsewhere, 0.75) {
         format!("did you mean `{name}?")
     } else {
         let names: Vec<String> = siblings.into_iter().map(|(name, _)| name).collect();

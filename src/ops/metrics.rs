@@ -1,1 +1,394 @@
+//! Every metric of the interfaces page, with its unit, its closed labels and a typed function to count it.
 //!
+//! [`start`] makes every series exist at 0, so that a rate over the first minute is right and an alert on a missing
+//! series never fires by mistake. Counting never fails and never blocks. Nothing is kept over a restart.
+
+use std::time::Duration;
+
+use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{
+    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+
+use crate::ports::Outcome;
+
+/// Version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Commit of this build, where the packager set `MAPLE_ROUTER_COMMIT` while compiling.
+pub const COMMIT: &str = match option_env!("MAPLE_ROUTER_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
+closed_set! {
+    /// How work on a submission ended.
+    SubmissionOutcome {
+        /// Everything delivered.
+        Routed = "routed",
+        /// Ended badly.
+        Failed = "failed",
+        /// Given back for another attempt.
+        Released = "released",
+    }
+}
+closed_set! {
+    /// The database's `action_type`.
+    ActionType {
+        /// A HappyFox ticket.
+        HappyfoxTemplate = "happyfox_template",
+        /// A mail from a template.
+        EmailTemplate = "email_template",
+        /// A mail with the raw fields.
+        EmailRaw = "email_raw",
+    }
+}
+closed_set! {
+    /// How a delivery in doubt was resolved (protocol, "Crash, doubt, stop, replay").
+    Resolution {
+        /// The relay's log has it.
+        Found = "found",
+        /// The relay's log proves the contrary.
+        Disproved = "disproved",
+        /// Neither; sent again.
+        NeitherResent = "neither_resent",
+        /// Neither; held.
+        NeitherHeld = "neither_held",
+    }
+}
+closed_set! {
+    /// What a dead letter was.
+    DeadLetterKind {
+        /// Nobody can read it.
+        Unreadable = "unreadable",
+        /// There is no such submission.
+        UnknownSubmission = "unknown_submission",
+        /// Attempts ran out.
+        Exhausted = "exhausted",
+        /// The submission is still open with attempts left.
+        Premature = "premature",
+        /// The submission had ended already.
+        Closed = "closed",
+    }
+}
+closed_set! {
+    /// What became of an alert.
+    AlertResult {
+        /// Confirmed by Slack.
+        Sent = "sent",
+        /// To be tried again.
+        Retried = "retried",
+        /// Folded into a group, or repeated too soon.
+        Suppressed = "suppressed",
+    }
+}
+closed_set! {
+    /// What the relay's log says of an accepted mail.
+    DeliveryStatus {
+        /// Handed on.
+        Delivered = "delivered",
+        /// Waits in the relay's queue.
+        Deferred = "deferred",
+        /// Refused further on.
+        Bounced = "bounced",
+        /// Waited too long in the relay's queue.
+        Expired = "expired",
+    }
+}
+closed_set! {
+    /// The database's `submission_status`.
+    Status {
+        /// Waits.
+        Received = "received",
+        /// Claimed.
+        Processing = "processing",
+        /// Ended well.
+        Routed = "routed",
+        /// Ended badly.
+        Failed = "failed",
+        /// Emptied by retention.
+        Purged = "purged",
+    }
+}
+closed_set! {
+    /// What may be paused.
+    PauseScope {
+        /// Everything.
+        All = "all",
+        /// A form.
+        Form = "form",
+        /// A destination domain.
+        Destination = "destination",
+    }
+}
+closed_set! {
+    /// What the daemon cannot work without.
+    Dependency {
+        /// PostgreSQL.
+        Postgres = "postgres",
+        /// The mail relay.
+        Relay = "relay",
+        /// The signer of URLs.
+        Signer = "signer",
+        /// Pub/Sub.
+        Pubsub = "pubsub",
+    }
+}
+
+/// Labels of `action_attempts_total{outcome}`; [`Outcome::label`] yields no other.
+const ACTION_OUTCOMES: [&str; 5] = ["accepted", "refused", "deferred", "unknown", "not_implemented"];
+
+macro_rules! names {
+    ($($constant:ident = $name:literal),* $(,)?) => { $(const $constant: &str = concat!("maple_router_", $name);)* };
+}
+names! {
+    SUBMISSIONS = "submissions_total",
+    ACTION_ATTEMPTS = "action_attempts_total",
+    REDELIVERED = "redelivered_total",
+    STALE_SETTLE = "stale_settle_total",
+    IN_DOUBT = "in_doubt_total",
+    RESCUED = "rescued_total",
+    ORPHANS = "orphans_total",
+    DEAD_LETTERS = "dead_letters_total",
+    ALERTS = "alerts_total",
+    DELIVERY_STATUS = "delivery_status_total",
+    ROUTING_LAG = "routing_lag_seconds",
+    ACTION_DURATION = "action_duration_seconds",
+    DB_TRANSACTION = "db_transaction_seconds",
+    SIGNED_URL = "signed_url_seconds",
+    QUEUE_DEPTH = "queue_depth",
+    OLDEST_AGE = "oldest_age_seconds",
+    IN_FLIGHT = "in_flight",
+    PAUSED = "paused",
+    BREAKER_OPEN = "breaker_open",
+    LAST_SUCCESS = "last_success_timestamp_seconds",
+    RELOAD_OK = "config_last_reload_successful",
+    BUILD_INFO = "build_info",
+}
+
+/// Readiness to finish: from a blink to the hours an outage lasts.
+const LAG_BUCKETS: [f64; 15] =
+    [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 21600.0];
+/// One SMTP transaction, up to `delivery_deadline`.
+const ACTION_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0, 120.0, 180.0];
+/// One transaction, up to `statement_timeout`.
+const DB_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 5.0, 15.0];
+/// One signed URL: offline under a millisecond, IAM some tens of them.
+const SIGN_BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0];
+
+/// Makes a recorder with our buckets; tests use it locally, [`install`] for the process.
+pub fn recorder() -> Result<PrometheusRecorder, BuildError> {
+    Ok(PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full(ROUTING_LAG.to_owned()), &LAG_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full(ACTION_DURATION.to_owned()), &ACTION_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full(DB_TRANSACTION.to_owned()), &DB_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full(SIGNED_URL.to_owned()), &SIGN_BUCKETS)?
+        .build_recorder())
+}
+
+/// Metrics that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// Our buckets are wrong.
+    #[error("metrics cannot be set up: {0}")]
+    Build(#[from] BuildError),
+    /// Something else in this process counts already.
+    #[error("metrics are set up already in this process")]
+    Twice,
+}
+
+/// Sets metrics up for this process, once, and makes every series exist.
+///
+/// `transactions` are the names of the named transactions, the labels of `db_transaction_seconds`.
+pub fn install(transactions: &[&'static str]) -> Result<PrometheusHandle, MetricsError> {
+    let recorder = recorder()?;
+    let handle = recorder.handle();
+    ::metrics::set_global_recorder(recorder).map_err(|_| MetricsError::Twice)?;
+    start(transactions);
+    Ok(handle)
+}
+
+/// Describes every metric and makes every series exist.
+pub fn start(transactions: &[&'static str]) {
+    describe();
+    for outcome in SubmissionOutcome::ALL {
+        counter!(SUBMISSIONS, "outcome" => outcome.as_str()).increment(0);
+    }
+    for kind in ActionType::ALL {
+        for outcome in ACTION_OUTCOMES {
+            counter!(ACTION_ATTEMPTS, "type" => kind.as_str(), "outcome" => outcome).increment(0);
+        }
+        drop(histogram!(ACTION_DURATION, "type" => kind.as_str()));
+    }
+    for name in [REDELIVERED, STALE_SETTLE, RESCUED, ORPHANS] {
+        counter!(name).increment(0);
+    }
+    for resolution in Resolution::ALL {
+        counter!(IN_DOUBT, "resolution" => resolution.as_str()).increment(0);
+    }
+    for kind in DeadLetterKind::ALL {
+        counter!(DEAD_LETTERS, "kind" => kind.as_str()).increment(0);
+    }
+    for result in AlertResult::ALL {
+        counter!(ALERTS, "result" => result.as_str()).increment(0);
+    }
+    for status in DeliveryStatus::ALL {
+        counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(0);
+    }
+    for name in [ROUTING_LAG, SIGNED_URL] {
+        drop(histogram!(name));
+    }
+    for name in transactions {
+        drop(histogram!(DB_TRANSACTION, "name" => *name));
+    }
+    for status in Status::ALL {
+        queue(*status, 0, Duration::ZERO);
+    }
+    for scope in PauseScope::ALL {
+        paused(*scope, 0);
+    }
+    for dependency in Dependency::ALL {
+        breaker_open(*dependency, false);
+    }
+    in_flight(0);
+    gauge!(LAST_SUCCESS).set(0.0);
+    config_reloaded(true);
+    gauge!(BUILD_INFO, "version" => VERSION, "commit" => COMMIT).set(1.0);
+}
+
+fn describe() {
+    describe_counter!(SUBMISSIONS, Unit::Count, "Submissions whose work ended, by how it ended");
+    describe_counter!(ACTION_ATTEMPTS, Unit::Count, "Deliveries attempted, by action type and outcome");
+    describe_counter!(REDELIVERED, Unit::Count, "Events that came more than once");
+    describe_counter!(STALE_SETTLE, Unit::Count, "Transitions that found their claim token outdated");
+    describe_counter!(IN_DOUBT, Unit::Count, "Deliveries in doubt that were resolved, by how");
+    describe_counter!(RESCUED, Unit::Count, "Stuck claims the sweep reset");
+    describe_counter!(ORPHANS, Unit::Count, "Ready submissions the sweep found without an event");
+    describe_counter!(DEAD_LETTERS, Unit::Count, "Dead letters, by kind");
+    describe_counter!(ALERTS, Unit::Count, "Alerts, by what became of them");
+    describe_counter!(DELIVERY_STATUS, Unit::Count, "What the relay's log says of accepted mails");
+    describe_histogram!(
+        ROUTING_LAG,
+        Unit::Seconds,
+        "From a submission's readiness to the end of its routing"
+    );
+    describe_histogram!(ACTION_DURATION, Unit::Seconds, "One send of one action");
+    describe_histogram!(DB_TRANSACTION, Unit::Seconds, "One named database transaction");
+    describe_histogram!(SIGNED_URL, Unit::Seconds, "Making one signed URL");
+    describe_gauge!(QUEUE_DEPTH, Unit::Count, "Submissions by status, at the last sweep");
+    describe_gauge!(OLDEST_AGE, Unit::Seconds, "Age of the oldest submission by status, at the last sweep");
+    describe_gauge!(IN_FLIGHT, Unit::Count, "Submissions claimed by this process");
+    describe_gauge!(PAUSED, Unit::Count, "Pauses in force, by scope");
+    describe_gauge!(BREAKER_OPEN, Unit::Count, "1 while a dependency is treated as down");
+    describe_gauge!(
+        LAST_SUCCESS,
+        Unit::Seconds,
+        "Unix time of the last submission routed; 0 before the first"
+    );
+    describe_gauge!(RELOAD_OK, Unit::Count, "1 when the configuration in use is what the last reload read");
+    describe_gauge!(BUILD_INFO, Unit::Count, "1; version and commit are in the labels");
+}
+
+/// Work on a submission ended.
+pub fn submission(outcome: SubmissionOutcome) {
+    counter!(SUBMISSIONS, "outcome" => outcome.as_str()).increment(1);
+}
+
+/// One delivery was attempted.
+pub fn action_attempt(kind: impl Into<ActionType>, outcome: &Outcome) {
+    counter!(ACTION_ATTEMPTS, "type" => kind.into().as_str(), "outcome" => outcome.label()).increment(1);
+}
+
+/// An event came again.
+pub fn redelivered() {
+    counter!(REDELIVERED).increment(1);
+}
+
+/// A claim token was outdated.
+pub fn stale_settle() {
+    counter!(STALE_SETTLE).increment(1);
+}
+
+/// Deliveries in doubt were resolved.
+pub fn in_doubt(resolution: Resolution, deliveries: u64) {
+    counter!(IN_DOUBT, "resolution" => resolution.as_str()).increment(deliveries);
+}
+
+/// The sweep reset stuck claims.
+pub fn rescued(submissions: u64) {
+    counter!(RESCUED).increment(submissions);
+}
+
+/// The sweep found orphans.
+pub fn orphans(submissions: u64) {
+    counter!(ORPHANS).increment(submissions);
+}
+
+/// A dead letter was dealt with.
+pub fn dead_letter(kind: DeadLetterKind) {
+    counter!(DEAD_LETTERS, "kind" => kind.as_str()).increment(1);
+}
+
+/// Something became of an alert.
+pub fn alert(result: AlertResult) {
+    counter!(ALERTS, "result" => result.as_str()).increment(1);
+}
+
+/// The relay's log told of an accepted mail.
+pub fn delivery_status(status: DeliveryStatus) {
+    counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(1);
+}
+
+/// A submission was finished this long after it was ready.
+pub fn routing_lag(lag: Duration) {
+    histogram!(ROUTING_LAG).record(lag);
+}
+
+/// A send took this long.
+pub fn action_duration(kind: impl Into<ActionType>, took: Duration) {
+    histogram!(ACTION_DURATION, "type" => kind.into().as_str()).record(took);
+}
+
+/// A named transaction took this long, retries included.
+pub fn db_transaction(name: &'static str, took: Duration) {
+    histogram!(DB_TRANSACTION, "name" => name).record(took);
+}
+
+/// A signed URL took this long.
+pub fn signed_url(took: Duration) {
+    histogram!(SIGNED_URL).record(took);
+}
+
+/// What the last sweep saw of a status.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn queue(status: Status, depth: u64, oldest: Duration) {
+    gauge!(QUEUE_DEPTH, "status" => status.as_str()).set(depth as f64);
+    gauge!(OLDEST_AGE, "status" => status.as_str()).set(oldest);
+}
+
+/// How many submissions this process holds.
+#[expect(clippy::cast_precision_loss, reason = "bounded by max_in_flight")]
+pub fn in_flight(submissions: usize) {
+    gauge!(IN_FLIGHT).set(submissions as f64);
+}
+
+/// How many pauses of a scope are in force.
+#[expect(clippy::cast_precision_loss, reason = "operators set a handful of pauses")]
+pub fn paused(scope: PauseScope, pauses: usize) {
+    gauge!(PAUSED, "scope" => scope.as_str()).set(pauses as f64);
+}
+
+/// A breaker opened or closed.
+pub fn breaker_open(dependency: Dependency, open: bool) {
+    gauge!(BREAKER_OPEN, "dependency" => dependency.as_str()).set(f64::from(u8::from(open)));
+}
+
+/// A submission was routed at this time (the database's).
+#[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^52")]
+pub fn last_success(at: jiff::Timestamp) {
+    gauge!(LAST_SUCCESS).set(at.as_second() as f64);
+}
+
+/// A reload ended.
+pub fn config_reloaded(successfully: bool) {
+    gauge!(RELOAD_OK).set(f64::from(u8::from(successfully)));
+}

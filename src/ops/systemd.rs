@@ -1,1 +1,72 @@
+//! What systemd is told: ready, status, reloading, stopping, and that we are alive.
 //!
+//! Without `NOTIFY_SOCKET` every call does nothing. A message that cannot be sent is logged and forgotten: systemd's
+//! own timeouts judge us then, and no work may fail because of it.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// The daemon takes work; `status` is the line `systemctl status` shows.
+pub fn ready(status: &str) {
+    send(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
+}
+
+/// Changes the line `systemctl status` shows.
+pub fn status(text: &str) {
+    send(&[NotifyState::Status(&one_line(text))]);
+}
+
+/// A reload begins. [`ready`] must follow, whether it succeeds or not.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => send(&[NotifyState::Reloading, now]),
+        Err(_) => send(&[NotifyState::Reloading]),
+    }
+}
+
+/// The daemon stops.
+pub fn stopping(status: &str) {
+    send(&[NotifyState::Stopping, NotifyState::Status(&one_line(status))]);
+}
+
+/// "Alive"; to be said only by what proves that work goes on.
+pub fn alive() {
+    send(&[NotifyState::Watchdog]);
+}
+
+/// How often to say [`alive`]: half of what the unit's `WatchdogSec=` allows; `None` where nobody listens.
+#[must_use]
+pub fn watchdog_interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|limit| limit / 2)
+}
+
+/// A line break would start another assignment in systemd's protocol.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+fn send(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(error = %error, "systemd could not be told; its timeouts count as if we were silent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_stays_on_one_line() {
+        assert_eq!(one_line("routing\nREADY=1\r"), "routing READY=1 ");
+    }
+
+    #[test]
+    fn without_a_socket_nothing_happens() {
+        assert_eq!(std::env::var_os("NOTIFY_SOCKET"), None, "tests run outside systemd units");
+        ready("up");
+        reloading();
+        stopping("down");
+        assert_eq!(watchdog_interval(), None);
+    }
+}

@@ -1,1 +1,242 @@
+//! The journal: how events of this daemon are written, and the closed vocabulary they use.
 //!
+//! Call sites use lower-case field names, [`journal!`](crate::journal) for events of the vocabulary and plain
+//! `tracing` macros for the rest. The journald layer upper-cases names by itself (`submission_id` becomes
+//! `SUBMISSION_ID`), JSON keeps them lower-case: the field names of the interfaces page either way.
+//!
+//! All forms but journald go to stderr, so that a verb's output on stdout stays clean. A bare level applies to this
+//! program; libraries stay at `warn`, because some of them log URLs, and a signed URL is a secret.
+//! Never logged: recipients, field values, signed URLs, secrets. If we die, lines already written stay written:
+//! nothing is buffered here.
+
+use std::io::{self, IsTerminal};
+
+use tracing_journald::{Priority, PriorityMappings};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
+
+use super::json_log::JsonLayer;
+use crate::config::{Log, LogFormat};
+
+closed_set! {
+    /// Words of the journal field `EVENT` (interfaces page, "Log fields").
+    EventName {
+        /// An event came in.
+        Received = "received",
+        /// A submission was claimed.
+        Claimed = "claimed",
+        /// An event needed nothing done: finished, held elsewhere, not ready.
+        Dropped = "dropped",
+        /// An event waits here until its submission is due.
+        Held = "held",
+        /// An event was given back.
+        Nacked = "nacked",
+        /// An event that nobody can read.
+        Poison = "poison",
+        /// The write-ahead mark of an action was committed.
+        Begun = "begun",
+        /// The relay took a delivery.
+        ActionAccepted = "action_accepted",
+        /// A delivery was refused for good.
+        ActionRefused = "action_refused",
+        /// A delivery waits for another attempt.
+        ActionDeferred = "action_deferred",
+        /// Nobody knows whether the relay took a delivery.
+        ActionUnknown = "action_unknown",
+        /// An action whose client does not exist yet.
+        NotImplemented = "not_implemented",
+        /// A submission ended well.
+        Routed = "routed",
+        /// A submission ended badly.
+        Failed = "failed",
+        /// A claim was given back.
+        Released = "released",
+        /// A worker found that its claim is no longer its own.
+        StaleSettle = "stale_settle",
+        /// The sweep reset a stuck claim.
+        Rescued = "rescued",
+        /// The sweep found a ready row whose event was lost.
+        Orphan = "orphan",
+        /// A delivery in doubt was resolved.
+        InDoubt = "in_doubt",
+        /// A dead letter came in.
+        DeadLetter = "dead_letter",
+        /// A submission is not ready for too long.
+        Unready = "unready",
+        /// The relay's log told what became of an accepted mail.
+        DeliveryStatus = "delivery_status",
+        /// Slack confirmed an alert.
+        AlertSent = "alert_sent",
+        /// An alert did not get through and stays pending.
+        AlertDeferred = "alert_deferred",
+        /// A dependency is treated as down.
+        BreakerOpen = "breaker_open",
+        /// A dependency is back.
+        BreakerClosed = "breaker_closed",
+        /// The Pub/Sub stream was made anew.
+        StreamRebuilt = "stream_rebuilt",
+        /// A canary event came back, or did not.
+        Canary = "canary",
+        /// Facts could not be recorded and were written to the state directory.
+        Spooled = "spooled",
+        /// Spooled facts were recorded.
+        SpoolReplayed = "spool_replayed",
+        /// Routing was paused or resumed.
+        Paused = "paused",
+        /// A pause ended.
+        Resumed = "resumed",
+        /// An operator overrode something.
+        Override = "override",
+        /// The daemon starts.
+        Started = "started",
+        /// The daemon takes work.
+        Ready = "ready",
+        /// The configuration was read again.
+        Reloaded = "reloaded",
+        /// The configuration could not be read again; the old one stays.
+        ReloadFailed = "reload_failed",
+        /// The daemon takes no more work and ends what it has.
+        Stopping = "stopping",
+        /// The daemon ends.
+        Stopped = "stopped",
+    }
+}
+
+/// Writes an event of the closed vocabulary.
+///
+/// ```
+/// use maple_router::{journal, ops::telemetry::EventName};
+/// let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+/// journal!(info, EventName::Claimed, submission_id = %id, attempt = 1, "claimed");
+/// ```
+#[macro_export]
+macro_rules! journal {
+    ($level:ident, $event:expr, $($rest:tt)+) => {
+        ::tracing::$level!(event = $crate::ops::telemetry::EventName::as_str($event), $($rest)+)
+    };
+}
+
+/// Logging that runs; lets the level be changed while it does.
+pub struct Telemetry {
+    filter: reload::Handle<EnvFilter, Registry>,
+    /// `RUST_LOG` was given: it wins over every configured level, now and after a reload.
+    pinned: bool,
+    /// What is in use: `Journald` may have become `Text`.
+    pub format: LogFormat,
+}
+
+/// Logging that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// A level or directive nobody understands.
+    #[error(
+        "`{given}` is no log level ({reason}); use error, warn, info, debug, trace or a filter directive"
+    )]
+    Level {
+        /// As given.
+        given: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Something else in this process logs already.
+    #[error("logging is set up already: {0}")]
+    Twice(String),
+}
+
+/// Sets logging up for this process, once. `rust_log` is the variable `RUST_LOG`, where set.
+pub fn init(log: &Log, rust_log: Option<&str>) -> Result<Telemetry, TelemetryError> {
+    let rust_log = rust_log.map(str::trim).filter(|text| !text.is_empty());
+    let filter = match rust_log {
+        Some(directives) => parse(directives)?,
+        None => filter(&log.level)?,
+    };
+    let (layer, format) = layer(log.format);
+    let (filter, handle) = reload::Layer::new(filter);
+    tracing_subscriber::registry()
+        .with(filter.and_then(layer))
+        .try_init()
+        .map_err(|error| TelemetryError::Twice(error.to_string()))?;
+    if format != log.format {
+        tracing::warn!("the journal's socket is missing; logging text to stderr");
+    }
+    Ok(Telemetry { filter: handle, pinned: rust_log.is_some(), format })
+}
+
+impl Telemetry {
+    /// Changes the level; does nothing where `RUST_LOG` decides.
+    pub fn set_level(&self, level: &str) -> Result<(), TelemetryError> {
+        let filter = filter(level)?;
+        if self.pinned {
+            return Ok(());
+        }
+        self.filter.reload(filter).map_err(|error| TelemetryError::Twice(error.to_string()))
+    }
+}
+
+/// A bare level is for this program; directives are taken as they are.
+fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
+    let level = level.trim();
+    match level.to_ascii_lowercase().as_str() {
+        "trace" | "debug" | "info" | "warn" => parse(&format!("warn,maple_router={level}")),
+        _ => parse(level),
+    }
+}
+
+fn parse(directives: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder()
+        .parse(directives)
+        .map_err(|error| TelemetryError::Level { given: directives.to_owned(), reason: error.to_string() })
+}
+
+/// The layer for a format, and the format it has become.
+fn layer(format: LogFormat) -> (Box<dyn Layer<Registry> + Send + Sync>, LogFormat) {
+    match format {
+        LogFormat::Journald => match tracing_journald::layer() {
+            Ok(journal) => (Box::new(dressed(journal)), LogFormat::Journald),
+            Err(_) => (text(), LogFormat::Text),
+        },
+        LogFormat::Json => (Box::new(JsonLayer::new(io::stderr)), LogFormat::Json),
+        LogFormat::Text => (text(), LogFormat::Text),
+    }
+}
+
+fn text() -> Box<dyn Layer<Registry> + Send + Sync> {
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    Box::new(tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colours).with_target(false))
+}
+
+/// No prefix, so that `journalctl SUBMISSION_ID=…` works; syslog's priorities, so that `-p warning` means what it says.
+fn dressed(journal: tracing_journald::Layer) -> tracing_journald::Layer {
+    journal.with_field_prefix(None).with_syslog_identifier("maple-router".to_owned()).with_priority_mappings(
+        PriorityMappings {
+            error: Priority::Error,
+            warn: Priority::Warning,
+            info: Priority::Informational,
+            debug: Priority::Debug,
+            trace: Priority::Debug,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_level_leaves_libraries_at_warn() {
+        assert_eq!(filter("debug").expect("a level").to_string(), "maple_router=debug,warn");
+        assert_eq!(filter("error").expect("a level").to_string(), "error");
+        assert_eq!(filter("hyper=trace").expect("a directive").to_string(), "hyper=trace");
+        let told = filter("info=loud=").expect_err("refused").to_string();
+        assert!(told.contains("info=loud="), "{told}");
+    }
+
+    #[test]
+    fn words_are_lower_case_and_told_apart() {
+        let words: std::collections::BTreeSet<&str> = EventName::ALL.iter().map(|e| e.as_str()).collect();
+        assert_eq!(words.len(), EventName::ALL.len());
+        assert!(words.iter().all(|w| w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+        assert_eq!(EventName::parse("stale_settle"), Some(EventName::StaleSettle));
+    }
+}

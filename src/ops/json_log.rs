@@ -1,0 +1,162 @@
+//! The journal as JSON: one flat object a line, field names in lower case, numbers as numbers.
+//!
+//! Written with one call a line, so that a kill leaves whole lines. Fields of enclosing spans are laid under the
+//! event's own. Never fails a caller: what cannot be written is lost.
+
+use std::fmt;
+use std::io::Write;
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Writes events as JSON lines.
+pub struct JsonLayer<W> {
+    writer: W,
+}
+
+impl<W> JsonLayer<W> {
+    /// Writes to whatever `writer` makes.
+    pub fn new(writer: W) -> Self {
+        Self { writer }
+    }
+}
+
+/// Fields seen so far, by lower-case name.
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.insert(field.name().to_ascii_lowercase(), value.into());
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+}
+
+impl<S, W> Layer<S> for JsonLayer<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    fn on_new_span(&self, attrs: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        if let Some(span) = ctx.span(id) {
+            let mut fields = Fields::default();
+            attrs.record(&mut fields);
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        if let Some(span) = ctx.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let mut line = Fields::default();
+        for span in
+            ctx.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root)
+        {
+            if let Some(fields) = span.extensions().get::<Fields>() {
+                line.0.extend(fields.0.clone());
+            }
+        }
+        event.record(&mut line);
+        let mut time = String::new();
+        if SystemTime.format_time(&mut Writer::new(&mut time)).is_ok() {
+            line.0.insert("time".to_owned(), time.into());
+        }
+        line.0.insert("level".to_owned(), event.metadata().level().as_str().to_ascii_lowercase().into());
+        line.0.insert("target".to_owned(), event.metadata().target().into());
+        let mut text = Value::Object(line.0).to_string();
+        text.push('\n');
+        if self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()).is_err() {
+            // There is nowhere left to say so.
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::ops::telemetry::EventName;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("lock").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_flat_object_a_line_with_lower_case_names() {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = tracing_subscriber::registry().with(JsonLayer::new(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("submission", submission_id = "s-1", attempt = 1);
+            let _entered = span.enter();
+            crate::journal!(info, EventName::ActionAccepted, SMTP_CODE = 250_u16, attempt = 2, "line\nbreak");
+            tracing::warn!(reason = %"why", absent = None::<u8>, "second");
+        });
+        let text = String::from_utf8(buffer.0.lock().expect("lock").clone()).expect("utf-8");
+        let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        let first = &lines[0];
+        assert_eq!(first["event"], "action_accepted");
+        assert_eq!(first["smtp_code"], 250);
+        assert_eq!(first["submission_id"], "s-1");
+        assert_eq!(first["attempt"], 2, "the event's own field wins over its span's");
+        assert_eq!(first["message"], "line\nbreak");
+        assert_eq!(first["level"], "info");
+        assert!(first["time"].as_str().expect("time").ends_with('Z'));
+        assert_eq!(lines[1]["reason"], "why");
+        assert_eq!(lines[1].get("absent"), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! The configuration as an operator meets it: files on disk, variables, and the words of every refusal.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use maple_router::config::load::Fault;
+use maple_router::config::{Config, ConfigError, Environment, LogFormat, Origin, SourceKind};
+
+struct File {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn file(text: &str) -> File {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, text).expect("write");
+    File { _dir: dir, path }
+}
+
+fn env(pairs: &[(&str, &str)]) -> Environment {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn refusal(text: &str, pairs: &[(&str, &str)]) -> String {
+    let file = file(text);
+    Config::load(Some(&file.path), &env(pairs)).expect_err("refused").to_string()
+}
+
+#[test]
+fn file_then_variables_then_conventional_variables() {
+    let file = file(
+        r#"
+        [database]
+        url = "postgres://file@db.example/forms"
+        connect_timeout = "7s"
+        [routing]
+        not_before = 2026-11-01T10:00:00+01:00
+        [mail]
+        allowed_destination_domains = ["one.example"]
+        [log]
+        format = "text"
+        "#,
+    );
+    let loaded = Config::load(
+        Some(&file.path),
+        &env(&[
+            ("DATABASE_URL", "postgres://variable@db.example/forms"),
+            ("MAPLE_ROUTER__DATABASE__URL", "postgres://override@db.example/forms"),
+            ("MAPLE_ROUTER__SMTP__PORT", "2525"),
+            ("MAPLE_ROUTER__SMTP__MAX_PER_MINUTE", "30"),
+            ("MAPLE_ROUTER__SMTP__HELLO_NAME", "1234"),
+            ("MAPLE_ROUTER__ROUTING__REPUBLISH", "false"),
+            ("MAPLE_ROUTER__ROUTING__STUCK_AFTER", "15min"),
+            ("MAPLE_ROUTER__MAIL__ALLOWED_DESTINATION_DOMAINS", "two.example, three.example"),
+            ("MAPLE_ROUTER__SOURCE__KIND", "postgres"),
+            ("MAPLE_ROUTER_OWNER_URL", "not ours"),
+            ("NOTIFY_SOCKET", "/run/notify"),
+            ("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085"),
+        ]),
+    )
+    .expect("loads");
+    let config = &loaded.config;
+    assert_eq!(config.database.url, "postgres://variable@db.example/forms");
+    assert_eq!(config.database.connect_timeout, Duration::from_secs(7));
+    assert_eq!(config.database.lock_timeout, Duration::from_secs(5), "untouched keys keep their defaults");
+    assert_eq!(config.smtp.port, 2525);
+    assert_eq!(config.smtp.max_per_minute, Some(30));
+    assert_eq!(config.smtp.hello_name.as_deref(), Some("1234"), "text stays text");
+    assert!(!config.routing.republish);
+    assert_eq!(config.routing.stuck_after, Duration::from_secs(900));
+    assert_eq!(config.mail.allowed_destination_domains, ["two.example", "three.example"]);
+    assert_eq!(config.source.kind, SourceKind::Postgres);
+    assert_eq!(config.log.format, LogFormat::Text);
+    assert_eq!(config.routing.not_before, Some("2026-11-01T09:00:00Z".parse().expect("timestamp")));
+    assert_eq!(config.pubsub_endpoint().as_deref(), Some("http://127.0.0.1:8085"));
+
+    assert_eq!(loaded.file.as_deref(), Some(file.path.as_path()));
+    assert_eq!(loaded.sources["database.url"], Origin::Variable("DATABASE_URL".to_owned()));
+    assert_eq!(loaded.sources["log.format"], Origin::File(file.path.clone()));
+    assert!(!loaded.sources.contains_key("smtp.host"));
+}
+
+#[test]
+fn times_are_taken_as_datetime_or_as_text() {
+    for written in ["2026-11-01T00:00:00Z", "2026-11-01 01:00:00+01:00", "\"2026-11-01T00:00:00Z\""] {
+        let file = file(&format!("[routing]\nnot_before = {written}"));
+        let loaded = Config::load(Some(&file.path), &env(&[])).expect(written);
+        assert_eq!(
+            loaded.config.routing.not_before,
+            Some("2026-11-01T00:00:00Z".parse().expect("timestamp")),
+            "{written}"
+        );
+    }
+    let told = refusal("[routing]\nnot_before = 2026-11-01", &[]);
+    assert!(told.contains("routing.not_before") && told.contains("2026-11-01T00:00:00Z"), "{told}");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_place_and_its_neighbour() {
+    let cases: &[(&str, &[&str])] = &[
+        ("[smtp]\nhots = \"x\"", &["`hots`", "[smtp]", "config.toml", "did you mean `host`?"]),
+        ("[smpt]\nhost = \"x\"", &["`smpt`", "config.toml", "did you mean `[smtp]`?"]),
+        (
+            "[routing]\nstatement_timeout = \"5s\"",
+            &["`statement_timeout`", "`statement_timeout` in section [database]"],
+        ),
+        ("level = \"info\"", &["`level`", "`level` in section [log]"]),
+        ("[http]\nqqq = 1", &["`qqq`", "known here: listen"]),
+    ];
+    for (text, expected) in cases {
+        let told = refusal(text, &[]);
+        for part in *expected {
+            assert!(told.contains(part), "{part} is missing in: {told}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_refused_too() {
+    for (name, hint) in [
+        ("MAPLE_ROUTER__SMTP__PROT", "did you mean `port`?"),
+        ("MAPLE_ROUTER__SMPT__PORT", "did you mean `[smtp]`?"),
+        ("MAPLE_ROUTER__SMTP", "[smtp]"),
+    ] {
+        let told = refusal("", &[(name, "1")]);
+        assert!(told.contains(name) && told.contains(hint), "{told}");
+    }
+}
+
+#[test]
+fn a_bad_value_is_told_with_what_is_expected() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "[smtp]\nconnect_timeout = \"5 parsecs\"",
+            &["`smtp.connect_timeout`", "5 parsecs", "90s", "config.toml"],
+        ),
+        ("[smtp]\nconnect_timeout = 5", &["`smtp.connect_timeout` = 5", "90s"]),
+        ("[smtp]\nport = 65536", &["`smtp.port` = 65536", "0 to 65535"]),
+        ("[smtp]\nport = 25.7", &["`smtp.port` = 25.7", "0 to 65535"]),
+        ("[smtp]\nport = \"smtp\"", &["`smtp.port` = \"smtp\"", "0 to 65535"]),
+        ("[routing]\nmax_attempts = -1", &["`routing.max_attempts` = -1", "whole number"]),
+        ("[routing]\nrepublish = \"yes\"", &["`routing.republish`", "true or false"]),
+        ("[source]\nkind = \"pubsubb\"", &["`source.kind`", "pubsubb", "`pubsub` or `postgres`"]),
+        ("[mail]\nallowed_destination_domains = \"a\"", &["`mail.allowed_destination_domains`", "a list"]),
+        ("smtp = 5", &["`smtp`", "[smtp] on a line of its own"]),
+        ("[database]\nurl = [\"postgres://u:secret-word@h/d\"]", &["`database.url`", "a string"]),
+    ];
+    for (text, expected) in cases {
+        let told = refusal(text, &[]);
+        for part in *expected {
+            assert!(told.contains(part), "{part} is missing in: {told}");
+        }
+        assert!(!told.contains("secret-word"), "{told}");
+    }
+    let told = refusal("", &[("MAPLE_ROUTER__SMTP__LANES", "many")]);
+    assert!(told.contains("MAPLE_ROUTER__SMTP__LANES") && told.contains("many"), "{told}");
+    let told = refusal("", &[("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "soon")]);
+    assert!(told.contains("MAPLE_ROUTER_TIMEOUT_STOP_SEC") && told.contains("infinity"), "{told}");
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let file = file("[smtp]\nhots = 1\nport = \"x\"\n[nope]\na = 1");
+    let error =
+        Config::load(Some(&file.path), &env(&[("MAPLE_ROUTER__LOG__LEVLE", "x")])).expect_err("refused");
+    let ConfigError::Faults { faults } = &error else { panic!("{error:?}") };
+    assert_eq!(faults.len(), 4, "{error}");
+    assert!(faults.iter().any(|fault| matches!(fault, Fault::BadValue { key, .. } if key == "smtp.port")));
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named_with_a_remedy() {
+    let told =
+        Config::load(Some(Path::new("/nowhere/config.toml")), &env(&[])).expect_err("missing").to_string();
+    assert!(told.contains("/nowhere/config.toml") && told.contains("--config"), "{told}");
+
+    let dir = tempfile::tempdir().expect("tempdir");
+    let told = Config::load(Some(dir.path()), &env(&[])).expect_err("a directory").to_string();
+    assert!(told.contains(&dir.path().display().to_string()) && told.contains("cannot read"), "{told}");
+}
+
+#[test]
+fn a_syntax_error_names_the_line_but_does_not_quote_it() {
+    let told = refusal("[database]\nurl = \"postgres://u:secret-word@h/d\" oops\n", &[]);
+    assert!(told.contains("line 2") && told.contains("config.toml"), "{told}");
+    assert!(!told.contains("secret-word"), "{told}");
+}
+
+#[test]
+fn validation_names_both_keys_and_the_rule() {
+    let file = file("[smtp]\ndot_timeout = \"3min\"\n[mail]\nfrom = \"forms@example.org\"");
+    let error = Config::load(Some(&file.path), &env(&[("DATABASE_URL", "postgres://localhost/forms")]))
+        .expect("every key has its shape")
+        .validated()
+        .expect_err("dot must be shorter than the deadline");
+    let told = error.to_string();
+    for part in [
+        "smtp.dot_timeout = \"3m\"",
+        "smtp.delivery_deadline = \"3m\"",
+        "smtp.dot_timeout < smtp.delivery_deadline",
+    ] {
+        assert!(told.contains(part), "{part} is missing in: {told}");
+    }
+    assert!(told.contains("pubsub.subscription"), "required keys are told in the same list: {told}");
+}

@@ -1,0 +1,107 @@
+//! Dashboards and alerts rely on every series of the interfaces page being there from the start, at 0.
+
+use std::time::Duration;
+
+use maple_router::ops::metrics::{self, ActionType, Dependency, PauseScope, Status, SubmissionOutcome};
+use maple_router::ports::Outcome;
+
+/// The interfaces page, "Metrics", written out by hand on purpose: renaming one must turn this red.
+const SERIES: &[(&str, &str, &[&str])] = &[
+    ("submissions_total", "outcome", &["routed", "failed", "released"]),
+    ("redelivered_total", "", &[]),
+    ("stale_settle_total", "", &[]),
+    ("in_doubt_total", "resolution", &["found", "disproved", "neither_resent", "neither_held"]),
+    ("rescued_total", "", &[]),
+    ("orphans_total", "", &[]),
+    ("dead_letters_total", "kind", &["unreadable", "unknown_submission", "exhausted", "premature", "closed"]),
+    ("alerts_total", "result", &["sent", "retried", "suppressed"]),
+    ("delivery_status_total", "status", &["delivered", "deferred", "bounced", "expired"]),
+    ("queue_depth", "status", &["received", "processing", "routed", "failed", "purged"]),
+    ("oldest_age_seconds", "status", &["received", "processing", "routed", "failed", "purged"]),
+    ("in_flight", "", &[]),
+    ("paused", "scope", &["all", "form", "destination"]),
+    ("breaker_open", "dependency", &["postgres", "relay", "signer", "pubsub"]),
+    ("last_success_timestamp_seconds", "", &[]),
+    ("action_duration_seconds_count", "type", &["happyfox_template", "email_template", "email_raw"]),
+    ("db_transaction_seconds_count", "name", &["claim", "finish"]),
+    ("routing_lag_seconds_count", "", &[]),
+    ("signed_url_seconds_count", "", &[]),
+];
+
+fn rendered(count: impl FnOnce()) -> String {
+    let recorder = metrics::recorder().expect("buckets are sound");
+    ::metrics::with_local_recorder(&recorder, || {
+        metrics::start(&["claim", "finish"]);
+        count();
+    });
+    recorder.handle().render()
+}
+
+fn has(text: &str, line: &str) -> bool {
+    text.lines().any(|l| l == line)
+}
+
+#[test]
+fn every_series_exists_at_zero_from_the_start() {
+    let text = rendered(|| ());
+    for (name, label, values) in SERIES {
+        if values.is_empty() {
+            assert!(has(&text, &format!("maple_router_{name} 0")), "{name} is missing in:\n{text}");
+        }
+        for value in *values {
+            let line = format!("maple_router_{name}{{{label}=\"{value}\"}} 0");
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+        let family = format!("maple_router_{}", name.trim_end_matches("_count"));
+        assert!(text.contains(&format!("# HELP {family} ")), "{family} is not described");
+    }
+    for kind in ["happyfox_template", "email_template", "email_raw"] {
+        for outcome in ["accepted", "refused", "deferred", "unknown", "not_implemented"] {
+            let line =
+                format!("maple_router_action_attempts_total{{type=\"{kind}\",outcome=\"{outcome}\"}} 0");
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+    }
+    assert!(has(&text, "maple_router_config_last_reload_successful 1"), "{text}");
+    let build = format!("maple_router_build_info{{version=\"{}\",commit=", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&build), "{text}");
+}
+
+#[test]
+fn nothing_is_exported_that_the_page_does_not_name() {
+    let text = rendered(|| ());
+    let mut families: Vec<&str> = SERIES.iter().map(|(name, ..)| name.trim_end_matches("_count")).collect();
+    families.extend(["action_attempts_total", "config_last_reload_successful", "build_info"]);
+    for line in text.lines().filter_map(|l| l.strip_prefix("# TYPE maple_router_")) {
+        let family = line.split(' ').next().expect("name");
+        assert!(families.contains(&family), "{family} is not on the interfaces page");
+    }
+}
+
+#[test]
+fn counting_moves_the_series_it_names() {
+    let text = rendered(|| {
+        metrics::submission(SubmissionOutcome::Routed);
+        metrics::action_attempt(ActionType::EmailRaw, &Outcome::NotImplemented);
+        metrics::action_duration(ActionType::EmailRaw, Duration::from_millis(30));
+        metrics::queue(Status::Received, 7, Duration::from_secs(90));
+        metrics::breaker_open(Dependency::Relay, true);
+        metrics::paused(PauseScope::Form, 2);
+        metrics::last_success("2026-11-01T00:00:00Z".parse().expect("timestamp"));
+        metrics::config_reloaded(false);
+    });
+    for line in [
+        "maple_router_submissions_total{outcome=\"routed\"} 1",
+        "maple_router_action_attempts_total{type=\"email_raw\",outcome=\"not_implemented\"} 1",
+        "maple_router_action_duration_seconds_bucket{type=\"email_raw\",le=\"0.025\"} 0",
+        "maple_router_action_duration_seconds_bucket{type=\"email_raw\",le=\"0.05\"} 1",
+        "maple_router_queue_depth{status=\"received\"} 7",
+        "maple_router_oldest_age_seconds{status=\"received\"} 90",
+        "maple_router_breaker_open{dependency=\"relay\"} 1",
+        "maple_router_paused{scope=\"form\"} 2",
+        "maple_router_last_success_timestamp_seconds 1793491200",
+        "maple_router_config_last_reload_successful 0",
+    ] {
+        assert!(has(&text, line), "{line} is missing in:\n{text}");
+    }
+}
