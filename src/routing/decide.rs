@@ -26,10 +26,10 @@ pub struct RowView<'a> {
     pub ledger: &'a Result<Ledger, LedgerFault>,
     /// Finalized, as the database contract defines it.
     pub finalized: bool,
-    /// Attachments that are not clean.
-    pub unclean: i64,
-    /// Attachments that are infected.
-    pub infected: i64,
+    /// Attachments still to be scanned.
+    pub pending: i64,
+    /// An attachment is infected.
+    pub infected: bool,
 }
 
 /// What becomes of an event for a row (protocol §2).
@@ -113,7 +113,7 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     if let Err(LedgerFault::Newer(_)) = row.ledger {
         return ClaimDecision::Nack(NackReason::NewerLedger);
     }
-    if row.infected > 0 {
+    if row.infected {
         return ClaimDecision::Fail(FailReason::Infected);
     }
     let Ok(ledger) = row.ledger else {
@@ -125,7 +125,7 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     if !row.finalized {
         return ClaimDecision::Drop(DropReason::NotFinalized);
     }
-    if row.unclean > 0 {
+    if row.pending > 0 {
         return ClaimDecision::Drop(DropReason::NotClean);
     }
     match ledger.next_attempt_at {
@@ -244,9 +244,9 @@ mod tests {
         text.parse().expect("a timestamp")
     }
 
-    fn decide(status: Status, stored: &Value, finalized: bool, unclean: i64, infected: i64) -> ClaimDecision {
+    fn decide(status: Status, stored: &Value, finalized: bool, pending: i64, infected: bool) -> ClaimDecision {
         let ledger = Ledger::read(stored);
-        claim(&RowView { status, ledger: &ledger, finalized, unclean, infected }, at(NOW), 5)
+        claim(&RowView { status, ledger: &ledger, finalized, pending, infected }, at(NOW), 5)
     }
 
     #[test]
@@ -254,9 +254,9 @@ mod tests {
         use ClaimDecision as D;
         let due = |text: &str| json!({"v": 1, "attempts": 1, "next_attempt_at": text});
         let cases = [
-            ("fresh", Status::Received, json!({}), true, 0, 0, D::Take),
-            ("due", Status::Received, due("2026-11-01T09:59:59Z"), true, 0, 0, D::Take),
-            ("due now", Status::Received, due(NOW), true, 0, 0, D::Take),
+            ("fresh", Status::Received, json!({}), true, 0, false, D::Take),
+            ("due", Status::Received, due("2026-11-01T09:59:59Z"), true, 0, false, D::Take),
+            ("due now", Status::Received, due(NOW), true, 0, false, D::Take),
             (
                 "due in a minute",
                 Status::Received,
@@ -275,16 +275,16 @@ mod tests {
                 0,
                 D::Nack(NackReason::NotDue),
             ),
-            ("held", Status::Processing, json!({}), true, 0, 0, D::Drop(DropReason::HeldElsewhere)),
-            ("held, damaged", Status::Processing, json!([]), true, 0, 1, D::Drop(DropReason::HeldElsewhere)),
-            ("routed", Status::Routed, json!({}), true, 0, 0, D::Drop(DropReason::Finished(Status::Routed))),
-            ("failed", Status::Failed, json!([]), true, 0, 0, D::Drop(DropReason::Finished(Status::Failed))),
-            ("purged", Status::Purged, json!({}), true, 0, 0, D::Drop(DropReason::Finished(Status::Purged))),
-            ("not finalized", Status::Received, json!({}), false, 0, 0, D::Drop(DropReason::NotFinalized)),
-            ("scanning", Status::Received, json!({}), true, 1, 0, D::Drop(DropReason::NotClean)),
-            ("infected", Status::Received, json!({}), true, 2, 1, D::Fail(FailReason::Infected)),
-            ("infected, not final", Status::Received, json!({}), false, 2, 1, D::Fail(FailReason::Infected)),
-            ("infected, damaged", Status::Received, json!([]), true, 1, 1, D::Fail(FailReason::Infected)),
+            ("held", Status::Processing, json!({}), true, 0, false, D::Drop(DropReason::HeldElsewhere)),
+            ("held, damaged", Status::Processing, json!([]), true, 0, true, D::Drop(DropReason::HeldElsewhere)),
+            ("routed", Status::Routed, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Routed))),
+            ("failed", Status::Failed, json!([]), true, 0, false, D::Drop(DropReason::Finished(Status::Failed))),
+            ("purged", Status::Purged, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Purged))),
+            ("not finalized", Status::Received, json!({}), false, 0, false, D::Drop(DropReason::NotFinalized)),
+            ("scanning", Status::Received, json!({}), true, 1, false, D::Drop(DropReason::NotClean)),
+            ("infected", Status::Received, json!({}), true, 2, true, D::Fail(FailReason::Infected)),
+            ("infected, not final", Status::Received, json!({}), false, 2, true, D::Fail(FailReason::Infected)),
+            ("infected, damaged", Status::Received, json!([]), true, 1, true, D::Fail(FailReason::Infected)),
             (
                 "spent",
                 Status::Received,
@@ -294,7 +294,7 @@ mod tests {
                 0,
                 D::Fail(FailReason::Exhausted),
             ),
-            ("one left", Status::Received, json!({"v": 1, "attempts": 4}), true, 0, 0, D::Take),
+            ("one left", Status::Received, json!({"v": 1, "attempts": 4}), true, 0, false, D::Take),
             (
                 "damaged",
                 Status::Received,
@@ -304,10 +304,10 @@ mod tests {
                 0,
                 D::Fail(FailReason::LedgerDamaged),
             ),
-            ("newer", Status::Received, json!({"v": 7}), true, 0, 1, D::Nack(NackReason::NewerLedger)),
+            ("newer", Status::Received, json!({"v": 7}), true, 0, true, D::Nack(NackReason::NewerLedger)),
         ];
-        for (name, status, stored, finalized, unclean, infected, expected) in cases {
-            assert_eq!(decide(status, &stored, finalized, unclean, infected), expected, "{name}");
+        for (name, status, stored, finalized, pending, infected, expected) in cases {
+            assert_eq!(decide(status, &stored, finalized, pending, infected), expected, "{name}");
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
     fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
         let row = ledger(5, &json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
         let view =
-            RowView { status: Status::Received, ledger: &Ok(row), finalized: true, unclean: 0, infected: 0 };
+            RowView { status: Status::Received, ledger: &Ok(row), finalized: true, pending: 0, infected: false };
         assert_eq!(claim(&view, at(NOW), 5), ClaimDecision::Take);
     }
 

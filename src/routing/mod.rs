@@ -1,13 +1,22 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
+//!
+//! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
+//! [`compose`], [`text`]. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`store`], `journal`.
 
+pub mod claims;
 pub mod compose;
 pub mod decide;
 pub mod destination;
 pub mod event;
 pub mod expand;
+mod journal;
 pub mod ledger;
 pub mod message_id;
 pub mod outcome;
+pub mod persist;
 pub mod plan;
+pub mod prepare;
+pub mod receive;
 pub mod store;
-pub mod text;
+pub(crate) mod text;
+pub mod worker;

@@ -24,6 +24,8 @@ pub struct SendContext<'a> {
     pub action_order: i32,
     /// Generation of the action.
     pub generation: u32,
+    /// The pinned destination; read only for the digest of what is not an address.
+    pub destination: &'a str,
     /// Message-ID of the mail; absent where none could be made.
     pub message_id: Option<&'a str>,
 }
@@ -50,7 +52,7 @@ impl Entries {
                 });
                 let mut audit = audit(context.attempt, context.generation);
                 extend(&mut audit, json!({
-                    "action_order": context.action_order, "recipient": recipient_digest(key),
+                    "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
                     "message_id": context.message_id, "queue_id": queue_id, "smtp": scrubbed(reply),
                 }));
                 self.facts.insert(key.to_owned(), json!({"fact": fact, "audit": audit}));
@@ -78,7 +80,7 @@ impl Entries {
         let mut scrubbed_error = error(class, fault);
         scrub_reply(&mut scrubbed_error);
         extend(&mut audit, json!({
-            "action_order": context.action_order, "recipient": recipient_digest(key),
+            "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
             "message_id": context.message_id, "queue_id": null, "smtp": null, "error": scrubbed_error,
         }));
         self.others.insert(key.to_owned(), json!({"entry": entry, "audit": audit}));
@@ -93,9 +95,11 @@ impl Entries {
                 continue;
             }
             let order = super::ledger::order_of(key).unwrap_or_default();
+            let action = ledger.plan.iter().find(|action| action.action_order == order);
+            let destination = action.map_or("", |action| action.destination.as_str());
             let mut detail = audit(ledger.attempts, ledger.generation(order));
             extend(&mut detail, json!({
-                "action_order": order, "recipient": recipient_digest(key), "message_id": delivery.message_id,
+                "action_order": order, "recipient": recipient_digest(key, destination), "message_id": delivery.message_id,
                 "queue_id": null, "smtp": null, "error": last_error(delivery), "reason": FailReason::Exhausted.label(),
             }));
             entries.others.insert(key.clone(), json!({"entry": {"state": "failed"}, "audit": detail}));
@@ -173,6 +177,7 @@ mod tests {
         attempt: 2,
         action_order: 1,
         generation: 0,
+        destination: "",
         message_id: Some("<m@example.org>"),
     };
 

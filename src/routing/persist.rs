@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::claims::Claim;
 use super::journal;
-use super::outcome::Entries;
 use crate::db::DbError;
 
 /// Waits between tries.
@@ -42,7 +41,7 @@ impl Persist {
         Self { force }
     }
 
-    /// Runs `record` until it succeeds. Without a fact at stake it gives up after some tries, with one only when the
+    /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one it gives up after some tries, with one only when the
     /// process must end.
     ///
     /// # Errors
@@ -50,7 +49,7 @@ impl Persist {
     pub async fn until_recorded<T>(
         &self,
         claim: &Claim,
-        entries: &Entries,
+        facts: usize,
         record: impl AsyncFn() -> Result<T, DbError>,
     ) -> Result<T, GaveUp> {
         let mut waits = backon::ExponentialBuilder::default()
@@ -59,7 +58,6 @@ impl Persist {
             .with_jitter()
             .without_max_times()
             .build();
-        let facts = entries.facts.len();
         let mut tries = 0;
         loop {
             tries += 1;

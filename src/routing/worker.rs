@@ -1,25 +1,27 @@
-//! The worker: one claimed submission, from its first action to the settled outcome. Start reading at [`route`]; the
-//! steps are numbered as the protocol page numbers them.
+//! The worker: one claimed submission, from its first action to the settled outcome. Start reading at
+//! [`Worker::route`]; the steps are numbered as the protocol page numbers them.
 //!
 //! If we die in the middle, the row stays `processing` and the sweep takes it back; what was begun is then in doubt.
 //! What never happens here: a send without a begin mark, a transition without the token, a verdict from memory.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
+use tokio::sync::OnceCell;
 
-use super::claims::{Claim, LiveClaims};
+use super::claims::Claim;
 use super::decide;
 use super::journal;
 use super::ledger::{FailReason, Ledger};
 use super::outcome::Entries;
 use super::persist::{GaveUp, Persist};
-use super::prepare::{Prepared, Preparer, Ready};
-use super::store::{Begun, Conclusion, RecordScope, Recorded, Store};
+use super::prepare::{Decided, Prepared, Preparer, Ready};
+use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
+use crate::db::DbError;
 use crate::gateway::smtp::{Envelope, Lanes};
 use crate::ops::chance::Chance;
-use crate::ops::metrics;
+use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::{Clock, Outcome};
 
 /// What the worker works with; one for the whole daemon.
@@ -31,16 +33,14 @@ pub struct Worker {
     pub lanes: Lanes,
     /// Makes mails.
     pub preparer: Preparer,
-    /// Claims that are alive in this process.
-    pub live: LiveClaims,
     /// Repeats what must be recorded.
     pub persist: Persist,
-    /// Measures.
-    pub clock: std::sync::Arc<dyn Clock>,
-    /// Chance.
-    pub chance: std::sync::Arc<Chance>,
     /// Pause before another attempt.
     pub pauses: Pauses,
+    /// Measures.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads the pauses.
+    pub chance: Arc<Chance>,
 }
 
 /// How long a released submission rests.
@@ -81,6 +81,13 @@ pub struct Routed {
     pub conclusion: Option<Conclusion>,
 }
 
+/// One claim on its way.
+struct Journey<'a> {
+    claim: &'a Claim,
+    tried: BTreeSet<i32>,
+    dossier: OnceCell<Dossier>,
+}
+
 /// What one action came to.
 enum Step {
     /// Outcomes to record.
@@ -92,97 +99,147 @@ enum Step {
 impl Worker {
     /// Routes one claimed submission. Consumes the claim: whatever happens, it is over afterwards.
     pub async fn route(&self, claim: Claim, mut ledger: Ledger) -> Routed {
-        let mut tried = BTreeSet::new();
+        let mut journey = Journey { claim: &claim, tried: BTreeSet::new(), dossier: OnceCell::new() };
         loop {
-            let next = decide::next_action(&ledger, &tried);
-            let entries = match next {
+            let entries = match decide::next_action(&ledger, &journey.tried) {
                 Some(order) => {
-                    tried.insert(order);
-                    match self.carry_out(&claim, &ledger, order, &tried).await {
+                    journey.tried.insert(order);
+                    match self.carry_out(&journey, &ledger, order).await {
                         Step::Outcomes(entries) => entries,
                         Step::Ended(routed) => return routed,
                     }
                 }
                 None => Entries::default(),
             };
-            // 5. Record, and 6. Finish in the same transaction when nothing is left to try.
-            match self.record(&claim, &tried, &entries).await {
+            // 5. Record; 6. Finish in the same transaction when nothing is left to try; 7. Settle.
+            match self.record(&journey, &entries).await {
                 Ok(Recorded::Continue(then)) => ledger = *then,
-                Ok(Recorded::Concluded(conclusion)) => return self.settle(&claim, conclusion),
-                Ok(Recorded::Stale) => return self.stale(&claim),
-                Err(gave_up) => return self.abandon(&claim, &gave_up),
+                Ok(Recorded::Concluded(conclusion)) => return settle(&claim, conclusion),
+                Ok(Recorded::Stale) => return stale(&claim),
+                Err(gave_up) => return abandon(&claim, &gave_up),
             }
         }
     }
 
     /// One action: 3. Begin and 4. Send, or why not.
-    async fn carry_out(&self, claim: &Claim, ledger: &Ledger, order: i32, tried: &BTreeSet<i32>) -> Step {
-        let started = self.clock.monotonic();
-        let ready = match self.preparer.prepare(claim, ledger, order).await {
+    async fn carry_out(&self, journey: &Journey<'_>, ledger: &Ledger, order: i32) -> Step {
+        let (claim, started) = (journey.claim, self.clock.monotonic());
+        if claim.is_given_up() {
+            return self.give_back(journey).await;
+        }
+        let ready = match self.preparer.prepare(claim, ledger, order, &journey.dossier).await {
             Prepared::Ready(ready) => ready,
-            Prepared::Decided(entries) => return Step::Outcomes(entries),
+            Prepared::Decided(decided) => return Step::Outcomes(self.decided(claim, &decided)),
             Prepared::Unreadable(error) => {
                 journal::database_fault(claim, "the submission could not be read", &error);
-                return Step::Ended(self.give_back(claim, tried).await);
+                return self.give_back(journey).await;
             }
         };
         let mut lane = tokio::select! {
             lane = self.lanes.acquire() => lane,
-            () = claim.given_up() => return Step::Ended(self.give_back(claim, tried).await),
+            () = claim.given_up() => return self.give_back(journey).await,
         };
         let touched = self.clock.monotonic();
-        match self.store.begin(claim.id, &claim.token, &ready.keys()).await {
+        match self.store.begin(claim.id, &claim.token, &ready.keys).await {
             Ok(Begun::Marked) => claim.touched(touched),
-            Ok(Begun::Infected) => return Step::Ended(self.fail(claim, tried, FailReason::Infected).await),
-            Ok(Begun::NotClean) => return Step::Ended(self.give_back(claim, tried).await),
-            Ok(Begun::Stale) => return Step::Ended(self.stale(claim)),
+            Ok(Begun::Infected) => return self.fail(journey, FailReason::Infected).await,
+            Ok(Begun::NotClean) => return self.give_back(journey).await,
+            Ok(Begun::Stale) => return Step::Ended(stale(claim)),
             Err(error) => {
                 journal::database_fault(claim, "the begin mark could not be written", &error);
-                return Step::Ended(self.give_back(claim, tried).await);
+                return self.give_back(journey).await;
             }
         }
-        journal::begun(claim, &ready);
-        let outcomes = lane
-            .send(
-                &Envelope { from: ready.sender(), recipients: &ready.recipients(), message: &ready.message },
-                &|| claim.may_send(self.clock.monotonic()),
-            )
-            .await;
+        journal::begun(claim, &ready.beside.scope, ready.keys.len());
+        let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
+        let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
         let took = self.clock.monotonic().saturating_duration_since(started);
-        metrics::action_duration(ready.action_type, took);
-        Step::Outcomes(self.outcomes(claim, ready, &outcomes, took))
+        metrics::action_duration(ready.beside.scope.action_type, took);
+        Step::Outcomes(self.sent(claim, &ready, &outcomes, took))
     }
 
-    /// The entries of a send, counted and journalled.
-    fn outcomes(&self, claim: &Claim, ready: Box<Ready>, outcomes: &[Outcome], took: Duration) -> Entries {
-        let Ready { mut entries, deliveries, .. } = *ready.clone_shell();
-        for (place, (delivery, outcome)) in deliveries.iter().zip(outcomes).enumerate() {
-            entries.add(&ready.context(claim), &delivery.key, outcome);
-            metrics::action_attempt(ready.action_type, outcome);
-            journal::outcome(claim, &ready, place, outcome, took);
+    /// The entries of a send and of what was decided beside it, counted and journalled.
+    fn sent(&self, claim: &Claim, ready: &Ready, outcomes: &[Outcome], took: Duration) -> Entries {
+        let mut entries = self.decided(claim, &ready.beside);
+        let scope = &ready.beside.scope;
+        let beside = ready.beside.outcomes.len() + ready.beside.held.len();
+        for (place, (key, outcome)) in ready.keys.iter().zip(outcomes).enumerate() {
+            metrics::action_attempt(scope.action_type, outcome);
+            journal::outcome(claim, scope, beside + place, outcome, took);
+            entries.add(&scope.context(claim), key, outcome);
         }
         entries
     }
 
-    async fn record(
-        &self,
-        claim: &Claim,
-        tried: &BTreeSet<i32>,
-        entries: &Entries,
-    ) -> Result<Recorded, GaveUp> {
-        let scope = self.scope(claim, tried);
+    /// The entries of deliveries decided without a send, counted and journalled.
+    fn decided(&self, claim: &Claim, decided: &Decided) -> Entries {
+        for (place, (_, outcome)) in decided.outcomes.iter().enumerate() {
+            metrics::action_attempt(decided.scope.action_type, outcome);
+            journal::outcome(claim, &decided.scope, place, outcome, Duration::ZERO);
+        }
+        metrics::in_doubt(metrics::Resolution::NeitherHeld, decided.held.len().try_into().unwrap_or(0));
+        decided.entries(claim)
+    }
+
+    async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Recorded, GaveUp> {
+        let scope = self.scope(journey);
         let touched = self.clock.monotonic();
-        let recorded =
-            self.persist.until_recorded(claim, entries, async || self.store.record(scope, entries).await).await;
+        let record = async || self.store.record(scope, entries).await;
+        let recorded = self.persist.until_recorded(journey.claim, entries.facts.len(), record).await;
         if let Ok(Recorded::Continue(_)) = &recorded {
-            claim.touched(touched);
+            journey.claim.touched(touched);
         }
         recorded
     }
 
-    fn scope<'a>(&self, claim: &'a Claim, tried: &'a BTreeSet<i32>) -> RecordScope<'a> {
-        let pause = self.pauses.after(claim.attempt, &self.chance);
-        RecordScope { id: claim.id, token: &claim.token, tried, pause }
+    /// Gives the submission back without an attempt spent.
+    async fn give_back(&self, journey: &Journey<'_>) -> Step {
+        self.end(journey, async || self.store.release_with_refund(self.scope(journey)).await).await
     }
+
+    async fn fail(&self, journey: &Journey<'_>, reason: FailReason) -> Step {
+        self.end(journey, async || self.store.fail(self.scope(journey), reason).await).await
+    }
+
+    async fn end(&self, journey: &Journey<'_>, end: impl AsyncFn() -> Result<Recorded, DbError>) -> Step {
+        let claim = journey.claim;
+        Step::Ended(match self.persist.until_recorded(claim, 0, end).await {
+            Ok(Recorded::Concluded(conclusion)) => settle(claim, conclusion),
+            Ok(Recorded::Continue(_) | Recorded::Stale) => stale(claim),
+            Err(gave_up) => abandon(claim, &gave_up),
+        })
+    }
+
+    fn scope<'a>(&self, journey: &'a Journey<'_>) -> RecordScope<'a> {
+        let claim = journey.claim;
+        let pause = self.pauses.after(claim.attempt, &self.chance);
+        RecordScope { id: claim.id, token: &claim.token, tried: &journey.tried, pause }
+    }
+}
+
+/// 7. Settle: terminal → ack; released or exhausted → nack, so that the source paces or dead-letters it.
+fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
+    journal::concluded(claim, &conclusion);
+    let (settlement, outcome) = match &conclusion {
+        Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
+        Conclusion::Failed { reason: FailReason::Exhausted, .. } => (Settlement::Nack, SubmissionOutcome::Failed),
+        Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
+        Conclusion::Released { .. } => (Settlement::Nack, SubmissionOutcome::Released),
+    };
+    metrics::submission(outcome);
+    Routed { settlement, conclusion: Some(conclusion) }
+}
+
+/// Somebody else has it: its event, if it is needed, is theirs to settle.
+fn stale(claim: &Claim) -> Routed {
+    journal::stale(claim);
+    metrics::stale_settle();
+    Routed { settlement: Settlement::Ack, conclusion: None }
+}
+
+/// The row stays `processing` until the sweep takes it back; the event comes again meanwhile.
+fn abandon(claim: &Claim, gave_up: &GaveUp) -> Routed {
+    journal::gave_up(claim, gave_up);
+    Routed { settlement: Settlement::Nack, conclusion: None }
 }

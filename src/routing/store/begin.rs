@@ -5,7 +5,7 @@
 use uuid::Uuid;
 
 use super::{Store, sql};
-use crate::db::pool::DbError;
+use crate::db::DbError;
 use crate::lifecycle::submission::Status;
 
 /// Answer to a begin.
@@ -46,9 +46,9 @@ impl Store {
                 if status != Status::Processing.label() || holder.as_deref() != Some(token) {
                     return Ok(Begun::Stale);
                 }
-                Ok(if row.try_get::<_, i64>("infected")? > 0 {
+                Ok(if row.try_get::<_, bool>("infected")? {
                     Begun::Infected
-                } else if row.try_get::<_, i64>("unclean")? > 0 {
+                } else if row.try_get::<_, i64>("pending")? > 0 {
                     Begun::NotClean
                 } else {
                     Begun::Stale

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{Store, sql};
-use crate::db::pool::DbError;
+use crate::db::DbError;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
@@ -129,7 +129,7 @@ impl Store {
             status,
             ledger: &ledger,
             finalized: row.try_get("finalized")?,
-            unclean: row.try_get("unclean")?,
+            pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
         };
         Ok(match decide::claim(&view, now, self.settings.max_attempts) {

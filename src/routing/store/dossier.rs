@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Store, sql};
-use crate::db::pool::DbError;
+use crate::db::DbError;
 
 /// The submission as its readers will see it.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Store {
         let fields: Value = row.try_get("fields")?;
         let attachments: Value = row.try_get("attachments")?;
         let fields: Vec<(Option<String>, Option<String>)> =
-            serde_json::from_value(fields).map_err(|e| DbError::Shape { what: "submission_fields", why: e.to_string() })?;
+            serde_json::from_value(fields).map_err(|e| DbError::Shape(format!("submission_fields: {e}")))?;
         Ok(Some(Dossier {
             form_id: row.try_get("form_id")?,
             form_name: row.try_get("form_name")?,
@@ -71,7 +71,7 @@ impl Store {
             retention_expires_at: row.try_get("retention_expires_at")?,
             fields: fields.into_iter().map(|(k, v)| (k.unwrap_or_default(), v.unwrap_or_default())).collect(),
             attachments: serde_json::from_value(attachments)
-                .map_err(|e| DbError::Shape { what: "attachments", why: e.to_string() })?,
+                .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
             now: row.try_get("now")?,
         }))
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use begin::Begun;
 pub use claim::{ClaimRequest, Claimed, TakenRow};
 pub use dossier::{Attachment, Dossier};
-pub use record::{Conclusion, Recorded};
+pub use record::{Conclusion, RecordScope, Recorded};
 
 use crate::config::Config;
 use crate::db::pool::Pool;

@@ -12,9 +12,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Store, sql};
-use crate::db::pool::{DbError, Transaction};
+use crate::db::DbError;
+use crate::db::pool::Transaction;
 use crate::routing::decide::{self, Verdict};
-use crate::routing::ledger::{FailReason, Ledger, LedgerFault};
+use crate::routing::ledger::{DeliveryState, FailReason, Ledger};
 use crate::routing::outcome::{Entries, finish_detail};
 
 /// What the ledger said after a record.
@@ -171,10 +172,14 @@ impl Store {
             return Ok(None);
         };
         let stored: Value = row.try_get("routing_result")?;
-        Ledger::read(&stored).map(Some).map_err(|fault| match fault {
-            LedgerFault::Damaged(why) => DbError::Shape { what: "routing_result", why },
-            LedgerFault::Newer(v) => DbError::Shape { what: "routing_result", why: format!("version {v}") },
-        })
+        match Ledger::read(&stored) {
+            Ok(ledger) => Ok(Some(ledger)),
+            Err(fault) => {
+                // Somebody wrote to it meanwhile. The facts still commit; the sweep judges the row.
+                tracing::error!(submission_id = %scope.id, "{fault}; the claim is left to the sweep");
+                Ok(None)
+            }
+        }
     }
 
     async fn finish(
@@ -202,7 +207,7 @@ impl Store {
         Ok(Some(match reason {
             Some(reason) => Conclusion::Failed { at, reason },
             None => {
-                let only = ledger.deliveries.values().all(|d| d.state == crate::routing::ledger::DeliveryState::NotImplemented);
+                let only = ledger.deliveries.values().all(|d| d.state == DeliveryState::NotImplemented);
                 Conclusion::Routed { at, only_not_implemented: only }
             }
         }))

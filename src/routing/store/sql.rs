@@ -27,7 +27,7 @@ impl Statements {
         let (finalized, pending, infected, clean) = (
             readiness.is_finalized("s"),
             readiness.pending_count("s"),
-            readiness.infected_count("s"),
+            readiness.any_infected("s"),
             readiness.all_clean("s"),
         );
         Self {
@@ -35,7 +35,7 @@ impl Statements {
             claim_read: format!(
                 "-- claim_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, clock_timestamp() AS now,
-  {finalized} AS finalized, {pending} AS unclean, {infected} AS infected,
+  {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
   CASE WHEN s.status = 'received' THEN COALESCE((
     SELECT jsonb_agg(jsonb_build_object(
         'action_order', a.action_order, 'action_type', a.action_type, 'template_id', a.template_id,
@@ -63,7 +63,7 @@ RETURNING s.id"
             reread: format!(
                 "-- reread
 SELECT s.status::text AS status, s.routing_result#>>'{{claim,token}}' AS token,
-  {pending} AS unclean, {infected} AS infected FROM submissions s WHERE s.id = $1"
+  {pending} AS pending, {infected} AS infected FROM submissions s WHERE s.id = $1"
             ),
         }
     }

@@ -1,0 +1,260 @@
+//! The mission's lines in the journal: what happened to which submission, and what follows (interfaces, "Log fields").
+//!
+//! Never here: recipients, field values, signed URLs. A delivery is named by its place (`2/3`), replies are scrubbed.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::claims::Claim;
+use super::decide::{DropReason, NackReason};
+use super::event::Poison;
+use super::ledger::FailReason;
+use super::persist::GaveUp;
+use super::prepare::ActionScope;
+use super::store::Conclusion;
+use crate::db::DbError;
+use crate::journal;
+use crate::ops::telemetry::EventName;
+use crate::ports::{Fault, Outcome};
+use crate::scrub::scrub;
+
+/// An event came in.
+pub(super) fn received(id: Uuid, message_id: &str, delivery_attempt: Option<i32>, reason: &str) {
+    journal!(
+        debug,
+        EventName::Received,
+        submission_id = %id,
+        pubsub_message_id = message_id,
+        delivery_attempt = delivery_attempt,
+        reason = reason,
+        "event received"
+    );
+}
+
+/// A message nobody can read.
+pub(super) fn poison(message_id: &str, delivery_attempt: Option<i32>, why: Poison, sha256: &str, len: usize) {
+    journal!(
+        warn,
+        EventName::Poison,
+        pubsub_message_id = message_id,
+        delivery_attempt = delivery_attempt,
+        reason = why.label(),
+        payload_sha256 = sha256,
+        payload_len = len,
+        "unreadable event given back ({why}): the dead-letter policy keeps it after its last delivery"
+    );
+}
+
+/// Claimed.
+pub(super) fn claimed(claim: &Claim, deliveries: usize) {
+    journal!(
+        info,
+        EventName::Claimed,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        "claimed with {deliveries} deliveries"
+    );
+}
+
+/// Nothing to do.
+pub(super) fn dropped(id: Uuid, why: DropReason) {
+    let follows = match why {
+        DropReason::HeldElsewhere => "another worker has it",
+        DropReason::Finished(_) => "it has ended",
+        DropReason::NotFinalized | DropReason::NotClean => {
+            "it is not ready: the event of its readiness, or the sweep, brings it back"
+        }
+    };
+    journal!(info, EventName::Dropped, submission_id = %id, reason = why.label(), "event dropped: {follows}");
+}
+
+/// Waits here until due.
+pub(super) fn held(id: Uuid, pause: Duration) {
+    journal!(debug, EventName::Held, submission_id = %id, "held for {:.1} s until it is due", pause.as_secs_f64());
+}
+
+/// Given back.
+pub(super) fn nacked(id: Uuid, why: NackReason) {
+    match why {
+        NackReason::UnknownSubmission => journal!(
+            warn,
+            EventName::Nacked,
+            submission_id = %id,
+            reason = why.label(),
+            "no such submission: event given back; after its last delivery the dead-letter policy keeps it"
+        ),
+        NackReason::NotDue => {
+            journal!(debug, EventName::Nacked, submission_id = %id, reason = why.label(), "not due yet: event given back");
+        }
+        NackReason::NewerLedger | NackReason::UnknownActionType => journal!(
+            error,
+            EventName::Nacked,
+            submission_id = %id,
+            reason = why.label(),
+            "written or configured for a newer version of this program: left untouched; upgrade this host"
+        ),
+    }
+}
+
+/// Failed without being claimed.
+pub(super) fn refused(id: Uuid, form_id: &str, reason: FailReason) {
+    journal!(
+        error,
+        EventName::Failed,
+        submission_id = %id,
+        form_id = form_id,
+        reason = reason.label(),
+        "failed without a send: {}; see `maple-router explain {id}`",
+        meaning(reason)
+    );
+}
+
+/// The begin marks stand.
+pub(super) fn begun(claim: &Claim, scope: &ActionScope, recipients: usize) {
+    journal!(
+        debug,
+        EventName::Begun,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        action_order = scope.action_order,
+        action_type = scope.action_type.label(),
+        rfc_message_id = scope.message_id,
+        "sending to {recipients} recipients"
+    );
+}
+
+/// One delivery's outcome. `place` counts from 0.
+pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome: &Outcome, took: Duration) {
+    let delivery = format!("{}/{}", place + 1, scope.total.max(place + 1));
+    let (code, enhanced, queue_id, text) = match outcome {
+        Outcome::Accepted { reply, queue_id } => {
+            (reply.code, reply.enhanced.clone(), queue_id.clone(), scrub(&reply.reply))
+        }
+        Outcome::Refused(fault) | Outcome::Deferred(fault) | Outcome::Unknown(fault) => {
+            (fault.reply.code, fault.reply.enhanced.clone(), None, said(fault))
+        }
+        Outcome::NotImplemented => (None, None, None, String::new()),
+    };
+    macro_rules! line {
+        ($level:ident, $event:expr, $follows:literal) => {
+            journal!(
+                $level,
+                $event,
+                submission_id = %claim.id,
+                form_id = claim.form_id,
+                attempt = claim.attempt,
+                action_order = scope.action_order,
+                action_type = scope.action_type.label(),
+                delivery = delivery,
+                outcome = outcome.label(),
+                smtp_code = code,
+                enhanced_code = enhanced,
+                postfix_queue_id = queue_id,
+                rfc_message_id = scope.message_id,
+                duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                $follows,
+                text
+            )
+        };
+    }
+    match outcome {
+        Outcome::Accepted { .. } => line!(info, EventName::ActionAccepted, "accepted by the relay: {}"),
+        Outcome::Refused(_) => line!(warn, EventName::ActionRefused, "refused for good: {}"),
+        Outcome::Deferred(_) => line!(warn, EventName::ActionDeferred, "stays open: {}"),
+        Outcome::Unknown(_) => line!(warn, EventName::ActionUnknown, "in doubt, perhaps delivered: {}"),
+        Outcome::NotImplemented => {
+            line!(info, EventName::NotImplemented, "deferred until the help-desk client exists{}");
+        }
+    }
+}
+
+/// How a claim ended.
+pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
+    match conclusion {
+        Conclusion::Routed { only_not_implemented, .. } => journal!(
+            info,
+            EventName::Routed,
+            submission_id = %claim.id,
+            form_id = claim.form_id,
+            attempt = claim.attempt,
+            "routed{}",
+            if *only_not_implemented { ", but nothing was sent: all its actions are not implemented" } else { "" }
+        ),
+        Conclusion::Failed { reason, .. } => journal!(
+            error,
+            EventName::Failed,
+            submission_id = %claim.id,
+            form_id = claim.form_id,
+            attempt = claim.attempt,
+            reason = reason.label(),
+            "failed: {}; see `maple-router explain {}`",
+            meaning(*reason),
+            claim.id
+        ),
+        Conclusion::Released { due } => journal!(
+            warn,
+            EventName::Released,
+            submission_id = %claim.id,
+            form_id = claim.form_id,
+            attempt = claim.attempt,
+            next_attempt_at = %due,
+            "released: what is open is tried again when its event comes back"
+        ),
+    }
+}
+
+/// The claim was lost.
+pub(super) fn stale(claim: &Claim) {
+    journal!(
+        warn,
+        EventName::StaleSettle,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        "the claim is not ours any more: what the relay accepted is recorded, nothing else is touched"
+    );
+}
+
+/// Recording was given up.
+pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
+    tracing::error!(
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        facts = gave_up.facts,
+        "its outcome is not recorded ({}): it stays in doubt until it is taken back",
+        scrub(&gave_up.error.to_string())
+    );
+}
+
+/// A database fault while working on a claim.
+pub(super) fn database_fault(claim: &Claim, what: &str, error: &DbError) {
+    tracing::warn!(
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        "{what}: {}",
+        scrub(&error.to_string())
+    );
+}
+
+fn said(fault: &Fault) -> String {
+    let stage = serde_json::to_value(fault.stage).ok().and_then(|v| v.as_str().map(str::to_owned));
+    format!("{}: {}", stage.unwrap_or_default(), scrub(&fault.reply.reply))
+}
+
+/// What a reason means, for people.
+#[must_use]
+pub fn meaning(reason: FailReason) -> &'static str {
+    match reason {
+        FailReason::Refused => "a delivery was refused for good",
+        FailReason::Exhausted => "its attempts are spent and something is still open",
+        FailReason::Infected => "an attachment is infected (rb-008)",
+        FailReason::NoActions => "its form has no actions",
+        FailReason::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
+        FailReason::InDoubt => "a delivery in doubt is held by policy",
+    }
+}

@@ -1,0 +1,365 @@
+//! From an action of the plan to a mail that is ready to be sent, or to outcomes decided without a send.
+//!
+//! Nothing is begun here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::claims::Claim;
+use super::compose::{self, AttachmentLink, ComposeInput, Field, MailSettings, SubmissionFacts, clean_file_name};
+use super::decide;
+use super::destination::{self, Mailbox, Target, TargetKind};
+use super::ledger::{ErrorClass, Ledger};
+use super::message_id::{self, Origin};
+use super::outcome::{Entries, SendContext};
+use super::plan::{ActionType, PlannedAction};
+use super::store::{Dossier, Store};
+use crate::config::{Config, InDoubt, MailBody};
+use crate::db::DbError;
+use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::ops::chance::Chance;
+use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
+
+/// Links signed at once for one mail.
+const LINKS_AT_ONCE: usize = 8;
+
+/// What mails are made with; the parts of the configuration, understood once.
+#[derive(Debug)]
+pub struct MailRules {
+    /// Sender.
+    pub from: Mailbox,
+    /// Which body.
+    pub body: MailBody,
+    /// Zone of the times shown.
+    pub time_zone: TimeZone,
+    /// Domains that may be written to; empty: any.
+    pub allowed_domains: Vec<String>,
+    /// Longest life of a link.
+    pub link_ttl: std::time::Duration,
+    /// What becomes of doubt.
+    pub in_doubt: InDoubt,
+}
+
+impl MailRules {
+    /// Reads the rules of a validated configuration.
+    ///
+    /// # Errors
+    /// Which key is wrong, and how.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let from = destination::parse_mailbox(&config.mail.from)
+            .map_err(|why| format!("mail.from is not an address: {why}"))?;
+        let time_zone = TimeZone::get(&config.mail.time_zone)
+            .map_err(|e| format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone))?;
+        Ok(Self {
+            from,
+            body: config.mail.body,
+            time_zone,
+            allowed_domains: config.mail.allowed_destination_domains.clone(),
+            link_ttl: config.signed_url.ttl,
+            in_doubt: config.routing.in_doubt,
+        })
+    }
+}
+
+/// Makes mails.
+#[derive(Debug)]
+pub struct Preparer {
+    /// See [`MailRules`].
+    pub rules: MailRules,
+    /// Where the submission is read.
+    pub store: Store,
+    /// Signs links.
+    pub signer: Arc<UrlSigner>,
+    /// Nonces.
+    pub chance: Arc<Chance>,
+}
+
+/// What an action came to before anything is sent.
+#[derive(Debug)]
+pub enum Prepared {
+    /// A mail to be sent.
+    Ready(Box<Ready>),
+    /// Every open delivery of the action is decided without a send.
+    Decided(Box<Decided>),
+    /// The submission could not be read: nothing is known.
+    Unreadable(DbError),
+}
+
+/// What the outcomes of one action have in common.
+#[derive(Debug)]
+pub struct ActionScope {
+    /// Place of the action.
+    pub action_order: i32,
+    /// Its type.
+    pub action_type: ActionType,
+    /// Its generation.
+    pub generation: u32,
+    /// Its pinned destination.
+    pub destination: String,
+    /// Message-ID of its mail.
+    pub message_id: Option<String>,
+    /// Identifies this send.
+    pub nonce: String,
+    /// Deliveries the action has in all.
+    pub total: usize,
+}
+
+impl ActionScope {
+    /// The context for the entries of this action under `claim`.
+    #[must_use]
+    pub fn context<'a>(&'a self, claim: &'a Claim) -> SendContext<'a> {
+        SendContext {
+            token: &claim.token,
+            nonce: &self.nonce,
+            attempt: claim.attempt,
+            action_order: self.action_order,
+            generation: self.generation,
+            destination: &self.destination,
+            message_id: self.message_id.as_deref(),
+        }
+    }
+}
+
+/// Deliveries decided without a send.
+#[derive(Debug)]
+pub struct Decided {
+    /// Their action.
+    pub scope: ActionScope,
+    /// Key and outcome.
+    pub outcomes: Vec<(String, Outcome)>,
+    /// Keys in doubt that the policy holds.
+    pub held: Vec<String>,
+}
+
+/// A mail that is ready, and what was decided beside it.
+#[derive(Debug)]
+pub struct Ready {
+    /// Delivery keys, in the order of `recipients`.
+    pub keys: Vec<String>,
+    /// Envelope recipients.
+    pub recipients: Vec<String>,
+    /// Envelope sender.
+    pub sender: String,
+    /// The message.
+    pub message: Vec<u8>,
+    /// Deliveries of the same action that are decided already.
+    pub beside: Decided,
+}
+
+impl Decided {
+    fn everything(&mut self, keys: Vec<String>, outcome: &Outcome) {
+        self.outcomes.extend(keys.into_iter().map(|key| (key, outcome.clone())));
+    }
+
+    /// The entries to record.
+    #[must_use]
+    pub fn entries(&self, claim: &Claim) -> Entries {
+        let mut entries = Entries::default();
+        for (key, outcome) in &self.outcomes {
+            entries.add(&self.scope.context(claim), key, outcome);
+        }
+        for key in &self.held {
+            entries.fail(&self.scope.context(claim), key, ErrorClass::InDoubt, &ours(Stage::Dot, IN_DOUBT));
+        }
+        entries
+    }
+}
+
+const IN_DOUBT: &str = "perhaps delivered before; held, because routing.in_doubt is \"hold\"";
+
+impl Preparer {
+    /// Prepares action `order` of the ledger's plan. The dossier is read once per claim, on first need.
+    pub async fn prepare(
+        &self,
+        claim: &Claim,
+        ledger: &Ledger,
+        order: i32,
+        dossier: &OnceCell<Dossier>,
+    ) -> Prepared {
+        let Some(action) = ledger.plan.iter().find(|action| action.action_order == order) else {
+            return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
+        };
+        let open = decide::open_deliveries(ledger, order, &claim.token, self.rules.in_doubt);
+        let mut decided = Decided {
+            scope: self.scope(claim, ledger, action),
+            outcomes: Vec::new(),
+            held: open.hold,
+        };
+        if !action.action_type.is_email() {
+            decided.everything(open.send, &Outcome::NotImplemented);
+            return Prepared::Decided(Box::new(decided));
+        }
+        let targets = destination::parse(&action.destination, order, usize::MAX);
+        let (keys, recipients) = self.sort_out(open.send, &targets, &mut decided);
+        if keys.is_empty() {
+            return Prepared::Decided(Box::new(decided));
+        }
+        let dossier = match dossier.get_or_try_init(|| self.read(claim.id)).await {
+            Ok(dossier) => dossier,
+            Err(error) => return Prepared::Unreadable(error),
+        };
+        let attachments = match self.links(dossier).await {
+            Ok(attachments) => attachments,
+            Err(fault) => {
+                decided.everything(keys, &Outcome::Deferred(fault));
+                return Prepared::Decided(Box::new(decided));
+            }
+        };
+        match self.compose(claim.id, action, ledger, dossier, &attachments, &targets) {
+            Ok(message) => Prepared::Ready(Box::new(Ready {
+                keys,
+                recipients,
+                sender: self.rules.from.address.clone(),
+                message,
+                beside: decided,
+            })),
+            Err(why) => {
+                decided.everything(keys, &Outcome::Refused(ours(Stage::Template, &why)));
+                Prepared::Decided(Box::new(decided))
+            }
+        }
+    }
+
+    fn scope(&self, claim: &Claim, ledger: &Ledger, action: &PlannedAction) -> ActionScope {
+        let generation = ledger.generation(action.action_order);
+        let origin = Origin { submission: claim.id, action_order: action.action_order, generation };
+        ActionScope {
+            action_order: action.action_order,
+            action_type: action.action_type,
+            generation,
+            destination: action.destination.clone(),
+            message_id: action
+                .action_type
+                .is_email()
+                .then(|| message_id::message_id(origin, &self.rules.from.address)),
+            nonce: self.chance.uuid().simple().to_string(),
+            total: ledger.deliveries_of(action.action_order).count(),
+        }
+    }
+
+    /// Splits open keys into those that can be sent to, with their addresses, and those refused for what they are.
+    fn sort_out(
+        &self,
+        open: Vec<String>,
+        targets: &[Target],
+        decided: &mut Decided,
+    ) -> (Vec<String>, Vec<String>) {
+        let by_key: HashMap<&str, &TargetKind> =
+            targets.iter().map(|target| (target.key.as_str(), &target.kind)).collect();
+        let (mut keys, mut recipients) = (Vec::new(), Vec::new());
+        for key in open {
+            let why = match by_key.get(key.as_str()) {
+                Some(TargetKind::Usable { address, .. })
+                    if destination::allowed(address, &self.rules.allowed_domains) =>
+                {
+                    keys.push(key);
+                    recipients.push(address.clone());
+                    continue;
+                }
+                Some(TargetKind::Usable { .. }) => {
+                    "the domain is not in mail.allowed_destination_domains".to_owned()
+                }
+                Some(TargetKind::Unusable { why, .. }) => why.clone(),
+                Some(TargetKind::None) => "the action names no recipient: set its destination".to_owned(),
+                Some(TargetKind::OverLimit { .. }) | None => format!(
+                    "the action names {} recipients, more than mail.max_recipients: nothing was sent",
+                    targets.len()
+                ),
+            };
+            decided.outcomes.push((key, Outcome::Refused(ours(Stage::Address, &why))));
+        }
+        (keys, recipients)
+    }
+
+    async fn read(&self, id: Uuid) -> Result<Dossier, DbError> {
+        self.store
+            .dossier(id)
+            .await?
+            .ok_or_else(|| DbError::Shape("the claimed row is not there any more".to_owned()))
+    }
+
+    /// The attachments with their links. One that cannot be linked is named as such; a signer that is down or not
+    /// allowed to sign defers the mail.
+    async fn links(&self, dossier: &Dossier) -> Result<Vec<AttachmentLink>, Fault> {
+        let ttl = compose::link_ttl(self.rules.link_ttl, dossier.retention_expires_at, dossier.now);
+        let mut requests = Vec::new();
+        let mut links: Vec<AttachmentLink> = Vec::with_capacity(dossier.attachments.len());
+        let mut places = Vec::new();
+        for attachment in &dossier.attachments {
+            let file_name = attachment.file_name.clone().unwrap_or_default();
+            let link = match (ttl, &attachment.bucket, &attachment.object) {
+                (Some(ttl), Some(bucket), Some(object)) => {
+                    places.push(links.len());
+                    requests.push(LinkRequest {
+                        bucket: bucket.clone(),
+                        object: object.clone(),
+                        file_name: clean_file_name(&file_name),
+                        ttl,
+                    });
+                    Err(String::new())
+                }
+                (None, _, _) => Err("its retention period has ended".to_owned()),
+                (Some(_), _, _) => Err("where it is stored was not recorded".to_owned()),
+            };
+            links.push(AttachmentLink {
+                file_name,
+                size_bytes: attachment.size_bytes.and_then(|size| u64::try_from(size).ok()),
+                content_type: attachment.content_type.clone(),
+                link,
+            });
+        }
+        let signed = self.signer.sign_all(&requests, LINKS_AT_ONCE).await;
+        for (place, signed) in places.into_iter().zip(signed) {
+            links[place].link = match signed {
+                Ok(link) => Ok(link),
+                Err(SignError::UnsignableObject { why, .. }) => Err(why),
+                Err(error) => {
+                    return Err(Fault { about_us: error.is_about_us(), ..ours(Stage::Sign, &error.to_string()) });
+                }
+            };
+        }
+        Ok(links)
+    }
+
+    fn compose(
+        &self,
+        id: Uuid,
+        action: &PlannedAction,
+        ledger: &Ledger,
+        dossier: &Dossier,
+        attachments: &[AttachmentLink],
+        targets: &[Target],
+    ) -> Result<Vec<u8>, String> {
+        let fields: Vec<Field> = dossier
+            .fields
+            .iter()
+            .zip(0..)
+            .map(|((key, value), position)| Field { key: key.clone(), value: value.clone(), position })
+            .collect();
+        let composed = compose::compose(&ComposeInput {
+            submission: SubmissionFacts { id, created_at: dossier.created_at, form_id: &dossier.form_id },
+            form_name: dossier.form_name.as_deref(),
+            fields: &fields,
+            action,
+            generation: ledger.generation(action.action_order),
+            attachments,
+            mail: MailSettings {
+                from: &self.rules.from,
+                body: self.rules.body,
+                time_zone: &self.rules.time_zone,
+                recipients: targets,
+            },
+            date: dossier.now,
+        });
+        composed.map(|composed| composed.message).map_err(|fault| fault.to_string())
+    }
+}
+
+/// A fault decided here, without a server.
+fn ours(stage: Stage, why: &str) -> Fault {
+    Fault { stage, reply: Reply { code: None, enhanced: None, reply: why.to_owned() }, about_us: false }
+}

@@ -1,0 +1,290 @@
+//! Receive and claim (protocol §1, §2, §7): events in, claims out in batches, settlements back. Start at
+//! [`Receiver::run`]; the worker carries out what is claimed here.
+//!
+//! One task owns everything in this file, so there are no locks. If we die, unsettled events come again. What never
+//! happens here: an ack before the commit, a claim without a slot, a spawn without a bound.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::claims::LiveClaims;
+use super::decide::NackReason;
+use super::event::{self, Parsed};
+use super::journal;
+use super::ledger::FailReason;
+use super::store::{ClaimRequest, Claimed, Conclusion};
+use super::worker::{Routed, Settlement, Worker};
+use crate::db::DbError;
+use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ports::{EventSource, Incoming, Settle, SourceError};
+
+/// Claims written in one transaction.
+const BATCH: usize = 64;
+/// Waits before a claim is tried again after a database fault.
+const CLAIM_RETRY: Duration = Duration::from_secs(2);
+
+/// Bounds of what is taken on.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiveBounds {
+    /// Submissions claimed at once.
+    pub max_in_flight: usize,
+    /// Events kept unsettled at once; beyond it the source is not asked for more.
+    pub max_waiting: usize,
+}
+
+/// Takes events and keeps the worker busy.
+pub struct Receiver {
+    worker: Arc<Worker>,
+    live: LiveClaims,
+    bounds: ReceiveBounds,
+    /// Every submission an unsettled event names.
+    known: HashMap<Uuid, Known>,
+    /// Those to be claimed next, in the order they came.
+    queue: VecDeque<Uuid>,
+    /// Those that wait until they are due.
+    held: BTreeSet<(Instant, Uuid)>,
+    tasks: JoinSet<Done>,
+    claiming: bool,
+    working: usize,
+}
+
+/// A submission that unsettled events name: all of them are settled together.
+struct Known {
+    events: Vec<Settle>,
+    /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
+    token: String,
+    published_at: Option<Timestamp>,
+}
+
+/// What a task came back with.
+enum Done {
+    Claim { requests: Vec<ClaimRequest>, before: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
+    Work { id: Uuid, routed: Routed },
+}
+
+impl Receiver {
+    /// A receiver that hands claims to `worker`.
+    #[must_use]
+    pub fn new(worker: Arc<Worker>, live: LiveClaims, bounds: ReceiveBounds) -> Self {
+        Self {
+            worker,
+            live,
+            bounds,
+            known: HashMap::new(),
+            queue: VecDeque::new(),
+            held: BTreeSet::new(),
+            tasks: JoinSet::new(),
+            claiming: false,
+            working: 0,
+        }
+    }
+
+    /// Receives until `stop`, then gives back what is not claimed and waits for what is.
+    ///
+    /// # Errors
+    /// [`SourceError`] of a source that does not mend itself; everything claimed was finished first.
+    pub async fn run(
+        &mut self,
+        source: &mut dyn EventSource,
+        stop: &CancellationToken,
+    ) -> Result<(), SourceError> {
+        let ended = loop {
+            self.claim_what_fits();
+            let due = self.held.first().map(|(due, _)| tokio::time::Instant::from_std(*due));
+            let room = self.known.len() < self.bounds.max_waiting;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break Ok(()),
+                Some(done) = self.tasks.join_next() => self.done(done),
+                () = tokio::time::sleep_until(due.unwrap_or_else(far_future)), if due.is_some() => self.wake_due(),
+                incoming = source.next(), if room => match incoming {
+                    Ok(incoming) => self.take(incoming),
+                    Err(error) => break Err(error),
+                },
+            }
+        };
+        self.give_back_waiting();
+        while let Some(done) = self.tasks.join_next().await {
+            self.done(done);
+        }
+        ended
+    }
+
+    /// 1. Receive.
+    fn take(&mut self, incoming: Incoming) {
+        let Incoming { message_id, published_at, delivery_attempt, attributes, data, settle } = incoming;
+        if delivery_attempt.is_some_and(|count| count > 1) {
+            metrics::redelivered();
+        }
+        match event::parse(&attributes, &data) {
+            Parsed::Canary => {
+                settle.ack();
+            }
+            Parsed::Poison { why, sha256, len } => {
+                journal::poison(&message_id, delivery_attempt, why, &sha256, len);
+                settle.nack();
+            }
+            Parsed::Event(event) => {
+                journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
+                self.remember(event.submission_id, published_at, settle);
+            }
+        }
+    }
+
+    /// A second event for a submission in work is settled with the first (protocol §2).
+    fn remember(&mut self, id: Uuid, published_at: Option<Timestamp>, settle: Settle) {
+        if let Some(known) = self.known.get_mut(&id) {
+            known.events.push(settle);
+            return;
+        }
+        let token = self.worker.chance.uuid().to_string();
+        self.known.insert(id, Known { events: vec![settle], token, published_at });
+        self.queue.push_back(id);
+    }
+
+    /// 2. Claim: one batch at a time, never more than there are free slots, so that alone it goes at once and under
+    /// load the next batch gathers while this one commits.
+    fn claim_what_fits(&mut self) {
+        let free = self.bounds.max_in_flight.saturating_sub(self.working).min(BATCH);
+        if self.claiming || free == 0 || self.queue.is_empty() {
+            return;
+        }
+        let requests: Vec<ClaimRequest> = self
+            .queue
+            .drain(..free.min(self.queue.len()))
+            .filter_map(|id| self.known.get(&id).map(|known| ClaimRequest { id, token: known.token.clone() }))
+            .collect();
+        self.claiming = true;
+        let worker = Arc::clone(&self.worker);
+        self.tasks.spawn(async move {
+            let before = worker.clock.monotonic();
+            let answers = worker.store.claim(&requests).await;
+            if answers.is_err() {
+                tokio::time::sleep(CLAIM_RETRY).await;
+            }
+            Done::Claim { requests, before, answers }
+        });
+    }
+
+    fn done(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(Done::Work { id, routed }) => {
+                self.working -= 1;
+                self.finished(id, &routed);
+            }
+            Ok(Done::Claim { requests, before, answers }) => {
+                self.claiming = false;
+                match answers {
+                    Ok(mut answers) => {
+                        for request in requests {
+                            if let Some(answer) = answers.remove(&request.id) {
+                                self.claimed(request, before, answer);
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(
+                            submissions = requests.len(),
+                            "nothing could be claimed, it is tried again: {}",
+                            crate::scrub::scrub(&error.to_string())
+                        );
+                        for request in requests.into_iter().rev() {
+                            self.queue.push_front(request.id);
+                        }
+                    }
+                }
+            }
+            // A panic in a task is a bug of ours. Its claim is taken back by the sweep; nothing else may stop.
+            Err(error) => {
+                tracing::error!("a task of ours ended abnormally, the sweep takes its submission back: {error}");
+                self.working = self.live.all().len();
+            }
+        }
+        metrics::in_flight(self.working);
+    }
+
+    fn claimed(&mut self, request: ClaimRequest, before: Instant, answer: Claimed) {
+        let id = request.id;
+        match answer {
+            Claimed::Taken(row) => {
+                let claim = self.live.enter(id, row.form_id, row.token, row.ledger.attempts, before);
+                journal::claimed(&claim, row.ledger.deliveries.len());
+                self.working += 1;
+                let worker = Arc::clone(&self.worker);
+                let ledger = row.ledger;
+                self.tasks.spawn(async move { Done::Work { id, routed: worker.route(claim, ledger).await } });
+            }
+            Claimed::Dropped(why) => {
+                journal::dropped(id, why);
+                self.settle(id, Settlement::Ack);
+            }
+            Claimed::Held { due, now } => {
+                let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
+                journal::held(id, pause);
+                self.held.insert((before + pause, id));
+            }
+            Claimed::Nacked(why) => {
+                journal::nacked(id, why);
+                self.settle(id, Settlement::Nack);
+            }
+            Claimed::Failed { form_id, reason } => {
+                journal::refused(id, &form_id, reason);
+                metrics::submission(SubmissionOutcome::Failed);
+                let settlement =
+                    if reason == FailReason::Exhausted { Settlement::Nack } else { Settlement::Ack };
+                self.settle(id, settlement);
+            }
+        }
+    }
+
+    fn finished(&mut self, id: Uuid, routed: &Routed) {
+        let published_at = self.known.get(&id).and_then(|known| known.published_at);
+        if let (
+            Some(published_at),
+            Some(Conclusion::Routed { at, .. } | Conclusion::Failed { at, .. }),
+        ) = (published_at, &routed.conclusion)
+        {
+            metrics::routing_lag(Duration::try_from(at.duration_since(published_at)).unwrap_or_default());
+            metrics::last_success(*at);
+        }
+        self.settle(id, routed.settlement);
+    }
+
+    /// 7. Settle every event that names the submission.
+    fn settle(&mut self, id: Uuid, settlement: Settlement) {
+        let Some(known) = self.known.remove(&id) else { return };
+        for event in known.events {
+            match settlement {
+                Settlement::Ack => event.ack(),
+                Settlement::Nack => event.nack(),
+            }
+        }
+    }
+
+    fn wake_due(&mut self) {
+        let now = self.worker.clock.monotonic();
+        while let Some((due, id)) = self.held.first().copied().filter(|(due, _)| *due <= now) {
+            self.held.remove(&(due, id));
+            self.queue.push_back(id);
+        }
+    }
+
+    /// What is not claimed goes back to the source: it costs no attempt.
+    fn give_back_waiting(&mut self) {
+        let waiting: Vec<Uuid> = self.queue.drain(..).chain(self.held.iter().map(|(_, id)| *id)).collect();
+        self.held.clear();
+        for id in waiting {
+            self.settle(id, Settlement::Nack);
+        }
+    }
+}
+
+fn far_future() -> tokio::time::Instant {
+    tokio::time::Instant::from_std(std::time::Instant::now())
+}
