@@ -116,7 +116,7 @@ fn nobody_and_too_many() {
 
 #[test]
 fn keys_read_back() {
-    let cases: &[(&str, Option<i32>, Option<&str>, Option<&str>)] = &[
+    for (key, order, address, domain) in [
         ("1|a@example.org", Some(1), Some("a@example.org"), Some("example.org")),
         ("-3|a|b@example.org", Some(-3), Some("a|b@example.org"), Some("example.org")),
         ("2|!1", Some(2), None, None),
@@ -125,9 +125,8 @@ fn keys_read_back() {
         ("2|!none@x.org", Some(2), Some("!none@x.org"), Some("x.org")),
         ("2|", Some(2), None, None),
         ("nonsense", None, None, None),
-    ];
-    for (key, order, address, domain) in cases {
-        assert_eq!((order_of(key), address_of(key), domain_of(key)), (*order, *address, *domain), "{key}");
+    ] {
+        assert_eq!((order_of(key), address_of(key), domain_of(key)), (order, address, domain), "{key}");
     }
     assert_eq!(order_of(&bare_key(4)), Some(4));
 }

@@ -1,0 +1,106 @@
+//! The message: headers and parts put together by the mail library, the same octets for the same input.
+//!
+//! `multipart/mixed` around the text, or around `multipart/alternative` where there is HTML (design §7). Everything
+//! that the library would choose by clock or chance (Date, Message-ID, boundaries) is set, so that a mail sent again
+//! is the mail that was sent before.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use lettre::Message;
+use lettre::address::{Address, Envelope};
+use lettre::message::header::{ContentTransferEncoding, Date};
+use lettre::message::{Body, MultiPart, SinglePart};
+use sha2::{Digest, Sha256};
+
+use super::body::Bodies;
+use super::headers::{recipients, sender, token, unstructured};
+use super::{ComposeFault, ComposeInput};
+use crate::routing::text::bounded;
+
+/// Longest line sent as it is; SMTP allows 998 octets.
+const LONGEST_LINE: usize = 990;
+/// Longest form id shown in `X-Form-ID`, in characters.
+const MAX_FORM_ID: usize = 200;
+
+/// The finished message.
+pub(super) fn assemble(
+    input: &ComposeInput<'_>,
+    message_id: &str,
+    subject: &str,
+    bodies: Bodies,
+) -> Result<Vec<u8>, ComposeFault> {
+    let from = input.mail.from;
+    if !from.address.is_ascii() {
+        return Err(ComposeFault::unbuildable(input, "mail.from is not an ASCII address"));
+    }
+    let address: Address =
+        from.address.parse().map_err(|_| ComposeFault::unbuildable(input, "mail.from is not an address"))?;
+    // The gateway says to the relay who gets this; the library only refuses to build without an envelope.
+    let envelope = Envelope::new(Some(address.clone()), vec![address])
+        .map_err(|fault| ComposeFault::unbuildable(input, fault))?;
+
+    let boundary = boundary(message_id, &bodies);
+    let text =
+        part(SinglePart::builder().header(lettre::message::header::ContentType::TEXT_PLAIN), bodies.text);
+    let mixed = MultiPart::mixed().boundary(format!("=_mixed_{boundary}"));
+    let content = match bodies.html {
+        None => mixed.singlepart(text),
+        Some(html) => {
+            let html =
+                part(SinglePart::builder().header(lettre::message::header::ContentType::TEXT_HTML), html);
+            mixed.multipart(
+                MultiPart::alternative()
+                    .boundary(format!("=_alternative_{boundary}"))
+                    .singlepart(text)
+                    .singlepart(html),
+            )
+        }
+    };
+    let message = Message::builder()
+        .envelope(envelope)
+        .header(date(input.date))
+        .raw_header(sender(from))
+        .raw_header(recipients(&input.mailboxes()))
+        .raw_header(unstructured("Subject", subject))
+        .raw_header(token("Message-ID", message_id))
+        .raw_header(token("Auto-Submitted", "auto-generated"))
+        .raw_header(token("X-Submission-ID", &input.submission.id.to_string()))
+        .raw_header(unstructured("X-Form-ID", &bounded(input.submission.form_id.to_owned(), MAX_FORM_ID)))
+        .multipart(content)
+        .map_err(|fault| ComposeFault::unbuildable(input, fault))?
+        .formatted();
+    if message.is_ascii() {
+        Ok(message)
+    } else {
+        Err(ComposeFault::unbuildable(input, "the message is not ASCII"))
+    }
+}
+
+/// `Date`. Before 1970 the library would panic, or put the present in its place.
+fn date(at: Timestamp) -> Date {
+    Date::new(SystemTime::from(at.max(Timestamp::UNIX_EPOCH)))
+}
+
+/// One part. ASCII text with lines that SMTP takes is sent as it is, so that a link can be read in the raw message and
+/// in a relay's copy of it; the library would break it up at 76.
+fn part(builder: lettre::message::SinglePartBuilder, text: String) -> SinglePart {
+    let plain = text.bytes().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~'))
+        && text.split('\n').all(|line| line.len() <= LONGEST_LINE);
+    if plain {
+        let octets = text.replace('\n', "\r\n").into_bytes();
+        builder.body(Body::dangerous_pre_encoded(octets, ContentTransferEncoding::SevenBit))
+    } else {
+        builder.body(text)
+    }
+}
+
+/// A boundary that is no part of the text: it is made from a digest of the text itself.
+fn boundary(message_id: &str, bodies: &Bodies) -> String {
+    let mut digest = Sha256::new();
+    for text in [message_id, &bodies.text, bodies.html.as_deref().unwrap_or_default()] {
+        digest.update(text.len().to_be_bytes());
+        digest.update(text);
+    }
+    hex::encode(&digest.finalize()[..16])
+}

@@ -1,0 +1,42 @@
+//! The subject: the action's template, else the pinned template's, else `[form name] submission ID`.
+//!
+//! Whatever a form's fields hold, the subject is one line of visible text of bounded length: line breaks and controls
+//! become spaces, direction marks vanish, so no value can add a header or disguise what follows.
+
+use super::template::{Part, Variables};
+use super::{ComposeFault, ComposeInput};
+use crate::routing::text::{bounded, one_line};
+
+/// Longest subject, in characters; a longer one ends in an ellipsis.
+pub const MAX_SUBJECT: usize = 998;
+
+/// The subject of this action's mail.
+pub(super) fn subject(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Result<String, ComposeFault> {
+    let action = input.action;
+    let own = action.subject_template.as_deref().filter(|text| !text.trim().is_empty());
+    let pinned = action.template.as_ref().and_then(|template| template.subject.as_deref());
+    let (source, whose) = match (own, pinned) {
+        (Some(source), _) => (source, Whose::Action),
+        (None, Some(source)) => (source, Whose::Template),
+        (None, None) => return Ok(fallback(input)),
+    };
+    let rendered = variables.render(Part::Subject, source).map_err(|fault| {
+        let what = match whose {
+            Whose::Action => "its subject_template".to_owned(),
+            Whose::Template => format!("the subject of template {}", input.template_name()),
+        };
+        ComposeFault::unrenderable(input, what, &fault)
+    })?;
+    let subject = bounded(one_line(&rendered), MAX_SUBJECT);
+    Ok(if subject.is_empty() { fallback(input) } else { subject })
+}
+
+/// Where the text came from; named in a fault.
+enum Whose {
+    Action,
+    Template,
+}
+
+fn fallback(input: &ComposeInput<'_>) -> String {
+    bounded(format!("[{}] submission {}", input.form_name(), input.submission.id), MAX_SUBJECT)
+}
