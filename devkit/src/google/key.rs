@@ -26,7 +26,7 @@ impl AccountKey {
     /// Makes a new key.
     pub(crate) fn generate(project: &str, email: &str) -> Result<Self> {
         let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| anyhow!("no RSA key could be made"))?;
-        let key_id = hex::encode(&aws_lc_rs::digest::digest(
+        let key_id = hex::encode(aws_lc_rs::digest::digest(
             &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
             pair.public_key().as_ref(),
         ));

@@ -59,27 +59,23 @@ struct Shared {
 }
 
 impl Shared {
-    /// The fakes' clock: real time, moved by the offset.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a fake server judges expiry by real time, as the real one does"
-    )]
-    fn now(&self) -> Timestamp {
-        Timestamp::now() + SignedDuration::from_secs(self.clock_offset.load(Ordering::Relaxed))
-    }
-
     #[expect(clippy::disallowed_methods, reason = "a token must only be unlike any other")]
     fn issue_token(&self) -> (String, Duration) {
         let lifetime = Duration::from_secs(self.token_lifetime.load(Ordering::Relaxed));
         let token = format!("ya29.fake-{}", Uuid::new_v4().simple());
-        let expires = self.now() + lifetime;
+        let expires = real_time() + lifetime;
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), expires);
         (token, lifetime)
     }
 
     fn token_is_good(&self, token: &str) -> bool {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        tokens.get(token).is_some_and(|expires| self.now() < *expires)
+        tokens.get(token).is_some_and(|expires| real_time() < *expires)
+    }
+
+    /// The object store's clock: real time, moved by the offset.
+    fn store_time(&self) -> Timestamp {
+        real_time() + SignedDuration::from_secs(self.clock_offset.load(Ordering::Relaxed))
     }
 
     fn may_read(&self) -> bool {
@@ -90,6 +86,14 @@ impl Shared {
         let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.get(&(bucket.to_owned(), object.to_owned())).cloned()
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a fake server judges expiry by real time, as the real one does"
+)]
+fn real_time() -> Timestamp {
+    Timestamp::now()
 }
 
 /// Metadata server, IAM credentials and object store of one service account, each on a port of its own.
@@ -185,7 +189,7 @@ impl GoogleFake {
         self.shared.may_read.store(may_read, Ordering::Relaxed);
     }
 
-    /// Moves the fakes' clock by so many seconds against real time.
+    /// Moves the object store's clock by so many seconds against real time: links expire by it, tokens do not.
     pub fn set_clock_offset(&self, seconds: i64) {
         self.shared.clock_offset.store(seconds, Ordering::Relaxed);
     }

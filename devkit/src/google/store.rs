@@ -35,7 +35,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Res
         };
     }
     let (uri, headers) = (request.uri(), request.headers());
-    match v4::judge(&shared.key, request.method(), uri, headers, shared.now()) {
+    match v4::judge(&shared.key, request.method(), uri, headers, shared.store_time()) {
         Ok(()) => {}
         Err(Refusal::Anonymous) => {
             return refusal(

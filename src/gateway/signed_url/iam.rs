@@ -1,0 +1,292 @@
+//! Signing with IAM's `signBlob`, as the service account of this VM: no key ever reaches the host.
+//!
+//! One client with kept connections, a timeout on every request, a few retries with back-off and jitter. The account's
+//! name is asked once; access tokens come from google-cloud-auth, which keeps and renews them. If we die in the middle,
+//! a signature was made that nobody uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use backon::{ExponentialBuilder, Retryable as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use google_cloud_auth::credentials::{AccessTokenCredentials, mds};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use url::{Host, Url};
+
+use super::Pace;
+use super::fault::{Fault, Party, SignError};
+
+const METADATA_HOST: &str = "metadata.google.internal";
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+/// Signs through IAM credentials.
+pub(super) struct IamSigner {
+    endpoint: String,
+    metadata: String,
+    http: reqwest::Client,
+    metadata_http: reqwest::Client,
+    pace: Pace,
+    account: OnceCell<String>,
+    credentials: Mutex<Option<Credentials>>,
+    generation: AtomicU64,
+}
+
+/// google-cloud-auth's token cache, with a number by which a dead one is told from its successor.
+#[derive(Clone)]
+struct Credentials {
+    generation: u64,
+    tokens: AccessTokenCredentials,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignedBlob {
+    signed_blob: String,
+}
+
+impl IamSigner {
+    /// Prepares a signer; asks nobody yet.
+    pub(super) fn new(
+        endpoint: &str,
+        metadata_host: Option<&str>,
+        http: reqwest::Client,
+        metadata_http: reqwest::Client,
+        pace: Pace,
+    ) -> Result<Self, SignError> {
+        check_endpoint(endpoint).map_err(|why| SignError::Misconfigured {
+            what: format!("[signed_url] endpoint {why}"),
+            remedy: "write it as https://iamcredentials.googleapis.com".to_owned(),
+        })?;
+        Ok(Self {
+            endpoint: endpoint.trim_end_matches('/').to_owned(),
+            metadata: format!("http://{}", metadata_host.unwrap_or(METADATA_HOST)),
+            http,
+            metadata_http,
+            pace,
+            account: OnceCell::new(),
+            credentials: Mutex::new(None),
+            generation: AtomicU64::new(0),
+        })
+    }
+
+    /// The VM's service account; asked once, since it cannot change while the VM runs.
+    pub(super) async fn account(&self) -> Result<String, Fault> {
+        let ask = || async { (|| self.ask_account()).retry(self.backoff()).when(Fault::is_transient).await };
+        self.account.get_or_try_init(ask).await.cloned()
+    }
+
+    /// Signs as `account`.
+    pub(super) async fn sign(&self, account: &str, content: &[u8]) -> Result<Vec<u8>, Fault> {
+        match self.sign_with_present_token(account, content).await {
+            // The token may have been revoked before its time; a new one settles whether it is the token or we.
+            Err(Fault::Status { party: Party::Iam, status: 401, .. }) => {
+                self.sign_with_present_token(account, content).await
+            }
+            result => result,
+        }
+    }
+
+    async fn sign_with_present_token(&self, account: &str, content: &[u8]) -> Result<Vec<u8>, Fault> {
+        (|| self.ask_signature(account, content)).retry(self.backoff()).when(Fault::is_transient).await
+    }
+
+    fn backoff(&self) -> ExponentialBuilder {
+        ExponentialBuilder::default()
+            .with_min_delay(self.pace.backoff_min)
+            .with_max_delay(self.pace.backoff_max)
+            .with_max_times(self.pace.attempts.saturating_sub(1))
+            .with_jitter()
+    }
+
+    async fn ask_account(&self) -> Result<String, Fault> {
+        let party = Party::Metadata;
+        let url = format!("{}/computeMetadata/v1/instance/service-accounts/default/email", self.metadata);
+        let response = self
+            .metadata_http
+            .get(url)
+            .header("Metadata-Flavor", "Google")
+            .send()
+            .await
+            .map_err(|error| Fault::from_http(party, &error))?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(Fault::Status { party, status: status.as_u16(), reason: None });
+        }
+        // A router that answers every name with a page of its own does not send this header.
+        if response.headers().get("Metadata-Flavor").is_none_or(|flavor| flavor != "Google") {
+            return Err(Fault::Garbled(party));
+        }
+        let text = response.text().await.map_err(|error| Fault::from_http(party, &error))?;
+        let account = text.trim();
+        if !is_account(account) {
+            return Err(Fault::Garbled(party));
+        }
+        Ok(account.to_owned())
+    }
+
+    async fn ask_signature(&self, account: &str, content: &[u8]) -> Result<Vec<u8>, Fault> {
+        let party = Party::Iam;
+        let credentials = self.credentials()?;
+        let token = self.token(&credentials).await?;
+        let url = format!("{}/v1/projects/-/serviceAccounts/{account}:signBlob", self.endpoint);
+        let response = self
+            .http
+            .post(url)
+            .bearer_auth(token)
+            .json(&json!({"payload": STANDARD.encode(content)}))
+            .send()
+            .await
+            .map_err(|error| Fault::from_http(party, &error))?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(|error| Fault::from_http(party, &error))?;
+        if !status.is_success() {
+            if status.as_u16() == 401 {
+                // The cache would keep this token for the rest of its announced life.
+                self.forget(&credentials);
+            }
+            return Err(Fault::Status { party, status: status.as_u16(), reason: reason(&body) });
+        }
+        let signed: SignedBlob = serde_json::from_slice(&body).map_err(|_| Fault::Garbled(party))?;
+        match STANDARD.decode(signed.signed_blob) {
+            Ok(signature) if !signature.is_empty() => Ok(signature),
+            Ok(_) | Err(_) => Err(Fault::Garbled(party)),
+        }
+    }
+
+    /// A token from the cache, or the wait for one.
+    ///
+    /// The cache's own task has no timeout and ends for good at the first answer it takes for final; both would last
+    /// until a restart, so a cache that hangs or gave up is replaced.
+    async fn token(&self, credentials: &Credentials) -> Result<String, Fault> {
+        match tokio::time::timeout(self.pace.timeout, credentials.tokens.access_token()).await {
+            Ok(Ok(token)) => Ok(token.token),
+            Ok(Err(error)) => {
+                let transient = error.is_transient();
+                if !transient {
+                    self.forget(credentials);
+                }
+                Err(Fault::NoToken { transient })
+            }
+            Err(_) => {
+                self.forget(credentials);
+                Err(Fault::Timeout(Party::Metadata))
+            }
+        }
+    }
+
+    /// The present cache; a new one where there is none.
+    fn credentials(&self) -> Result<Credentials, Fault> {
+        let mut present = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(credentials) = present.as_ref() {
+            return Ok(credentials.clone());
+        }
+        let tokens = mds::Builder::default()
+            .with_endpoint(self.metadata.clone())
+            .with_scopes([SCOPE])
+            .build_access_token_credentials()
+            .map_err(|_| Fault::NoToken { transient: false })?;
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        Ok(present.insert(Credentials { generation, tokens }).clone())
+    }
+
+    /// Drops a cache, unless somebody else already replaced it.
+    fn forget(&self, dead: &Credentials) {
+        let mut present = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        if present.as_ref().is_some_and(|credentials| credentials.generation == dead.generation) {
+            *present = None;
+        }
+    }
+}
+
+/// An endpoint that may be given an access token.
+fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
+    let url = Url::parse(endpoint).map_err(|_| "is not a URL")?;
+    let loopback = match url.host() {
+        None => return Err("has no host"),
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if loopback => Ok(()),
+        "http" => Err("would carry access tokens in the clear"),
+        _ => Err("is not an https URL"),
+    }
+}
+
+/// Looks like an account's e-mail address, and like nothing that would change the path of a URL.
+fn is_account(text: &str) -> bool {
+    text.contains('@')
+        && text.len() <= 320
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'@' | b'.' | b'-' | b'_'))
+}
+
+/// Google's word for a refusal, from the details or the status; nothing that could carry content of ours.
+fn reason(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let error = body.get("error")?;
+    let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let word = details
+        .iter()
+        .find_map(|detail| detail.get("reason"))
+        .or_else(|| error.get("status"))
+        .and_then(Value::as_str)?;
+    let plain = !word.is_empty()
+        && word.len() <= 63
+        && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    plain.then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_go_over_tls_or_loopback_only() {
+        for good in [
+            "https://iamcredentials.googleapis.com",
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost:1",
+        ] {
+            assert_eq!(check_endpoint(good), Ok(()), "{good}");
+        }
+        for bad in
+            ["", "iamcredentials.googleapis.com", "http://iamcredentials.googleapis.com", "ftp://127.0.0.1"]
+        {
+            assert!(check_endpoint(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_account_cannot_bend_the_path() {
+        for good in ["maple@p.iam.gserviceaccount.com", "123-compute@developer.gserviceaccount.com"] {
+            assert!(is_account(good), "{good}");
+        }
+        for bad in ["", "maple", "a@b/c", "a@b?c", "a@b c", "<html>@", "a@b%2f"] {
+            assert!(!is_account(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_a_plain_word_is_taken_from_a_refusal() {
+        let cases = [
+            (json!({"error": {"status": "PERMISSION_DENIED"}}), Some("PERMISSION_DENIED")),
+            (
+                json!({"error": {"status": "PERMISSION_DENIED", "details": [{"x": 1}, {"reason": "SERVICE_DISABLED"}]}}),
+                Some("SERVICE_DISABLED"),
+            ),
+            (json!({"error": {"status": "see https://example.org"}}), None),
+            (json!({"error": "no"}), None),
+            (json!([]), None),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(reason(body.to_string().as_bytes()).as_deref(), expected, "{body}");
+        }
+        assert_eq!(reason(b"<html>"), None);
+    }
+}
