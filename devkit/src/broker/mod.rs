@@ -1,1 +1,194 @@
+//! An embedded Pub/Sub broker: the real google.pubsub.v1, over gRPC and HTTP/JSON on one port, for tests and the demo.
+//! Official clients talk to it unchanged. Everything is in memory: whoever drops it loses it, as is right for a test.
 //!
+//! Reading order: [`names`], [`rules`] and [`queue`] are the semantics, [`catalog`] joins them, [`engine`] holds the
+//! lock and the timer, [`stream`] is StreamingPull, [`grpc`] and [`rest`] are the two protocols, [`server`] the port.
+//!
+//! Not here, and refused rather than ignored: message ordering, exactly-once, filters, push, snapshots, schemas, IAM.
+
+mod catalog;
+mod clock;
+mod engine;
+mod error;
+mod grpc;
+mod json;
+mod names;
+mod proto;
+mod queue;
+mod rest;
+mod rules;
+mod server;
+mod spec;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+pub use tonic::Code;
+
+pub use self::error::BrokerError;
+pub use self::queue::Stats;
+pub use self::rules::{Backoff, DeadLetter};
+pub use self::spec::SubscriptionSpec;
+
+use self::catalog::EndOrder;
+use self::engine::Engine;
+use self::proto::{PublishRequest, PubsubMessage, Topic};
+
+/// A running broker. Dropping it cuts every connection at once; [`Broker::shutdown`] ends streams with `UNAVAILABLE`.
+#[derive(Debug)]
+pub struct Broker {
+    engine: Arc<Engine>,
+    address: SocketAddr,
+    hang: watch::Sender<bool>,
+    /// `None` once [`Broker::shutdown`] waits for it.
+    server: Option<JoinHandle<()>>,
+    timer: JoinHandle<()>,
+}
+
+impl Broker {
+    /// Starts a broker on `listen`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`BrokerError::Listen`] where the port cannot be had.
+    pub async fn start(listen: SocketAddr) -> Result<Self, BrokerError> {
+        let failed = |source| BrokerError::Listen { address: listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let engine = Arc::new(Engine::new());
+        let (hang, hanging) = watch::channel(false);
+        let router = server::router(&engine);
+        let server = tokio::spawn(server::serve(listener, router, engine.closing.clone(), hanging));
+        let timed = Arc::clone(&engine);
+        let timer = tokio::spawn(async move { timed.run_timer().await });
+        Ok(Self { engine, address, hang, server: Some(server), timer })
+    }
+
+    /// For `with_endpoint`: `http://HOST:PORT`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// For `PUBSUB_EMULATOR_HOST`: `HOST:PORT`.
+    #[must_use]
+    pub fn host_port(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Ends all streams with `UNAVAILABLE`, lets connections close (for 2 s at most) and stops.
+    pub async fn shutdown(mut self) {
+        self.engine.closing.cancel();
+        if let Some(server) = self.server.take()
+            && let Err(error) = server.await
+        {
+            tracing::debug!(%error, "the broker's server did not end by itself");
+        }
+    }
+
+    /// Creates a topic by its full name, `projects/P/topics/T`.
+    ///
+    /// # Errors
+    /// The name is bad or taken.
+    pub fn create_topic(&self, name: &str) -> Result<(), BrokerError> {
+        self.engine.create_topic(Topic { name: name.to_owned(), ..Topic::default() }).map(|_| ())
+    }
+
+    /// Creates a subscription; only what is published afterwards is for it.
+    ///
+    /// # Errors
+    /// A name is bad, the subscription exists, or a topic does not.
+    pub fn create_subscription(&self, spec: SubscriptionSpec) -> Result<(), BrokerError> {
+        let (description, rules) = spec.resolve();
+        self.engine.add_subscription(description, rules)
+    }
+
+    /// Deletes a subscription with all it holds; its streams end with `NOT_FOUND`.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn delete_subscription(&self, name: &str) -> Result<(), BrokerError> {
+        self.engine.delete_subscription(name)
+    }
+
+    /// Publishes one message and returns its id.
+    ///
+    /// # Errors
+    /// No such topic, or the message is empty or too large.
+    pub fn publish<K: Into<String>, V: Into<String>>(
+        &self,
+        topic: &str,
+        data: impl Into<Bytes>,
+        attributes: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<String, BrokerError> {
+        let attributes = attributes.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let message = PubsubMessage { data: data.into(), attributes, ..PubsubMessage::default() };
+        let published =
+            self.engine.publish(PublishRequest { topic: topic.to_owned(), messages: vec![message] })?;
+        Ok(published.message_ids.into_iter().next().unwrap_or_default())
+    }
+
+    /// What a subscription holds and has done.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn stats(&self, subscription: &str) -> Result<Stats, BrokerError> {
+        self.engine.with_subscription(subscription, |subscription| Ok(subscription.queue.stats()))
+    }
+
+    /// Fault: ends all open StreamingPulls with `UNAVAILABLE`, as the service does now and then. New ones are welcome.
+    ///
+    /// # Errors
+    /// There is no such subscription.
+    pub fn break_streams(&self, subscription: &str) -> Result<(), BrokerError> {
+        self.end_streams(subscription, Code::Unavailable, None)
+    }
+
+    /// Fault: ends all open StreamingPulls with `code` and refuses new ones with it until [`Broker::mend_streams`].
+    /// `Code::Ok` ends the open ones cleanly and refuses none.
+    ///
+    /// # Errors
+    /// There is no such subscription.
+    pub fn fail_streams(&self, subscription: &str, code: Code) -> Result<(), BrokerError> {
+        self.end_streams(subscription, code, Some(code).filter(|code| *code != Code::Ok))
+    }
+
+    /// Ends the fault of [`Broker::fail_streams`].
+    ///
+    /// # Errors
+    /// There is no such subscription.
+    pub fn mend_streams(&self, subscription: &str) -> Result<(), BrokerError> {
+        self.engine.with_subscription(subscription, |subscription| {
+            subscription.refuse = None;
+            Ok(())
+        })
+    }
+
+    /// Fault: while true, every connection, open or new, is accepted by the system and then neither read nor written:
+    /// half-open. Afterwards they go on where they stood.
+    pub fn hang(&self, hanging: bool) {
+        self.hang.send_replace(hanging);
+    }
+
+    fn end_streams(&self, name: &str, code: Code, refuse: Option<Code>) -> Result<(), BrokerError> {
+        self.engine.with_subscription(name, |subscription| {
+            subscription.refuse = refuse;
+            subscription.orders.send_replace(EndOrder(code));
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.engine.closing.cancel();
+        self.timer.abort();
+        if let Some(server) = &self.server {
+            server.abort();
+        }
+    }
+}
