@@ -152,6 +152,12 @@ fn kind_of_sqlstate(code: &str) -> DbErrorKind {
 
 impl From<tokio_postgres::Error> for DbError {
     fn from(error: tokio_postgres::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&tokio_postgres::Error> for DbError {
+    fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(said) = error.as_db_error() {
             let named =
                 [("table", said.table()), ("column", said.column()), ("constraint", said.constraint())];
@@ -180,7 +186,7 @@ impl From<tokio_postgres::Error> for DbError {
             // The cause may quote the value.
             return Self::Shape(text);
         }
-        Self::Connection(chain(&error))
+        Self::Connection(chain(error))
     }
 }
 

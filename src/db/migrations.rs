@@ -1,1 +1,216 @@
+//! Applies the SQL files of `migrations/`, each once, remembered in a history table of its own.
 //!
+//! Every file runs in a transaction with its entry in the history: dying in the middle leaves the files before it. Never
+//! alters a database that already has the backend's tables and no history of ours; there, only `--only 011` is meant.
+
+use refinery::error::Kind;
+use refinery::{Migration, Runner};
+use tokio_postgres::Client;
+
+use super::error::{DbError, DbErrorKind};
+
+/// A row of files that belong together, and where their history is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct MigrationSet {
+    /// For messages.
+    pub name: &'static str,
+    /// Table with one row for each applied file.
+    pub history_table: &'static str,
+    /// Idempotent SQL that must have run before the history table can be made, e.g. `CREATE SCHEMA IF NOT EXISTS …`.
+    pub prepare: &'static str,
+    /// A table that the first file makes: there without history, somebody else made it.
+    pub witness: &'static str,
+    /// File stem (`001_init`) and text, in order.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// The one file that production needs. May be run any number of times.
+const ROUTING_AUDIT_ACTIONS: (&str, &str) =
+    ("011_routing_audit_actions", include_str!("../../migrations/forms/011_routing_audit_actions.sql"));
+
+/// The forms backend's schema, or its stand-in.
+pub const FORMS: MigrationSet = MigrationSet {
+    name: "forms",
+    history_table: "maple_router_forms_history",
+    prepare: "",
+    witness: "submissions",
+    files: &[
+        ("001_init", include_str!("../../migrations/forms/001_init.sql")),
+        ("002_rls", include_str!("../../migrations/forms/002_rls.sql")),
+        ROUTING_AUDIT_ACTIONS,
+    ],
+};
+
+/// What to apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MigrateOptions {
+    /// Just this file, without history: `011` for a database that is not ours.
+    pub only: Option<String>,
+    /// The stand-in's variant in which `forms_app` may read `audit_log`.
+    pub audit_readable: bool,
+}
+
+/// One file and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// File stem, e.g. `011_routing_audit_actions`.
+    pub name: String,
+    /// False: everything in it was there already.
+    pub changed: bool,
+}
+
+/// Why migrating stopped. Files before the failing one stay applied.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// `--only` names something else than `011`.
+    #[error(
+        "--only {0}: only 011 can be applied by itself; without --only every file is applied that has not been yet"
+    )]
+    NotAlone(String),
+    /// The tables are there, our history is not.
+    #[error(
+        "this database has a table {witness} that these migrations did not make: it belongs to somebody else, who \
+         changes it; what routing needs there is `maple-router migrate --only 011`"
+    )]
+    NotOurs {
+        /// The table found.
+        witness: &'static str,
+    },
+    /// The history and the files of this version disagree.
+    #[error("the history in {table} and this version's files disagree: {what}; nothing was changed")]
+    Diverged {
+        /// The history table.
+        table: &'static str,
+        /// Which file, and how.
+        what: String,
+    },
+    /// The database refused.
+    #[error("{what}: {source}{}", hint(source))]
+    Database {
+        /// What was being applied.
+        what: String,
+        /// The refusal.
+        source: DbError,
+    },
+}
+
+fn hint(source: &DbError) -> &'static str {
+    if source.sqlstate() == Some("42501") {
+        "; migrations run as the owner of the tables: --owner-url or MAPLE_ROUTER_OWNER_URL"
+    } else {
+        ""
+    }
+}
+
+impl MigrateError {
+    /// Kind of trouble, for the exit code.
+    #[must_use]
+    pub fn kind(&self) -> DbErrorKind {
+        match self {
+            Self::NotAlone(_) | Self::Diverged { .. } | Self::NotOurs { .. } => DbErrorKind::Contract,
+            Self::Database { source, .. } => source.kind(),
+        }
+    }
+}
+
+/// Brings the forms database up to date, or applies the one file asked for. Run as the owner of the tables.
+///
+/// # Errors
+/// See [`MigrateError`].
+pub async fn migrate(client: &mut Client, options: &MigrateOptions) -> Result<Vec<Applied>, MigrateError> {
+    if let Some(only) = &options.only {
+        let (stem, sql) = ROUTING_AUDIT_ACTIONS;
+        if only.trim_start_matches('0') != "11" && only != stem {
+            return Err(MigrateError::NotAlone(only.clone()));
+        }
+        let before = audit_words(client).await?;
+        client.batch_execute(sql).await.map_err(|error| failed(stem, error))?;
+        let changed = audit_words(client).await? != before;
+        return Ok(vec![Applied { name: stem.to_owned(), changed }]);
+    }
+    let readable = if options.audit_readable { "on" } else { "off" };
+    client
+        .batch_execute(&format!("SET maple_router.audit_readable = '{readable}'"))
+        .await
+        .map_err(|error| failed("choosing the variant", error))?;
+    run(client, &FORMS).await
+}
+
+/// Applies every file of a set that its history does not know yet. Two at once wait for each other.
+///
+/// # Errors
+/// See [`MigrateError`].
+pub async fn run(client: &mut Client, set: &MigrationSet) -> Result<Vec<Applied>, MigrateError> {
+    // A session's lock, since each file commits by itself: migrate over a direct connection, not a pooling proxy's.
+    let lock = format!("pg_advisory_lock(hashtext('maple_router'), hashtext('{}'))", set.history_table);
+    let unlock = lock.replace("pg_advisory_lock", "pg_advisory_unlock");
+    client
+        .execute(&format!("SELECT {lock}"), &[])
+        .await
+        .map_err(|error| failed("waiting for another migration", error))?;
+    let result = run_locked(client, set).await;
+    // Should this fail, the lock ends with the session.
+    drop(client.execute(&format!("SELECT {unlock}"), &[]).await);
+    result
+}
+
+async fn run_locked(client: &mut Client, set: &MigrationSet) -> Result<Vec<Applied>, MigrateError> {
+    client.batch_execute(set.prepare).await.map_err(|error| failed(set.name, error))?;
+    let sql = "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NULL";
+    let strangers: bool = client
+        .query_one(sql, &[&set.witness, &set.history_table])
+        .await
+        .map_err(|error| failed("looking for tables", error))?
+        .get(0);
+    if strangers {
+        return Err(MigrateError::NotOurs { witness: set.witness });
+    }
+    let mut migrations = Vec::new();
+    for (stem, sql) in set.files {
+        let (number, name) = stem.split_once('_').unwrap_or((stem, "unnamed"));
+        let named = format!("V{}__{name}", number.trim_start_matches('0'));
+        migrations.push(Migration::unapplied(&named, sql).map_err(|error| from_refinery(set, &error))?);
+    }
+    let mut runner = Runner::new(&migrations);
+    runner.set_migration_table_name(set.history_table);
+    let report = runner.run_async(client).await.map_err(|error| from_refinery(set, &error))?;
+    let stem_of = |migration: &Migration| format!("{:03}_{}", migration.version(), migration.name());
+    Ok(report
+        .applied_migrations()
+        .iter()
+        .map(|done| Applied { name: stem_of(done), changed: true })
+        .collect())
+}
+
+async fn audit_words(client: &Client) -> Result<Vec<String>, MigrateError> {
+    let sql = "SELECT enumlabel::text FROM pg_enum WHERE enumtypid = to_regtype('audit_action') ORDER BY 1";
+    let rows =
+        client.query(sql, &[]).await.map_err(|error| failed("reading the enum audit_action", error))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn failed(what: &str, error: tokio_postgres::Error) -> MigrateError {
+    MigrateError::Database { what: what.to_owned(), source: error.into() }
+}
+
+fn from_refinery(set: &MigrationSet, error: &refinery::Error) -> MigrateError {
+    match error.kind() {
+        Kind::Connection(what, source) => MigrateError::Database {
+            what: what.clone(),
+            source: match source.downcast_ref::<tokio_postgres::Error>() {
+                Some(error) => error.into(),
+                None => DbError::Connection(source.to_string()),
+            },
+        },
+        Kind::InvalidName
+        | Kind::InvalidVersion
+        | Kind::RepeatedVersion(_)
+        | Kind::DivergentVersion(..)
+        | Kind::MissingVersion(_)
+        | Kind::InvalidMigrationPath(..)
+        | Kind::ConfigError(_)
+        | Kind::InvalidMigrationFile(..) => {
+            MigrateError::Diverged { table: set.history_table, what: error.to_string() }
+        }
+    }
+}
