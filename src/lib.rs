@@ -11,3 +11,4 @@ pub mod lifecycle;
 pub mod ops;
 pub mod ports;
 pub mod routing;
+pub mod scrub;

@@ -37,16 +37,19 @@ pub type Client = Object<Connector>;
 
 /// A running transaction, begun and ended by [`Pool::transaction`]. Derefs to the client: `query`, `execute`,
 /// `prepare_cached`. Statements polled together (`join!`) share a round trip and run in the order they were polled in.
+///
+/// Owned rather than borrowed, so that a transaction's future can be sent to another thread; it must not outlive the
+/// body it was given to.
 #[derive(Debug)]
-pub struct Transaction<'a> {
-    client: &'a ClientWrapper,
+pub struct Transaction {
+    client: Arc<Client>,
 }
 
-impl Deref for Transaction<'_> {
+impl Deref for Transaction {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
-        self.client
+        &self.client
     }
 }
 
@@ -295,9 +298,10 @@ impl Pool {
     /// # Errors
     /// Those of `body`; [`DbError::CommitUnknown`] where only the row can tell; [`DbError::NoAnswer`] after twice
     /// `statement_timeout`.
-    pub async fn transaction<T, F>(&self, name: &'static str, body: F) -> Result<T, DbError>
+    pub async fn transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
-        F: AsyncFn(&Transaction<'_>) -> Result<T, DbError>,
+        F: Fn(Transaction) -> Working,
+        Working: Future<Output = Result<T, DbError>>,
     {
         let began = self.clock.monotonic();
         let back_off = ExponentialBuilder::new()
@@ -311,20 +315,21 @@ impl Pool {
         result
     }
 
-    async fn once<T, F>(&self, name: &'static str, body: &F) -> Result<T, DbError>
+    async fn once<T, F, Working>(&self, name: &'static str, body: &F) -> Result<T, DbError>
     where
-        F: AsyncFn(&Transaction<'_>) -> Result<T, DbError>,
+        F: Fn(Transaction) -> Working,
+        Working: Future<Output = Result<T, DbError>>,
     {
-        let mut lease = Lease { client: Some(self.get().await?), clean: false };
-        let client = lease.client.as_ref().ok_or(DbError::PoolClosed)?;
+        let mut lease = Lease { client: Some(Arc::new(self.get().await?)), clean: false };
+        let client = Arc::clone(lease.client.as_ref().ok_or(DbError::PoolClosed)?);
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL application_name = '{}:{name}'",
             self.limits, self.application_name
         );
         let after = self.statement_timeout * 2;
-        let transaction = Transaction { client };
+        let transaction = Transaction { client: Arc::clone(&client) };
         // Polled in this order: BEGIN is on the wire first, and the body's first statement does not wait for its answer.
-        let working = async { futures::join!(client.batch_execute(&begin), body(&transaction)) };
+        let working = async { futures::join!(client.batch_execute(&begin), body(transaction)) };
         let value = match tokio::time::timeout(after, working).await {
             Err(_) => return Err(DbError::NoAnswer { what: name, after }),
             Ok((Err(error), _)) => return Err(error.into()),
@@ -361,7 +366,7 @@ impl Pool {
 /// A connection on loan to a transaction. Unless it is clean again it is closed, which rolls back whatever is open on
 /// it: also when the caller stops waiting in the middle.
 struct Lease {
-    client: Option<Client>,
+    client: Option<Arc<Client>>,
     clean: bool,
 }
 
@@ -369,6 +374,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(client) = self.client.take()
             && !self.clean
+            && let Some(client) = Arc::into_inner(client)
         {
             drop(Object::take(client));
         }

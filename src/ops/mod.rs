@@ -26,6 +26,8 @@ macro_rules! closed_set {
     };
 }
 
+pub mod chance;
+pub mod clock;
 pub mod http;
 pub mod json_log;
 pub mod metrics;

@@ -15,6 +15,8 @@ use super::prepare::ActionScope;
 use super::store::Conclusion;
 use crate::db::DbError;
 use crate::journal;
+use super::plan::ActionType;
+use crate::ops::metrics;
 use crate::ops::telemetry::EventName;
 use crate::ports::{Fault, Outcome};
 use crate::scrub::scrub;
@@ -256,5 +258,15 @@ pub fn meaning(reason: FailReason) -> &'static str {
         FailReason::NoActions => "its form has no actions",
         FailReason::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
         FailReason::InDoubt => "a delivery in doubt is held by policy",
+    }
+}
+
+impl From<ActionType> for metrics::ActionType {
+    fn from(kind: ActionType) -> Self {
+        match kind {
+            ActionType::HappyfoxTemplate => Self::HappyfoxTemplate,
+            ActionType::EmailTemplate => Self::EmailTemplate,
+            ActionType::EmailRaw => Self::EmailRaw,
+        }
     }
 }

@@ -46,12 +46,15 @@ impl Persist {
     ///
     /// # Errors
     /// [`GaveUp`].
-    pub async fn until_recorded<T>(
+    pub async fn until_recorded<T, Recording>(
         &self,
         claim: &Claim,
         facts: usize,
-        record: impl AsyncFn() -> Result<T, DbError>,
-    ) -> Result<T, GaveUp> {
+        record: impl Fn() -> Recording,
+    ) -> Result<T, GaveUp>
+    where
+        Recording: Future<Output = Result<T, DbError>>,
+    {
         let mut waits = backon::ExponentialBuilder::default()
             .with_min_delay(SHORTEST)
             .with_max_delay(LONGEST)

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::claims::LiveClaims;
-use super::decide::NackReason;
 use super::event::{self, Parsed};
 use super::journal;
 use super::ledger::FailReason;
@@ -96,13 +95,13 @@ impl Receiver {
     ) -> Result<(), SourceError> {
         let ended = loop {
             self.claim_what_fits();
-            let due = self.held.first().map(|(due, _)| tokio::time::Instant::from_std(*due));
+            let due = self.held.first().map(|(due, _)| *due);
             let room = self.known.len() < self.bounds.max_waiting;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 Some(done) = self.tasks.join_next() => self.done(done),
-                () = tokio::time::sleep_until(due.unwrap_or_else(far_future)), if due.is_some() => self.wake_due(),
+                () = until(due) => self.wake_due(),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
@@ -285,6 +284,10 @@ impl Receiver {
     }
 }
 
-fn far_future() -> tokio::time::Instant {
-    tokio::time::Instant::from_std(std::time::Instant::now())
+/// Resolves at `due`; never without one.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(tokio::time::Instant::from_std(due)).await,
+        None => std::future::pending().await,
+    }
 }

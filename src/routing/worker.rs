@@ -185,7 +185,7 @@ impl Worker {
     async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Recorded, GaveUp> {
         let scope = self.scope(journey);
         let touched = self.clock.monotonic();
-        let record = async || self.store.record(scope, entries).await;
+        let record = || self.store.record(scope, entries);
         let recorded = self.persist.until_recorded(journey.claim, entries.facts.len(), record).await;
         if let Ok(Recorded::Continue(_)) = &recorded {
             journey.claim.touched(touched);
@@ -195,14 +195,19 @@ impl Worker {
 
     /// Gives the submission back without an attempt spent.
     async fn give_back(&self, journey: &Journey<'_>) -> Step {
-        self.end(journey, async || self.store.release_with_refund(self.scope(journey)).await).await
+        let scope = self.scope(journey);
+        self.end(journey, || self.store.release_with_refund(scope)).await
     }
 
     async fn fail(&self, journey: &Journey<'_>, reason: FailReason) -> Step {
-        self.end(journey, async || self.store.fail(self.scope(journey), reason).await).await
+        let scope = self.scope(journey);
+        self.end(journey, || self.store.fail(scope, reason)).await
     }
 
-    async fn end(&self, journey: &Journey<'_>, end: impl AsyncFn() -> Result<Recorded, DbError>) -> Step {
+    async fn end<Ending>(&self, journey: &Journey<'_>, end: impl Fn() -> Ending) -> Step
+    where
+        Ending: Future<Output = Result<Recorded, DbError>>,
+    {
         let claim = journey.claim;
         Step::Ended(match self.persist.until_recorded(claim, 0, end).await {
             Ok(Recorded::Concluded(conclusion)) => settle(claim, conclusion),

@@ -33,7 +33,7 @@ impl Store {
                 let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
                 let begin = tx.prepare_cached(&self.statements.begin).await?;
                 let (_, marked) =
-                    futures::try_join!(tx.query(&lock, &[&id]), tx.query(&begin, &[&id, &token, &keys]))?;
+                    futures::future::try_join(tx.query(&lock, &[&id]), tx.query(&begin, &[&id, &token, &keys])).await?;
                 if !marked.is_empty() {
                     return Ok(Begun::Marked);
                 }

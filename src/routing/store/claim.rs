@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{Store, sql};
 use crate::db::DbError;
+use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
@@ -84,10 +85,11 @@ impl Store {
             .transaction("claim", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let read = tx.prepare_cached(&self.statements.claim_read).await?;
-                let (_, rows) = futures::try_join!(
+                let (_, rows) = futures::future::try_join(
                     tx.query(&lock, &[&ids]),
-                    tx.query(&read, &[&ids, &self.settings.pin_bodies])
-                )?;
+                    tx.query(&read, &[&ids, &self.settings.pin_bodies]),
+                )
+                .await?;
                 let found: HashMap<Uuid, &Row> = rows.iter().map(|row| (row.get("id"), row)).collect();
                 let mut answers = HashMap::with_capacity(requests.len());
                 let mut writes = Vec::new();
@@ -100,7 +102,7 @@ impl Store {
                     writes.extend(write);
                 }
                 if !writes.is_empty() {
-                    self.write_claims(tx, &writes, &mut answers).await?;
+                    self.write_claims(&tx, &writes, &mut answers).await?;
                 }
                 Ok(answers)
             })
@@ -199,7 +201,7 @@ impl Store {
 
     async fn write_claims(
         &self,
-        tx: &crate::db::pool::Transaction<'_>,
+        tx: &Transaction,
         writes: &[Write],
         answers: &mut HashMap<Uuid, Claimed>,
     ) -> Result<(), DbError> {

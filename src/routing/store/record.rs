@@ -74,26 +74,26 @@ impl Store {
     pub async fn record(&self, scope: RecordScope<'_>, entries: &Entries) -> Result<Recorded, DbError> {
         self.pool
             .transaction("record", async |tx| {
-                let Some(ledger) = self.write_entries(tx, &scope, entries).await? else {
+                let Some(ledger) = self.write_entries(&tx, &scope, entries).await? else {
                     return Ok(Recorded::Stale);
                 };
                 if decide::next_action(&ledger, scope.tried).is_some() {
                     return Ok(Recorded::Continue(Box::new(ledger)));
                 }
                 let ended = match decide::verdict(&ledger, self.settings.max_attempts) {
-                    Verdict::Routed => self.finish(tx, &scope, &ledger, None).await?,
+                    Verdict::Routed => self.finish(&tx, &scope, &ledger, None).await?,
                     Verdict::Failed(reason) => {
                         let open = Entries::exhausted(&ledger);
                         if open.is_empty() {
-                            self.finish(tx, &scope, &ledger, Some(reason)).await?
+                            self.finish(&tx, &scope, &ledger, Some(reason)).await?
                         } else {
-                            match self.write_entries(tx, &scope, &open).await? {
-                                Some(ledger) => self.finish(tx, &scope, &ledger, Some(reason)).await?,
+                            match self.write_entries(&tx, &scope, &open).await? {
+                                Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
                                 None => None,
                             }
                         }
                     }
-                    Verdict::Release => self.give_back(tx, &scope, false).await?,
+                    Verdict::Release => self.give_back(&tx, &scope, false).await?,
                 };
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
             })
@@ -107,8 +107,8 @@ impl Store {
     pub async fn fail(&self, scope: RecordScope<'_>, reason: FailReason) -> Result<Recorded, DbError> {
         self.pool
             .transaction("fail", async |tx| {
-                let ended = match self.write_entries(tx, &scope, &Entries::default()).await? {
-                    Some(ledger) => self.finish(tx, &scope, &ledger, Some(reason)).await?,
+                let ended = match self.write_entries(&tx, &scope, &Entries::default()).await? {
+                    Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
                     None => None,
                 };
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
@@ -125,7 +125,7 @@ impl Store {
             .transaction("release", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
                 tx.query(&lock, &[&scope.id]).await?;
-                let ended = self.give_back(tx, &scope, true).await?;
+                let ended = self.give_back(&tx, &scope, true).await?;
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
             })
             .await
@@ -142,7 +142,7 @@ impl Store {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let touch = tx.prepare_cached(sql::HEARTBEAT).await?;
                 let (_, rows) =
-                    futures::try_join!(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens]))?;
+                    futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens])).await?;
                 Ok(rows.iter().map(|row| row.get("id")).collect())
             })
             .await
@@ -151,7 +151,7 @@ impl Store {
     /// Lock, facts, other outcomes, and the ledger as it then stands; `None` when the claim is not ours.
     async fn write_entries(
         &self,
-        tx: &Transaction<'_>,
+        tx: &Transaction,
         scope: &RecordScope<'_>,
         entries: &Entries,
     ) -> Result<Option<Ledger>, DbError> {
@@ -184,7 +184,7 @@ impl Store {
 
     async fn finish(
         &self,
-        tx: &Transaction<'_>,
+        tx: &Transaction,
         scope: &RecordScope<'_>,
         ledger: &Ledger,
         reason: Option<FailReason>,
@@ -215,7 +215,7 @@ impl Store {
 
     async fn give_back(
         &self,
-        tx: &Transaction<'_>,
+        tx: &Transaction,
         scope: &RecordScope<'_>,
         refund: bool,
     ) -> Result<Option<Conclusion>, DbError> {

@@ -1,0 +1,96 @@
+//! Texts that leave the ledger carry no addresses: journal, audit log, Slack (interfaces, "Log fields").
+//!
+//! Pure. It errs on the side of hiding.
+
+/// Replaces every e-mail address in `text` by `<address>`, for journal and Slack (interfaces, "Log fields").
+///
+/// It errs on the side of hiding: whatever stands around an at sign goes, quoted local parts, address literals and
+/// several at signs included.
+#[must_use]
+pub fn scrub(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut kept = 0;
+    let mut at = 0;
+    while at < chars.len() {
+        let Some(width) = at_sign(&chars[at..]) else {
+            at += 1;
+            continue;
+        };
+        let mut start = local_part(&chars, kept, at);
+        let mut end = domain(&chars, at + width);
+        if start > kept && chars[start - 1] == '<' && chars.get(end) == Some(&'>') {
+            start -= 1;
+            end += 1;
+        }
+        out.extend(&chars[kept..start]);
+        out.push_str("<address>");
+        kept = end;
+        at = end;
+    }
+    out.extend(&chars[kept..]);
+    out
+}
+
+/// How many characters here stand for an at sign: itself, its look-alikes, or `%40`.
+fn at_sign(here: &[char]) -> Option<usize> {
+    match here {
+        ['@' | '\u{ff20}' | '\u{fe6b}', ..] => Some(1),
+        ['%', '4', '0', ..] => Some(3),
+        _ => None,
+    }
+}
+
+fn ends_an_address(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "<>()[],;:\"".contains(c)
+}
+
+/// Where the local part before the at sign begins, not before `floor`. A quoted string belongs to it as a whole.
+fn local_part(chars: &[char], floor: usize, at: usize) -> usize {
+    let mut start = over_blanks_back(chars, floor, at);
+    while start > floor {
+        let before = chars[start - 1];
+        if before == '"' {
+            match opening_quote(chars, floor, start - 1) {
+                Some(open) => start = open,
+                None => start -= 1,
+            }
+        } else if ends_an_address(before) {
+            break;
+        } else {
+            start -= 1;
+        }
+    }
+    start
+}
+
+/// Blanks around an at sign are legal in old mail and a way around a naive filter.
+fn over_blanks_back(chars: &[char], floor: usize, at: usize) -> usize {
+    let blanks = chars[floor..at].iter().rev().take_while(|c| c.is_whitespace()).count();
+    at - blanks
+}
+
+fn opening_quote(chars: &[char], floor: usize, closing: usize) -> Option<usize> {
+    (floor..closing).rev().find(|&i| {
+        let escapes = chars[floor..i].iter().rev().take_while(|c| **c == '\\').count();
+        chars[i] == '"' && escapes % 2 == 0
+    })
+}
+
+/// Where the domain behind the at sign ends.
+fn domain(chars: &[char], behind: usize) -> usize {
+    let mut end = behind + chars[behind..].iter().take_while(|c| c.is_whitespace()).count();
+    if chars.get(end) == Some(&'[')
+        && let Some(length) = chars[end..].iter().position(|c| *c == ']')
+    {
+        end += length + 1;
+    }
+    while end < chars.len() && !ends_an_address(chars[end]) {
+        end += 1;
+    }
+    // A sentence's full stop is not the domain's.
+    if end > behind && chars[end - 1] == '.' {
+        end -= 1;
+    }
+    end
+}
