@@ -4,6 +4,7 @@
 //! `routing::ledger` and `routing::decide` (what is known of it, and what follows) → [`ports`] →
 //! one file per outside system in [`gateway`].
 
+pub mod cli;
 pub mod config;
 pub mod db;
 pub mod gateway;

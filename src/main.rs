@@ -1,1 +1,30 @@
-fn main() {}
+//! The binary: parse, make a runtime, run the verb, turn its end into an exit code.
+//!
+//! Holds nothing worth testing alone: verbs are in [`maple_router::cli`], the daemon behind `run` in the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use maple_router::cli::{Cli, CliError};
+use tokio::runtime::{Builder, Runtime};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ended = runtime(&cli).map_err(CliError::from).and_then(|runtime| runtime.block_on(cli.run()));
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            error.report();
+            error.exit().into()
+        }
+    }
+}
+
+/// Two workers for the daemon, so that a long computation never holds up a heartbeat; one thread for every other verb.
+fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
+    if cli.is_daemon() {
+        Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    } else {
+        Builder::new_current_thread().enable_all().build()
+    }
+}

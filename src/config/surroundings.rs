@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn without_variables_google_is_meant() {
-        let mut config = Config::default();
-        config.surroundings = found(&[("PUBSUB_EMULATOR_HOST", " ")]);
+        let surroundings = found(&[("PUBSUB_EMULATOR_HOST", " ")]);
+        let config = Config { surroundings, ..Config::default() };
         assert_eq!(config.pubsub_endpoint(), None);
         assert!(!config.pubsub_anonymous());
         assert_eq!(config.storage_endpoint(), "https://storage.googleapis.com");

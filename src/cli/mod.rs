@@ -1,0 +1,136 @@
+//! The verbs of `maple-router`, one file each. The only place that prints.
+//!
+//! Results go to stdout, everything else to stderr; `--json` on every reading verb. A reader that goes away (a closed
+//! pipe) is no fault. Verbs other than `run` keep nothing running when they are killed.
+
+mod check;
+mod completions;
+mod exit;
+mod explain;
+mod filters;
+mod finalize;
+mod links;
+mod list;
+mod mark_attachment;
+mod migrate;
+mod output;
+mod provision;
+mod publish;
+mod render;
+mod run;
+mod status;
+mod test_send;
+
+pub use check::CheckReport;
+pub use exit::{CliError, Exit};
+pub use filters::{Filters, Since};
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, Environment, Loaded, Log, LogFormat, environment};
+use crate::ops::telemetry;
+
+/// Routes complete, virus-scanned web-form submissions to the people they are for.
+#[derive(Debug, Parser)]
+#[command(name = "maple-router", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// Configuration file [default: /etc/maple-router/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 found wanting, 2 usage, 69 a dependency is unavailable, \
+                          78 bad configuration or a database that does not meet the contract";
+
+/// What to do; the order is that of the interfaces page.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run the daemon
+    Run(run::Args),
+    /// Check configuration, database, subscription, relay, signing and alerts
+    Check(check::Args),
+    /// Create or verify topics, subscriptions, dead-letter and retry policy
+    Provision(provision::Args),
+    /// Apply migrations as the owner role
+    Migrate(migrate::Args),
+    /// Publish a routing event for submissions
+    Publish(publish::Args),
+    /// Mark a submission as finalized
+    Finalize(finalize::Args),
+    /// Record the scan result of an attachment
+    MarkAttachment(mark_attachment::Args),
+    /// Show how many submissions are where, and what is wrong
+    Status(status::Args),
+    /// List submissions
+    List(list::Args),
+    /// Tell everything about a submission, and what happens next
+    Explain(explain::Args),
+    /// Show the exact mails a submission would cause
+    Render(render::Args),
+    /// Make fresh signed URLs for the attachments of a submission
+    Links(links::Args),
+    /// Send one mail through the real path
+    TestSend(test_send::Args),
+    /// Print shell completions
+    Completions(completions::Args),
+}
+
+/// What every verb is given: where the configuration is, and the environment as it was at the start.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// `--config`, where given.
+    pub config_path: Option<PathBuf>,
+    /// The environment.
+    pub env: Environment,
+}
+
+impl Context {
+    /// The configuration, valid as a whole: for every verb that acts as the daemon would.
+    pub fn config(&self) -> Result<Loaded, CliError> {
+        Ok(self.read_config()?.validated()?)
+    }
+
+    /// The configuration as written, each key sensible by itself: for verbs that need only a part (`migrate`) or
+    /// report on all of it (`check`).
+    pub fn read_config(&self) -> Result<Loaded, CliError> {
+        Ok(Config::load(self.config_path.as_deref(), &self.env)?)
+    }
+}
+
+impl Cli {
+    /// Whether the verb is the daemon itself.
+    #[must_use]
+    pub fn is_daemon(&self) -> bool {
+        matches!(self.verb, Verb::Run(_))
+    }
+
+    /// Does what was asked for.
+    pub async fn run(self) -> Result<Exit, CliError> {
+        let ctx = Context { config_path: self.config, env: environment() };
+        if !matches!(self.verb, Verb::Run(_)) {
+            // The daemon sets logging up as configured; a verb at a terminal tells of trouble only.
+            let log = Log { format: LogFormat::Text, level: "warn".to_owned() };
+            telemetry::init(&log, ctx.env.get("RUST_LOG").map(String::as_str))?;
+        }
+        match self.verb {
+            Verb::Run(args) => run::run(&ctx, args).await,
+            Verb::Check(args) => check::run(&ctx, args).await,
+            Verb::Provision(args) => provision::run(&ctx, args).await,
+            Verb::Migrate(args) => migrate::run(&ctx, args).await,
+            Verb::Publish(args) => publish::run(&ctx, args).await,
+            Verb::Finalize(args) => finalize::run(&ctx, args).await,
+            Verb::MarkAttachment(args) => mark_attachment::run(&ctx, args).await,
+            Verb::Status(args) => status::run(&ctx, args).await,
+            Verb::List(args) => list::run(&ctx, args).await,
+            Verb::Explain(args) => explain::run(&ctx, args).await,
+            Verb::Render(args) => render::run(&ctx, args).await,
+            Verb::Links(args) => links::run(&ctx, args).await,
+            Verb::TestSend(args) => test_send::run(&ctx, args).await,
+            Verb::Completions(args) => completions::run(&args),
+        }
+    }
+}

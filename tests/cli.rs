@@ -1,0 +1,271 @@
+//! The binary as people and scripts meet it: verbs, exit codes, JSON, and silence about secrets.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The binary, with nothing of this test's environment but what it needs to run.
+fn maple(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_maple-router"));
+    command.args(args).env_clear().stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    maple(args).output().expect("the binary runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("utf-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("utf-8")
+}
+
+const SOUND: &str = r#"
+    [database]
+    url = "postgres://forms_app@db.example/forms"
+    [pubsub]
+    project = "p"
+    subscription = "routing"
+    topic = "routing"
+    dead_letter_topic = "dead"
+    dead_letter_subscription = "dead"
+    [mail]
+    from = "forms@example.org"
+    [routing]
+    not_before = 2026-11-01T00:00:00Z
+"#;
+
+struct Site {
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("tempdir");
+        std::fs::write(dir.path().join("config.toml"), config).expect("write");
+        Self { dir }
+    }
+
+    fn config(&self) -> String {
+        self.dir.path().join("config.toml").display().to_string()
+    }
+
+    fn secret(&self, name: &str, value: &str, mode: u32) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, value).expect("write");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+        path.display().to_string()
+    }
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let report: Value = serde_json::from_slice(&output.stdout).expect("check --json prints JSON");
+    report["lines"].as_array().expect("lines").clone()
+}
+
+fn named<'a>(lines: &'a [Value], name: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["name"] == name).collect()
+}
+
+#[test]
+fn every_verb_of_the_page_exists() {
+    let help = stdout(&run(&["--help"]));
+    for verb in [
+        "run",
+        "check",
+        "provision",
+        "migrate",
+        "publish",
+        "finalize",
+        "mark-attachment",
+        "status",
+        "list",
+        "explain",
+        "render",
+        "links",
+        "test-send",
+        "completions",
+    ] {
+        assert!(help.lines().any(|l| l.trim_start().starts_with(&format!("{verb} "))), "{verb}:\n{help}");
+        let output = run(&[verb, "--help"]);
+        assert_eq!(code(&output), 0, "{verb}");
+        assert!(stdout(&output).contains("--config <FILE>"), "{verb} takes --config");
+    }
+    for verb in ["check", "provision", "publish", "status", "list", "explain", "render", "links"] {
+        assert!(stdout(&run(&[verb, "--help"])).contains("--json"), "{verb} has --json");
+    }
+}
+
+#[test]
+fn wrong_calls_end_in_2() {
+    let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+    let cases: &[&[&str]] = &[
+        &[],
+        &["no-such-verb"],
+        &["explain", "not-a-uuid"],
+        &["publish"],
+        &["mark-attachment", id],
+        &["mark-attachment", id, "--clean", "--infected"],
+        &["list", "--status", "lost"],
+        &["migrate", "--only", "011", "--router"],
+    ];
+    for args in cases {
+        assert_eq!(code(&run(args)), 2, "{args:?}");
+    }
+    assert_eq!(code(&run(&["--version"])), 0);
+}
+
+#[test]
+fn config_may_stand_before_or_after_the_verb() {
+    for args in [["--config", "/nowhere/c.toml", "check"], ["check", "--config", "/nowhere/c.toml"]] {
+        let output = run(&args);
+        assert_eq!(code(&output), 78, "{args:?}");
+        assert!(stdout(&output).contains("/nowhere/c.toml"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn check_tells_every_fault_and_ends_in_78() {
+    let site = Site::new("[smtp]\nhots = \"x\"\nport = \"y\"\n");
+    let output = run(&["check", "--json", "--config", &site.config()]);
+    assert_eq!(code(&output), 78);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["ok"], false);
+    let found = lines(&output);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|line| line["name"] == "config" && line["level"] == "fail"));
+    assert!(found.iter().all(|line| line["remedy"].is_string()));
+
+    let site =
+        Site::new(&format!("{SOUND}drain_timeout = \"1s\"\nheartbeat = \"200s\"\n[slack]\nlease = \"5s\"\n"));
+    let output = run(&["check", "--json", "--config", &site.config()]);
+    assert_eq!(code(&output), 78);
+    let told = stdout(&output);
+    for key in ["routing.drain_timeout", "routing.fence_after", "slack.lease"] {
+        assert!(told.contains(key), "{key} is missing in: {told}");
+    }
+}
+
+#[test]
+fn check_names_every_secret_and_where_it_was_read_but_never_shows_one() {
+    let site = Site::new(SOUND);
+    let password = site.secret("pw", "secret-word-1\n", 0o600);
+    let webhook = site.secret("hook", "https://hooks.example/secret-word-2\n", 0o644);
+    for arguments in [["check", "--json"].as_slice(), ["check"].as_slice()] {
+        let output = maple(arguments)
+            .args(["--config", &site.config()])
+            .env("MAPLE_ROUTER__DATABASE__PASSWORD_FILE", &password)
+            .env("MAPLE_ROUTER__SLACK__WEBHOOK_FILE", &webhook)
+            .output()
+            .expect("runs");
+        let told = stdout(&output) + &stderr(&output);
+        assert!(told.contains(&password) && told.contains(&webhook), "{told}");
+        assert!(!told.contains("secret-word"), "{told}");
+        assert!(!told.contains('\u{1b}'), "no colours off a terminal");
+        if arguments.contains(&"--json") {
+            let found = lines(&output);
+            let secrets = named(&found, "secrets");
+            assert_eq!(secrets.len(), 2, "{found:?}");
+            assert_eq!(secrets[0]["level"], "ok");
+            assert_eq!(secrets[1]["level"], "warn", "a world-readable secret is worth a warning");
+            assert_eq!(named(&found, "config")[0]["level"], "ok");
+            assert_eq!(named(&found, "slack")[0]["level"], "ok");
+        } else {
+            assert!(told.contains("✓ config"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn systemds_credentials_are_found_without_a_key() {
+    let site = Site::new(SOUND);
+    site.secret("slack-webhook", "not a url", 0o600);
+    let output = maple(&["check", "--json", "--config", &site.config()])
+        .env("CREDENTIALS_DIRECTORY", site.dir.path())
+        .output()
+        .expect("runs");
+    assert_eq!(code(&output), 1);
+    let found = lines(&output);
+    assert_eq!(named(&found, "slack")[0]["level"], "fail");
+
+    let output = maple(&["check", "--json", "--config", &site.config()])
+        .env("CREDENTIALS_DIRECTORY", site.dir.path())
+        .env("MAPLE_ROUTER__SLACK__WEBHOOK_FILE", "/nowhere/hook")
+        .output()
+        .expect("runs");
+    let found = lines(&output);
+    assert!(
+        named(&found, "secrets").iter().any(|l| l["detail"].as_str().unwrap_or("").contains("/nowhere/hook"))
+    );
+}
+
+/// Answers one HTTP request with `status` and returns what was asked.
+fn answer_once(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/hook-secret-word", listener.local_addr().expect("address"));
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let mut seen = Vec::new();
+        let mut buffer = [0; 4096];
+        while !seen.ends_with(b"}") {
+            let n = stream.read(&mut buffer).expect("read");
+            assert_ne!(n, 0, "the request ends early");
+            seen.extend_from_slice(&buffer[..n]);
+        }
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+            .expect("write");
+        String::from_utf8(seen).expect("utf-8")
+    });
+    (url, thread)
+}
+
+#[test]
+fn check_send_posts_to_slack() {
+    for (status, level, expected) in [("200 OK", "ok", 0), ("404 Not Found", "fail", 1)] {
+        let site = Site::new(SOUND);
+        let (url, server) = answer_once(status);
+        site.secret("slack-webhook", &url, 0o600);
+        let output = maple(&["check", "--json", "--send", "--config", &site.config()])
+            .env("CREDENTIALS_DIRECTORY", site.dir.path())
+            .env("MAPLE_ROUTER__SLACK__CHANNEL", "#alerts")
+            .output()
+            .expect("runs");
+        let seen = server.join().expect("answered");
+        assert!(seen.starts_with("POST /hook-secret-word") && seen.contains("#alerts"), "{seen}");
+        let slack = lines(&output);
+        assert_eq!(named(&slack, "slack")[0]["level"], level, "{slack:?}");
+        if expected == 1 {
+            assert_eq!(code(&output), 1);
+        }
+        assert!(!stdout(&output).contains("secret-word"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_fault() {
+    let mut child =
+        maple(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    drop(child.stdout.take());
+    let mut told = String::new();
+    child.stderr.take().expect("stderr").read_to_string(&mut told).expect("utf-8");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    assert_eq!(told, "", "neither a panic nor a complaint");
+}
+
+#[test]
+fn completions_know_the_verbs_and_need_no_configuration() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell, "--config", "/nowhere/config.toml"]);
+        assert_eq!(code(&output), 0, "{shell}");
+        assert!(stdout(&output).contains("mark-attachment"), "{shell}");
+    }
+}
