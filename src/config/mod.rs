@@ -1,13 +1,16 @@
 //! The configuration: typed, layered once at start (file, then environment), validated as a whole.
 //!
-//! Types and defaults are here; [`load`] layers and explains faults, [`validate`] checks the inequalities of the
-//! protocol's "Defaults, and what must hold between them", [`secret`] reads what must not stand in a file of settings,
-//! [`surroundings`] holds what other systems' own environment variables say.
+//! Types and defaults are here; [`load`] layers and explains faults, [`validate`] asks whether it all makes sense (with
+//! the protocol's "Defaults, and what must hold between them" in [`inequalities`]), [`secret`] reads what must not stand
+//! in a file of settings, [`surroundings`] holds what other systems' own environment variables say.
 //!
-//! Never log a whole [`Config`]: `database.url` may carry a development password.
+//! Nothing is kept, so there is nothing to lose. Never log a whole [`Config`]: `database.url` may carry a development password.
 
 pub mod dsn;
+mod explain;
+pub mod inequalities;
 pub mod load;
+mod requirements;
 pub mod secret;
 pub mod surroundings;
 pub mod validate;

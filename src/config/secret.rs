@@ -1,7 +1,8 @@
 //! Secrets: read from files that only the service may read, never from settings, never shown.
 //!
 //! Order: the `*_file` key, then systemd's `$CREDENTIALS_DIRECTORY/<name>`, or where that variable is not set
-//! `/etc/maple-router/credentials/<name>`, for an operator's command line. Where a secret came from may be told; what it says never is.
+//! `/etc/maple-router/credentials/<name>`, for an operator's command line. Where a secret came from may be told; what
+//! it says never is.
 
 use std::fmt;
 use std::io;

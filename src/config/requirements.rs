@@ -1,0 +1,244 @@
+//! What each key must be by itself: required, in range, of a shape. One row each.
+//!
+//! Pure. How keys must fit together is in [`super::inequalities`].
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Config, SignerKind, SourceKind};
+
+/// One requirement on one key.
+pub(super) struct Requirement {
+    /// `section.key`
+    pub(super) key: &'static str,
+    /// Whether this configuration meets it.
+    pub(super) holds: fn(&Config) -> bool,
+    /// The requirement in words.
+    pub(super) rule: &'static str,
+    /// What to do about it.
+    pub(super) remedy: &'static str,
+}
+
+/// Rule of durations of which zero would switch the daemon off rather than a limit.
+const ABOVE_ZERO: &str = "must be longer than 0s";
+const DEFAULT: &str = "leave the key out for the default";
+const WITH_PUBSUB: &str = "is required with source.kind = \"pubsub\"";
+
+macro_rules! requirements {
+    ($($key:literal : $holds:expr, $rule:expr, $remedy:expr;)*) => {
+        &[$(Requirement { key: $key, holds: $holds, rule: $rule, remedy: $remedy }),*]
+    };
+}
+
+/// Every requirement.
+pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
+    "database.max_connections": |c| c.database.max_connections >= 2,
+        "must be at least 2", "heartbeats need a connection while work holds one; the default is 8";
+    "pubsub.project": |c| without_pubsub(c) || given(&c.pubsub.project) || qualified(c),
+        WITH_PUBSUB, "set it to the Google Cloud project id";
+    "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
+        WITH_PUBSUB, "set it to the routing subscription; `maple-router provision` creates it";
+    "pubsub.topic": |c| without_pubsub(c) || given(&c.pubsub.topic),
+        WITH_PUBSUB, "set it to the routing topic; `maple-router provision` creates it";
+    "pubsub.dead_letter_topic": |c| without_pubsub(c) || given(&c.pubsub.dead_letter_topic),
+        WITH_PUBSUB, "set it to the dead-letter topic; `maple-router provision` creates it";
+    "pubsub.dead_letter_subscription": |c| without_pubsub(c) || given(&c.pubsub.dead_letter_subscription),
+        WITH_PUBSUB, "set it to the subscription on the dead-letter topic; `maple-router provision` creates it";
+    "pubsub.max_outstanding": |c| c.pubsub.max_outstanding >= 1,
+        "must be at least 1", "the default is 256";
+    "pubsub.streams": |c| (1..=32).contains(&c.pubsub.streams),
+        "must be from 1 to 32", "the default is 1; four suffice for thousands of events a second";
+    "pubsub.endpoint": |c| c.pubsub.endpoint.as_deref().is_none_or(is_http_url),
+        "must be an http(s) URL", "e.g. http://127.0.0.1:8085 for the emulator";
+    "pubsub.retry_max": |c| within(c.pubsub.retry_max, 0, 600),
+        "must be at most 10min", "Pub/Sub allows no longer redelivery back-off";
+    "pubsub.ack_deadline": |c| within(c.pubsub.ack_deadline, 10, 600),
+        "must be from 10s to 10min", "those are Pub/Sub's own bounds";
+    "readiness.finalized_column": |c| c.readiness.finalized_column.as_deref().is_none_or(is_identifier),
+        "must be a plain lower-case column name",
+        "name a timestamptz column of submissions, or leave the key out";
+    "smtp.host": |c| given(&c.smtp.host),
+        "is required", "the default is localhost";
+    "smtp.port": |c| c.smtp.port >= 1,
+        "must be at least 1", "the default is 25";
+    "smtp.lanes": |c| (1..=64).contains(&c.smtp.lanes),
+        "must be from 1 to 64", "the default is 8; more than about 10 bring nothing on a local Postfix";
+    "smtp.hello_name": |c| c.smtp.hello_name.as_deref().is_none_or(is_host_name),
+        "must be a host name", "leave the key out to use this host's name";
+    "smtp.max_per_minute": |c| c.smtp.max_per_minute != Some(0),
+        "must be at least 1", "leave the key out for no limit; `maple-router pause` stops sending";
+    "mail.from": |c| is_address(&c.mail.from),
+        "must be one e-mail address", "set it to the sender, e.g. forms@example.org";
+    "mail.time_zone": |c| jiff::tz::TimeZone::get(&c.mail.time_zone).is_ok(),
+        "must be an IANA time zone that this machine knows",
+        "e.g. UTC or Europe/Amsterdam; install tzdata if the name is right";
+    "mail.max_recipients": |c| (1..=1000).contains(&c.mail.max_recipients),
+        "must be from 1 to 1000", "the default is 50";
+    "mail.allowed_destination_domains": |c| c.mail.allowed_destination_domains.iter().all(|d| is_host_name(d)),
+        "must be a list of domain names, without @", "e.g. [\"example.org\"]; an empty list allows any";
+    "signed_url.key_file": |c| c.signed_url.signer != SignerKind::KeyFile || c.signing_key_file().is_some(),
+        "is required with signed_url.signer = \"key-file\"",
+        "name the service-account key, set GOOGLE_APPLICATION_CREDENTIALS, or pass the credential signing-key";
+    "signed_url.endpoint": |c| is_http_url(&c.signed_url.endpoint),
+        "must be an http(s) URL", "the default is https://iamcredentials.googleapis.com";
+    "signed_url.storage_endpoint": |c| is_http_url(&c.signed_url.storage_endpoint),
+        "must be an http(s) URL", "the default is https://storage.googleapis.com";
+    "signed_url.probe_object": |c| c.signed_url.probe_object.as_deref().is_none_or(is_object),
+        "must be BUCKET/OBJECT", "name a small object that the signer may read";
+    "routing.max_in_flight": |c| (1..=10_000).contains(&c.routing.max_in_flight),
+        "must be from 1 to 10000", "the default is 64";
+    "routing.max_attempts": |c| c.routing.max_attempts >= 1,
+        "must be at least 1", "the default is 5";
+    "routing.worker_name": |c| c.routing.worker_name.as_deref().is_none_or(|name| given(name) && name.len() <= 128),
+        "must be from 1 to 128 characters", "leave the key out for HOST/PID";
+    "relay_log.enabled": |c| !c.relay_log.enabled || (c.relay_log.unit.is_some() != c.relay_log.file.is_some()),
+        "needs exactly one of relay_log.unit and relay_log.file", "e.g. unit = \"postfix@-.service\"";
+    "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
+        "must be a loopback address with a port",
+        "the default is 127.0.0.1:9464; a proxy in front may serve others";
+    "log.level": |c| is_log_filter(&c.log.level),
+        "must be error, warn, info, debug, trace or a filter directive", "the default is info";
+    "state.dir": |c| c.state.dir.is_absolute(),
+        "must be an absolute path", "the default is /var/lib/maple-router";
+    "database.connect_timeout": |c| !c.database.connect_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "database.lock_timeout": |c| !c.database.lock_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "smtp.connect_timeout": |c| !c.smtp.connect_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "smtp.command_timeout": |c| !c.smtp.command_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "smtp.dot_timeout": |c| !c.smtp.dot_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "routing.heartbeat": |c| !c.routing.heartbeat.is_zero(), ABOVE_ZERO, DEFAULT;
+    "routing.sweep_interval": |c| !c.routing.sweep_interval.is_zero(), ABOVE_ZERO, DEFAULT;
+    "routing.due_grace": |c| !c.routing.due_grace.is_zero(), ABOVE_ZERO, DEFAULT;
+    "routing.unready_alert_after": |c| !c.routing.unready_alert_after.is_zero(), ABOVE_ZERO, DEFAULT;
+    "routing.backoff_min": |c| !c.routing.backoff_min.is_zero(), ABOVE_ZERO, DEFAULT;
+    "slack.timeout": |c| !c.slack.timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "slack.repeat_interval": |c| !c.slack.repeat_interval.is_zero(), ABOVE_ZERO, DEFAULT;
+    "pubsub.max_lease": |c| !c.pubsub.max_lease.is_zero(), ABOVE_ZERO, DEFAULT;
+    "canary.interval": |c| c.canary.interval != Some(Duration::ZERO),
+        ABOVE_ZERO, DEFAULT;
+};
+
+fn without_pubsub(c: &Config) -> bool {
+    c.source.kind != SourceKind::Pubsub
+}
+
+fn given(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+fn within(duration: Duration, low: u64, high: u64) -> bool {
+    (Duration::from_secs(low)..=Duration::from_secs(high)).contains(&duration)
+}
+
+/// Full `projects/…` names need no `pubsub.project`.
+fn qualified(c: &Config) -> bool {
+    [&c.pubsub.subscription, &c.pubsub.topic, &c.pubsub.dead_letter_topic, &c.pubsub.dead_letter_subscription]
+        .iter()
+        .all(|name| name.starts_with("projects/"))
+}
+
+fn is_http_url(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+fn is_address(text: &str) -> bool {
+    text.parse::<lettre::Address>().is_ok()
+}
+
+fn is_identifier(text: &str) -> bool {
+    let head = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
+    head && text.len() <= 63
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+fn is_host_name(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
+    let literal = text.starts_with('[') && text.ends_with(']');
+    literal
+        || (!text.is_empty()
+            && text.len() <= 253
+            && text.bytes().all(allowed)
+            && !text.starts_with(['.', '-']))
+}
+
+fn is_object(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(bucket, object)| !bucket.is_empty() && !object.is_empty())
+}
+
+fn is_log_filter(text: &str) -> bool {
+    !text.trim().is_empty() && text.parse::<tracing_subscriber::EnvFilter>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::validate::problems;
+    use crate::config::validate::tests::sound;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn every_requirement_is_about_a_key_that_exists() {
+        let known = crate::config::load::known_keys();
+        for requirement in REQUIREMENTS {
+            let (section, name) = requirement.key.split_once('.').expect("section.key");
+            assert!(known[section].contains_key(name), "{}", requirement.key);
+        }
+    }
+
+    #[test]
+    fn each_requirement_is_told_with_its_key() {
+        type Break = fn(&mut Config);
+        let cases: &[(&str, Break)] = &[
+            ("database.url", |c| c.database.url.clear()),
+            ("database.url", |c| c.database.url = "postgres://u:secret-word@db.example/f".to_owned()),
+            ("database.listen_url", |c| {
+                c.database.listen_url = Some("host=db.example password=secret-word".to_owned());
+            }),
+            ("database.max_connections", |c| c.database.max_connections = 1),
+            ("pubsub.project", |c| c.pubsub.project.clear()),
+            ("pubsub.subscription", |c| c.pubsub.subscription = " ".to_owned()),
+            ("pubsub.topic", |c| c.pubsub.topic.clear()),
+            ("pubsub.dead_letter_topic", |c| c.pubsub.dead_letter_topic.clear()),
+            ("pubsub.dead_letter_subscription", |c| c.pubsub.dead_letter_subscription.clear()),
+            ("pubsub.streams", |c| c.pubsub.streams = 0),
+            ("pubsub.max_outstanding", |c| c.pubsub.max_outstanding = 0),
+            ("pubsub.endpoint", |c| c.pubsub.endpoint = Some("127.0.0.1:8085".to_owned())),
+            ("pubsub.ack_deadline", |c| c.pubsub.ack_deadline = s(9)),
+            ("readiness.finalized_column", |c| c.readiness.finalized_column = Some("a; drop".to_owned())),
+            ("smtp.lanes", |c| c.smtp.lanes = 0),
+            ("smtp.host", |c| c.smtp.host.clear()),
+            ("smtp.port", |c| c.smtp.port = 0),
+            ("smtp.hello_name", |c| c.smtp.hello_name = Some("a b".to_owned())),
+            ("smtp.max_per_minute", |c| c.smtp.max_per_minute = Some(0)),
+            ("mail.from", |c| c.mail.from = "not an address".to_owned()),
+            ("mail.from", |c| c.mail.from.clear()),
+            ("mail.time_zone", |c| c.mail.time_zone = "Mars/Olympus".to_owned()),
+            ("mail.max_recipients", |c| c.mail.max_recipients = 0),
+            ("mail.allowed_destination_domains", |c| {
+                c.mail.allowed_destination_domains = vec!["@example.org".to_owned()];
+            }),
+            ("signed_url.key_file", |c| c.signed_url.signer = SignerKind::KeyFile),
+            ("signed_url.probe_object", |c| c.signed_url.probe_object = Some("bucket".to_owned())),
+            ("routing.max_in_flight", |c| c.routing.max_in_flight = 0),
+            ("routing.max_attempts", |c| c.routing.max_attempts = 0),
+            ("routing.worker_name", |c| c.routing.worker_name = Some(String::new())),
+            ("relay_log.enabled", |c| c.relay_log.enabled = true),
+            ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
+            ("http.listen", |c| c.http.listen = "here".to_owned()),
+            ("log.level", |c| c.log.level = "info=loud=".to_owned()),
+            ("state.dir", |c| c.state.dir = "state".into()),
+            ("smtp.connect_timeout", |c| c.smtp.connect_timeout = Duration::ZERO),
+            ("canary.interval", |c| c.canary.interval = Some(Duration::ZERO)),
+        ];
+        for (key, change) in cases {
+            let mut config = sound();
+            change(&mut config);
+            let found = problems(&config);
+            assert_eq!(found.len(), 1, "{key}: {found:?}");
+            assert_eq!(found[0].keys[0].0, *key);
+            assert!(!found[0].to_string().contains("secret-word"), "a password must not be shown");
+        }
+    }
+}
