@@ -1,5 +1,6 @@
 //! The room `db` against a real PostgreSQL, as the role production has.
 
+mod contract;
 mod migrations;
 mod pool;
 mod readiness;

@@ -5,6 +5,9 @@ use maple_router::db::readiness::Readiness;
 
 use super::database;
 
+/// Statuses of the attachments, finalized; then what is told: ready, ready without the column, infected, pending.
+type Case = (&'static [Option<&'static str>], bool, bool, bool, bool, i64);
+
 #[tokio::test]
 async fn every_mix_of_attachments_has_its_answer() {
     let db = database(Variant::default()).await;
@@ -18,8 +21,7 @@ async fn every_mix_of_attachments_has_its_answer() {
     .await
     .expect("a wider backend");
     let app = db.client_as("forms_app").await.expect("forms_app");
-    // statuses, finalized, then: ready, ready without the column, infected, pending
-    let table: [(&[Option<&str>], bool, bool, bool, bool, i64); 11] = [
+    let table: [Case; 11] = [
         (&[], true, true, true, false, 0),
         (&[], false, false, true, false, 0),
         (&[Some("clean")], true, true, true, false, 0),
