@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use devkit::broker::{Broker, Code, Stats};
 use futures::FutureExt;
 use google_cloud_auth::credentials::anonymous;
 use google_cloud_pubsub::client::SubscriptionAdmin;
@@ -32,11 +34,12 @@ const QUIET: Duration = Duration::from_millis(700);
 /// A Pub/Sub server, and settings for a project of this test's own on it.
 struct Fixture {
     settings: PubsubSettings,
+    broker: Broker,
 }
 
 async fn server() -> Fixture {
-    let endpoint = std::env::var("PUBSUB_EMULATOR_HOST").expect("PUBSUB_EMULATOR_HOST");
-    Fixture { settings: settings_at(&endpoint) }
+    let broker = Broker::start((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+    Fixture { settings: settings_at(&broker.endpoint()), broker }
 }
 
 fn settings_at(endpoint: &str) -> PubsubSettings {
@@ -73,6 +76,10 @@ impl Fixture {
         futures::future::try_join_all(all).await.unwrap();
     }
 
+    fn stats(&self) -> Stats {
+        self.broker.stats(&self.settings.subscription).unwrap()
+    }
+
     async fn admin(&self) -> SubscriptionAdmin {
         SubscriptionAdmin::builder()
             .with_endpoint(self.settings.endpoint.as_deref().unwrap())
@@ -99,6 +106,22 @@ impl Fixture {
         let lines = soon(inspect(&self.settings)).await;
         lines.iter().map(|line| (line.name, line.level)).collect()
     }
+}
+
+/// As the daemon builds it, with what it reports.
+fn supervised(settings: &PubsubSettings) -> (Box<Supervised>, Arc<Mutex<Vec<Report>>>) {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let (settings, seen) = (settings.clone(), Arc::clone(&reports));
+    let open = Box::new(move || {
+        let settings = settings.clone();
+        async move {
+            let source = PubsubSource::open(&settings).await?;
+            Ok(Box::new(source) as Box<dyn EventSource>)
+        }
+        .boxed()
+    });
+    let source = Supervised::new(open, 1, move |report| seen.lock().unwrap().push(report));
+    (Box::new(source), reports)
 }
 
 /// Fails the test instead of hanging.
@@ -140,6 +163,8 @@ async fn an_event_arrives_as_it_was_sent_and_an_ack_ends_it() {
     assert!(age.as_secs().abs() < 60, "{age:?}");
     message.settle.ack();
     assert!(source.stop(PATIENCE).await);
+    let stats = fixture.stats();
+    assert_eq!((stats.delivered, stats.acked, stats.nacked), (1, 1, 0));
 
     let mut source = fixture.source().await;
     assert!(next_if_any(&mut *source).await.is_none(), "an acked message came again");
@@ -274,23 +299,13 @@ async fn what_exists_is_verified_at_start() {
 #[tokio::test]
 async fn a_supervised_source_begins_to_flow_when_its_subscription_is_made() {
     let fixture = server().await;
-    let reports = Arc::new(Mutex::new(Vec::new()));
-    let (settings, seen) = (fixture.settings.clone(), Arc::clone(&reports));
-    let open = Box::new(move || {
-        let settings = settings.clone();
-        async move {
-            let source = PubsubSource::open(&settings).await?;
-            Ok(Box::new(source) as Box<dyn EventSource>)
-        }
-        .boxed()
-    });
-    let mut source = Supervised::new(open, 1, move |report| seen.lock().unwrap().push(report));
+    let (mut source, reports) = supervised(&fixture.settings);
     let repair = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         provision(&fixture.settings, false).await.unwrap();
         fixture.publish(1).await;
     };
-    let (message, ()) = futures::future::join(next(&mut source), repair).await;
+    let (message, ()) = futures::future::join(next(&mut *source), repair).await;
     message.settle.ack();
     let reports = reports.lock().unwrap();
     assert!(matches!(&reports[1], Report::Lost { error: SourceError::NotFound { .. }, .. }), "{reports:?}");
@@ -376,7 +391,8 @@ async fn a_closed_and_a_silent_endpoint_are_told_within_the_call_timeout() {
     };
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     for endpoint in [closed, silent.local_addr().unwrap()] {
-        let mut fixture = Fixture { settings: settings_at(&endpoint.to_string()) };
+        let mut fixture = server().await;
+        fixture.settings = settings_at(&endpoint.to_string());
         fixture.settings.call_timeout = Duration::from_secs(2);
         let begun = Instant::now();
         assert_eq!(
@@ -392,4 +408,72 @@ async fn a_closed_and_a_silent_endpoint_are_told_within_the_call_timeout() {
         let took = begun.elapsed();
         assert!(took < 4 * fixture.settings.call_timeout + Duration::from_secs(3), "{endpoint}: {took:?}");
     }
+}
+
+#[tokio::test]
+async fn a_consumer_that_stops_asking_holds_no_more_than_its_share() {
+    let mut fixture = provisioned().await;
+    fixture.settings.max_outstanding = 10;
+    fixture.settings.streams = 2;
+    fixture.publish(50).await;
+    let mut source = fixture.source().await;
+    next(&mut *source).await.settle.ack();
+    tokio::time::sleep(QUIET).await;
+    assert_eq!(fixture.stats().outstanding, 20);
+    assert_eq!(source.buffered(), 20, "what is leased is not read");
+}
+
+#[tokio::test]
+async fn a_stream_that_the_server_ends_is_opened_again() {
+    let fixture = provisioned().await;
+    let mut source = fixture.source().await;
+    for round in 0..3 {
+        fixture.publish(1).await;
+        let message = next(&mut *source).await;
+        message.settle.ack();
+        if round < 2 {
+            fixture.broker.break_streams(&fixture.settings.subscription).unwrap();
+        }
+    }
+    assert!(source.stop(PATIENCE).await);
+    assert_eq!(fixture.stats().acked, 3);
+}
+
+#[tokio::test]
+async fn a_refused_stream_says_why_and_flows_again_when_mended() {
+    let fixture = provisioned().await;
+    let name = fixture.settings.subscription.clone();
+    let (mut source, reports) = supervised(&fixture.settings);
+    fixture.publish(1).await;
+    next(&mut *source).await.settle.ack();
+    fixture.broker.fail_streams(&name, Code::PermissionDenied).unwrap();
+    assert!(next_if_any(&mut *source).await.is_none());
+    {
+        let reports = reports.lock().unwrap();
+        let Report::Lost { error, .. } = &reports[1] else { panic!("{reports:?}") };
+        assert!(matches!(error, SourceError::PermissionDenied { .. }), "{error}");
+        assert!(error.needs_a_human());
+        assert!(error.to_string().contains("roles/pubsub.subscriber"), "{error}");
+    }
+    fixture.broker.mend_streams(&name).unwrap();
+    fixture.publish(1).await;
+    next(&mut *source).await.settle.ack();
+    assert_eq!(reports.lock().unwrap().last(), Some(&Report::Flowing));
+    assert!(soon(source.stop(PATIENCE)).await);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found_again() {
+    let Fixture { settings, broker } = provisioned().await;
+    let address = broker.host_port().parse().unwrap();
+    // Supervised, because the new server does not know the subscription at first.
+    let (mut source, _) = supervised(&settings);
+    assert!(next_if_any(&mut *source).await.is_none());
+    drop(broker);
+    tokio::time::sleep(QUIET).await;
+    let broker = Broker::start(address).await.unwrap();
+    let fixture = Fixture { settings, broker };
+    provision(&fixture.settings, false).await.unwrap();
+    fixture.publish(1).await;
+    next(&mut *source).await.settle.ack();
 }
