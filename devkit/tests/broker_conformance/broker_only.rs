@@ -1,0 +1,1 @@
+//! What only the embedded broker has, or only it keeps.
