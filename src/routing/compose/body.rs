@@ -59,7 +59,8 @@ fn field_list(input: &ComposeInput<'_>) -> String {
     for field in input.ordered_fields() {
         text.push_str(&format!("\n{}:\n", one_line(&field.key)));
         for line in lines(&field.value).trim_end().split('\n') {
-            text.push_str(&format!("  {line}\n"));
+            text.push_str(format!("  {line}").trim_end());
+            text.push('\n');
         }
     }
     text

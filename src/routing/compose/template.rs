@@ -17,10 +17,11 @@ use std::io;
 use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Enumerator, Object, ObjectRepr};
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, context};
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 use super::ComposeInput;
 use super::links::readable_time;
+use crate::routing::text::{bounded, one_line};
 
 /// Instructions one rendering may take; a loop over a thousand fields takes some ten thousand.
 const FUEL: u64 = 500_000;
@@ -104,35 +105,35 @@ fn variables(input: &ComposeInput<'_>) -> Value {
 fn render(part: Part, source: &str, variables: Value) -> Result<String, RenderFault> {
     let mut rendered =
         Bounded { bytes: Vec::with_capacity(source.len()), limit: part.limit(), exceeded: false };
-    let outcome = ENGINE
-        .template_from_named_str(part.file_name(), source)
-        .and_then(|template| template.render_captured_to(variables, &mut rendered).map(drop));
+    let template =
+        ENGINE.template_from_named_str(part.file_name(), source).map_err(|error| uncompilable(&error))?;
+    let outcome = template.render_captured_to(variables, &mut rendered).map(drop);
     if rendered.exceeded {
         let what = format!("it renders to more than {} KiB", part.limit() / 1024);
         return Err(RenderFault { line: None, what });
     }
     match outcome {
         Ok(()) => Ok(String::from_utf8_lossy(&rendered.bytes).into_owned()),
-        Err(error) => Err(RenderFault { line: error.line(), what: explained(&error) }),
+        Err(error) => Err(unrunnable(&error, source)),
     }
 }
 
-/// The engine's words, without its detail where that may quote a value: faults are logged, field values never are.
-fn explained(error: &minijinja::Error) -> String {
-    const ABOUT_THE_SOURCE: [ErrorKind; 8] = [
-        ErrorKind::SyntaxError,
-        ErrorKind::TemplateNotFound,
-        ErrorKind::UnknownFilter,
-        ErrorKind::UnknownTest,
-        ErrorKind::UnknownFunction,
-        ErrorKind::UnknownMethod,
-        ErrorKind::MissingArgument,
-        ErrorKind::BadEscape,
-    ];
-    match error.detail() {
-        Some(detail) if ABOUT_THE_SOURCE.contains(&error.kind()) => format!("{}: {detail}", error.kind()),
-        Some(_) | None => error.kind().to_string(),
-    }
+/// The engine's words about a text that does not compile: they quote the text alone.
+fn uncompilable(error: &minijinja::Error) -> RenderFault {
+    let what = match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    };
+    RenderFault { line: error.line(), what }
+}
+
+/// What went wrong in a text that compiles. The engine's detail may quote a value (`include fields.x`,
+/// `map(fields.x)`), and faults are logged, so the line of the text is quoted in its place.
+fn unrunnable(error: &minijinja::Error, source: &str) -> RenderFault {
+    let line = error.line();
+    let quoted = line.and_then(|line| source.lines().nth(line.saturating_sub(1))).unwrap_or_default();
+    let what = format!("{} in \"{}\"", error.kind(), bounded(one_line(quoted), 120));
+    RenderFault { line, what }
 }
 
 /// The fields, in their order, one entry a key.

@@ -1,0 +1,112 @@
+//! Whatever a form's visitors enter, the mail has the headers, recipients and parts it has without them.
+
+use mail_parser::MimeHeaders;
+use maple_router::config::MailBody;
+use maple_router::routing::compose::{AttachmentLink, clean_file_name};
+use proptest::prelude::*;
+
+use crate::fixtures::{Case, HEADERS, field, header_names, linked, read};
+
+/// Texts that have broken mails elsewhere, and arbitrary ones.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("\r\n".to_owned()),
+        Just("\n".to_owned()),
+        Just("\r".to_owned()),
+        Just("\r\n.\r\n".to_owned()),
+        Just("\r\nBcc: victim@example.org\r\n".to_owned()),
+        Just("\r\n\r\n--=_mixed_".to_owned()),
+        Just("Content-Type: text/html".to_owned()),
+        Just("=?utf-8?b?DQpCY2M6IHg=?=".to_owned()),
+        Just("\u{202e}\u{2066}\0\u{85}\u{2028}".to_owned()),
+        Just("{{ fields.a }}{% raw %}".to_owned()),
+        Just("</body></html>".to_owned()),
+        Just("\"<>,;:()\\".to_owned()),
+        Just("word ".to_owned()),
+        Just("x".repeat(1_200)),
+        Just("ß🥳".repeat(30)),
+        any::<char>().prop_map(String::from),
+    ];
+    prop_oneof![proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat()), any::<String>()]
+}
+
+proptest! {
+    #[test]
+    fn no_value_adds_a_header_a_recipient_or_a_part(
+        value in hostile(), key in hostile(), file in hostile(), form in hostile(), why in hostile(),
+        name in hostile(), kind in 0..3,
+    ) {
+        let mut case = match kind {
+            0 => Case::raw(),
+            1 => Case::template(
+                Some("{{ fields.a }}"),
+                Some("{{ fields.a }}\n{{ form.name }}"),
+                Some("<html><body>{{ fields.a }}</body></html>"),
+            ),
+            _ => Case { body: MailBody::Interim, ..Case::with_subject("{{ form.id }} {{ fields.a }}") },
+        };
+        case.fields = vec![field("a", &value, 1), field(&key, &value, 2)];
+        case.form_id.clone_from(&form);
+        case.form_name = Some(form);
+        case.action.destination = format!("{name} <a@example.org>; b@example.org");
+        case.attachments = vec![
+            AttachmentLink { content_type: Some(file.clone()), ..linked(&file, "https://storage.example/x") },
+            AttachmentLink { link: Err(why), ..linked(&file, "") },
+        ];
+        let expected_parts: &[&str] = if kind == 1 {
+            &["multipart/mixed", "multipart/alternative", "text/plain", "text/html"]
+        } else {
+            &["multipart/mixed", "text/plain"]
+        };
+
+        let eml = case.eml();
+        prop_assert_eq!(&eml, &case.eml());
+        let message = read(&eml);
+        prop_assert_eq!(header_names(&message), HEADERS);
+        let parts: Vec<String> = message
+            .parts
+            .iter()
+            .filter_map(|part| part.content_type())
+            .map(|kind| format!("{}/{}", kind.ctype(), kind.subtype().unwrap_or_default()))
+            .collect();
+        prop_assert_eq!(parts, expected_parts);
+        let composed = case.composed().expect("a mail");
+        prop_assert_eq!(message.subject(), Some(composed.subject.as_str()));
+        prop_assert!(!composed.subject.chars().any(char::is_control));
+        // The display name may cost its own entry, and can neither add nor change another.
+        let to: Vec<&str> =
+            message.to().expect("To").iter().filter_map(|addr| addr.address()).collect();
+        prop_assert!(to == ["a@example.org", "b@example.org"] || to.ends_with(&["b@example.org"]), "{:?}", to);
+        let text = message.body_text(0).expect("text");
+        prop_assert!(text.contains("https://storage.example/x"));
+        prop_assert!(text.contains("can no longer be linked: "));
+    }
+
+    #[test]
+    fn display_names_arrive_as_they_were(name in hostile()) {
+        let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut case = Case::default();
+        case.action.destination = format!("\"{quoted}\" <a@example.org>");
+        let targets = maple_router::routing::destination::parse(&case.action.destination, 1, 50);
+        let eml = case.eml();
+        let message = read(&eml);
+        match &targets[0].kind {
+            maple_router::routing::destination::TargetKind::Usable { name: parsed, .. } => {
+                let to = message.to().expect("To").first().expect("a recipient");
+                prop_assert_eq!(to.address(), Some("a@example.org"));
+                prop_assert_eq!(to.name(), parsed.as_deref());
+            }
+            other => prop_assert!(name.contains(['\r', '\n']), "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn clean_file_names_are_clean_and_stay_so(raw in hostile()) {
+        let name = clean_file_name(&raw);
+        prop_assert!(!name.is_empty() && name.chars().count() <= 150);
+        let forbidden = ['/', '\\', '"', '\u{202e}', '\u{2066}', '\u{2028}'];
+        prop_assert!(!name.contains(forbidden));
+        prop_assert!(!name.chars().any(char::is_control));
+        prop_assert_eq!(clean_file_name(&name), name);
+    }
+}

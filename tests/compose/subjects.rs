@@ -1,0 +1,116 @@
+//! Subjects: where they come from, and that they arrive as they were written.
+
+use maple_router::routing::compose::MAX_SUBJECT;
+
+use crate::fixtures::{Case, ID, field, read};
+
+/// The subject as composed, after checking that a reader sees the same.
+fn subject(case: &Case) -> String {
+    let composed = case.composed().expect("a mail");
+    let eml = String::from_utf8(composed.message).expect("ASCII");
+    assert_eq!(read(&eml).subject(), Some(composed.subject.as_str()));
+    composed.subject
+}
+
+fn default_subject() -> String {
+    format!("[Incident report] submission {ID}")
+}
+
+#[test]
+fn the_first_template_that_says_something_wins() {
+    let cases = [
+        (Some("of the action"), Some("of the template"), "of the action".to_owned()),
+        (None, Some("of the template"), "of the template".to_owned()),
+        (Some(" \n"), Some("of the template"), "of the template".to_owned()),
+        (Some("{{ fields.absent }}"), Some("of the template"), default_subject()),
+        (None, Some(""), default_subject()),
+        (None, None, default_subject()),
+    ];
+    for (own, pinned, expected) in cases {
+        let mut case = Case::template(pinned, Some("text"), None);
+        case.action.subject_template = own.map(ToOwned::to_owned);
+        assert_eq!(subject(&case), expected);
+    }
+}
+
+#[test]
+fn variables() {
+    let cases = [
+        ("{{ submission.id }}", ID.to_string()),
+        ("{{ submission.created_at }}", "2026-06-04 14:02 (UTC)".to_owned()),
+        ("{{ form.id }}: {{ form.name }}", "incident-report: Incident report".to_owned()),
+        ("{{ fields.name }} & <co>", "Ann Lee & <co>".to_owned()),
+        ("x{{ fields.absent }}{{ fields.absent.deeper | upper }}y", "xy".to_owned()),
+        ("{{ fields['two words'] }}", "yes".to_owned()),
+        ("{{ fields.many }}", "one, two".to_owned()),
+        (
+            "{% for key, value in fields|items %}{{ key }}={{ value }};{% endfor %}",
+            "name=Ann Lee;two words=yes;many=one, two;".to_owned(),
+        ),
+        ("{{ fields | length }}", "3".to_owned()),
+        ("{{ fields.name | upper | replace('LEE', 'L.') }}", "ANN L.".to_owned()),
+        ("{% if fields.name is defined %}a{% endif %}{% if fields.absent %}b{% endif %}", "a".to_owned()),
+    ];
+    for (template, expected) in cases {
+        let mut case = Case::with_subject(template);
+        case.fields = vec![
+            field("many", "two", 4),
+            field("two words", "yes", 2),
+            field("name", "Ann Lee", 1),
+            field("many", "one", 3),
+        ];
+        assert_eq!(subject(&case), expected, "{template}");
+    }
+}
+
+#[test]
+fn a_form_without_a_name_is_called_by_its_id() {
+    for form_name in [None, Some(" \u{202E}".to_owned())] {
+        let case = Case { form_name, ..Case::default() };
+        assert_eq!(subject(&case), format!("[incident-report] submission {ID}"));
+    }
+}
+
+#[test]
+fn long_and_foreign_subjects_arrive_intact() {
+    let texts = [
+        "Überwachung ".repeat(60),
+        "日本語の件名".repeat(100),
+        "🥳".repeat(600),
+        "x".repeat(900),
+        "plain words, many of them ".repeat(30),
+        "mixed ünd plain ".repeat(50),
+        "looks encoded =?utf-8?q?=0D=0A?= =?x?".to_owned(),
+        "a =?utf-8?b?QQ==?= =?utf-8?b?Qg==?= b".to_owned(),
+    ];
+    for text in texts {
+        let mut case = Case::with_subject("{{ fields.text }}");
+        case.fields = vec![field("text", &text, 1)];
+        assert_eq!(subject(&case), text.trim());
+    }
+}
+
+#[test]
+fn endless_subjects_are_cut() {
+    for text in ["x".repeat(10_000), "ü".repeat(10_000)] {
+        let case = Case::with_subject(&text);
+        let subject = subject(&case);
+        assert_eq!(subject.chars().count(), MAX_SUBJECT);
+        assert!(subject.ends_with('…'));
+    }
+}
+
+#[test]
+fn line_breaks_controls_and_direction_marks_stay_out() {
+    let cases = [
+        ("Hello\r\nBcc: victim@example.org", "Hello Bcc: victim@example.org"),
+        ("Hello\r\n\r\n<script>", "Hello <script>"),
+        ("nul\0 esc\u{1b}[31m \u{85}\u{2028}end", "nul esc [31m end"),
+        ("safe \u{202E}gpj.exe\u{2069}", "safe gpj.exe"),
+    ];
+    for (value, expected) in cases {
+        let mut case = Case::with_subject("{{ fields.text }}");
+        case.fields = vec![field("text", value, 1)];
+        assert_eq!(subject(&case), expected);
+    }
+}
