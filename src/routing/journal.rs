@@ -250,7 +250,7 @@ fn said(fault: &Fault) -> String {
 
 /// What a reason means, for people.
 #[must_use]
-pub fn meaning(reason: FailReason) -> &'static str {
+pub(crate) fn meaning(reason: FailReason) -> &'static str {
     match reason {
         FailReason::Refused => "a delivery was refused for good",
         FailReason::Exhausted => "its attempts are spent and something is still open",

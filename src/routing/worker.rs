@@ -135,8 +135,13 @@ impl Worker {
                 return self.give_back(journey).await;
             }
         };
+        let turn = async {
+            let mut lane = self.lanes.acquire().await;
+            lane.turn().await;
+            lane
+        };
         let mut lane = tokio::select! {
-            lane = self.lanes.acquire() => lane,
+            lane = turn => lane,
             () = claim.given_up() => return self.give_back(journey).await,
         };
         let touched = self.clock.monotonic();

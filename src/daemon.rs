@@ -1,0 +1,337 @@
+//! Start here. The composition root: what the daemon is made of, in which order it starts, and how it stops.
+//!
+//! Start: database (it must meet the contract), relay (it must answer once), subscription, then READY and
+//! [`Receiver::run`](crate::routing::receive::Receiver::run). A dependency that is down is waited for; a
+//! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::BackoffBuilder;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, SourceKind};
+use crate::db::contract::{self, ContractOptions, Verdict};
+use crate::db::pool::Pool;
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::inspect::{Verified, verify};
+use crate::gateway::pubsub::source::PubsubSource;
+use crate::gateway::pubsub::supervised::{Report, Supervised};
+use crate::gateway::smtp::{Lanes, SmtpSettings, greet};
+use crate::journal;
+use crate::ops::chance::Chance;
+use crate::ops::clock::SystemClock;
+use crate::ops::telemetry::EventName;
+use crate::ops::{http, metrics, systemd};
+use crate::parts::{self, PartError};
+use crate::ports::{CheckLevel, Clock, EventSource, SourceError};
+use crate::routing::claims::{ClaimBounds, LiveClaims};
+use crate::routing::persist::Persist;
+use crate::routing::receive::{ReceiveBounds, Receiver};
+use crate::routing::worker::{Pauses, Worker};
+use crate::scrub::scrub;
+
+/// Transactions whose times are measured.
+const TRANSACTIONS: [&str; 6] = ["claim", "begin", "record", "fail", "release", "heartbeat"];
+/// What remains after `drain_timeout` for recording what was sent.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// A part cannot be made from this configuration.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// The database is there and is not what the contract says.
+    #[error("the database does not meet the contract: {0}")]
+    Contract(String),
+    /// The event source can never work as configured.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Metrics cannot be set up.
+    #[error(transparent)]
+    Metrics(#[from] metrics::MetricsError),
+    /// The loopback endpoint cannot be opened.
+    #[error(transparent)]
+    Http(#[from] http::BindError),
+    /// A source kind that is not built yet.
+    #[error("source.kind = \"postgres\" is not available in this version: set source.kind = \"pubsub\"")]
+    SourceKind,
+}
+
+/// Runs until `stop` is cancelled, then drains. `stop` being cancelled during the start ends it cleanly.
+///
+/// # Errors
+/// [`DaemonError`]: the configuration or the database must be mended first.
+pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let chance = Arc::new(Chance::from_system());
+    let (given_up, force) = (stop.child_token(), CancellationToken::new());
+    if config.source.kind == SourceKind::Postgres {
+        return Err(DaemonError::SourceKind);
+    }
+    let pool = parts::pool(&config, Arc::clone(&clock))?;
+    let store = parts::store(&config, pool.clone())?;
+    let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance))?;
+    let pubsub = parts::pubsub(&config)?;
+    let smtp = SmtpSettings::from(&config.smtp);
+    let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
+
+    let listener = http::bind(&config.http.listen).await?;
+    let handle = metrics::install(&TRANSACTIONS)?;
+    let readiness = Arc::new(http::Readiness::new());
+    let serving = CancellationToken::new();
+    let endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
+    journal!(info, EventName::Started, version = metrics::VERSION, "maple-router starts");
+    systemd::status("waiting for database, relay and subscription");
+
+    let start = Start { config: &config, readiness: &readiness };
+    let started = tokio::select! {
+        started = start.dependencies(&pool, &smtp, &pubsub) => started.map(Some),
+        () = stop.cancelled() => Ok(None),
+    };
+    let ended = match started {
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+        Ok(Some(())) => {
+            let live = LiveClaims::new(bounds(&config), given_up);
+            let worker = Arc::new(Worker {
+                store,
+                lanes: lanes.clone(),
+                preparer,
+                persist: Persist::new(force.clone()),
+                pauses: Pauses {
+                    paced_by_source: true,
+                    min: config.routing.backoff_min,
+                    max: config.routing.backoff_max,
+                },
+                clock: Arc::clone(&clock),
+                chance: Arc::clone(&chance),
+            });
+            let heart = heartbeat(&worker, &live, config.routing.heartbeat);
+            readiness.clear("starting");
+            systemd::ready("routing");
+            journal!(info, EventName::Ready, "ready: events are received");
+            let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness).await;
+            heart.abort();
+            ended
+        }
+    };
+    lanes.close().await;
+    pool.close();
+    serving.cancel();
+    if let Err(error) = endpoint.await {
+        tracing::warn!("the loopback endpoint ended abnormally: {error}");
+    }
+    journal!(info, EventName::Stopped, "maple-router has stopped");
+    ended
+}
+
+/// Receives until `stop`, then drains for `drain_timeout`, then insists.
+async fn route(
+    config: &Config,
+    pubsub: &PubsubSettings,
+    worker: Arc<Worker>,
+    live: LiveClaims,
+    stop: &CancellationToken,
+    force: &CancellationToken,
+    readiness: &http::Readiness,
+) -> Result<(), DaemonError> {
+    let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
+    let bounds = ReceiveBounds {
+        max_in_flight: config.routing.max_in_flight,
+        max_waiting: waiting.max(config.routing.max_in_flight * 2),
+    };
+    let seed = worker.chance.uuid().as_u64_pair().0;
+    let mut source = supervised(pubsub.clone(), seed);
+    let mut receiver = Receiver::new(worker, live, bounds);
+    let ended = tokio::select! {
+        ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
+        () = out_of_time(config, stop, force, readiness) => {
+            tracing::error!("not everything was finished within routing.drain_timeout: what is left is taken back later");
+            Ok(())
+        }
+    };
+    drop(receiver);
+    if !Box::new(source).stop(LAST_WORDS).await {
+        tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
+    }
+    ended
+}
+
+/// Resolves when a stop has taken too long.
+async fn out_of_time(
+    config: &Config,
+    stop: &CancellationToken,
+    force: &CancellationToken,
+    readiness: &http::Readiness,
+) {
+    stop.cancelled().await;
+    readiness.hold("stopping", "the daemon is stopping");
+    systemd::stopping("finishing what is being sent");
+    journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
+    tokio::select! {
+        () = tokio::time::sleep(config.routing.drain_timeout) => {}
+        () = force.cancelled() => {}
+    }
+    force.cancel();
+    tokio::time::sleep(LAST_WORDS).await;
+}
+
+fn bounds(config: &Config) -> ClaimBounds {
+    ClaimBounds {
+        fence_after: config.routing.fence_after,
+        claim_deadline: config.routing.claim_deadline,
+        delivery_deadline: config.smtp.delivery_deadline,
+    }
+}
+
+/// Touches live claims; one that is not confirmed may send no more (protocol, "Sweep").
+fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
+    let (worker, live) = (Arc::clone(worker), live.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            let claims = live.all();
+            if claims.is_empty() {
+                continue;
+            }
+            let before = worker.clock.monotonic();
+            match worker.store.heartbeat(&claims).await {
+                Ok(confirmed) => live.heard(&claims, &confirmed, before),
+                Err(error) => tracing::warn!(
+                    claims = claims.len(),
+                    "claims could not be touched, the fence holds them back in time: {}",
+                    scrub(&error.to_string())
+                ),
+            }
+        }
+    })
+}
+
+/// Events from Pub/Sub; the stream is built anew whenever it ends.
+fn supervised(settings: PubsubSettings, seed: u64) -> Supervised {
+    let open = Box::new(move || {
+        let settings = settings.clone();
+        Box::pin(async move {
+            let source = PubsubSource::open(&settings).await?;
+            Ok(Box::new(source) as Box<dyn EventSource>)
+        }) as futures::future::BoxFuture<'static, _>
+    });
+    Supervised::new(open, seed, |report| match report {
+        Report::Lost { error, rest } if error.needs_a_human() => {
+            tracing::error!("no events: {error}; tried again in {} s", rest.as_secs());
+        }
+        Report::Lost { error, rest } => {
+            tracing::warn!("no events: {error}; tried again in {} s", rest.as_secs());
+        }
+        Report::Discarded => tracing::info!("the event stream is built anew, as asked"),
+        Report::Opened => tracing::debug!("event stream opened"),
+        Report::Flowing => journal!(info, EventName::StreamRebuilt, "events flow again"),
+    })
+}
+
+/// What has to answer before the first event is taken.
+struct Start<'a> {
+    config: &'a Config,
+    readiness: &'a http::Readiness,
+}
+
+/// What waiting for a dependency comes to.
+enum Answer {
+    Well,
+    /// Not yet; said once per change.
+    Wait(String),
+    Hopeless(DaemonError),
+}
+
+impl Start<'_> {
+    async fn dependencies(
+        &self,
+        pool: &Pool,
+        smtp: &SmtpSettings,
+        pubsub: &PubsubSettings,
+    ) -> Result<(), DaemonError> {
+        tokio::try_join!(
+            self.wait_for("postgres", || self.database(pool)),
+            self.wait_for("relay", || relay(smtp)),
+            self.wait_for("pubsub", || subscription(pubsub)),
+        )?;
+        Ok(())
+    }
+
+    /// Asks until it is well, with growing pauses; a dependency that is down is waited for.
+    async fn wait_for<Asking>(&self, name: &'static str, ask: impl Fn() -> Asking) -> Result<(), DaemonError>
+    where
+        Asking: Future<Output = Answer>,
+    {
+        let longest = Duration::from_secs(15);
+        let mut pauses = backon::ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(250))
+            .with_max_delay(longest)
+            .without_max_times()
+            .build();
+        let mut said = String::new();
+        loop {
+            match ask().await {
+                Answer::Well => {
+                    self.readiness.clear(name);
+                    return Ok(());
+                }
+                Answer::Hopeless(error) => return Err(error),
+                Answer::Wait(why) => {
+                    if said != why {
+                        tracing::error!(dependency = name, "waiting for {name}: {why}");
+                        self.readiness.hold(name, why.clone());
+                        said = why;
+                    }
+                }
+            }
+            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
+        }
+    }
+
+    async fn database(&self, pool: &Pool) -> Answer {
+        let options = ContractOptions {
+            finalized_column: self.config.readiness.finalized_column.clone(),
+            not_before: self.config.routing.not_before,
+        };
+        let lines = contract::inspect(pool, &options).await;
+        let failed = || {
+            let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
+            let told: Vec<String> = failed
+                .map(|l| format!("{}: {} ({})", l.name, l.detail, l.remedy.as_deref().unwrap_or("see `maple-router check`")))
+                .collect();
+            scrub(&told.join("; "))
+        };
+        match contract::verdict(&lines) {
+            Verdict::Start => Answer::Well,
+            Verdict::LookAgain => Answer::Wait(failed()),
+            Verdict::Refuse => Answer::Hopeless(DaemonError::Contract(failed())),
+        }
+    }
+}
+
+async fn relay(smtp: &SmtpSettings) -> Answer {
+    match greet(smtp).await {
+        Ok(_) => Answer::Well,
+        Err(fault) => Answer::Wait(format!(
+            "{} does not take mail ({}): is Postfix running? `systemctl status postfix`",
+            smtp.relay(),
+            scrub(&fault.reply.reply)
+        )),
+    }
+}
+
+async fn subscription(pubsub: &PubsubSettings) -> Answer {
+    match verify(pubsub).await {
+        Ok(Verified::Readable(_)) => Answer::Well,
+        Ok(Verified::Unreadable { said }) => {
+            tracing::warn!("the subscription's settings cannot be read ({said}): grant roles/pubsub.viewer, so that they can be verified");
+            Answer::Well
+        }
+        Err(error) if error.needs_a_human() => Answer::Hopeless(error.into()),
+        Err(error) => Answer::Wait(error.to_string()),
+    }
+}

@@ -1,0 +1,98 @@
+//! What the daemon and the verbs are put together from: each part of the configuration turned into the thing it
+//! describes. Nothing here connects to anything.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::config::secret::SecretError;
+use crate::db::DbError;
+use crate::db::pool::{Pool, PoolOptions};
+use crate::db::readiness::Readiness;
+use crate::gateway::pubsub::{PubsubSettings, SettingsError};
+use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::ops::chance::Chance;
+use crate::ports::Clock;
+use crate::routing::prepare::{MailRules, Preparer};
+use crate::routing::store::Store;
+
+/// A part that cannot be made from this configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum PartError {
+    /// A secret cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// `[database]` or `[readiness]`.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// `[pubsub]`.
+    #[error(transparent)]
+    Pubsub(#[from] SettingsError),
+    /// `[signed_url]`.
+    #[error(transparent)]
+    Signer(#[from] SignError),
+    /// `[mail]`.
+    #[error("{0}")]
+    Mail(String),
+}
+
+/// The pool of connections to PostgreSQL.
+///
+/// # Errors
+/// [`PartError`].
+pub fn pool(config: &Config, clock: Arc<dyn Clock>) -> Result<Pool, PartError> {
+    let mut options = PoolOptions::new(clock);
+    options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
+    Ok(Pool::new(&config.database, options)?)
+}
+
+/// Name of this host, for audit log and claims.
+#[must_use]
+pub fn host() -> String {
+    hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "unknown-host".to_owned())
+}
+
+/// Name of this worker: as configured, else `host/pid`.
+#[must_use]
+pub fn worker_name(config: &Config) -> String {
+    config.routing.worker_name.clone().unwrap_or_else(|| format!("{}/{}", host(), std::process::id()))
+}
+
+/// The store of the mission.
+///
+/// # Errors
+/// [`PartError`].
+pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    Ok(Store::new(pool, &readiness, config, &host(), &worker_name(config)))
+}
+
+/// The signer of links.
+///
+/// # Errors
+/// [`PartError`].
+pub fn signer(config: &Config) -> Result<UrlSigner, PartError> {
+    let mut settings = config.signed_url.clone();
+    settings.storage_endpoint = config.storage_endpoint();
+    settings.key_file = config.signing_key_file();
+    let metadata = config.surroundings.metadata_host.as_deref();
+    Ok(UrlSigner::new(&settings, metadata)?)
+}
+
+/// What makes mails.
+///
+/// # Errors
+/// [`PartError`].
+pub fn preparer(config: &Config, store: Store, chance: Arc<Chance>) -> Result<Preparer, PartError> {
+    let rules = MailRules::new(config).map_err(PartError::Mail)?;
+    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?), chance })
+}
+
+/// Names and endpoint of Pub/Sub.
+///
+/// # Errors
+/// [`PartError`].
+pub fn pubsub(config: &Config) -> Result<PubsubSettings, PartError> {
+    let mut settings = config.pubsub.clone();
+    settings.endpoint = config.pubsub_endpoint();
+    Ok(PubsubSettings::from_config(&settings)?)
+}
