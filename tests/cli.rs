@@ -251,6 +251,19 @@ fn check_send_posts_to_slack() {
 }
 
 #[test]
+fn a_webhook_that_cannot_be_reached_is_told_without_its_url() {
+    let site = Site::new(SOUND);
+    site.secret("slack-webhook", "http://127.0.0.1:1/hook-secret-word", 0o600);
+    let output = maple(&["check", "--json", "--send", "--config", &site.config()])
+        .env("CREDENTIALS_DIRECTORY", site.dir.path())
+        .output()
+        .expect("runs");
+    assert_eq!(code(&output), 1);
+    assert_eq!(named(&lines(&output), "slack")[0]["level"], "fail");
+    assert!(!(stdout(&output) + &stderr(&output)).contains("secret-word"));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_fault() {
     let mut child =
         maple(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");

@@ -174,20 +174,22 @@ impl Config {
     /// A missing default file is no fault where the environment configures us (`DATABASE_URL` or any
     /// `MAPLE_ROUTER__…`), as in a container. Every other fault is reported, all at once where there are several.
     pub fn load(path: Option<&Path>, env: &Environment) -> Result<Loaded, ConfigError> {
-        let wanted = path.unwrap_or(Path::new(DEFAULT_PATH));
-        let (text, file) = match std::fs::read_to_string(wanted) {
-            Ok(text) => (text, Some(wanted.to_path_buf())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let configured_elsewhere =
-                    env.keys().any(|name| name.starts_with(PREFIX) || name == "DATABASE_URL");
-                if path.is_some() || !configured_elsewhere {
-                    return Err(ConfigError::Missing { path: wanted.to_path_buf() });
-                }
-                (String::new(), None)
+        load_from(path.unwrap_or(Path::new(DEFAULT_PATH)), path.is_some(), env)
+    }
+}
+
+/// `asked_for`: somebody named this file, so that it must be there.
+fn load_from(path: &Path, asked_for: bool, env: &Environment) -> Result<Loaded, ConfigError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => read(&text, Some(path.to_path_buf()), path, env),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let elsewhere = env.keys().any(|name| name.starts_with(PREFIX) || name == "DATABASE_URL");
+            if asked_for || !elsewhere {
+                return Err(ConfigError::Missing { path: path.to_path_buf() });
             }
-            Err(source) => return Err(ConfigError::Unreadable { path: wanted.to_path_buf(), source }),
-        };
-        read(&text, file, wanted, env)
+            read("", None, path, env)
+        }
+        Err(source) => Err(ConfigError::Unreadable { path: path.to_path_buf(), source }),
     }
 }
 
@@ -414,4 +416,25 @@ fn unknown(
 ) -> Fault {
     let hint = hint(section, key, known);
     Fault::UnknownKey { section: section.to_owned(), key: key.to_owned(), origin, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_file_may_be_missing_where_the_environment_configures() {
+        let nowhere = Path::new("/nowhere/config.toml");
+        let env = Environment::from([("DATABASE_URL".to_owned(), "postgres://localhost/forms".to_owned())]);
+        let loaded = load_from(nowhere, false, &env).expect("the environment configures");
+        assert_eq!(loaded.file, None);
+        assert_eq!(loaded.config.database.url, "postgres://localhost/forms");
+
+        assert!(
+            matches!(load_from(nowhere, true, &env), Err(ConfigError::Missing { .. })),
+            "asked for by name"
+        );
+        let nothing = Environment::from([("PATH".to_owned(), "/bin".to_owned())]);
+        assert!(matches!(load_from(nowhere, false, &nothing), Err(ConfigError::Missing { .. })));
+    }
 }
