@@ -20,6 +20,7 @@ use maple_router::gateway::pubsub::PubsubSettings;
 use maple_router::gateway::pubsub::admin::{StepState, provision};
 use maple_router::gateway::pubsub::inspect::{Verified, inspect, verify};
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
+use maple_router::gateway::pubsub::pulse::{Pulse, feel};
 use maple_router::gateway::pubsub::source::PubsubSource;
 use maple_router::gateway::pubsub::supervised::{Report, Supervised};
 use maple_router::ports::{Attributes, CheckLevel, EventSource, Incoming, SourceError};
@@ -476,4 +477,35 @@ async fn a_server_that_comes_back_is_found_again() {
     provision(&fixture.settings, false).await.unwrap();
     fixture.publish(1).await;
     next(&mut *source).await.settle.ack();
+}
+
+#[tokio::test]
+async fn an_outage_is_felt_and_its_end_builds_the_stream_anew() {
+    let Fixture { settings, broker } = provisioned().await;
+    let address = broker.host_port().parse().unwrap();
+    let (mut source, reports) = supervised(&settings);
+    let rebuild = source.rebuild();
+    let (changes, mut changed) = tokio::sync::mpsc::unbounded_channel();
+    let watched = settings.clone();
+    let watch =
+        tokio::spawn(async move { feel(&watched, &rebuild, |pulse| changes.send(pulse).unwrap()).await });
+    assert!(next_if_any(&mut *source).await.is_none());
+    drop(broker);
+    let reader = tokio::spawn(async move { soon(next(&mut *source)).await });
+    let Some(Pulse::Lost(error)) = soon(changed.recv()).await else { panic!("not lost") };
+    assert!(error.to_string().contains("refused"), "{error}");
+    // The client is in its long steps by now; without a pulse the return would be noticed much later.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(changed.is_empty(), "told twice");
+
+    let broker = Broker::start(address).await.unwrap();
+    let begun = Instant::now();
+    let fixture = Fixture { settings, broker };
+    provision(&fixture.settings, false).await.unwrap();
+    fixture.publish(1).await;
+    assert_eq!(soon(changed.recv()).await, Some(Pulse::Found));
+    reader.await.unwrap().settle.ack();
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(reports.lock().unwrap().contains(&Report::Discarded));
+    watch.abort();
 }

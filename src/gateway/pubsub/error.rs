@@ -47,7 +47,7 @@ impl PubsubError {
     /// Classifies what the client reported about `resource`.
     #[must_use]
     pub fn of(error: &Error, resource: &str) -> Self {
-        let said = error.status().map_or_else(|| whole_story(error), |status| status.message.clone());
+        let said = error.status().map_or_else(|| cause(error), |status| status.message.clone());
         Self { fault: classify(error), resource: resource.to_owned(), said: one_line(&said) }
     }
 
@@ -165,19 +165,19 @@ fn is_of_the_network(error: &Error) -> bool {
     error.is_io() || error.is_timeout() || error.is_connect() || error.is_transport() || error.is_exhausted()
 }
 
-/// The error and what lies beneath it: the client's outermost words rarely name the cause.
-fn whole_story(error: &Error) -> String {
-    let mut story = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !story.contains(&words) {
-            story.push_str(": ");
-            story.push_str(&words);
-        }
-        cause = inner.source();
+/// The deepest cause: the words above it repeat URLs and type names and say nothing more.
+fn cause(error: &Error) -> String {
+    let mut deepest: &dyn std::error::Error = error;
+    while let Some(inner) = deepest.source() {
+        deepest = inner;
     }
-    story
+    if error.is_authentication() {
+        // A missing metadata server looks transient, and so it is on a host that has one.
+        return format!(
+            "no access token: {deepest}; outside Google Cloud set GOOGLE_APPLICATION_CREDENTIALS"
+        );
+    }
+    deepest.to_string()
 }
 
 fn one_line(text: &str) -> String {
@@ -257,10 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_beneath_is_told_once_and_on_one_line() {
-        let cause = std::io::Error::other("connection\nrefused");
-        let error = PubsubError::of(&Error::io(cause), "projects/p/topics/t");
-        assert_eq!(error.said.matches("refused").count(), 1, "{}", error.said);
-        assert!(!error.said.contains('\n'));
+    fn the_deepest_cause_is_told_on_one_line() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("error sending request for url (http://127.0.0.1:1/v1/x)")]
+        struct Outer(#[source] std::io::Error);
+        let error = Error::connect(Outer(std::io::Error::other("connection\nrefused")));
+        assert_eq!(PubsubError::of(&error, "projects/p/topics/t").said, "connection refused");
+        let error = Error::authentication(CredentialsError::from_msg(true, "no metadata server"));
+        let said = PubsubError::of(&error, "projects/p/topics/t").said;
+        assert!(
+            said.contains("no metadata server") && said.contains("GOOGLE_APPLICATION_CREDENTIALS"),
+            "{said}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Google Pub/Sub: where events come from and go to.
 //!
-//! [`source`] receives, [`supervised`] builds a source again when it ends, [`publisher`] publishes, [`admin`] creates
+//! [`source`] receives, [`supervised`] builds a source again when it ends, [`pulse`]
+//! feels whether the server answers at all, [`publisher`] publishes, [`admin`] creates
 //! topics and subscriptions, [`inspect`] compares them with what routing relies on, [`error`] is the one classifier.
 //! If we die in the middle, every event that was not acked comes again. Nothing here looks into a payload.
 
@@ -9,6 +10,7 @@ pub mod error;
 pub mod facts;
 pub mod inspect;
 pub mod publisher;
+pub mod pulse;
 pub mod source;
 pub mod supervised;
 

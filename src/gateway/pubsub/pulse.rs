@@ -1,0 +1,80 @@
+//! Feels whether Pub/Sub answers at all, beside the stream, which cannot tell an outage from an hour without events.
+//!
+//! While the server is away the client retries without a word, in steps that grow to a minute; so the return is
+//! noticed here, and the stream is built anew at once. Any answer counts, a refused one too: this needs no role.
+//! If we die in the middle, nothing is lost. Never opens a stream and never receives an event. It cannot see a
+//! connection of the stream that is half open while the server is well; only an overdue canary can.
+
+use std::time::Duration;
+
+use google_cloud_gax::options::RequestOptionsBuilder;
+use google_cloud_gax::retry_policy::NeverRetry;
+use google_cloud_pubsub::client::SubscriptionAdmin;
+
+use super::PubsubSettings;
+use super::error::{Fault, PubsubError};
+use super::supervised::Rebuild;
+
+/// Between two questions while the server answers. Shorter outages end within the client's own first retries.
+const WELL: Duration = Duration::from_secs(5);
+/// Between two questions while it does not.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// Questions in a row without an answer that make an outage. A blip must not: building the stream anew gives back
+/// everything in work, which costs each of those events a delivery attempt.
+const LOST_AFTER: u32 = 3;
+
+/// A change of state, told once each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pulse {
+    /// Several questions in a row had no answer; this is what became of the last.
+    Lost(PubsubError),
+    /// The first answer after that; the stream is being built anew.
+    Found,
+}
+
+/// Asks until it is dropped. `told` hears every change and must not block.
+///
+/// # Errors
+/// There can be no client: no credentials, or an endpoint that is none. Otherwise it never returns.
+pub async fn feel(
+    settings: &PubsubSettings,
+    rebuild: &Rebuild,
+    mut told: impl FnMut(Pulse) + Send,
+) -> Result<(), PubsubError> {
+    let admin = settings.subscription_admin().await?;
+    let mut unanswered = 0_u32;
+    loop {
+        tokio::time::sleep(if unanswered == 0 { WELL } else { AWAY }).await;
+        match ask(settings, &admin).await {
+            Some(error) => {
+                unanswered = unanswered.saturating_add(1);
+                if unanswered == LOST_AFTER {
+                    told(Pulse::Lost(error));
+                }
+            }
+            None => {
+                if unanswered >= LOST_AFTER {
+                    rebuild.ask();
+                    told(Pulse::Found);
+                }
+                unanswered = 0;
+            }
+        }
+    }
+}
+
+/// Why there was no answer; nothing when there was one, whatever it said.
+async fn ask(settings: &PubsubSettings, admin: &SubscriptionAdmin) -> Option<PubsubError> {
+    let question = admin
+        .get_subscription()
+        .set_subscription(&settings.subscription)
+        // A retry that succeeds would hide that the stream has lost its server meanwhile.
+        .with_retry_policy(NeverRetry)
+        .send();
+    settings
+        .call(&settings.subscription, question)
+        .await
+        .err()
+        .filter(|error| error.fault == Fault::Transient)
+}
