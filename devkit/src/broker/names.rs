@@ -3,7 +3,7 @@
 use super::error::BrokerError;
 
 /// The topic that a subscription names once its own was deleted.
-pub(super) const DELETED_TOPIC: &str = "_deleted_topic_";
+pub(super) const DELETED_TOPIC: &str = "_deleted-topic_";
 
 /// Checks `projects/{project}/topics/{id}`.
 pub(super) fn check_topic(name: &str) -> Result<(), BrokerError> {

@@ -58,6 +58,10 @@ pub(super) async fn answer(State(engine): State<Arc<Engine>>, request: Request) 
         return Status::unimplemented(format!("the embedded broker does not have {path}"))
             .into_http::<Body>();
     }
+    if path == "/" {
+        // What people probe to see whether the emulator is up.
+        return "Ok".into_response();
+    }
     let Some(call) = route(&parts.method, path) else { return refused(&unknown(&parts.method, path)) };
     let Ok(body) = to_bytes(body, BODY_BYTES).await else {
         return refused(&BrokerError::Invalid(format!(

@@ -35,13 +35,16 @@ impl Emulator {
         let mut process = Command::new(&command)
             .arg(port.to_string())
             .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("starting {}", command.display()))?;
         for _ in 0..300 {
             if let Some(status) = process.try_wait()? {
-                bail!("{} ended with {status} instead of serving", command.display());
+                bail!(
+                    "`{} {port}` ended with {status} instead of serving; run it by hand to see why",
+                    command.display()
+                );
             }
             if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                 return Ok(Some(Self { endpoint: format!("http://127.0.0.1:{port}"), _process: process }));

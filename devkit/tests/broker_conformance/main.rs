@@ -1,5 +1,6 @@
 //! One set of scenarios through the official Rust client, against the embedded broker and against Google's emulator: what
-//! both do alike is what our tests may rely on. Then what only the broker has: enforced flow control, faults, pings.
+//! both do alike is what our tests may rely on. Then what only the broker keeps or has: retry policy,
+//! enforced flow control, faults, pings.
 //!
 //! The emulator is taken from `MAPLE_PUBSUB_EMULATOR` (a command that takes a port), else from the Google Cloud CLI's
 //! place through `devkit/emulator/run`. Where neither is there, its half says so and passes: the one permitted absence.
@@ -62,7 +63,6 @@ scenarios!(
     admin_calls_and_their_refusals,
     what_is_published_arrives_and_an_ack_is_final,
     a_nack_brings_it_again_at_once,
-    a_retry_policy_paces_redelivery,
     attempts_are_counted_and_the_fifth_is_the_last,
     a_lease_that_runs_out_brings_it_again,
     two_subscribers_share_one_subscription,
