@@ -57,6 +57,8 @@ fn file_then_variables_then_conventional_variables() {
             ("MAPLE_ROUTER_OWNER_URL", "not ours"),
             ("NOTIFY_SOCKET", "/run/notify"),
             ("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085"),
+            ("MAPLE_ROUTER__PUBSUB__ENDPOINT", "https://pubsub.example"),
+            ("STORAGE_EMULATOR_HOST", "https://store.example:4443/"),
         ]),
     )
     .expect("loads");
@@ -73,12 +75,33 @@ fn file_then_variables_then_conventional_variables() {
     assert_eq!(config.source.kind, SourceKind::Postgres);
     assert_eq!(config.log.format, LogFormat::Text);
     assert_eq!(config.routing.not_before, Some("2026-11-01T09:00:00Z".parse().expect("timestamp")));
-    assert_eq!(config.pubsub_endpoint().as_deref(), Some("http://127.0.0.1:8085"));
+    assert_eq!(
+        config.pubsub.endpoint.as_deref(),
+        Some("http://127.0.0.1:8085"),
+        "the variable wins over the key"
+    );
+    assert!(config.pubsub_anonymous(), "an emulator gets no credentials");
+    assert_eq!(config.storage_endpoint(), "https://store.example:4443");
 
     assert_eq!(loaded.file.as_deref(), Some(file.path.as_path()));
     assert_eq!(loaded.sources["database.url"], Origin::Variable("DATABASE_URL".to_owned()));
     assert_eq!(loaded.sources["log.format"], Origin::File(file.path.clone()));
     assert!(!loaded.sources.contains_key("smtp.host"));
+}
+
+#[test]
+fn googles_variable_names_the_key_where_no_key_is_named() {
+    let google = ("GOOGLE_APPLICATION_CREDENTIALS", "/keys/google.json");
+    let cases = [
+        ("[signed_url]\nsigner = \"key-file\"", Some("/keys/google.json")),
+        ("[signed_url]\nsigner = \"key-file\"\nkey_file = \"/keys/own.json\"", Some("/keys/own.json")),
+        ("[signed_url]\nsigner = \"metadata\"", None),
+    ];
+    for (text, expected) in cases {
+        let file = file(text);
+        let config = Config::load(Some(&file.path), &env(&[google])).expect("loads").config;
+        assert_eq!(config.signed_url.key_file.as_deref(), expected.map(Path::new), "{text}");
+    }
 }
 
 #[test]

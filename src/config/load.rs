@@ -13,13 +13,24 @@ use config::{File, FileFormat, Map, Source, Value, ValueKind};
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::explain::{expected, hint, without_source_line};
+use super::surroundings::as_url;
 use super::validate::Problem;
-use super::{Config, Surroundings};
+use super::{Config, SignerKind, Surroundings};
 
 /// Where the configuration is when nobody says otherwise.
 pub const DEFAULT_PATH: &str = "/etc/maple-router/config.toml";
 /// What the variables that override a key begin with.
 const PREFIX: &str = "MAPLE_ROUTER__";
+
+/// How a variable's text becomes a value.
+type Reading = fn(&str) -> String;
+
+/// Variables of other systems that stand for a key of ours.
+const CONVENTIONAL: [(&str, &str, Reading); 3] = [
+    ("DATABASE_URL", "database.url", str::to_owned),
+    ("PUBSUB_EMULATOR_HOST", "pubsub.endpoint", as_url),
+    ("STORAGE_EMULATOR_HOST", "signed_url.storage_endpoint", as_url),
+];
 
 /// A snapshot of environment variables.
 pub type Environment = BTreeMap<String, String>;
@@ -265,6 +276,9 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
         ConfigError::Syntax { path: path.to_path_buf(), detail: error.to_string() }
     })?;
     config.surroundings = surroundings;
+    if config.signed_url.signer == SignerKind::KeyFile {
+        config.signed_url.key_file = config.signing_key_file();
+    }
     Ok(Loaded { config, file, sources })
 }
 
@@ -302,8 +316,10 @@ fn overrides(
             }
         }
     }
-    if let Some(url) = env.get("DATABASE_URL").filter(|url| !url.trim().is_empty()) {
-        found.insert("database.url".to_owned(), ("DATABASE_URL".to_owned(), Json::from(url.trim())));
+    for (name, key, url) in CONVENTIONAL {
+        if let Some(text) = env.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()) {
+            found.insert(key.to_owned(), (name.to_owned(), Json::from(url(text))));
+        }
     }
     (found, faults)
 }

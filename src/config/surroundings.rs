@@ -1,4 +1,5 @@
 //! What the environment says under names that belong to other systems, and the addresses that follow from it.
+//! Those that simply stand for a key of ours are layered onto that key in [`super::load`].
 //!
 //! Users of Google's tools expect these variables to work, so they do. Pure: it is given a snapshot of the
 //! environment and never reads the real one.
@@ -17,10 +18,6 @@ const METADATA_HOST: &str = "metadata.google.internal";
 /// What was found; see the interfaces page, "Configuration".
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// `PUBSUB_EMULATOR_HOST`, as a URL.
-    pub pubsub_emulator: Option<String>,
-    /// `STORAGE_EMULATOR_HOST`, as a URL.
-    pub storage_emulator: Option<String>,
     /// `GCE_METADATA_HOST`, host and optional port.
     pub metadata_host: Option<String>,
     /// `GOOGLE_APPLICATION_CREDENTIALS`.
@@ -54,8 +51,6 @@ impl Surroundings {
             })?),
         };
         Ok(Self {
-            pubsub_emulator: get("PUBSUB_EMULATOR_HOST").map(|host| as_url(&host)),
-            storage_emulator: get("STORAGE_EMULATOR_HOST").map(|host| as_url(&host)),
             metadata_host: get("GCE_METADATA_HOST"),
             application_credentials: get("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
             credentials_directory: get("CREDENTIALS_DIRECTORY").map(PathBuf::from),
@@ -66,10 +61,10 @@ impl Surroundings {
 }
 
 impl Config {
-    /// The Pub/Sub endpoint to use instead of Google's; `PUBSUB_EMULATOR_HOST` wins over `pubsub.endpoint`.
+    /// The Pub/Sub endpoint to use instead of Google's; loading has put `PUBSUB_EMULATOR_HOST` there.
     #[must_use]
-    pub fn pubsub_endpoint(&self) -> Option<String> {
-        self.surroundings.pubsub_emulator.clone().or_else(|| self.pubsub.endpoint.clone())
+    pub fn pubsub_endpoint(&self) -> Option<&str> {
+        self.pubsub.endpoint.as_deref()
     }
 
     /// Whether Pub/Sub is spoken to without credentials: an emulator, or any endpoint without TLS, since a token
@@ -79,13 +74,10 @@ impl Config {
         self.pubsub_endpoint().is_some_and(|url| !url.starts_with("https://"))
     }
 
-    /// The object store's endpoint; `STORAGE_EMULATOR_HOST` wins over `signed_url.storage_endpoint`.
+    /// The object store's endpoint, without a slash at its end; loading has put `STORAGE_EMULATOR_HOST` there.
     #[must_use]
-    pub fn storage_endpoint(&self) -> String {
-        self.surroundings
-            .storage_emulator
-            .clone()
-            .unwrap_or_else(|| self.signed_url.storage_endpoint.trim_end_matches('/').to_owned())
+    pub fn storage_endpoint(&self) -> &str {
+        self.signed_url.storage_endpoint.trim_end_matches('/')
     }
 
     /// Base URL of the metadata server, e.g. `http://metadata.google.internal`.
@@ -113,7 +105,7 @@ impl Config {
 }
 
 /// `host:port` as a URL; what already has a scheme keeps it.
-fn as_url(host: &str) -> String {
+pub(super) fn as_url(host: &str) -> String {
     let host = host.trim_end_matches('/');
     if host.contains("://") { host.to_owned() } else { format!("http://{host}") }
 }
@@ -139,32 +131,29 @@ mod tests {
     }
 
     #[test]
-    fn emulators_take_host_and_port_or_a_whole_url() {
-        let mut config = Config::default();
-        config.pubsub.endpoint = Some("https://pubsub.example".to_owned());
-        assert_eq!(config.pubsub_endpoint().as_deref(), Some("https://pubsub.example"));
-        assert!(!config.pubsub_anonymous(), "TLS endpoints get credentials");
-
-        config.surroundings = found(&[
-            ("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085"),
-            ("STORAGE_EMULATOR_HOST", "https://store.example:4443/"),
-            ("GCE_METADATA_HOST", "127.0.0.1:9"),
-        ]);
-        assert_eq!(config.pubsub_endpoint().as_deref(), Some("http://127.0.0.1:8085"));
-        assert!(config.pubsub_anonymous());
-        assert_eq!(config.storage_endpoint(), "https://store.example:4443");
+    fn addresses_become_urls() {
+        for (host, url) in [
+            ("127.0.0.1:8085", "http://127.0.0.1:8085"),
+            ("https://store.example:4443/", "https://store.example:4443"),
+        ] {
+            assert_eq!(as_url(host), url);
+        }
+        let surroundings = found(&[("GCE_METADATA_HOST", "127.0.0.1:9")]);
+        let config = Config { surroundings, ..Config::default() };
         assert_eq!(config.metadata_endpoint(), "http://127.0.0.1:9");
     }
 
     #[test]
     fn without_variables_google_is_meant() {
-        let surroundings = found(&[("PUBSUB_EMULATOR_HOST", " ")]);
-        let config = Config { surroundings, ..Config::default() };
+        let surroundings = found(&[("GCE_METADATA_HOST", " ")]);
+        let mut config = Config { surroundings, ..Config::default() };
         assert_eq!(config.pubsub_endpoint(), None);
         assert!(!config.pubsub_anonymous());
         assert_eq!(config.storage_endpoint(), "https://storage.googleapis.com");
         assert_eq!(config.metadata_endpoint(), "http://metadata.google.internal");
         assert_eq!(config.timeout_stop(), Duration::from_secs(240));
+        config.pubsub.endpoint = Some("https://pubsub.example".to_owned());
+        assert!(!config.pubsub_anonymous(), "TLS endpoints get credentials");
     }
 
     #[test]
