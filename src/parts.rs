@@ -71,11 +71,7 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
 /// # Errors
 /// [`PartError`].
 pub fn signer(config: &Config) -> Result<UrlSigner, PartError> {
-    let mut settings = config.signed_url.clone();
-    settings.storage_endpoint = config.storage_endpoint();
-    settings.key_file = config.signing_key_file();
-    let metadata = config.surroundings.metadata_host.as_deref();
-    Ok(UrlSigner::new(&settings, metadata)?)
+    Ok(UrlSigner::new(&config.signed_url, config.surroundings.metadata_host.as_deref())?)
 }
 
 /// What makes mails.
@@ -92,7 +88,5 @@ pub fn preparer(config: &Config, store: Store, chance: Arc<Chance>) -> Result<Pr
 /// # Errors
 /// [`PartError`].
 pub fn pubsub(config: &Config) -> Result<PubsubSettings, PartError> {
-    let mut settings = config.pubsub.clone();
-    settings.endpoint = config.pubsub_endpoint();
-    Ok(PubsubSettings::from_config(&settings)?)
+    Ok(PubsubSettings::from_config(&config.pubsub)?)
 }

@@ -6,3 +6,4 @@ pub mod google;
 pub mod postgres;
 pub mod slack;
 pub mod smtp;
+pub mod stage;

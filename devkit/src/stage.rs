@@ -1,0 +1,229 @@
+//! Everything `maple-router run` needs, on loopback, and the router itself as a real process: for tests and the demo.
+//!
+//! Each [`Stage`] has a database, broker, relay, Google and Slack of its own, so that tests run side by side. If the
+//! process dies, its children die with it or end by themselves; nothing outside the temporary directory is touched.
+
+mod process;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+pub use process::{Answer, Router};
+
+use crate::broker::{Broker, SubscriptionSpec};
+use crate::forms;
+use crate::google::GoogleFake;
+use crate::postgres::{Cluster, TestDatabase, Variant};
+use crate::slack::SlackFake;
+use crate::smtp::{SmtpOptions, SmtpServer};
+
+/// Google Cloud project of every stage.
+pub const PROJECT: &str = "demo";
+/// Routing topic, full name.
+pub const TOPIC: &str = "projects/demo/topics/routing";
+/// Routing subscription, full name.
+pub const SUBSCRIPTION: &str = "projects/demo/subscriptions/routing-worker";
+/// Dead-letter topic, full name.
+pub const DEAD_TOPIC: &str = "projects/demo/topics/routing-dead";
+/// Dead-letter subscription, full name.
+pub const DEAD_SUBSCRIPTION: &str = "projects/demo/subscriptions/routing-dead-worker";
+/// Bucket of the attachments.
+pub const BUCKET: &str = "maple-attachments";
+/// Object that `check` fetches.
+pub const PROBE: &str = "probe/hello.txt";
+
+/// What a stage is made of.
+#[derive(Debug, Clone)]
+pub struct StageOptions {
+    /// Database variant.
+    pub variant: Variant,
+    /// Redelivery back-off of the routing subscription.
+    pub retry: (Duration, Duration),
+    /// How the relay behaves and what it keeps.
+    pub smtp: SmtpOptions,
+    /// Load the sample forms.
+    pub sample_forms: bool,
+}
+
+impl Default for StageOptions {
+    fn default() -> Self {
+        Self {
+            variant: Variant { audit_readable: true, ..Variant::default() },
+            retry: (Duration::from_millis(200), Duration::from_secs(2)),
+            smtp: SmtpOptions::default(),
+            sample_forms: true,
+        }
+    }
+}
+
+/// The parts, running.
+pub struct Stage {
+    /// The database; connect as `forms_app`.
+    pub database: TestDatabase,
+    /// Pub/Sub.
+    pub broker: Broker,
+    /// The relay.
+    pub relay: Arc<SmtpServer>,
+    /// Metadata server, IAM, object store.
+    pub google: GoogleFake,
+    /// Incoming webhook.
+    pub slack: SlackFake,
+    dir: TempDir,
+}
+
+impl Stage {
+    /// Starts the parts on the shared throwaway cluster.
+    ///
+    /// # Errors
+    /// A part that cannot start, named.
+    pub async fn start(options: StageOptions) -> Result<Self> {
+        let cluster = Cluster::shared().await?;
+        let database = cluster.database(options.variant).await?;
+        Self::on(database, options).await
+    }
+
+    /// Starts the other parts beside a database.
+    ///
+    /// # Errors
+    /// A part that cannot start, named.
+    pub async fn on(database: TestDatabase, options: StageOptions) -> Result<Self> {
+        let broker = Broker::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        broker.create_topic(TOPIC)?;
+        broker.create_topic(DEAD_TOPIC)?;
+        broker.create_subscription(SubscriptionSpec::new(DEAD_SUBSCRIPTION, DEAD_TOPIC))?;
+        let (shortest, longest) = options.retry;
+        broker.create_subscription(
+            SubscriptionSpec::new(SUBSCRIPTION, TOPIC)
+                .ack_deadline(Duration::from_secs(60))
+                .retry(shortest, longest)
+                .dead_letter(DEAD_TOPIC, 5),
+        )?;
+        let relay = Arc::new(SmtpServer::start(options.smtp).await?);
+        let google = GoogleFake::start().await?;
+        let (bucket, object) = (BUCKET, PROBE);
+        google.put_object(bucket, object, "text/plain", "a probe object\n");
+        let slack = SlackFake::start().await?;
+        let dir = TempDir::with_prefix("maple-stage-")?;
+        let stage = Self { database, broker, relay, google, slack, dir };
+        if options.sample_forms {
+            forms::load_samples(&stage.database).await?;
+        }
+        Ok(stage)
+    }
+
+    /// Directory of configuration, logs and state.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A complete configuration for one router, as TOML. `extra` is appended as further sections; `http` is its port.
+    #[must_use]
+    pub fn config(&self, name: &str, http: u16, extra: &str) -> String {
+        let state = self.dir.path().join(name);
+        format!(
+            r#"[database]
+url = "{url}"
+
+[pubsub]
+project = "{PROJECT}"
+topic = "routing"
+subscription = "routing-worker"
+dead_letter_topic = "routing-dead"
+dead_letter_subscription = "routing-dead-worker"
+endpoint = "{pubsub}"
+
+[smtp]
+host = "127.0.0.1"
+port = {smtp}
+hello_name = "maple.test"
+
+[mail]
+from = "gpus-it-security@greenpeace.org"
+
+[signed_url]
+signer = "metadata"
+endpoint = "{iam}"
+storage_endpoint = "{storage}"
+probe_object = "{BUCKET}/{PROBE}"
+
+[slack]
+webhook_file = "{webhook}"
+channel = "\#us-soc-alerts"
+
+[http]
+listen = "127.0.0.1:{http}"
+
+[log]
+format = "json"
+
+[state]
+dir = "{state}"
+
+{extra}
+"#,
+            url = self.database.url_as("forms_app"),
+            pubsub = self.broker.endpoint(),
+            smtp = self.relay.port(),
+            iam = self.google.iam_endpoint(),
+            storage = self.google.storage_endpoint(),
+            webhook = self.webhook_file().display(),
+            state = state.display(),
+        )
+        .replace("\\#", "#")
+    }
+
+    /// File holding the webhook's URL, written on first use by [`Stage::write_config`].
+    #[must_use]
+    pub fn webhook_file(&self) -> PathBuf {
+        self.dir.path().join("slack-webhook")
+    }
+
+    /// Writes a configuration and the secret it names; answers its path.
+    ///
+    /// # Errors
+    /// The file system.
+    pub fn write_config(&self, name: &str, text: &str) -> Result<PathBuf> {
+        use std::os::unix::fs::PermissionsExt;
+        let secret = self.webhook_file();
+        std::fs::write(&secret, self.slack.webhook_url())?;
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600))?;
+        let path = self.dir.path().join(format!("{name}.toml"));
+        std::fs::write(&path, text)?;
+        std::fs::create_dir_all(self.dir.path().join(name))?;
+        Ok(path)
+    }
+
+    /// Publishes a routing event, as the backend would.
+    ///
+    /// # Errors
+    /// The broker's.
+    pub fn publish(&self, submission: Uuid, reason: &str) -> Result<String> {
+        let data = serde_json::json!({"submission_id": submission, "reason": reason}).to_string();
+        let attributes = [("type", "routing.ready"), ("v", "1")];
+        Ok(self.broker.publish(TOPIC, data.into_bytes(), attributes)?)
+    }
+
+    /// Starts `maple-router run` from `binary` with this stage's configuration plus `extra` sections.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub async fn router(&self, binary: &Path, name: &str, extra: &str) -> Result<Router> {
+        Router::start(self, binary, name, extra).await
+    }
+
+    /// Runs another verb to its end.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub async fn verb(&self, binary: &Path, arguments: &[&str]) -> Result<Answer> {
+        let config = self.write_config("verb", &self.config("verb", 0, ""))?;
+        Answer::of(self, binary, &config, arguments).await
+    }
+}

@@ -1,0 +1,178 @@
+//! `maple-router` as a real process: started, asked over HTTP, signalled, and read.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::process::{Child, Command};
+
+use super::Stage;
+
+/// How long a router may take to be ready, or to end, before a test calls it a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running router. Dropping it kills it (SIGKILL).
+#[derive(Debug)]
+pub struct Router {
+    child: Child,
+    address: String,
+    log: PathBuf,
+    config: PathBuf,
+}
+
+impl Router {
+    pub(super) async fn start(stage: &Stage, binary: &Path, name: &str, extra: &str) -> Result<Self> {
+        let port = free_port()?;
+        let config = stage.write_config(name, &stage.config(name, port, extra))?;
+        let log = stage.dir().join(format!("{name}.log"));
+        let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        let child = command(stage, binary, &config)
+            .arg("run")
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("{} cannot be started", binary.display()))?;
+        Ok(Self { child, address: format!("127.0.0.1:{port}"), log, config })
+    }
+
+    /// Waits until `/-/ready` answers 200.
+    ///
+    /// # Errors
+    /// It ended, or did not become ready; both tell its log.
+    pub async fn ready(&mut self) -> Result<()> {
+        let began = tokio::time::Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the router ended with {status} before it was ready:\n{}", self.log());
+            }
+            if self.get("/-/ready").await.is_ok_and(|(code, _)| code == 200) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!("the router is not ready after {PATIENCE:?}:\n{}", self.log())
+    }
+
+    /// Asks its loopback endpoint; answers status and body.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let answer = reqwest::get(format!("http://{}{path}", self.address)).await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
+    }
+
+    /// One metric's value, by its whole name with labels, e.g. `maple_router_submissions_total{outcome="routed"}`.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
+        let (_, body) = self.get("/metrics").await?;
+        Ok(body.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()))
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its configuration file.
+    #[must_use]
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// Address of its loopback endpoint.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Process id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Sends a signal by name (`TERM`, `INT`, `KILL`, `STOP`, `CONT`, `HUP`).
+    ///
+    /// # Errors
+    /// It has ended.
+    pub async fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.child.id().context("the router has ended")?;
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status().await?;
+        if sent.success() { Ok(()) } else { bail!("SIG{name} could not be sent to {pid}") }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub async fn ended(&mut self) -> Result<ExitStatus> {
+        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+            Ok(status) => Ok(status?),
+            Err(_) => bail!("the router did not end within {PATIENCE:?}:\n{}", self.log()),
+        }
+    }
+
+    /// SIGTERM, and the end.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub async fn stop(&mut self) -> Result<ExitStatus> {
+        self.signal("TERM").await?;
+        self.ended().await
+    }
+}
+
+/// What a verb answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Exit code.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Answer {
+    pub(super) async fn of(stage: &Stage, binary: &Path, config: &Path, arguments: &[&str]) -> Result<Self> {
+        let output = command(stage, binary, config).args(arguments).stdin(Stdio::null()).output().await?;
+        Ok(Self {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Standard output as JSON.
+    ///
+    /// # Errors
+    /// It is none; tells both streams.
+    pub fn json(&self) -> Result<serde_json::Value> {
+        serde_json::from_str(&self.out).with_context(|| format!("no JSON: {self:?}"))
+    }
+}
+
+/// The binary with a clean environment: only what a service would have, and where the metadata server is.
+fn command(stage: &Stage, binary: &Path, config: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GCE_METADATA_HOST", stage.google.metadata_host())
+        .env("RUST_BACKTRACE", "1")
+        .arg("--config")
+        .arg(config)
+        .kill_on_drop(true);
+    command
+}
+
+/// A loopback port that was free a moment ago.
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -1,0 +1,4 @@
+//! The mission end to end: the real binary on a real database as `forms_app`, a real broker, a real SMTP dialogue.
+
+mod flow;
+mod harness;
