@@ -4,6 +4,7 @@
 //! When it is stopped every connection breaks where it stands; what was stored stays, and `restart` listens on the
 //! same port again. It never forwards a mail anywhere.
 
+mod lines;
 mod rules;
 mod session;
 mod store;
