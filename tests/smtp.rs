@@ -536,6 +536,14 @@ fn a_late_timer_reads_what_already_waits_before_it_calls_it_unknown() {
 }
 
 #[tokio::test]
+async fn a_send_can_be_a_task_of_its_own() {
+    let server = relay().await;
+    let lanes = lanes(settings(&server));
+    let task = tokio::spawn(async move { shorts(&send(&lanes, &["b@y.test"]).await) });
+    assert_eq!(task.await.unwrap(), ["accepted"]);
+}
+
+#[tokio::test]
 async fn lanes_bound_what_is_sent_at_once() {
     let server = relay().await;
     let lanes = lanes(SmtpSettings { lanes: 2, ..settings(&server) });

@@ -193,11 +193,6 @@ impl Connection {
         Ok((stage, heard))
     }
 
-    /// Nothing unasked waits: questions and answers are in step.
-    pub(super) fn is_in_step(&self) -> bool {
-        !self.watch.has_unread() && !self.watch.has_ended()
-    }
-
     /// Says goodbye, briefly. The answer does not matter: nothing is in flight.
     pub(super) async fn quit(mut self) {
         if timeout(QUIT_TIMEOUT, self.smtp.quit()).await.is_err() {
@@ -213,18 +208,31 @@ impl Connection {
     }
 }
 
-/// Tries every address of the relay's name until one answers; `localhost` may be `::1` where Postfix is not.
+/// Connects to the relay by name. The error is for people.
 async fn dial(settings: &SmtpSettings) -> Result<TcpStream, String> {
-    let relay = settings.relay();
-    let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await;
+    let (host, relay) = (&settings.host, settings.relay());
+    let found = tokio::net::lookup_host((host.as_str(), settings.port)).await;
     let addresses: Vec<_> = match found {
         Ok(addresses) => addresses.collect(),
-        Err(error) => return Err(format!("the relay's name {} is not known: {error}", settings.host)),
+        Err(error) => return Err(format!("the relay's name {host} is not known: {error}")),
     };
-    let mut last = None;
-    let mut tried = Vec::new();
+    dial_any(&addresses, settings.connect_timeout).await.map_err(|error| {
+        let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match error {
+            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                format!("connection refused at {relay} ({tried})")
+            }
+            Some(error) => format!("cannot connect to {relay} ({tried}): {error}"),
+            None => format!("the relay's name {host} has no address"),
+        }
+    })
+}
+
+/// Tries each address until one answers: `localhost` may be `::1`, where Postfix may not be. The last error.
+async fn dial_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, Option<io::Error>> {
     // One deaf address must leave time for the next.
-    let share = settings.connect_timeout / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let share = limit / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = None;
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {
             // Without Nagle's delay: body and final dot are two writes, which would cost 40 ms a message.
@@ -235,15 +243,8 @@ async fn dial(settings: &SmtpSettings) -> Result<TcpStream, String> {
             Ok(Err(error)) => last = Some(error),
             Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
         }
-        tried.push(address.to_string());
     }
-    Err(match last {
-        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            format!("connection refused at {relay} ({})", tried.join(", "))
-        }
-        Some(error) => format!("cannot connect to {relay} ({}): {error}", tried.join(", ")),
-        None => format!("the relay's name {} has no address", settings.host),
-    })
+    Err(last)
 }
 
 fn heard(result: Result<Response, SmtpError>, watch: &Watch) -> Heard {
@@ -318,7 +319,20 @@ fn offers(lines: &[String]) -> Offers {
 
 #[cfg(test)]
 mod tests {
-    use super::{Offers, offers};
+    use super::*;
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_where_one_is_closed() {
+        let bind = || tokio::net::TcpListener::bind("127.0.0.1:0");
+        let closed = bind().await.unwrap().local_addr().unwrap();
+        let open = bind().await.unwrap();
+        let address = open.local_addr().unwrap();
+        let found = dial_any(&[closed, address], Duration::from_secs(5)).await.unwrap();
+        assert_eq!(found.peer_addr().unwrap(), address);
+        assert!(found.nodelay().unwrap());
+        let error = dial_any(&[closed], Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::ConnectionRefused));
+    }
 
     #[test]
     fn offers_are_read_behind_the_relays_name() {

@@ -129,8 +129,7 @@ impl Lane {
             let kept = self.connection.take();
             let message = with_crlf(mail.message);
             let mail = Envelope { message: &message, ..*mail };
-            let used = self.transaction(kept, &mail, fence, &mut sheet).await;
-            self.connection = used.filter(Connection::is_in_step);
+            self.connection = self.transaction(kept, &mail, fence, &mut sheet).await;
         }
         sheet.into_outcomes()
     }

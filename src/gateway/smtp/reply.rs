@@ -301,7 +301,7 @@ mod tests {
         ) {
             let found = scrub(&format!("{before} qq{local}zz@qq{domain} {behind}"));
             prop_assert!(!found.contains('@'));
-            let needle = format!("qq{}zz", local);
+            let needle = format!("qq{local}zz");
             prop_assert!(!found.contains(&needle), "{found}");
         }
 

@@ -49,7 +49,6 @@ struct Known {
     moved: u64,
     spoken: bool,
     dot_bytes: usize,
-    unread: bool,
     ended: bool,
     greeting: Vec<String>,
     early: Option<String>,
@@ -108,11 +107,6 @@ impl Watch {
     /// Bytes moved so far, to tell slow from stuck.
     pub(super) fn moved(&self) -> u64 {
         self.known().moved
-    }
-
-    /// Something unasked waits to be read.
-    pub(super) fn has_unread(&self) -> bool {
-        self.known().unread
     }
 
     /// The relay closed its side.
@@ -175,10 +169,6 @@ impl Wire {
         Some(line)
     }
 
-    fn note_unread(&self) {
-        self.watch.known().unread = self.given < self.line.len() || !self.inbox.is_empty();
-    }
-
     /// Fails when the relay has said something it was not asked for, or has gone.
     fn check_turn(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.given >= self.line.len() && self.inbox.is_empty() {
@@ -189,7 +179,6 @@ impl Wire {
                 Poll::Ready(Err(broken)) => return Err(broken),
             }
         }
-        self.note_unread();
         let waiting = self.inbox.split(|b| *b == b'\n').next().unwrap_or_default();
         let early = String::from_utf8_lossy(&tidy(waiting)).trim_end().to_owned();
         let error = io::Error::new(io::ErrorKind::InvalidData, format!("it spoke out of turn: {early}"));
@@ -245,7 +234,6 @@ impl AsyncRead for Wire {
         let n = rest.len().min(buf.remaining());
         buf.put_slice(&rest[..n]);
         wire.given += n;
-        wire.note_unread();
         Poll::Ready(Ok(()))
     }
 }
