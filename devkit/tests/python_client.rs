@@ -1,6 +1,8 @@
 //! Python's official clients against our stand-ins, unchanged: other people's code on another gRPC stack is a judge that
 //! we did not write. Needs `.venv` at the top of the workspace, which `make python` makes; without it the test fails.
 
+#![allow(clippy::print_stderr, reason = "what the script said belongs to the test's output")]
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! An embedded Pub/Sub broker: the real google.pubsub.v1, over gRPC and HTTP/JSON on one port, for tests and the demo.
 //! Official clients talk to it unchanged. Everything is in memory: whoever drops it loses it, as is right for a test.
 //!
-//! Reading order: [`names`], [`rules`] and [`queue`] are the semantics, [`catalog`] joins them, [`engine`] holds the
-//! lock and the timer, [`stream`] is StreamingPull, [`grpc`] and [`rest`] are the two protocols, [`server`] the port.
+//! Reading order: `names`, `rules` and `queue` are the semantics, `catalog` joins them, `engine` holds the lock and the
+//! timer, `stream` is StreamingPull, `grpc` and `rest` are the two protocols, `server` the port.
 //!
 //! Not here, and refused rather than ignored: message ordering, exactly-once, filters, push, snapshots, schemas, IAM.
 

@@ -111,6 +111,56 @@ async fn a_stream_gets_no_more_bytes_than_it_asked_for() -> Result<()> {
     silence(&mut stream, A_WHILE).await
 }
 
+/// The emulator gives a batch to whoever is first; here each stream gets its part.
+#[tokio::test]
+async fn no_stream_takes_everything() -> Result<()> {
+    let place = Place::new().await?;
+    let (mut one, mut two) = (place.windowed(1000, 0).await?, place.windowed(1000, 0).await?);
+    silence(&mut one, A_WHILE).await?;
+    silence(&mut two, A_WHILE).await?;
+    let many: Vec<_> = (0..100).map(|n| n.to_string()).collect();
+    place.world.publish("things", &many).await?;
+    for stream in [&mut one, &mut two] {
+        for _ in 0..10 {
+            next(stream).await?.1.ack();
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_outlives_its_dead_letter_topic() -> Result<()> {
+    let place = Place::new().await?;
+    let (world, broker) = (&place.world, &place.broker);
+    broker.create_topic(&world.topic("dead"))?;
+    let spec = SubscriptionSpec::new(world.subscription("strict"), world.topic("things"));
+    broker.create_subscription(spec.dead_letter(world.topic("dead"), 1))?;
+    world.topics().await?.delete_topic().set_topic(world.topic("dead")).send().await?;
+    place.publish("poison")?;
+    let mut stream = world.stream("strict").await?;
+    for attempt in 1..4 {
+        let (_, handler) = next(&mut stream).await?;
+        ensure!(handler.delivery_attempt() == Some(attempt));
+        handler.nack();
+    }
+    ensure!(broker.stats(&world.subscription("strict"))?.forwarded == 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_large_message_passes_and_one_too_large_is_refused() -> Result<()> {
+    let place = Place::new().await?;
+    let mut stream = place.world.stream("look").await?;
+    let large = "x".repeat(9_500_000);
+    place.world.publish("things", &[large.clone()]).await?;
+    let (message, handler) = next(&mut stream).await?;
+    ensure!(text(&message) == large, "it arrives whole");
+    handler.ack();
+    let error = place.publish(&"x".repeat(10_000_001)).err().context("it must be refused")?;
+    ensure!(error.to_string().contains("10000001 bytes"), "{error}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_client_comes_back_when_its_stream_breaks() -> Result<()> {
     let place = Place::new().await?;
