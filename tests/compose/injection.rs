@@ -3,6 +3,7 @@
 use mail_parser::MimeHeaders;
 use maple_router::config::MailBody;
 use maple_router::routing::compose::{AttachmentLink, clean_file_name};
+use maple_router::routing::destination::{TargetKind, parse};
 use proptest::prelude::*;
 
 use crate::fixtures::{Case, HEADERS, field, header_names, linked, read};
@@ -87,16 +88,18 @@ proptest! {
         let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
         let mut case = Case::default();
         case.action.destination = format!("\"{quoted}\" <a@example.org>");
-        let targets = maple_router::routing::destination::parse(&case.action.destination, 1, 50);
+        let targets = parse(&case.action.destination, 1, 50);
         let eml = case.eml();
         let message = read(&eml);
         match &targets[0].kind {
-            maple_router::routing::destination::TargetKind::Usable { name: parsed, .. } => {
+            TargetKind::Usable { name: parsed, .. } => {
                 let to = message.to().expect("To").first().expect("a recipient");
                 prop_assert_eq!(to.address(), Some("a@example.org"));
                 prop_assert_eq!(to.name(), parsed.as_deref());
             }
-            other => prop_assert!(name.contains(['\r', '\n']), "{:?}", other),
+            unusable @ (TargetKind::Unusable { .. } | TargetKind::None | TargetKind::OverLimit { .. }) => {
+                prop_assert!(name.contains(['\r', '\n']), "{:?}", unusable);
+            }
         }
     }
 

@@ -126,10 +126,7 @@ fn template_with_html_only_still_has_text() {
     let message = read(&eml);
     let text = message.body_text(0).expect("text");
     assert!(text.contains(&ID.to_string()) && text.contains("https://storage.example/a"), "{text}");
-    assert_eq!(
-        message.body_html(0).expect("html").trim_end().rsplit('\n').next(),
-        Some("</ul>\r").map(str::trim)
-    );
+    assert!(message.body_html(0).expect("html").trim_end().ends_with("</ul>"));
 }
 
 #[test]
