@@ -32,12 +32,13 @@ async fn a_reload_keeps_forms_and_changes_action_ids() {
 
 #[tokio::test]
 async fn the_samples_cover_what_routing_meets() {
-    let shapes: Vec<(usize, BTreeSet<String>)> = samples()
+    type Shape = (usize, BTreeSet<String>);
+    let shapes: Vec<Shape> = samples()
         .expect("samples")
         .iter()
         .map(|form| (form.actions.len(), form.actions.iter().map(|action| action.kind.clone()).collect()))
         .collect();
-    let has = |wanted: &dyn Fn(&(usize, BTreeSet<String>)) -> bool| shapes.iter().any(wanted);
+    let has = |wanted: &dyn Fn(&Shape) -> bool| shapes.iter().any(wanted);
     let only = |kind: &str| BTreeSet::from([kind.to_owned()]);
     assert_eq!(shapes.len(), 8);
     assert!(has(&|(actions, _)| *actions == 0));

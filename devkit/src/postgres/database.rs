@@ -19,7 +19,7 @@ use super::server::SUPERUSER;
 const OWNER: &str = "forms_owner";
 
 /// Advisory lock under which templates are made. Any number, the same in every process.
-const TEMPLATE_LOCK: i64 = 0x6d61_706c_65;
+const TEMPLATE_LOCK: i64 = 0x006d_6170_6c65;
 
 /// Which database a test wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
