@@ -201,7 +201,12 @@ async fn a_lost_connection_is_replaced() {
         .expect_err("it was cut");
     assert_eq!(error.kind(), DbErrorKind::Unreachable, "{error}");
     pool.transaction("again", async |tx| Ok(tx.execute(INSERT, &[]).await?)).await.expect("a new connection");
-    assert_eq!(count(&db).await, 1);
+    assert_eq!(db.disconnect("forms_app").await.expect("cut while idle"), 1);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    pool.transaction("idle", async |tx| Ok(tx.execute(INSERT, &[]).await?))
+        .await
+        .expect("no dead one is handed out");
+    assert_eq!(count(&db).await, 2);
 }
 
 #[tokio::test]
@@ -230,13 +235,16 @@ async fn a_connection_lost_in_commit_is_an_unknown_commit() {
 async fn faults_carry_no_row_and_say_what_is_missing() {
     let db = with_form().await;
     let pool = pool(&db);
+    // As owner: where row-level security binds the role, the server itself keeps the row out of DETAIL.
+    let as_owner = Pool::new(&Database { url: db.owner_url(), ..settings(&db) }, options()).expect("a pool");
     let secret = "someone@example.org";
-    let sql =
-        format!("INSERT INTO audit_log (actor, action, detail) VALUES ('{secret}', 'email_sent', NULL)");
-    let error =
-        pool.transaction("leak", async |tx| Ok(tx.batch_execute(&sql).await?)).await.expect_err("not null");
+    let sql = format!("INSERT INTO forms (id, name) VALUES ('{secret}', NULL)");
+    let error = as_owner
+        .transaction("leak", async |tx| Ok(tx.batch_execute(&sql).await?))
+        .await
+        .expect_err("not null");
     let shown = format!("{error} {error:?}");
-    assert!(!shown.contains(secret) && shown.contains("column detail"), "{shown}");
+    assert!(!shown.contains(secret) && shown.contains("column name"), "{shown}");
     for (sql, kind) in [
         ("SELECT * FROM no_such_table", DbErrorKind::Contract),
         ("SELECT no_such_column FROM submissions", DbErrorKind::Contract),
