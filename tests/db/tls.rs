@@ -75,6 +75,15 @@ async fn each_mode_accepts_what_its_name_says() {
             }
         }
     }
+    // A server that speaks no TLS, or somebody in between who says so: nothing better than `prefer` gives in.
+    let plain = ClusterOptions { tcp_port: Some(0), ..ClusterOptions::default() };
+    let plain_cluster = Cluster::start(plain).await.expect("a cluster");
+    let plain = plain_cluster.database(Variant::default()).await.expect("a database");
+    for mode in ["require", "verify-ca", "verify-full"] {
+        encrypted(&plain, mode, Some(&ours)).await.expect_err(mode);
+    }
+    assert!(!encrypted(&plain, "prefer", None).await.expect("in the clear"));
+
     let absent =
         encrypted(&right, "verify-full", Some(Path::new("/nonexistent/ca.pem"))).await.expect_err("no file");
     assert!(absent.to_string().contains("ssl_root_cert /nonexistent/ca.pem"), "{absent}");
