@@ -301,7 +301,14 @@ impl Start<'_> {
         let failed = || {
             let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
             let told: Vec<String> = failed
-                .map(|l| format!("{}: {} ({})", l.name, l.detail, l.remedy.as_deref().unwrap_or("see `maple-router check`")))
+                .map(|l| {
+                    format!(
+                        "{}: {} ({})",
+                        l.name,
+                        l.detail,
+                        l.remedy.as_deref().unwrap_or("see `maple-router check`")
+                    )
+                })
                 .collect();
             scrub(&told.join("; "))
         };
@@ -328,7 +335,9 @@ async fn subscription(pubsub: &PubsubSettings) -> Answer {
     match verify(pubsub).await {
         Ok(Verified::Readable(_)) => Answer::Well,
         Ok(Verified::Unreadable { said }) => {
-            tracing::warn!("the subscription's settings cannot be read ({said}): grant roles/pubsub.viewer, so that they can be verified");
+            tracing::warn!(
+                "the subscription's settings cannot be read ({said}): grant roles/pubsub.viewer, so that they can be verified"
+            );
             Answer::Well
         }
         Err(error) if error.needs_a_human() => Answer::Hopeless(error.into()),

@@ -60,7 +60,8 @@ impl Claim {
         if life.lost.is_cancelled() {
             return Err("the claim was lost".to_owned());
         }
-        let untouched = now.saturating_duration_since(*life.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        let untouched =
+            now.saturating_duration_since(*life.touched.lock().unwrap_or_else(PoisonError::into_inner));
         if untouched >= life.bounds.fence_after {
             return Err(format!("the claim was last confirmed {} s ago", untouched.as_secs()));
         }
@@ -138,7 +139,12 @@ impl LiveClaims {
     }
 
     /// What a heartbeat answered: the `asked` that were `confirmed` are touched, the others are lost.
-    pub fn heard(&self, asked: &[(Uuid, String)], confirmed: &std::collections::BTreeSet<Uuid>, before: Instant) {
+    pub fn heard(
+        &self,
+        asked: &[(Uuid, String)],
+        confirmed: &std::collections::BTreeSet<Uuid>,
+        before: Instant,
+    ) {
         let claims = self.lock();
         for (id, token) in asked {
             let Some(life) = claims.get(id).filter(|life| life.token == *token) else { continue };

@@ -244,7 +244,13 @@ mod tests {
         text.parse().expect("a timestamp")
     }
 
-    fn decide(status: Status, stored: &Value, finalized: bool, pending: i64, infected: bool) -> ClaimDecision {
+    fn decide(
+        status: Status,
+        stored: &Value,
+        finalized: bool,
+        pending: i64,
+        infected: bool,
+    ) -> ClaimDecision {
         let ledger = Ledger::read(stored);
         claim(&RowView { status, ledger: &ledger, finalized, pending, infected }, at(NOW), 5)
     }
@@ -276,14 +282,62 @@ mod tests {
                 D::Nack(NackReason::NotDue),
             ),
             ("held", Status::Processing, json!({}), true, 0, false, D::Drop(DropReason::HeldElsewhere)),
-            ("held, damaged", Status::Processing, json!([]), true, 0, true, D::Drop(DropReason::HeldElsewhere)),
-            ("routed", Status::Routed, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Routed))),
-            ("failed", Status::Failed, json!([]), true, 0, false, D::Drop(DropReason::Finished(Status::Failed))),
-            ("purged", Status::Purged, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Purged))),
-            ("not finalized", Status::Received, json!({}), false, 0, false, D::Drop(DropReason::NotFinalized)),
+            (
+                "held, damaged",
+                Status::Processing,
+                json!([]),
+                true,
+                0,
+                true,
+                D::Drop(DropReason::HeldElsewhere),
+            ),
+            (
+                "routed",
+                Status::Routed,
+                json!({}),
+                true,
+                0,
+                false,
+                D::Drop(DropReason::Finished(Status::Routed)),
+            ),
+            (
+                "failed",
+                Status::Failed,
+                json!([]),
+                true,
+                0,
+                false,
+                D::Drop(DropReason::Finished(Status::Failed)),
+            ),
+            (
+                "purged",
+                Status::Purged,
+                json!({}),
+                true,
+                0,
+                false,
+                D::Drop(DropReason::Finished(Status::Purged)),
+            ),
+            (
+                "not finalized",
+                Status::Received,
+                json!({}),
+                false,
+                0,
+                false,
+                D::Drop(DropReason::NotFinalized),
+            ),
             ("scanning", Status::Received, json!({}), true, 1, false, D::Drop(DropReason::NotClean)),
             ("infected", Status::Received, json!({}), true, 2, true, D::Fail(FailReason::Infected)),
-            ("infected, not final", Status::Received, json!({}), false, 2, true, D::Fail(FailReason::Infected)),
+            (
+                "infected, not final",
+                Status::Received,
+                json!({}),
+                false,
+                2,
+                true,
+                D::Fail(FailReason::Infected),
+            ),
             ("infected, damaged", Status::Received, json!([]), true, 1, true, D::Fail(FailReason::Infected)),
             (
                 "spent",
@@ -363,8 +417,13 @@ mod tests {
     #[test]
     fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
         let row = ledger(5, &json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
-        let view =
-            RowView { status: Status::Received, ledger: &Ok(row), finalized: true, pending: 0, infected: false };
+        let view = RowView {
+            status: Status::Received,
+            ledger: &Ok(row),
+            finalized: true,
+            pending: 0,
+            infected: false,
+        };
         assert_eq!(claim(&view, at(NOW), 5), ClaimDecision::Take);
     }
 

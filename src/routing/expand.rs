@@ -11,7 +11,11 @@ use super::plan::PlannedAction;
 
 /// The entries that the ledger lacks: those of every action of the plan that has none yet.
 #[must_use]
-pub fn missing_deliveries(ledger: &Ledger, plan: &[PlannedAction], max_recipients: usize) -> Map<String, Value> {
+pub fn missing_deliveries(
+    ledger: &Ledger,
+    plan: &[PlannedAction],
+    max_recipients: usize,
+) -> Map<String, Value> {
     let mut entries = Map::new();
     for action in plan {
         if ledger.deliveries_of(action.action_order).next().is_some() {

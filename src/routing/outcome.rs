@@ -51,10 +51,13 @@ impl Entries {
                     "queue_id": queue_id, "message_id": context.message_id,
                 });
                 let mut audit = audit(context.attempt, context.generation);
-                extend(&mut audit, json!({
-                    "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
-                    "message_id": context.message_id, "queue_id": queue_id, "smtp": scrubbed(reply),
-                }));
+                extend(
+                    &mut audit,
+                    json!({
+                        "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
+                        "message_id": context.message_id, "queue_id": queue_id, "smtp": scrubbed(reply),
+                    }),
+                );
                 self.facts.insert(key.to_owned(), json!({"fact": fact, "audit": audit}));
             }
             Outcome::Refused(fault) => self.fail(context, key, ErrorClass::Refused, fault),
@@ -63,11 +66,13 @@ impl Entries {
                 self.others.insert(key.to_owned(), json!({"entry": entry, "audit": null}));
             }
             Outcome::Unknown(fault) => {
-                let entry = json!({"state": "open", "doubt": true, "error": error(ErrorClass::Unknown, fault)});
+                let entry =
+                    json!({"state": "open", "doubt": true, "error": error(ErrorClass::Unknown, fault)});
                 self.others.insert(key.to_owned(), json!({"entry": entry, "audit": null}));
             }
             Outcome::NotImplemented => {
-                self.others.insert(key.to_owned(), json!({"entry": {"state": "not_implemented"}, "audit": null}));
+                self.others
+                    .insert(key.to_owned(), json!({"entry": {"state": "not_implemented"}, "audit": null}));
                 self.happyfox_status = Some("deferred");
             }
         }
@@ -79,10 +84,13 @@ impl Entries {
         let mut audit = audit(context.attempt, context.generation);
         let mut scrubbed_error = error(class, fault);
         scrub_reply(&mut scrubbed_error);
-        extend(&mut audit, json!({
-            "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
-            "message_id": context.message_id, "queue_id": null, "smtp": null, "error": scrubbed_error,
-        }));
+        extend(
+            &mut audit,
+            json!({
+                "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
+                "message_id": context.message_id, "queue_id": null, "smtp": null, "error": scrubbed_error,
+            }),
+        );
         self.others.insert(key.to_owned(), json!({"entry": entry, "audit": audit}));
     }
 
@@ -98,10 +106,13 @@ impl Entries {
             let action = ledger.plan.iter().find(|action| action.action_order == order);
             let destination = action.map_or("", |action| action.destination.as_str());
             let mut detail = audit(ledger.attempts, ledger.generation(order));
-            extend(&mut detail, json!({
-                "action_order": order, "recipient": recipient_digest(key, destination), "message_id": delivery.message_id,
-                "queue_id": null, "smtp": null, "error": last_error(delivery), "reason": FailReason::Exhausted.label(),
-            }));
+            extend(
+                &mut detail,
+                json!({
+                    "action_order": order, "recipient": recipient_digest(key, destination), "message_id": delivery.message_id,
+                    "queue_id": null, "smtp": null, "error": last_error(delivery), "reason": FailReason::Exhausted.label(),
+                }),
+            );
             entries.others.insert(key.clone(), json!({"entry": {"state": "failed"}, "audit": detail}));
         }
         entries

@@ -10,7 +10,9 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::claims::Claim;
-use super::compose::{self, AttachmentLink, ComposeInput, Field, MailSettings, SubmissionFacts, clean_file_name};
+use super::compose::{
+    self, AttachmentLink, ComposeInput, Field, MailSettings, SubmissionFacts, clean_file_name,
+};
 use super::decide;
 use super::destination::{self, Mailbox, Target, TargetKind};
 use super::ledger::{ErrorClass, Ledger};
@@ -52,8 +54,9 @@ impl MailRules {
     pub fn new(config: &Config) -> Result<Self, String> {
         let from = destination::parse_mailbox(&config.mail.from)
             .map_err(|why| format!("mail.from is not an address: {why}"))?;
-        let time_zone = TimeZone::get(&config.mail.time_zone)
-            .map_err(|e| format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone))?;
+        let time_zone = TimeZone::get(&config.mail.time_zone).map_err(|e| {
+            format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone)
+        })?;
         Ok(Self {
             from,
             body: config.mail.body,
@@ -184,11 +187,8 @@ impl Preparer {
             return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
         };
         let open = decide::open_deliveries(ledger, order, &claim.token, self.rules.in_doubt);
-        let mut decided = Decided {
-            scope: self.scope(claim, ledger, action),
-            outcomes: Vec::new(),
-            held: open.hold,
-        };
+        let mut decided =
+            Decided { scope: self.scope(claim, ledger, action), outcomes: Vec::new(), held: open.hold };
         if !action.action_type.is_email() {
             decided.everything(open.send, &Outcome::NotImplemented);
             return Prepared::Decided(Box::new(decided));
@@ -318,7 +318,10 @@ impl Preparer {
                 Ok(link) => Ok(link),
                 Err(SignError::UnsignableObject { why, .. }) => Err(why),
                 Err(error) => {
-                    return Err(Fault { about_us: error.is_about_us(), ..ours(Stage::Sign, &error.to_string()) });
+                    return Err(Fault {
+                        about_us: error.is_about_us(),
+                        ..ours(Stage::Sign, &error.to_string())
+                    });
                 }
             };
         }

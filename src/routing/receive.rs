@@ -201,7 +201,9 @@ impl Receiver {
             }
             // A panic in a task is a bug of ours. Its claim is taken back by the sweep; nothing else may stop.
             Err(error) => {
-                tracing::error!("a task of ours ended abnormally, the sweep takes its submission back: {error}");
+                tracing::error!(
+                    "a task of ours ended abnormally, the sweep takes its submission back: {error}"
+                );
                 self.working = self.live.all().len();
             }
         }
@@ -244,10 +246,8 @@ impl Receiver {
 
     fn finished(&mut self, id: Uuid, routed: &Routed) {
         let published_at = self.known.get(&id).and_then(|known| known.published_at);
-        if let (
-            Some(published_at),
-            Some(Conclusion::Routed { at, .. } | Conclusion::Failed { at, .. }),
-        ) = (published_at, &routed.conclusion)
+        if let (Some(published_at), Some(Conclusion::Routed { at, .. } | Conclusion::Failed { at, .. })) =
+            (published_at, &routed.conclusion)
         {
             metrics::routing_lag(Duration::try_from(at.duration_since(published_at)).unwrap_or_default());
             metrics::last_success(*at);

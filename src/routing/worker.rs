@@ -233,7 +233,9 @@ fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
     journal::concluded(claim, &conclusion);
     let (settlement, outcome) = match &conclusion {
         Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
-        Conclusion::Failed { reason: FailReason::Exhausted, .. } => (Settlement::Nack, SubmissionOutcome::Failed),
+        Conclusion::Failed { reason: FailReason::Exhausted, .. } => {
+            (Settlement::Nack, SubmissionOutcome::Failed)
+        }
         Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
         Conclusion::Released { .. } => (Settlement::Nack, SubmissionOutcome::Released),
     };

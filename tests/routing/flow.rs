@@ -10,7 +10,8 @@ async fn a_submission_is_routed_mailed_once_per_recipient_and_audited() {
     let mut router = stage.router(binary(), "one", "").await.expect("a router");
     router.ready().await.expect("ready");
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
-    let seeded = SubmissionSeed::of("contact").field("subject", "hello").insert(&backend).await.expect("a row");
+    let seeded =
+        SubmissionSeed::of("contact").field("subject", "hello").insert(&backend).await.expect("a row");
     stage.publish(seeded.id, "finalized").expect("published");
     let row = await_status(&stage, seeded.id, &["routed", "failed"]).await;
     assert_eq!(row.status, "routed", "{}\n{}", row.ledger, router.log());

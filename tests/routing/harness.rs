@@ -15,7 +15,8 @@ pub(crate) fn binary() -> &'static Path {
 
 /// A stage with these forms only.
 pub(crate) async fn stage(forms: &[Form]) -> Stage {
-    let stage = Stage::start(StageOptions { sample_forms: false, ..StageOptions::default() }).await.expect("a stage");
+    let stage =
+        Stage::start(StageOptions { sample_forms: false, ..StageOptions::default() }).await.expect("a stage");
     let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
     devkit::forms::load(&mut loader, forms).await.expect("forms");
     stage

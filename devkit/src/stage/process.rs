@@ -42,15 +42,15 @@ impl Router {
     /// # Errors
     /// It ended, or did not become ready; both tell its log.
     pub async fn ready(&mut self) -> Result<()> {
-        let began = tokio::time::Instant::now();
-        while began.elapsed() < PATIENCE {
+        const STEP: Duration = Duration::from_millis(10);
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the router ended with {status} before it was ready:\n{}", self.log());
             }
             if self.get("/-/ready").await.is_ok_and(|(code, _)| code == 200) {
                 return Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(STEP).await;
         }
         bail!("the router is not ready after {PATIENCE:?}:\n{}", self.log())
     }

@@ -3,8 +3,9 @@
 //! Pure. Everything that is not a clear word of the relay is transient before the final dot and unknown after it;
 //! nothing here ever turns silence into a refusal or an acceptance.
 
-use super::reply::{queue_id, remark, reply, scrub};
+use super::reply::{queue_id, remark, reply};
 use crate::ports::{Fault, Outcome, Reply, Stage};
+use crate::scrub::scrub;
 
 /// What came back at one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]

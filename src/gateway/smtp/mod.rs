@@ -20,7 +20,6 @@ pub use classify::{Heard, Verdict, classify};
 pub use lane::{Envelope, Lane};
 pub use lanes::Lanes;
 pub use probe::{greet, inspect};
-pub use reply::scrub;
 
 use crate::config;
 

@@ -2,8 +2,8 @@
 
 use super::SmtpSettings;
 use super::connection::{Connection, Patience};
-use super::reply::scrub;
 use crate::ports::{CheckLine, Fault, Stage};
+use crate::scrub::scrub;
 
 /// Connects, reads the banner, says EHLO and QUIT; the banner's text.
 ///

@@ -32,8 +32,11 @@ impl Store {
             .transaction("begin", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
                 let begin = tx.prepare_cached(&self.statements.begin).await?;
-                let (_, marked) =
-                    futures::future::try_join(tx.query(&lock, &[&id]), tx.query(&begin, &[&id, &token, &keys])).await?;
+                let (_, marked) = futures::future::try_join(
+                    tx.query(&lock, &[&id]),
+                    tx.query(&begin, &[&id, &token, &keys]),
+                )
+                .await?;
                 if !marked.is_empty() {
                     return Ok(Begun::Marked);
                 }

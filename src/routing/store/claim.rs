@@ -211,9 +211,8 @@ impl Store {
         let anew: Vec<bool> = writes.iter().map(|w| w.anew).collect();
         let details: Vec<Option<&Value>> = writes.iter().map(|w| w.detail.as_ref()).collect();
         let statement = tx.prepare_cached(sql::CLAIM_WRITE).await?;
-        let written = tx
-            .query(&statement, &[&ids, &statuses, &keys, &anew, &details, &self.settings.actor])
-            .await?;
+        let written =
+            tx.query(&statement, &[&ids, &statuses, &keys, &anew, &details, &self.settings.actor]).await?;
         let written: Vec<Uuid> = written.iter().map(|row| row.get("id")).collect();
         for id in ids.iter().filter(|id| !written.contains(id)) {
             // Impossible under the lock; if it ever happens the row is not ours.

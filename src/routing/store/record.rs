@@ -136,13 +136,15 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<BTreeSet<Uuid>, DbError> {
-        let (ids, tokens): (Vec<Uuid>, Vec<&str>) = claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
+        let (ids, tokens): (Vec<Uuid>, Vec<&str>) =
+            claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
         self.pool
             .transaction("heartbeat", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let touch = tx.prepare_cached(sql::HEARTBEAT).await?;
                 let (_, rows) =
-                    futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens])).await?;
+                    futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens]))
+                        .await?;
                 Ok(rows.iter().map(|row| row.get("id")).collect())
             })
             .await
