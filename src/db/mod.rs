@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a room's state: rooms bring their own SQL and get a connection, a transaction or a predicate.
 
+pub mod connector;
 pub mod conninfo;
 pub mod contract;
 pub mod error;
@@ -10,5 +11,6 @@ pub mod pool;
 pub mod readiness;
 pub mod tls;
 
+pub use connector::{Listener, PoolOptions};
 pub use error::{DbError, DbErrorKind};
-pub use pool::{Client, Pool, PoolOptions, Transaction};
+pub use pool::{Client, Pool, Transaction};

@@ -4,27 +4,18 @@
 //! case has an error of its own. Never does network I/O other than the database's inside a transaction, and never
 //! repeats anything but a conflict.
 
-use std::fmt;
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
 use deadpool::managed::{self, Metrics, Object, RecycleError, RecycleResult, Timeouts};
 use deadpool_postgres::ClientWrapper;
-use google_cloud_auth::credentials::{AccessTokenCredentials, Builder as CredentialsBuilder};
-use tokio_postgres::NoTls;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::conninfo::{ConnInfo, SslMode};
-use super::error::{DbError, chain};
-use super::tls;
-use crate::config::{Database, DatabaseAuth};
+use super::connector::{Connector, PoolOptions};
+use super::error::DbError;
+use crate::config::Database;
 use crate::ports::Clock;
-
-/// Scope of the token a Cloud SQL IAM login wants.
-const IAM_LOGIN_SCOPE: &str = "https://www.googleapis.com/auth/sqlservice.login";
 
 /// Repetitions of a transaction that met a conflict.
 const CONFLICT_RETRIES: usize = 6;
@@ -53,170 +44,12 @@ impl Deref for Transaction {
     }
 }
 
-/// What a pool needs beside `[database]`.
-#[derive(Debug)]
-pub struct PoolOptions {
-    /// Measures transactions.
-    pub clock: Arc<dyn Clock>,
-    /// Shown in `pg_stat_activity`, followed by the transaction's name.
-    pub application_name: String,
-    /// Password that was found elsewhere (systemd credentials, a prompt); `password_file` comes first.
-    pub password: Option<String>,
-    /// Where `auth = "iam"` gets its tokens; the identity of this host when absent.
-    pub tokens: Option<AccessTokenCredentials>,
-}
-
-impl PoolOptions {
-    /// The daemon's own: no password but the file's, tokens of this host.
-    #[must_use]
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, application_name: "maple-router".to_owned(), password: None, tokens: None }
-    }
-}
-
-/// Where the password of a new connection comes from.
-enum Login {
-    /// From the url, or none at all.
-    AsGiven,
-    Password(String),
-    /// Read again for each connection, so that a rotated password works without a restart.
-    File(PathBuf),
-    /// A token for each connection; the library keeps and renews it.
-    Iam(AccessTokenCredentials),
-}
-
-/// Makes connections: login, TLS, session settings. Public only because it names the type of a [`Client`].
-pub struct Connector {
-    config: tokio_postgres::Config,
-    tls: Option<MakeRustlsConnect>,
-    login: Login,
-    session: String,
-    connect_timeout: Duration,
-}
-
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("tls", &self.tls.is_some()).finish_non_exhaustive()
-    }
-}
-
-impl Connector {
-    fn new(settings: &Database, url: &str, options: &PoolOptions) -> Result<Self, DbError> {
-        let info = ConnInfo::parse(url)?;
-        let root_cert = settings.ssl_root_cert.as_ref().or(info.ssl_root_cert.as_ref());
-        let tls = tls::connector(info.ssl_mode, root_cert.map(PathBuf::as_path))?;
-        let login = match (settings.auth, &settings.password_file, &options.password) {
-            (DatabaseAuth::Iam, _, _) => {
-                if !info.is_local() && matches!(info.ssl_mode, SslMode::Disable | SslMode::Prefer) {
-                    return Err(DbError::Settings(
-                        "database.auth = \"iam\" sends an access token: it needs sslmode=require or better in \
-                         database.url"
-                            .to_owned(),
-                    ));
-                }
-                match &options.tokens {
-                    Some(tokens) => Login::Iam(tokens.clone()),
-                    None => Login::Iam(host_identity()?),
-                }
-            }
-            (DatabaseAuth::Password, Some(path), _) => Login::File(path.clone()),
-            (DatabaseAuth::Password, None, Some(password)) => Login::Password(password.clone()),
-            (DatabaseAuth::Password, None, None) => Login::AsGiven,
-        };
-        let mut config = info.config;
-        config
-            .application_name(options.application_name.clone())
-            .connect_timeout(settings.connect_timeout)
-            .ssl_mode(match info.ssl_mode {
-                SslMode::Disable => tokio_postgres::config::SslMode::Disable,
-                SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
-                SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
-                    tokio_postgres::config::SslMode::Require
-                }
-            })
-            .keepalives(true)
-            .keepalives_idle(Duration::from_secs(30))
-            .keepalives_interval(Duration::from_secs(10))
-            .keepalives_retries(3)
-            .tcp_user_timeout(settings.statement_timeout + settings.connect_timeout);
-        // By SET and not as startup options: pooling proxies refuse those.
-        let session = format!(
-            "SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'; \
-             SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}",
-            settings.statement_timeout.as_millis(),
-            settings.lock_timeout.as_millis(),
-            (settings.statement_timeout * 2).as_millis(),
-        );
-        Ok(Self { config, tls, login, session, connect_timeout: settings.connect_timeout })
-    }
-
-    /// Opens one connection, logged in and set up.
-    ///
-    /// # Errors
-    /// Of kind `Unreachable` in most cases; never later than `connect_timeout`.
-    pub async fn open(&self) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), DbError> {
-        let opening = async {
-            let mut config = self.config.clone();
-            match &self.login {
-                Login::AsGiven => {}
-                Login::Password(password) => {
-                    config.password(password);
-                }
-                Login::File(path) => {
-                    let text = tokio::fs::read_to_string(path).await.map_err(|error| {
-                        DbError::PasswordFile { path: path.clone(), reason: error.to_string() }
-                    })?;
-                    config.password(text.trim_end_matches(['\r', '\n']));
-                }
-                Login::Iam(credentials) => {
-                    let token =
-                        credentials.access_token().await.map_err(|error| DbError::Token(chain(&error)))?;
-                    config.password(token.token);
-                }
-            }
-            let (client, driver) = match &self.tls {
-                Some(tls) => {
-                    let (client, connection) = config.connect(tls.clone()).await?;
-                    (client, tokio::spawn(drive(connection)))
-                }
-                None => {
-                    let (client, connection) = config.connect(NoTls).await?;
-                    (client, tokio::spawn(drive(connection)))
-                }
-            };
-            client.batch_execute(&self.session).await?;
-            Ok((client, driver))
-        };
-        let late = || DbError::NoAnswer { what: "connecting", after: self.connect_timeout };
-        tokio::time::timeout(self.connect_timeout, opening).await.map_err(|_| late())?
-    }
-}
-
-fn host_identity() -> Result<AccessTokenCredentials, DbError> {
-    CredentialsBuilder::default()
-        .with_scopes([IAM_LOGIN_SCOPE])
-        .build_access_token_credentials()
-        .map_err(|error| DbError::Token(chain(&error)))
-}
-
-/// Drives one connection until it ends.
-async fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    if let Err(error) = connection.await {
-        // Whoever used the connection gets an error of its own; this tells of idle ones.
-        tracing::debug!(error = %DbError::from(error), "database connection ended");
-    }
-}
-
 impl managed::Manager for Connector {
     type Type = ClientWrapper;
     type Error = DbError;
 
     async fn create(&self) -> Result<ClientWrapper, DbError> {
-        let (client, driver) = self.open().await?;
+        let (client, driver) = self.open(None).await?;
         Ok(ClientWrapper::new(client, driver))
     }
 
@@ -277,7 +110,7 @@ impl Pool {
     /// A connection for statements that need no transaction. Waits for a free one up to `statement_timeout`.
     ///
     /// # Errors
-    /// [`DbError::PoolExhausted`], [`DbError::PoolClosed`], or what [`Connector::open`] met.
+    /// [`DbError::PoolExhausted`], [`DbError::PoolClosed`], or what kept a new connection from being made.
     pub async fn get(&self) -> Result<Client, DbError> {
         self.inner.get().await.map_err(|error| match error {
             managed::PoolError::Backend(error) => error,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
 use google_cloud_auth::credentials::{AccessToken, AccessTokenCredentials, AccessTokenCredentialsProvider};
 use maple_router::config::{Database, DatabaseAuth};
-use maple_router::db::{DbError, DbErrorKind, Pool, PoolOptions};
+use maple_router::db::{DbError, DbErrorKind, Listener, Pool, PoolOptions};
 
 use super::{database, options, pool, settings};
 
@@ -259,6 +259,26 @@ async fn faults_carry_no_row_and_say_what_is_missing() {
     let typed =
         pool.transaction("type", async |tx| Ok(tx.execute("SELECT $1::uuid", &[&"text"]).await?)).await;
     assert_eq!(typed.expect_err("not a uuid").kind(), DbErrorKind::Contract);
+}
+
+#[tokio::test]
+async fn a_listener_hears_and_knows_when_it_is_deaf() {
+    let db = with_form().await;
+    let elsewhere = Database {
+        url: "postgres://forms_app@127.0.0.1:1/pooled".to_owned(),
+        listen_url: Some(db.url_as("forms_app")),
+        ..settings(&db)
+    };
+    let mut listener = Listener::connect(&elsewhere, &options(), "ready").await.expect("listening");
+    pool(&db)
+        .transaction("tell", async |tx| {
+            Ok(tx.batch_execute("NOTIFY other, 'x'; NOTIFY ready, 'look'").await?)
+        })
+        .await
+        .expect("told");
+    assert_eq!(listener.next().await.as_deref(), Some("look"));
+    db.disconnect("forms_app").await.expect("cut");
+    assert_eq!(listener.next().await, None);
 }
 
 #[tokio::test]
