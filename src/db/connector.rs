@@ -55,7 +55,7 @@ enum Login {
     Iam(AccessTokenCredentials),
 }
 
-/// Makes connections: login, TLS, session settings. Public only because it names the type of a [`Client`].
+/// Makes connections: login, TLS, session settings. Public only because it names the type of a [`Client`](super::pool::Client).
 pub struct Connector {
     config: tokio_postgres::Config,
     tls: Option<MakeRustlsConnect>,
@@ -215,7 +215,7 @@ impl Listener {
     /// Connects and listens. The channel is the plain name of an identifier.
     ///
     /// # Errors
-    /// As [`Pool::new`] and [`Pool::get`].
+    /// As [`Pool::connect`](super::pool::Pool::connect).
     pub async fn connect(
         settings: &Database,
         options: &PoolOptions,
