@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::config::secret::SecretError;
 use crate::db::DbError;
-use crate::db::pool::{Pool, PoolOptions};
+use crate::db::{Pool, PoolOptions};
 use crate::db::readiness::Readiness;
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};

@@ -31,6 +31,6 @@ impl Chance {
     /// A random (version 4) UUID: claim tokens, nonces.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
-        uuid::Builder::from_random_bytes(self.with(|rng| rng.random())).into_uuid()
+        uuid::Builder::from_random_bytes(self.with(RngExt::random)).into_uuid()
     }
 }

@@ -115,7 +115,7 @@ impl Receiver {
         ended
     }
 
-    /// 1. Receive.
+    /// Takes one message in (protocol §1).
     fn take(&mut self, incoming: Incoming) {
         let Incoming { message_id, published_at, delivery_attempt, attributes, data, settle } = incoming;
         if delivery_attempt.is_some_and(|count| count > 1) {
@@ -147,7 +147,7 @@ impl Receiver {
         self.queue.push_back(id);
     }
 
-    /// 2. Claim: one batch at a time, never more than there are free slots, so that alone it goes at once and under
+    /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
     /// load the next batch gathers while this one commits.
     fn claim_what_fits(&mut self) {
         let free = self.bounds.max_in_flight.saturating_sub(self.working).min(BATCH);
@@ -181,9 +181,9 @@ impl Receiver {
                 self.claiming = false;
                 match answers {
                     Ok(mut answers) => {
-                        for request in requests {
-                            if let Some(answer) = answers.remove(&request.id) {
-                                self.claimed(request, before, answer);
+                        for ClaimRequest { id, .. } in requests {
+                            if let Some(answer) = answers.remove(&id) {
+                                self.claimed(id, before, answer);
                             }
                         }
                     }
@@ -210,8 +210,7 @@ impl Receiver {
         metrics::in_flight(self.working);
     }
 
-    fn claimed(&mut self, request: ClaimRequest, before: Instant, answer: Claimed) {
-        let id = request.id;
+    fn claimed(&mut self, id: Uuid, before: Instant, answer: Claimed) {
         match answer {
             Claimed::Taken(row) => {
                 let claim = self.live.enter(id, row.form_id, row.token, row.ledger.attempts, before);
@@ -255,7 +254,7 @@ impl Receiver {
         self.settle(id, routed.settlement);
     }
 
-    /// 7. Settle every event that names the submission.
+    /// Settles every event that names the submission (protocol §7).
     fn settle(&mut self, id: Uuid, settlement: Settlement) {
         let Some(known) = self.known.remove(&id) else { return };
         for event in known.events {

@@ -1,0 +1,152 @@
+//! The walls of the house (architecture page, "Who may know whom"): reads the imports and fails when one is broken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files of `src/`, by path relative to it, without their test modules.
+fn sources() -> Vec<(String, String)> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).expect("src is readable") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    walk(&src, &mut paths);
+    assert!(paths.len() > 30, "the walk found the tree");
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+        (name, code.join("\n"))
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Fails for every file chosen by `whose` that mentions one of `never`.
+fn wall(rule: &str, whose: impl Fn(&str) -> bool, never: &[&str]) {
+    let mut guarded = 0;
+    let mut broken = Vec::new();
+    for (name, code) in sources() {
+        if !whose(&name) {
+            continue;
+        }
+        guarded += 1;
+        for word in never.iter().filter(|word| code.contains(**word)) {
+            broken.push(format!("{name} mentions `{word}`"));
+        }
+    }
+    assert!(guarded > 0, "{rule}: no file is guarded by it");
+    assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
+}
+
+/// Everything that does I/O, reads a clock or draws a number.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "deadpool",
+    "reqwest",
+    "std::fs",
+    "TcpStream",
+    "UdpSocket",
+    "std::env",
+    "crate::db",
+    "crate::gateway",
+    "crate::ops",
+    "crate::cli",
+    "::now()",
+    "tracing::",
+    "async fn",
+];
+
+const PURE: &[&str] = &[
+    "routing/event.rs",
+    "routing/plan.rs",
+    "routing/destination.rs",
+    "routing/expand.rs",
+    "routing/ledger.rs",
+    "routing/decide.rs",
+    "routing/outcome.rs",
+    "routing/message_id.rs",
+    "routing/text.rs",
+    "scrub.rs",
+];
+
+#[test]
+fn decisions_are_pure() {
+    for file in PURE {
+        assert!(sources().iter().any(|(name, _)| name == file), "{file} has moved: update the wall");
+    }
+    let pure = |name: &str| {
+        PURE.contains(&name) || name.starts_with("routing/compose") || name.starts_with("lifecycle/")
+    };
+    wall("pure files do no I/O and know no clock, no chance", pure, IMPURE);
+}
+
+#[test]
+fn gateways_know_no_room() {
+    wall(
+        "a gateway knows nothing of rooms' state, of the database or of the command line",
+        |name| name.starts_with("gateway/"),
+        &["crate::routing", "crate::db", "crate::cli", "crate::daemon", "crate::lifecycle"],
+    );
+}
+
+#[test]
+fn store_and_gateways_never_meet() {
+    wall(
+        "store and gateway never import each other",
+        |name| name.starts_with("routing/store"),
+        &["crate::gateway", "reqwest", "lettre", "google_cloud"],
+    );
+}
+
+#[test]
+fn the_database_room_serves_all_and_knows_none() {
+    wall(
+        "db is shared: it knows no room and no gateway",
+        |name| name.starts_with("db/"),
+        &["crate::routing", "crate::gateway", "crate::cli", "crate::daemon"],
+    );
+}
+
+#[test]
+fn operations_know_no_room() {
+    wall(
+        "ops is told, it does not ask",
+        |name| name.starts_with("ops/"),
+        &["crate::routing", "crate::gateway", "crate::db", "crate::cli"],
+    );
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    wall(
+        "results are printed in cli/ only",
+        |name| !name.starts_with("cli/") && name != "main.rs",
+        &["println!", "print!(", "eprintln!", "io::stdout"],
+    );
+}
+
+#[test]
+fn anyhow_stays_at_the_edge() {
+    wall(
+        "rooms and gateways have errors of their own",
+        |name| !name.starts_with("cli/") && name != "daemon.rs" && name != "main.rs",
+        &["anyhow"],
+    );
+}
+
+#[test]
+fn sql_lives_in_stores() {
+    wall(
+        "SQL stands in a room's store, in db/, nowhere else",
+        |name| !name.starts_with("routing/store") && !name.starts_with("db/"),
+        &["SELECT ", "INSERT INTO", "UPDATE submissions", "FOR UPDATE"],
+    );
+}
