@@ -1,6 +1,10 @@
 //! The Pub/Sub gateway against a real StreamingPull server: nothing is faked on our side of the wire.
 
-#![allow(clippy::disallowed_methods, reason = "these tests wait in real time and need names of their own")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "these tests wait in real time, need names of their own, and fail by panicking"
+)]
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -228,6 +232,8 @@ async fn a_stop_hands_in_the_acks_and_gives_back_the_rest_at_once() {
         }
     }
     assert!(soon(source.stop(PATIENCE)).await);
+    let stats = fixture.stats();
+    assert_eq!((stats.acked, stats.outstanding), (10, 0), "the stop did not wait for the answers: {stats:?}");
 
     let begun = Instant::now();
     let mut source = fixture.source().await;

@@ -300,4 +300,14 @@ mod tests {
             assert_eq!(settings.is_emulator(), emulator);
         }
     }
+
+    #[tokio::test]
+    async fn a_call_without_an_end_is_given_up() {
+        let mut settings = configured(|_| {}).unwrap();
+        settings.call_timeout = Duration::from_millis(10);
+        let call = settings.call::<()>("projects/acme/topics/events", std::future::pending());
+        let error = tokio::time::timeout(Duration::from_secs(5), call).await.unwrap().unwrap_err();
+        assert_eq!(error.fault, error::Fault::Transient);
+        assert!(error.to_string().contains("no answer within 10ms"), "{error}");
+    }
 }
