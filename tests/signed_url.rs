@@ -1,5 +1,7 @@
 //! Signed URLs against an object store that verifies them, IAM that misbehaves, and Google's own Python library.
 
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up has failed")]
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -42,6 +44,11 @@ fn by_metadata(fake: &GoogleFake) -> UrlSigner {
         ..SignedUrl::default()
     };
     UrlSigner::with_pace(&config, Some(&fake.metadata_host()), PACE).unwrap()
+}
+
+/// Something that would wait for ever fails the test instead.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("no end within 20 s")
 }
 
 fn key_file_config(key_file: &Path, storage_endpoint: &str) -> SignedUrl {
@@ -320,7 +327,7 @@ async fn iam_that_stumbles_is_asked_again() {
         let signer = by_metadata(&fake);
         let before = fake.sign_calls();
         fake.iam_script().next(2, mishap);
-        let link = signer.sign(&request("o", "o")).await.unwrap();
+        let link = in_time(signer.sign(&request("o", "o"))).await.unwrap();
         assert_eq!(fake.sign_calls() - before, 3, "{mishap:?}");
         assert_eq!(open(&link.url).await.0, 200, "{mishap:?}");
     }
@@ -335,7 +342,7 @@ async fn iam_that_stays_away_is_unreachable_and_the_asking_ends() {
         let before = fake.sign_calls();
         fake.iam_script().always(mishap);
         let started = now();
-        let error = signer.sign(&request("o", "o")).await.unwrap_err();
+        let error = in_time(signer.sign(&request("o", "o"))).await.unwrap_err();
         assert!(
             matches!(error, SignError::Unreachable { .. }) && error.is_transient(),
             "{mishap:?}: {error}"
@@ -394,7 +401,7 @@ async fn a_metadata_server_that_was_wrong_once_is_believed_again() {
         let signer = by_metadata(&fake);
         signer.account().await.unwrap();
         fake.metadata_script().always(mishap);
-        let error = signer.sign(&request("o", "o")).await.unwrap_err();
+        let error = in_time(signer.sign(&request("o", "o"))).await.unwrap_err();
         assert_eq!(error.is_transient(), transient, "{mishap:?}: {error}");
         assert!(error.is_about_us());
         fake.metadata_script().clear();
@@ -427,7 +434,10 @@ async fn many_links_come_in_order_over_few_connections() {
         match link {
             Ok(link) => assert!(link.url.contains(&format!("/object-{index}?")), "{index}"),
             Err(error) => {
-                assert!(index == 7 && matches!(error, SignError::UnsignableObject { .. }), "{index}: {error}")
+                assert!(
+                    index == 7 && matches!(error, SignError::UnsignableObject { .. }),
+                    "{index}: {error}"
+                );
             }
         }
     }
@@ -456,7 +466,7 @@ async fn levels(
     probe: Option<&str>,
     ttl: Duration,
 ) -> (CheckLevel, CheckLevel, Vec<CheckLine>) {
-    let lines = inspect(signer, probe, ttl).await;
+    let lines = in_time(inspect(signer, probe, ttl)).await;
     assert_eq!(lines.iter().map(|line| line.name).collect::<Vec<_>>(), ["signing", "link"]);
     for line in &lines {
         assert_eq!(line.remedy.is_some(), line.level != CheckLevel::Ok, "{line:?}");

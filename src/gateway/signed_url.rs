@@ -5,7 +5,7 @@
 //! is left and the next send makes new ones. Nothing here logs, prints or stores a URL, a token or a key, and nothing
 //! here knows what a submission is.
 //!
-//! The canonical request is built in [`v4`] and not by `google-cloud-storage`, because that leaves the asterisk of
+//! The canonical request is built in `v4` and not by `google-cloud-storage`, because that leaves the asterisk of
 //! `filename*` as it is, where the service encodes it before it compares signatures.
 
 mod fault;
@@ -32,7 +32,8 @@ use self::v4::Origin;
 use crate::config::{SignedUrl, SignerKind};
 use crate::ports::{LinkRequest, SignedLink};
 
-/// How patient a signer is with metadata server and IAM. The defaults bound one signature to about 18 s.
+/// How patient a signer is with metadata server and IAM. Once the account is known, the defaults bound one signature to
+/// about 18 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// One request, from connect to the last byte.
