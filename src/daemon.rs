@@ -17,7 +17,8 @@ use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::inspect::{Verified, verify};
 use crate::gateway::pubsub::source::PubsubSource;
-use crate::gateway::pubsub::supervised::{Report, Supervised};
+use crate::gateway::pubsub::pulse::{Pulse, feel};
+use crate::gateway::pubsub::supervised::{Rebuild, Report, Supervised};
 use crate::gateway::smtp::{Lanes, SmtpSettings, greet};
 use crate::journal;
 use crate::ops::chance::Chance;
@@ -145,6 +146,7 @@ async fn route(
     };
     let seed = worker.chance.uuid().as_u64_pair().0;
     let mut source = supervised(pubsub.clone(), seed);
+    let pulse = tokio::spawn(watch_pulse(pubsub.clone(), source.rebuild()));
     let mut receiver = Receiver::new(worker, live, bounds);
     let ended = tokio::select! {
         ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
@@ -154,6 +156,7 @@ async fn route(
         }
     };
     drop(receiver);
+    pulse.abort();
     if !Box::new(source).stop(LAST_WORDS).await {
         tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
     }
@@ -230,6 +233,17 @@ fn supervised(settings: PubsubSettings, seed: u64) -> Supervised {
         Report::Opened => tracing::debug!("event stream opened"),
         Report::Flowing => journal!(info, EventName::StreamRebuilt, "events flow again"),
     })
+}
+
+/// The stream cannot tell an outage from an hour without events; this can, and has it built anew at the return.
+async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild) {
+    let told = |change| match change {
+        Pulse::Lost(error) => tracing::error!("Pub/Sub does not answer: {}; events wait there", error.what()),
+        Pulse::Found => tracing::info!("Pub/Sub answers again"),
+    };
+    if let Err(error) = feel(&settings, &rebuild, told).await {
+        tracing::error!("Pub/Sub cannot be watched: {}; {}", error.what(), error.remedy());
+    }
 }
 
 /// What has to answer before the first event is taken.
