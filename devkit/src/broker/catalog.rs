@@ -144,7 +144,7 @@ impl Catalog {
         if let Some(topic) = self.topics.get_mut(&removed.description.topic) {
             topic.subscriptions.remove(name);
         }
-        removed.orders.send_replace(EndOrder(Code::NotFound));
+        // Streams see their orders' sender go, waiting pulls look again and find nothing.
         removed.arrivals.notify_waiters();
         Ok(())
     }

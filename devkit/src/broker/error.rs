@@ -91,3 +91,31 @@ fn http_form(code: Code) -> (StatusCode, &'static str) {
         Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "UNAUTHENTICATED"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_services_form() {
+        let name = || "projects/p/topics/abc".to_owned();
+        let table = [
+            (BrokerError::Invalid("Bad.".to_owned()), 400, "INVALID_ARGUMENT"),
+            (BrokerError::NotFound(name()), 404, "NOT_FOUND"),
+            (BrokerError::AlreadyExists(name()), 409, "ALREADY_EXISTS"),
+            (BrokerError::Unsupported("filters".to_owned()), 501, "UNIMPLEMENTED"),
+            (BrokerError::Unavailable("the broker is stopping"), 503, "UNAVAILABLE"),
+            (BrokerError::Injected(Code::PermissionDenied), 403, "PERMISSION_DENIED"),
+            (BrokerError::Injected(Code::ResourceExhausted), 429, "RESOURCE_EXHAUSTED"),
+        ];
+        for (error, status, expected) in table {
+            let (sent, body) = error.to_http();
+            assert_eq!(sent.as_u16(), status, "{error}");
+            assert_eq!(body["error"]["code"], status, "{error}");
+            assert_eq!(body["error"]["status"], expected, "{error}");
+            assert_eq!(body["error"]["message"], error.to_string());
+            let code = error.code();
+            assert_eq!(Status::from(error).code(), code);
+        }
+    }
+}

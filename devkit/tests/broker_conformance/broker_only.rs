@@ -85,8 +85,11 @@ async fn a_stream_gets_no_more_messages_than_it_asked_for() -> Result<()> {
     }
     silence(&mut stream, A_WHILE).await?;
     ensure!(place.stats()?.outstanding == 3, "{:?}", place.stats()?);
-    held.remove(0).ack();
-    held.push(next(&mut stream).await?.1);
+    for _ in 0..5 {
+        held.remove(0).ack();
+        // At once: the client's lease extensions, every 3 s, must not be what wakes the stream.
+        held.push(timeout(Duration::from_secs(1), next(&mut stream)).await??.1);
+    }
     silence(&mut stream, A_WHILE).await?;
     held.remove(0).nack();
     held.push(next(&mut stream).await?.1);
@@ -308,6 +311,36 @@ async fn it_stops_promptly_with_a_client_attached() -> Result<()> {
     let again = Broker::start(address.parse()?).await?;
     drop(again);
     drop(stream);
+    Ok(())
+}
+
+/// As with curl: unary calls in JSON, which the Rust client has no use for.
+#[tokio::test]
+async fn a_waiting_pull_wakes_for_a_message_and_ends_with_its_subscription() -> Result<()> {
+    let place = Place::new().await?;
+    let look = format!("{}/v1/{}", place.broker.endpoint(), place.world.subscription("look"));
+    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build()?;
+    let post = |verb: &str, body: serde_json::Value| http.post(format!("{look}:{verb}")).json(&body).send();
+    let one = serde_json::json!({ "maxMessages": 1 });
+
+    let pulling = tokio::spawn(post("pull", one.clone()));
+    tokio::time::sleep(A_WHILE).await;
+    ensure!(!pulling.is_finished(), "it waits for a first message");
+    place.publish("awaited")?;
+    let pulled: serde_json::Value = pulling.await??.error_for_status()?.json().await?;
+    let received = &pulled["receivedMessages"][0];
+    assert_eq!(received["message"]["data"], "YXdhaXRlZA==");
+    assert_eq!(received["message"]["attributes"]["k"], "v");
+    post("acknowledge", serde_json::json!({ "ackIds": [received["ackId"]] })).await?.error_for_status()?;
+    place.until(|stats| stats.acked == 1 && stats.outstanding == 0).await?;
+
+    let pulling = tokio::spawn(post("pull", one));
+    tokio::time::sleep(A_WHILE).await;
+    place.broker.delete_subscription(&place.world.subscription("look"))?;
+    let refused = pulling.await??;
+    assert_eq!(refused.status(), 404);
+    let body: serde_json::Value = refused.json().await?;
+    assert_eq!(body["error"]["status"], "NOT_FOUND");
     Ok(())
 }
 
