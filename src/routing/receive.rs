@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -22,6 +22,7 @@ use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
 use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::{EventSource, Incoming, Settle, SourceError};
+use crate::scrub::scrub;
 
 /// Claims written in one transaction.
 const BATCH: usize = 64;
@@ -49,8 +50,10 @@ pub struct Receiver {
     /// Those that wait until they are due.
     held: BTreeSet<(Instant, Uuid)>,
     tasks: JoinSet<Done>,
-    claiming: bool,
-    working: usize,
+    /// The batch being claimed; one at a time.
+    claiming: Option<Vec<ClaimRequest>>,
+    /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
+    working: HashMap<Id, Uuid>,
 }
 
 /// A submission that unsettled events name: all of them are settled together.
@@ -63,8 +66,8 @@ struct Known {
 
 /// What a task came back with.
 enum Done {
-    Claim { requests: Vec<ClaimRequest>, before: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
-    Work { id: Uuid, routed: Routed },
+    Claim { before: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
+    Work(Routed),
 }
 
 impl Receiver {
@@ -79,8 +82,8 @@ impl Receiver {
             queue: VecDeque::new(),
             held: BTreeSet::new(),
             tasks: JoinSet::new(),
-            claiming: false,
-            working: 0,
+            claiming: None,
+            working: HashMap::new(),
         }
     }
 
@@ -100,7 +103,7 @@ impl Receiver {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
-                Some(done) = self.tasks.join_next() => self.done(done),
+                Some(done) = self.tasks.join_next_with_id() => self.done(done),
                 () = until(due) => self.wake_due(),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
@@ -109,7 +112,7 @@ impl Receiver {
             }
         };
         self.give_back_waiting();
-        while let Some(done) = self.tasks.join_next().await {
+        while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);
         }
         ended
@@ -150,8 +153,8 @@ impl Receiver {
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
     /// load the next batch gathers while this one commits.
     fn claim_what_fits(&mut self) {
-        let free = self.bounds.max_in_flight.saturating_sub(self.working).min(BATCH);
-        if self.claiming || free == 0 || self.queue.is_empty() {
+        let free = self.bounds.max_in_flight.saturating_sub(self.working.len()).min(BATCH);
+        if self.claiming.is_some() || free == 0 || self.queue.is_empty() {
             return;
         }
         let requests: Vec<ClaimRequest> = self
@@ -159,7 +162,7 @@ impl Receiver {
             .drain(..free.min(self.queue.len()))
             .filter_map(|id| self.known.get(&id).map(|known| ClaimRequest { id, token: known.token.clone() }))
             .collect();
-        self.claiming = true;
+        self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
         self.tasks.spawn(async move {
             let before = worker.clock.monotonic();
@@ -167,47 +170,46 @@ impl Receiver {
             if answers.is_err() {
                 tokio::time::sleep(CLAIM_RETRY).await;
             }
-            Done::Claim { requests, before, answers }
+            Done::Claim { before, answers }
         });
     }
 
-    fn done(&mut self, done: Result<Done, JoinError>) {
+    fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
-            Ok(Done::Work { id, routed }) => {
-                self.working -= 1;
-                self.finished(id, &routed);
+            Ok((task, Done::Work(routed))) => {
+                if let Some(id) = self.working.remove(&task) {
+                    self.finished(id, &routed);
+                }
             }
-            Ok(Done::Claim { requests, before, answers }) => {
-                self.claiming = false;
-                match answers {
-                    Ok(mut answers) => {
-                        for ClaimRequest { id, .. } in requests {
-                            if let Some(answer) = answers.remove(&id) {
-                                self.claimed(id, before, answer);
-                            }
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(
-                            submissions = requests.len(),
-                            "nothing could be claimed, it is tried again: {}",
-                            crate::scrub::scrub(&error.to_string())
-                        );
-                        for request in requests.into_iter().rev() {
-                            self.queue.push_front(request.id);
-                        }
+            Ok((_, Done::Claim { before, answers: Ok(mut answers) })) => {
+                for ClaimRequest { id, .. } in self.claiming.take().unwrap_or_default() {
+                    if let Some(answer) = answers.remove(&id) {
+                        self.claimed(id, before, answer);
                     }
                 }
             }
-            // A panic in a task is a bug of ours. Its claim is taken back by the sweep; nothing else may stop.
+            Ok((_, Done::Claim { answers: Err(error), .. })) => {
+                tracing::warn!("nothing could be claimed, it is tried again: {}", scrub(&error.to_string()));
+                self.claim_again();
+            }
             Err(error) => {
                 tracing::error!(
-                    "a task of ours ended abnormally, the sweep takes its submission back: {error}"
+                    "a task of ours ended abnormally; its submission is taken back later: {error}"
                 );
-                self.working = self.live.all().len();
+                match self.working.remove(&error.id()) {
+                    Some(id) => self.settle(id, Settlement::Nack),
+                    None => self.claim_again(),
+                }
             }
         }
-        metrics::in_flight(self.working);
+        metrics::in_flight(self.working.len());
+    }
+
+    /// Puts an unanswered batch back in front, with the tokens it had: a commit whose answer was lost is recognised.
+    fn claim_again(&mut self) {
+        for request in self.claiming.take().unwrap_or_default().into_iter().rev() {
+            self.queue.push_front(request.id);
+        }
     }
 
     fn claimed(&mut self, id: Uuid, before: Instant, answer: Claimed) {
@@ -215,10 +217,10 @@ impl Receiver {
             Claimed::Taken(row) => {
                 let claim = self.live.enter(id, row.form_id, row.token, row.ledger.attempts, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
-                self.working += 1;
                 let worker = Arc::clone(&self.worker);
                 let ledger = row.ledger;
-                self.tasks.spawn(async move { Done::Work { id, routed: worker.route(claim, ledger).await } });
+                let task = self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger).await) });
+                self.working.insert(task.id(), id);
             }
             Claimed::Dropped(why) => {
                 journal::dropped(id, why);

@@ -158,19 +158,30 @@ impl Store {
         entries: &Entries,
     ) -> Result<Option<Ledger>, DbError> {
         let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+        let record_facts = tx.prepare_cached(sql::RECORD_FACTS).await?;
+        let record_others = tx.prepare_cached(sql::RECORD_OUTCOMES).await?;
         let read = tx.prepare_cached(sql::READ_OWN).await?;
         let (facts, others) = (Value::Object(entries.facts.clone()), Value::Object(entries.others.clone()));
-        tx.query(&lock, &[&scope.id]).await?;
-        if !entries.facts.is_empty() {
-            let statement = tx.prepare_cached(sql::RECORD_FACTS).await?;
-            tx.query(&statement, &[&scope.id, &scope.token, &facts, &self.settings.actor]).await?;
-        }
-        if !entries.others.is_empty() {
-            let statement = tx.prepare_cached(sql::RECORD_OUTCOMES).await?;
-            let status = entries.happyfox_status;
-            tx.query(&statement, &[&scope.id, &scope.token, &others, &self.settings.actor, &status]).await?;
-        }
-        let Some(row) = tx.query_opt(&read, &[&scope.id, &scope.token]).await? else {
+        let (actor, happyfox) = (&self.settings.actor, entries.happyfox_status);
+        // One round trip; each statement runs after the lock, with a snapshot of its own.
+        let (_, _, _, own) = futures::future::try_join4(
+            tx.query(&lock, &[&scope.id]),
+            async {
+                if entries.facts.is_empty() {
+                    return Ok(Vec::new());
+                }
+                tx.query(&record_facts, &[&scope.id, &scope.token, &facts, actor]).await
+            },
+            async {
+                if entries.others.is_empty() {
+                    return Ok(Vec::new());
+                }
+                tx.query(&record_others, &[&scope.id, &scope.token, &others, actor, &happyfox]).await
+            },
+            tx.query(&read, &[&scope.id, &scope.token]),
+        )
+        .await?;
+        let Some(row) = own.first() else {
             return Ok(None);
         };
         let stored: Value = row.try_get("routing_result")?;
