@@ -5,22 +5,23 @@
 //! is left and the next send makes new ones. Nothing here logs, prints or stores a URL, a token or a key, and nothing
 //! here knows what a submission is.
 //!
-//! The canonical request is built in `v4` and not by `google-cloud-storage`, because that leaves the asterisk of
-//! `filename*` as it is, where the service encodes it before it compares signatures.
+//! `google-cloud-storage` writes the URL, a signer of `google-cloud-auth` signs it; ours are only the signer behind
+//! `signBlob` (`iam`), what a URL is asked for (`link`, `disposition`, `object`) and what an error means (`fault`).
 
+mod disposition;
 mod fault;
 mod iam;
 mod inspect;
 mod key_file;
+mod link;
 mod object;
-mod v4;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
+use google_cloud_auth::signer::Signer;
 use reqwest::redirect;
 
 pub use self::fault::SignError;
@@ -28,7 +29,7 @@ use self::fault::{Fault, classify};
 use self::iam::IamSigner;
 pub use self::inspect::inspect;
 use self::key_file::KeyFile;
-use self::v4::Origin;
+use self::link::Origin;
 use crate::config::{SignedUrl, SignerKind};
 use crate::ports::{LinkRequest, SignedLink};
 
@@ -57,21 +58,34 @@ impl Default for Pace {
     }
 }
 
-/// Tells the instant that goes into a URL (`X-Goog-Date`).
-type InstantSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
 /// Makes signed URLs as one service account. Cheap to share by reference; safe to use from many tasks at once.
 pub struct UrlSigner {
     key: Key,
     origin: Origin,
     http: reqwest::Client,
-    instant: InstantSource,
 }
 
 /// Who holds the key.
 enum Key {
     File(KeyFile),
-    Iam(IamSigner),
+    Iam(Signer),
+}
+
+impl Key {
+    fn signer(&self) -> &Signer {
+        match self {
+            Self::File(key) => key.signer(),
+            Self::Iam(signer) => signer,
+        }
+    }
+
+    /// What it means that the signer did not sign: the fault it carries, or else that the key file is no good.
+    fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Fault {
+        Fault::carried_by(error).unwrap_or_else(|| match self {
+            Self::File(key) => key.fault(),
+            Self::Iam(_) => Fault::NoUrl,
+        })
+    }
 }
 
 impl UrlSigner {
@@ -97,22 +111,15 @@ impl UrlSigner {
         let http = http_client(pace, false)?;
         let key = match config.signer {
             SignerKind::KeyFile => Key::File(KeyFile::read(config.key_file.as_deref())?),
-            SignerKind::Metadata => Key::Iam(IamSigner::new(
+            SignerKind::Metadata => Key::Iam(Signer::from(IamSigner::new(
                 &config.endpoint,
                 metadata_host,
                 http.clone(),
                 http_client(pace, true)?,
                 pace,
-            )?),
+            )?)),
         };
-        Ok(Self { key, origin, http, instant: Arc::new(host_instant) })
-    }
-
-    /// Takes the instant from elsewhere than this host's clock.
-    #[must_use]
-    pub fn with_instant(mut self, instant: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        self.instant = Arc::new(instant);
-        self
+        Ok(Self { key, origin, http })
     }
 
     /// Signs one link. The instant is taken before the signature is asked for, so `valid_until` errs on the early side.
@@ -122,13 +129,13 @@ impl UrlSigner {
     pub async fn sign(&self, request: &LinkRequest) -> Result<SignedLink, SignError> {
         let seconds = object::check(request)?;
         let account = self.account().await?;
-        let draft = v4::Draft::new(&self.origin, request, &account, (self.instant)(), seconds);
-        let signature = match &self.key {
-            Key::File(key) => key.sign(draft.string_to_sign()).await,
-            Key::Iam(iam) => iam.sign(&account, draft.string_to_sign()).await,
+        let signed = link::begin(&self.origin, request, &account, seconds).sign_with(self.key.signer()).await;
+        match signed {
+            Ok(url) => link::finish(url),
+            Err(error) if error.is_signing() => Err(self.key.fault(&error)),
+            Err(_) => Err(Fault::NoUrl),
         }
-        .map_err(|fault| classify(&fault, Some(&account)))?;
-        Ok(draft.into_link(&signature))
+        .map_err(|fault| classify(&fault, Some(&account)))
     }
 
     /// Signs many links, at most `concurrency` at a time; the results stand in the order of the requests.
@@ -169,10 +176,8 @@ impl UrlSigner {
     /// # Errors
     /// When the metadata server cannot be asked.
     pub async fn account(&self) -> Result<String, SignError> {
-        match &self.key {
-            Key::File(key) => Ok(key.account().to_owned()),
-            Key::Iam(iam) => iam.account().await.map_err(|fault| classify(&fault, None)),
-        }
+        let account = self.key.signer().client_email().await;
+        account.map_err(|error| classify(&self.key.fault(&error), None))
     }
 
     /// Which kind of key signs.
@@ -206,13 +211,4 @@ fn http_client(pace: Pace, bypass_proxy: bool) -> Result<reqwest::Client, SignEr
         builder = builder.no_proxy();
     }
     builder.build().map_err(|_| classify(&Fault::NoTls, None))
-}
-
-/// The instant that this host believes in.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the object store compares X-Goog-Date with real time; it is stored nowhere and decides nothing here"
-)]
-fn host_instant() -> Timestamp {
-    Timestamp::now()
 }

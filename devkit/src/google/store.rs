@@ -83,7 +83,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Res
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
     if let Some(text) = disposition {
-        match HeaderValue::from_str(&text) {
+        // File names stand there as UTF-8, and go out as they came in.
+        match HeaderValue::from_bytes(text.as_bytes()) {
             Ok(value) => {
                 response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
             }

@@ -102,8 +102,10 @@ impl fmt::Display for Party {
     }
 }
 
-/// What was seen, before it is judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What was seen, before it is judged. An error of its own right, so that it can travel as the source of
+/// google-cloud-auth's and google-cloud-storage's and be found again ([`Fault::carried_by`]).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", classify(self, None).detail())]
 pub(super) enum Fault {
     /// No connection, or it broke.
     Connection(Party),
@@ -119,9 +121,20 @@ pub(super) enum Fault {
     UnusableKey { path: String },
     /// No TLS client can be made on this host.
     NoTls,
+    /// google-cloud-storage would make no URL of a request that we had found good.
+    NoUrl,
+    /// google-cloud-storage made a URL that would not open; what is wrong with it.
+    OddUrl(&'static str),
 }
 
 impl Fault {
+    /// The fault that lies at the bottom of an error of the libraries, where it is one of ours.
+    pub(super) fn carried_by(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        std::iter::successors(Some(error), |error| error.source())
+            .find_map(|error| error.downcast_ref::<Self>())
+            .cloned()
+    }
+
     /// What a failed request means; a broken answer counts as a broken connection.
     pub(super) fn from_http(party: Party, error: &reqwest::Error) -> Self {
         if error.is_timeout() { Self::Timeout(party) } else { Self::Connection(party) }
@@ -179,11 +192,21 @@ pub(super) fn classify(fault: &Fault, account: Option<&str>) -> SignError {
             what: "no TLS client can be made".to_owned(),
             remedy: "install the host's CA certificates (package ca-certificates)".to_owned(),
         },
+        Fault::NoUrl => SignError::Misconfigured {
+            what: "google-cloud-storage makes no URL of a good request".to_owned(),
+            remedy: OUR_FAULT.to_owned(),
+        },
+        Fault::OddUrl(why) => {
+            SignError::Misconfigured { what: format!("a signed URL {why}"), remedy: OUR_FAULT.to_owned() }
+        }
     }
 }
 
 const NO_VM_ACCOUNT: &str =
     "attach a service account with scope cloud-platform to the VM, or use signer = \"key-file\"";
+
+const OUR_FAULT: &str =
+    "this is a fault of maple-router or of a library in it: go back to the version before, report it";
 
 /// Which grant mends a refusal of IAM.
 fn refusal_remedy(reason: &str, account: &str) -> String {
@@ -200,6 +223,8 @@ fn refusal_remedy(reason: &str, account: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use google_cloud_storage::builder::storage::SignedUrlBuilder;
+
     use super::*;
 
     #[derive(Debug, PartialEq)]
@@ -251,6 +276,8 @@ mod tests {
             (Fault::Garbled(Metadata), Misconfigured),
             (Fault::UnusableKey { path: "/k.json".to_owned() }, Misconfigured),
             (Fault::NoTls, Misconfigured),
+            (Fault::NoUrl, Misconfigured),
+            (Fault::OddUrl("is odd"), Misconfigured),
         ];
         for (fault, expected) in table {
             let error = classify(&fault, Some("a@example.iam.gserviceaccount.com"));
@@ -258,6 +285,27 @@ mod tests {
             assert_eq!(fault.is_transient(), expected == Unreachable, "{fault:?}");
             assert!(error.is_about_us(), "{fault:?}");
             assert!(!error.remedy().is_empty(), "{fault:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_found_again_at_the_bottom_of_the_libraries_errors() {
+        use google_cloud_auth::signer::{Result, Signer, SigningError, SigningProvider};
+        #[derive(Debug)]
+        struct Refuses(Option<Fault>);
+        impl SigningProvider for Refuses {
+            async fn client_email(&self) -> Result<String> {
+                Ok("a@example.org".to_owned())
+            }
+            async fn sign(&self, _: &[u8]) -> Result<bytes::Bytes> {
+                Err(self.0.clone().map_or_else(|| SigningError::from_msg("no"), SigningError::from_msg))
+            }
+        }
+        for fault in [Some(status(Party::Iam, 403)), Some(Fault::Timeout(Party::Metadata)), None] {
+            let signer = Signer::from(Refuses(fault.clone()));
+            let builder = SignedUrlBuilder::for_object("projects/_/buckets/bucket", "o");
+            let error = builder.sign_with(&signer).await.unwrap_err();
+            assert_eq!(Fault::carried_by(&error), fault, "{error:?}");
         }
     }
 

@@ -3,14 +3,20 @@
 //! One client with kept connections, a timeout on every request, a few retries with back-off and jitter. The account's
 //! name is asked once; access tokens come from google-cloud-auth, which keeps and renews them. If we die in the middle,
 //! a signature was made that nobody uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
+//!
+//! google-cloud-auth has such a signer too; it opens a connection for each signature, waits without end and knows one
+//! endpoint. So this is one of ours, in the place that the crate leaves for it ([`SigningProvider`]).
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use backon::{ExponentialBuilder, Retryable as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use google_cloud_auth::credentials::{AccessTokenCredentials, mds};
+use google_cloud_auth::signer::{Result as Signed, SigningError, SigningProvider};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -73,17 +79,18 @@ impl IamSigner {
     }
 
     /// The VM's service account; asked once, since it cannot change while the VM runs.
-    pub(super) async fn account(&self) -> Result<String, Fault> {
+    async fn account(&self) -> Result<String, Fault> {
         let ask = || async { (|| self.ask_account()).retry(self.backoff()).when(Fault::is_transient).await };
         self.account.get_or_try_init(ask).await.cloned()
     }
 
-    /// Signs as `account`.
-    pub(super) async fn sign(&self, account: &str, content: &[u8]) -> Result<Vec<u8>, Fault> {
-        match self.sign_with_present_token(account, content).await {
+    /// Signs as the VM's service account.
+    async fn signature(&self, content: &[u8]) -> Result<Vec<u8>, Fault> {
+        let account = self.account().await?;
+        match self.sign_with_present_token(&account, content).await {
             // The token may have been revoked before its time; a new one settles whether it is the token or we.
             Err(Fault::Status { party: Party::Iam, status: 401, .. }) => {
-                self.sign_with_present_token(account, content).await
+                self.sign_with_present_token(&account, content).await
             }
             result => result,
         }
@@ -198,6 +205,24 @@ impl IamSigner {
         if present.as_ref().is_some_and(|credentials| credentials.generation == dead.generation) {
             *present = None;
         }
+    }
+}
+
+/// Errors carry the [`Fault`], for [`Fault::carried_by`]; the crate has no other way in for an error than `from_msg`.
+impl SigningProvider for IamSigner {
+    async fn client_email(&self) -> Signed<String> {
+        self.account().await.map_err(SigningError::from_msg)
+    }
+
+    async fn sign(&self, content: &[u8]) -> Signed<Bytes> {
+        self.signature(content).await.map(Bytes::from).map_err(SigningError::from_msg)
+    }
+}
+
+/// Without the tokens.
+impl fmt::Debug for IamSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IamSigner").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 

@@ -12,10 +12,9 @@ use serde_json::Value;
 
 use super::fault::{Fault, SignError, classify};
 
-/// A key that signs, and the account it belongs to.
+/// A key that signs: google-cloud-auth's signer of its account.
 pub(super) struct KeyFile {
     signer: Signer,
-    account: String,
     path: String,
 }
 
@@ -47,7 +46,7 @@ impl KeyFile {
             )
         })?;
         let kind = content.get("type").and_then(Value::as_str).unwrap_or_default();
-        let account = content.get("client_email").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let account = content.get("client_email").and_then(Value::as_str).unwrap_or_default();
         if kind != "service_account" || account.is_empty() {
             return Err(wrong(
                 format!("the key file {shown} is not a service-account key"),
@@ -64,19 +63,16 @@ impl KeyFile {
         if let Some(Err(_)) = signer.sign(b"maple-router").now_or_never() {
             return Err(classify(&Fault::UnusableKey { path: shown }, None));
         }
-        Ok(Self { signer, account, path: shown })
+        Ok(Self { signer, path: shown })
     }
 
-    /// The account that signs.
-    pub(super) fn account(&self) -> &str {
-        &self.account
+    /// RSASSA-PKCS1-v1_5 with SHA-256, as the account of the file.
+    pub(super) fn signer(&self) -> &Signer {
+        &self.signer
     }
 
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    pub(super) async fn sign(&self, content: &[u8]) -> Result<Vec<u8>, Fault> {
-        match self.signer.sign(content).await {
-            Ok(signature) => Ok(signature.to_vec()),
-            Err(_) => Err(Fault::UnusableKey { path: self.path.clone() }),
-        }
+    /// What it means when the signer does not sign.
+    pub(super) fn fault(&self) -> Fault {
+        Fault::UnusableKey { path: self.path.clone() }
     }
 }
