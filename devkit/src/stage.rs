@@ -3,6 +3,7 @@
 //! Each [`Stage`] has a database, broker, relay, Google and Slack of its own, so that tests run side by side. If the
 //! process dies, its children die with it or end by themselves; nothing outside the temporary directory is touched.
 
+mod overlay;
 mod process;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -123,11 +124,12 @@ impl Stage {
         self.dir.path()
     }
 
-    /// A complete configuration for one router, as TOML. `extra` is appended as further sections; `http` is its port.
+    /// A complete configuration for one router, as TOML. `extra` is laid over it, section by section and key by key,
+    /// one line each; `http` is its port.
     #[must_use]
     pub fn config(&self, name: &str, http: u16, extra: &str) -> String {
         let state = self.dir.path().join(name);
-        format!(
+        let base = format!(
             r#"[database]
 url = "{url}"
 
@@ -165,8 +167,6 @@ format = "json"
 
 [state]
 dir = "{state}"
-
-{extra}
 "#,
             url = self.database.url_as("forms_app"),
             pubsub = self.broker.endpoint(),
@@ -175,8 +175,8 @@ dir = "{state}"
             storage = self.google.storage_endpoint(),
             webhook = self.webhook_file().display(),
             state = state.display(),
-        )
-        .replace("\\#", "#")
+        );
+        overlay::overlay(&base.replace("\\#", "#"), extra)
     }
 
     /// File holding the webhook's URL, written on first use by [`Stage::write_config`].
