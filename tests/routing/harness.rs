@@ -1,12 +1,20 @@
-//! What every test of the mission needs.
+//! What every test of the mission needs: the stage, the router on it, and eyes for what both leave behind.
 
 use std::path::Path;
 use std::time::Duration;
 
-use devkit::forms::Form;
-use devkit::stage::{Stage, StageOptions};
-use serde_json::Value;
+use base64::Engine as _;
+use devkit::forms::{Form, Seeded, SubmissionSeed};
+use devkit::stage::{DEAD_SUBSCRIPTION, Router, SUBSCRIPTION, Stage, StageOptions};
+use serde_json::{Value, json};
+use tokio_postgres::Client;
 use uuid::Uuid;
+
+use crate::laws;
+
+/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_millis(20);
 
 /// The binary under test.
 pub(crate) fn binary() -> &'static Path {
@@ -14,54 +22,212 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 /// A stage with these forms only.
-pub(crate) async fn stage(forms: &[Form]) -> Stage {
-    let stage =
-        Stage::start(StageOptions { sample_forms: false, ..StageOptions::default() }).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, forms).await.expect("forms");
+pub(crate) async fn stage_of(options: StageOptions, forms: &[Form]) -> Stage {
+    let stage = Stage::start(StageOptions { sample_forms: false, ..options }).await.expect("a stage");
+    load(&stage, forms).await;
     stage
 }
 
-/// A row as `forms_app` sees it.
+/// Loads forms as the YAML loader does.
+pub(crate) async fn load(stage: &Stage, forms: &[Form]) {
+    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
+    devkit::forms::load(&mut loader, forms).await.expect("forms");
+}
+
+/// One router on a stage, ready.
+pub(crate) struct Scene {
+    // First: the router goes before what it works with.
+    pub(crate) router: Router,
+    pub(crate) stage: Stage,
+    /// The backend's own connection, as `forms_app`.
+    pub(crate) backend: Client,
+    /// Looks at what was done, whatever the policies hide.
+    pub(crate) eyes: Client,
+    pub(crate) max_attempts: u64,
+}
+
+/// A row as it stands.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) status: String,
     pub(crate) ledger: Value,
+    /// The ledger as PostgreSQL prints it: to compare byte by byte.
+    pub(crate) text: String,
+    pub(crate) happyfox_status: Option<String>,
+    pub(crate) updated_at: String,
 }
 
-pub(crate) async fn row(stage: &Stage, id: Uuid) -> Row {
-    let client = stage.database.client_as("forms_app").await.expect("forms_app");
-    let row = client
-        .query_one("SELECT status::text, routing_result FROM submissions WHERE id = $1", &[&id])
-        .await
-        .expect("the row");
-    Row { status: row.get(0), ledger: row.get(1) }
-}
-
-/// Waits until the row has one of these statuses.
-pub(crate) async fn await_status(stage: &Stage, id: Uuid, wanted: &[&str]) -> Row {
-    let mut last = String::new();
-    for _ in 0..600 {
-        let found = row(stage, id).await;
-        if wanted.contains(&found.status.as_str()) {
-            return found;
-        }
-        last = format!("{} {}", found.status, found.ledger);
-        tokio::time::sleep(Duration::from_millis(50)).await;
+impl Row {
+    /// One delivery's entry; null where there is none.
+    pub(crate) fn entry(&self, key: &str) -> &Value {
+        &self.ledger["deliveries"][key]
     }
-    panic!("{id} did not become {wanted:?}: {last}");
+
+    pub(crate) fn attempts(&self) -> u64 {
+        self.ledger["attempts"].as_u64().unwrap_or_default()
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.ledger["finished"]["reason"].as_str()
+    }
 }
 
-/// The audit trail of a submission: action and detail, in order.
-pub(crate) async fn audit(stage: &Stage, id: Uuid) -> Vec<(String, Value)> {
-    let client = stage.database.client_as("forms_app").await.expect("forms_app");
-    let rows = client
-        .query("SELECT action::text, detail FROM audit_log WHERE submission_id = $1 ORDER BY id", &[&id])
-        .await
-        .expect("audit");
-    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+/// One row of the audit log.
+#[derive(Debug, Clone)]
+pub(crate) struct Audited {
+    pub(crate) action: String,
+    pub(crate) detail: Value,
 }
 
-/// Only the actions.
-pub(crate) async fn audited(stage: &Stage, id: Uuid) -> Vec<String> {
-    audit(stage, id).await.into_iter().map(|(action, _)| action).collect()
+impl Scene {
+    pub(crate) async fn start(forms: &[Form]) -> Self {
+        Self::with(StageOptions::default(), forms, "").await
+    }
+
+    /// `extra` is laid over the router's configuration.
+    pub(crate) async fn with(options: StageOptions, forms: &[Form], extra: &str) -> Self {
+        Self::on(stage_of(options, forms).await, extra).await
+    }
+
+    pub(crate) async fn on(stage: Stage, extra: &str) -> Self {
+        let mut router = stage.router(binary(), "router", extra).await.expect("a router");
+        router.ready().await.expect("ready");
+        let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+        let eyes = stage.database.superuser().await.expect("superuser");
+        Self { router, stage, backend, eyes, max_attempts: 5 }
+    }
+
+    /// Inserts and publishes, as the backend's finalize does.
+    pub(crate) async fn submit(&self, seed: &SubmissionSeed) -> Seeded {
+        let seeded = seed.insert(&self.backend).await.expect("a row");
+        self.publish(seeded.id);
+        seeded
+    }
+
+    pub(crate) fn publish(&self, id: Uuid) {
+        self.stage.publish(id, "finalized").expect("published");
+    }
+
+    pub(crate) async fn row(&self, id: Uuid) -> Row {
+        row(&self.eyes, id).await
+    }
+
+    /// Waits until the row is as wanted.
+    pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            let row = self.row(id).await;
+            if wanted(&row) {
+                return row;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.router.log());
+    }
+
+    /// Waits for the end of a submission, and holds it to the laws of the protocol.
+    pub(crate) async fn ended(&self, id: Uuid) -> Row {
+        let row = self.await_row(id, "end", |row| row.status == "routed" || row.status == "failed").await;
+        laws::hold(self, id).await;
+        row
+    }
+
+    /// The audit trail of a submission, in order.
+    pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
+        let sql = "SELECT action::text, detail, actor FROM audit_log WHERE submission_id = $1 ORDER BY id";
+        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
+        let ours = |row: &tokio_postgres::Row| row.get::<_, String>(2).starts_with("maple-router@");
+        assert!(rows.iter().all(ours), "every row names its actor");
+        rows.iter().map(|row| Audited { action: row.get(0), detail: row.get(1) }).collect()
+    }
+
+    /// Only the actions.
+    pub(crate) async fn audited(&self, id: Uuid) -> Vec<String> {
+        self.audit(id).await.into_iter().map(|row| row.action).collect()
+    }
+
+    /// The router's journal of one submission: the events' names, and the whole lines.
+    pub(crate) fn journal(&self, id: Uuid) -> Vec<Value> {
+        let id = json!(id.to_string());
+        lines(&self.router).into_iter().filter(|line| line["submission_id"] == id).collect()
+    }
+
+    /// Waits for a line of the journal.
+    pub(crate) async fn await_line(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if let Some(line) = lines(&self.router).into_iter().find(&wanted) {
+                return line;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("no {what} in the journal after {PATIENCE:?}:\n{}", self.router.log());
+    }
+
+    /// Waits until the routing subscription holds nothing any more: every event is settled for good.
+    pub(crate) async fn settled(&self) -> devkit::broker::Stats {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            let stats = self.stage.broker.stats(SUBSCRIPTION).expect("stats");
+            if stats.outstanding == 0 && stats.backlog == 0 {
+                return stats;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("events are left: {:?}", self.stage.broker.stats(SUBSCRIPTION));
+    }
+
+    /// Takes what lies on the dead-letter subscription: payloads, once `n` are there.
+    pub(crate) async fn dead_letters(&self, n: usize) -> Vec<Vec<u8>> {
+        let url = format!("{}/v1/{DEAD_SUBSCRIPTION}:pull", self.stage.broker.endpoint());
+        let http = reqwest::Client::new();
+        let mut found = Vec::new();
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if self.stage.broker.stats(DEAD_SUBSCRIPTION).expect("stats").backlog > 0 {
+                let pulled = http.post(&url).json(&json!({"maxMessages": 100})).send().await.expect("pulled");
+                let pulled: Value = pulled.json().await.expect("JSON");
+                for message in pulled["receivedMessages"].as_array().into_iter().flatten() {
+                    let data = message["message"]["data"].as_str().unwrap_or_default();
+                    found.push(base64::engine::general_purpose::STANDARD.decode(data).expect("base64"));
+                }
+            }
+            if found.len() >= n {
+                return found;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("{} of {n} dead letters", found.len());
+    }
+
+    /// SIGTERM; it must end well.
+    pub(crate) async fn stop(mut self) {
+        let ended = self.router.stop().await.expect("stops");
+        assert!(ended.success(), "{ended}\n{}", self.router.log());
+    }
+}
+
+pub(crate) async fn row(client: &Client, id: Uuid) -> Row {
+    let sql = "SELECT status::text, routing_result, routing_result::text, happyfox_status, updated_at::text
+               FROM submissions WHERE id = $1";
+    let row = client.query_one(sql, &[&id]).await.expect("the row");
+    Row {
+        status: row.get(0),
+        ledger: row.get(1),
+        text: row.get(2),
+        happyfox_status: row.get(3),
+        updated_at: row.get(4),
+    }
+}
+
+/// Every line a router has logged so far.
+pub(crate) fn lines(router: &Router) -> Vec<Value> {
+    let log = router.log();
+    // The last line may be half written.
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+    whole.lines().map(read).collect()
+}
+
+/// A mail's text part and subject, decoded.
+pub(crate) fn mail_text(mail: &devkit::smtp::Mail) -> (String, String) {
+    let parsed = mail_parser::MessageParser::default().parse(&mail.raw).expect("a mail");
+    let text = parsed.body_text(0).expect("a text part").into_owned();
+    (parsed.subject().unwrap_or_default().to_owned(), text)
 }

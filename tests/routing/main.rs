@@ -2,3 +2,5 @@
 
 mod flow;
 mod harness;
+mod laws;
+mod outcomes;
