@@ -228,12 +228,13 @@ impl Worker {
     }
 }
 
-/// 7. Settle: terminal → ack; released or exhausted → nack, so that the source paces or dead-letters it.
+/// 7. Settle: terminal → ack; released → nack, so that the source paces it; attempts spent, on open deliveries or on a
+/// form without actions → nack, so that the source dead-letters it.
 fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
     journal::concluded(claim, &conclusion);
     let (settlement, outcome) = match &conclusion {
         Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
-        Conclusion::Failed { reason: FailReason::Exhausted, .. } => {
+        Conclusion::Failed { reason: FailReason::Exhausted | FailReason::NoActions, .. } => {
             (Settlement::Nack, SubmissionOutcome::Failed)
         }
         Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
