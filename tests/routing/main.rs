@@ -1,6 +1,8 @@
 //! The mission end to end: the real binary on a real database as `forms_app`, a real broker, a real SMTP dialogue.
 
+mod about_us;
 mod flow;
 mod harness;
 mod laws;
 mod outcomes;
+mod spent;
