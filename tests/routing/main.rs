@@ -4,5 +4,7 @@ mod about_us;
 mod flow;
 mod harness;
 mod laws;
+mod links;
 mod outcomes;
+mod readiness;
 mod spent;

@@ -1,0 +1,131 @@
+//! Nothing is sent for a submission that is not complete and clean: before the claim, and between claim and send.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, Seeded, SubmissionSeed, scan};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::StageOptions;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::{Row, Scene};
+
+fn form() -> Form {
+    Form::new("f").mail_to("a@x.test")
+}
+
+/// What the scan worker does.
+async fn mark(scene: &Scene, attachment: Uuid, status: &str) {
+    let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
+    scan(&scanner, attachment, status).await.expect("marked");
+}
+
+/// Waits until an event for it was dropped (again).
+async fn dropped(scene: &Scene, id: Uuid, times: usize, reason: &str) -> Row {
+    let is_drop = |line: &serde_json::Value| line["event"] == "dropped" && line["reason"] == reason;
+    scene
+        .await_row(id, "drop", |_| scene.journal(id).iter().filter(|line| is_drop(line)).count() >= times)
+        .await
+}
+
+#[tokio::test]
+async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back() {
+    let scene = Scene::start(&[form()]).await;
+    let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.pdf", "pending");
+    let Seeded { id, attachments } = scene.submit(&seed).await;
+    let row = dropped(&scene, id, 1, "not_clean").await;
+    assert_eq!((row.status.as_str(), &row.ledger), ("received", &json!({})), "untouched");
+    assert_eq!(scene.settled().await.acked, 1, "dropped is acked: its scan brings it back");
+    mark(&scene, attachments[0], "clean").await;
+    scene.publish(id);
+    dropped(&scene, id, 2, "not_clean").await;
+    mark(&scene, attachments[1], "clean").await;
+    scene.publish(id);
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent() {
+    let scene = Scene::start(&[form()]).await;
+    // One infected decides, whatever the others still are.
+    let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.exe", "infected");
+    let id = scene.submit(&seed).await.id;
+    let row = scene.ended(id).await;
+    assert_eq!(
+        (row.status.as_str(), row.reason(), row.attempts()),
+        ("failed", Some("infected"), 0),
+        "{row:?}"
+    );
+    assert_eq!(scene.audited(id).await, ["submission_route_failed"]);
+    let told = scene.await_line("failure", |line| line["event"] == "failed").await;
+    assert!(told["message"].to_string().contains("rb-008"), "names the runbook: {told}");
+    assert_eq!(scene.stage.relay.mails().len(), 0);
+    assert_eq!(scene.settled().await.forwarded, 0, "infected is acked, the row tells the rest");
+    scene.stop().await;
+}
+
+/// One lane, held by a slow mail: `waiting` is claimed and has not begun.
+async fn claimed_and_waiting(seed: &SubmissionSeed) -> (Scene, Uuid, Seeded) {
+    let forms = [form(), Form::new("slow").mail_to("slow@y.test")];
+    let scene = Scene::with(StageOptions::default(), &forms, "[smtp]\nlanes = 1").await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(Duration::from_secs(3)));
+    let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
+    scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    let waiting = scene.submit(seed).await;
+    let row = scene.await_row(waiting.id, "claim", |row| row.status == "processing").await;
+    assert_eq!(row.entry("1|a@x.test")["begun"], json!(null), "{row:?}");
+    (scene, slow, waiting)
+}
+
+#[tokio::test]
+async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send() {
+    let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
+    let (scene, slow, waiting) = claimed_and_waiting(&seed).await;
+    mark(&scene, waiting.attachments[0], "infected").await;
+    let row = scene.ended(waiting.id).await;
+    assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
+    assert_eq!(row.entry("1|a@x.test")["begun"], json!(null), "{row:?}");
+    assert_eq!(scene.ended(slow).await.status, "routed");
+    let mails = scene.stage.relay.mails();
+    assert!(mails.len() == 1 && mails[0].recipients == ["slow@y.test"], "nothing for the infected one");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt() {
+    let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
+    let (scene, _, waiting) = claimed_and_waiting(&seed).await;
+    mark(&scene, waiting.attachments[0], "pending").await;
+    let row = scene.await_row(waiting.id, "release", |row| row.status == "received").await;
+    assert_eq!(row.attempts(), 0, "refunded: {row:?}");
+    assert_eq!(row.ledger.get("claim"), None, "{row:?}");
+    assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
+    dropped(&scene, waiting.id, 1, "not_clean").await;
+    mark(&scene, waiting.attachments[0], "clean").await;
+    scene.publish(waiting.id);
+    let row = scene.ended(waiting.id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_backend_that_inserts_before_finalize_is_waited_for() {
+    let stage = crate::harness::stage_of(StageOptions::default(), &[form()]).await;
+    stage
+        .database
+        .alter("ALTER TABLE submissions ADD COLUMN finalized_at timestamptz")
+        .await
+        .expect("a column");
+    let scene = Scene::on(stage, "[readiness]\nfinalized_column = \"finalized_at\"").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let row = dropped(&scene, id, 1, "not_finalized").await;
+    assert_eq!((row.status.as_str(), &row.ledger), ("received", &json!({})), "untouched");
+    let finalize = "UPDATE submissions SET finalized_at = now() WHERE id = $1";
+    scene.backend.execute(finalize, &[&id]).await.expect("finalized");
+    scene.publish(id);
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.stop().await;
+}
