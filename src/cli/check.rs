@@ -1,18 +1,74 @@
 //! `check`: one line for each thing the daemon needs, with what to do where it is not as it should be.
 //!
-//! Changes nothing; with `--send` it posts to Slack. A configuration that cannot be used ends the check with code 78,
-//! after all of its faults have been told. Never prints a secret, only where it was read from.
+//! Independent parts are asked side by side, each for a limited time, so that an answer comes within about 20 s whatever
+//! is down. The line of the cause fails; lines that could not be tried for it say so and warn. Changes nothing; with
+//! `--send` it posts to Slack and mails. Never prints a secret, only where it was read from.
 
+mod mail;
+mod settings;
+mod slack;
+
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
-use crate::config::secret::{Found, SecretError};
-use crate::config::validate;
-use crate::config::{Config, ConfigError, Loaded, SignerKind};
+use crate::config::{Config, SourceKind};
+use crate::db::contract::{self, ContractOptions};
+use crate::gateway::{pubsub, signed_url};
+use crate::ops::clock::SystemClock;
+use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
+
+/// Every line, in the order of the interfaces page.
+const NAMES: [&str; 17] = [
+    "config",
+    "database",
+    "schema",
+    "audit_values",
+    "grants",
+    "rls_attachments",
+    "updated_at_trigger",
+    "router_schema",
+    "history",
+    "subscription",
+    "dead_letter",
+    "relay",
+    "signing",
+    "link",
+    "secrets",
+    "slack",
+    "forms",
+];
+/// The lines that come from the database.
+const OF_THE_DATABASE: [&str; 9] = [
+    "database",
+    "schema",
+    "audit_values",
+    "grants",
+    "rls_attachments",
+    "updated_at_trigger",
+    "router_schema",
+    "history",
+    "forms",
+];
+const OF_PUBSUB: [&str; 2] = ["subscription", "dead_letter"];
+const OF_THE_SIGNER: [&str; 2] = ["signing", "link"];
+
+/// How long one part may take.
+const LIMIT: Duration = Duration::from_secs(18);
+/// The same, where something is sent.
+const LIMIT_SENDING: Duration = Duration::from_secs(90);
+/// A signature is tried with less patience than the daemon has.
+const SIGNING: signed_url::Pace = signed_url::Pace {
+    timeout: Duration::from_secs(3),
+    attempts: 2,
+    backoff_min: Duration::from_millis(100),
+    backoff_max: Duration::from_millis(200),
+};
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +76,7 @@ pub(super) struct Args {
     /// One JSON object
     #[arg(long)]
     json: bool,
-    /// Also post to Slack and send a mail
+    /// Also post to Slack, and mail to the sender's own address
     #[arg(long)]
     send: bool,
 }
@@ -30,14 +86,15 @@ pub(super) struct Args {
 pub struct CheckReport {
     /// No line failed.
     pub ok: bool,
-    /// A line each, in the order they were checked.
+    /// A line each, in the order of the interfaces page; `config` has one for each of its faults.
     pub lines: Vec<CheckLine>,
 }
 
 impl CheckReport {
-    /// Sums lines up.
+    /// Puts lines in order and sums them up.
     #[must_use]
-    pub fn new(lines: Vec<CheckLine>) -> Self {
+    pub fn new(mut lines: Vec<CheckLine>) -> Self {
+        lines.sort_by_key(|line| NAMES.iter().position(|name| *name == line.name));
         Self { ok: lines.iter().all(|line| line.level != CheckLevel::Fail), lines }
     }
 
@@ -87,149 +144,107 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(report.exit())
 }
 
-/// Every line, in order. What depends on a usable configuration is left out when there is none.
+/// Every line. Without a configuration that can be read there is nothing else to look at.
 async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
-    let (mut lines, loaded) = config_lines(Config::load(ctx.config_path.as_deref(), &ctx.env));
+    let (mut lines, loaded) = settings::config_lines(Config::load(ctx.config_path.as_deref(), &ctx.env));
     let Some(loaded) = loaded else { return lines };
+    let whole = lines.iter().all(|line| line.level != CheckLevel::Fail);
     let config = &loaded.config;
-    lines.extend(secret_lines(config));
-    lines.push(slack_line(config, args.send).await);
+    let sending = if args.send { LIMIT_SENDING } else { LIMIT };
+    let (database, pubsub, relay, signer, slack) = futures::join!(
+        within(LIMIT, &OF_THE_DATABASE, database(config, whole)),
+        within(LIMIT, &OF_PUBSUB, subscription(config, whole)),
+        within(sending, &["relay"], async { vec![mail::line(config, args.send).await] }),
+        within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
+        within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
+    );
+    lines.push(settings::secrets_line(&loaded, &ctx.env));
+    lines.extend([database, pubsub, relay, signer, slack].into_iter().flatten());
     lines
 }
 
-/// `config`: a line for each fault, or one that says what was read.
-fn config_lines(loaded: Result<Loaded, ConfigError>) -> (Vec<CheckLine>, Option<Loaded>) {
-    const REMEDY: &str = "mend it and run `maple-router check` again";
-    let loaded = match loaded {
-        Ok(loaded) => loaded,
-        Err(ConfigError::Faults { faults }) => {
-            let lines =
-                faults.iter().map(|fault| CheckLine::fail("config", fault.to_string(), REMEDY)).collect();
-            return (lines, None);
+/// `asking`, or after `limit` a failure of the first of `names`, the others untried.
+async fn within(
+    limit: Duration,
+    names: &[&'static str],
+    asking: impl Future<Output = Vec<CheckLine>>,
+) -> Vec<CheckLine> {
+    match tokio::time::timeout(limit, asking).await {
+        Ok(lines) => lines,
+        Err(_) => {
+            let detail = format!("no answer within {}", humantime::format_duration(limit));
+            let remedy = "see to the network, and whether what answers there is what is meant";
+            failed(names, |name| CheckLine::fail(name, detail.clone(), remedy))
         }
-        Err(
-            error @ (ConfigError::Missing { .. }
-            | ConfigError::Unreadable { .. }
-            | ConfigError::Syntax { .. }
-            | ConfigError::Invalid { .. }),
-        ) => return (vec![CheckLine::fail("config", error.to_string(), REMEDY)], None),
+    }
+}
+
+/// The first of `names` is the failure; the others could not be tried for it.
+fn failed(names: &[&'static str], fail: impl Fn(&'static str) -> CheckLine) -> Vec<CheckLine> {
+    let Some((first, rest)) = names.split_first() else { return Vec::new() };
+    let why = format!("{first} failed");
+    std::iter::once(fail(first)).chain(rest.iter().map(|name| not_tried(name, &why, first))).collect()
+}
+
+/// A line whose cause is told by another one.
+fn not_tried(name: &'static str, why: &str, see: &str) -> CheckLine {
+    CheckLine::warn(name, format!("not tried: {why}"), format!("see line {see}"))
+}
+
+/// What a part that cannot be made says: under its own name, unless another line tells the cause.
+fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> Vec<CheckLine> {
+    let told_by =
+        |see: &str| names.iter().map(|name| not_tried(name, "what it needs cannot be used", see)).collect();
+    match error {
+        PartError::Secret(_) => told_by("secrets"),
+        PartError::Database(_) | PartError::Pubsub(_) | PartError::Signer(_) | PartError::Mail(_)
+            if !config_is_whole =>
+        {
+            told_by("config")
+        }
+        PartError::Signer(error) => {
+            failed(names, |name| CheckLine::fail(name, error.detail(), error.remedy()))
+        }
+        PartError::Database(_) | PartError::Pubsub(_) | PartError::Mail(_) => {
+            failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
+        }
+    }
+}
+
+async fn database(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
+    let pool = match parts::pool(config, Arc::new(SystemClock)) {
+        Ok(pool) => pool,
+        Err(error) => return unmade(&OF_THE_DATABASE, &error, config_is_whole),
     };
-    let said = |keys: &[(String, String)], rule: &str| {
-        let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        format!("{}: {rule}", keys.join(", "))
+    let options = ContractOptions {
+        finalized_column: config.readiness.finalized_column.clone(),
+        not_before: config.routing.not_before,
     };
-    let problems = validate::problems(&loaded.config);
-    if !problems.is_empty() {
-        let fails = problems.into_iter().map(|p| CheckLine::fail("config", said(&p.keys, &p.rule), p.remedy));
-        return (fails.collect(), None);
-    }
-    let read = match &loaded.file {
-        Some(file) => {
-            format!("{}, {} keys set, every rule between them holds", file.display(), loaded.sources.len())
-        }
-        None => format!(
-            "no file; {} keys set by the environment, every rule between them holds",
-            loaded.sources.len()
-        ),
-    };
-    let mut lines = vec![CheckLine::ok("config", read)];
-    let warnings = validate::warnings(&loaded.config);
-    lines.extend(warnings.into_iter().map(|p| CheckLine::warn("config", said(&p.keys, &p.rule), p.remedy)));
-    (lines, Some(loaded))
+    contract::inspect(&pool, &options).await
 }
 
-/// `secrets`: a line for each secret that is read, saying from where.
-fn secret_lines(config: &Config) -> Vec<CheckLine> {
-    let mut all = vec![config.database_password(), config.slack_webhook(), config.heartbeat_url()];
-    if config.signed_url.signer == SignerKind::KeyFile {
-        all.push(config.signing_key());
+async fn subscription(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
+    if config.source.kind == SourceKind::Postgres {
+        let unused = |name| CheckLine::ok(name, "not used with source.kind = \"postgres\"");
+        return OF_PUBSUB.into_iter().map(unused).collect();
     }
-    let lines: Vec<CheckLine> =
-        all.into_iter().filter_map(|read| secret_line(read).transpose()).map(merge).collect();
-    if lines.is_empty() { vec![CheckLine::ok("secrets", "none is configured, none is read")] } else { lines }
-}
-
-fn secret_line(read: Result<Option<Found>, SecretError>) -> Result<Option<CheckLine>, CheckLine> {
-    let found = read.map_err(|error| {
-        CheckLine::fail("secrets", error.to_string(), "mend the file; the daemon does not start without it")
-    })?;
-    Ok(found.map(|found| {
-        let detail = format!("{} read from {}", found.name, found.path.display());
-        if found.world_readable {
-            let remedy = format!("chmod 0600 {}", found.path.display());
-            CheckLine::warn("secrets", format!("{detail}, which every user of this machine may read"), remedy)
-        } else {
-            CheckLine::ok("secrets", detail)
-        }
-    }))
-}
-
-fn merge(line: Result<CheckLine, CheckLine>) -> CheckLine {
-    line.unwrap_or_else(|line| line)
-}
-
-/// `slack`: whether alerts can reach anybody.
-async fn slack_line(config: &Config, send: bool) -> CheckLine {
-    const NAME: &str = "slack";
-    let webhook = match config.slack_webhook() {
-        Ok(Some(found)) => found.secret,
-        Ok(None) => {
-            return CheckLine::warn(
-                NAME,
-                "no webhook is configured: alerts stay pending and reach nobody",
-                "put the incoming webhook's URL into a file and name it in slack.webhook_file, or pass the credential slack-webhook",
-            );
-        }
-        Err(error) => {
-            return CheckLine::fail(NAME, error.to_string(), "mend the file named in slack.webhook_file");
-        }
-    };
-    if !is_webhook(webhook.expose()) {
-        return CheckLine::fail(
-            NAME,
-            "what the webhook file holds is no https URL",
-            "copy the incoming webhook's whole URL, https://hooks.slack.com/services/…, on one line",
-        );
-    }
-    if !send {
-        return CheckLine::ok(NAME, "a webhook is configured; `check --send` posts to it");
-    }
-    match post(webhook.expose(), &config.slack.channel, config.slack.timeout).await {
-        Ok(()) => CheckLine::ok(NAME, "the test message was accepted"),
-        Err(detail) => {
-            CheckLine::fail(NAME, detail, "see whether the webhook still exists and this host may reach it")
-        }
+    match parts::pubsub(config) {
+        Ok(settings) => pubsub::inspect::inspect(&settings).await,
+        Err(error) => unmade(&OF_PUBSUB, &error, config_is_whole),
     }
 }
 
-/// An https URL with a host; plain http only on this machine, where a test listens.
-fn is_webhook(text: &str) -> bool {
-    let Ok(url) = url::Url::parse(text) else { return false };
-    let loopback = match url.host() {
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => return false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && loopback)
-}
-
-/// Posts a test message. The error never holds the URL: it is a secret.
-async fn post(url: &str, channel: &str, timeout: Duration) -> Result<(), String> {
-    let told =
-        |error: reqwest::Error| format!("the test message could not be posted: {}", error.without_url());
-    let client = reqwest::Client::builder().timeout(timeout).build().map_err(told)?;
-    let mut message = serde_json::json!({ "text": "maple-router check: this is a test, nothing is wrong." });
-    if !channel.is_empty() {
-        message["channel"] = channel.into();
+async fn signing(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
+    if config.signed_url.signer == crate::config::SignerKind::KeyFile
+        && let Err(error) = config.signing_key()
+    {
+        return unmade(&OF_THE_SIGNER, &PartError::Secret(error), config_is_whole);
     }
-    let answer = client.post(url).json(&message).send().await.map_err(told)?;
-    let status = answer.status();
-    if status.is_success() {
-        return Ok(());
+    let (settings, metadata) = (&config.signed_url, config.surroundings.metadata_host.as_deref());
+    match signed_url::UrlSigner::with_pace(settings, metadata, SIGNING) {
+        Ok(signer) => signed_url::inspect(&signer, settings.probe_object.as_deref(), settings.ttl).await,
+        Err(error) => unmade(&OF_THE_SIGNER, &PartError::Signer(error), config_is_whole),
     }
-    let body: String = answer.text().await.unwrap_or_default().chars().take(100).collect();
-    Err(format!("Slack answered {status}: {body}"))
 }
 
 #[cfg(test)]
@@ -239,9 +254,9 @@ mod tests {
     #[test]
     fn the_text_is_aligned_and_counts() {
         let report = CheckReport::new(vec![
-            CheckLine::ok("config", "fine"),
-            CheckLine::warn("rls_attachments", "hidden", "show them"),
             CheckLine::fail("slack", "gone", "renew it"),
+            CheckLine::warn("rls_attachments", "hidden", "show them"),
+            CheckLine::ok("config", "fine"),
         ]);
         assert_eq!(
             report.text(Palette::PLAIN),
@@ -270,16 +285,18 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_are_https_unless_they_stay_here() {
-        for (text, expected) in [
-            ("https://hooks.slack.com/services/T/B/x", true),
-            ("http://127.0.0.1:9/hook", true),
-            ("http://localhost/hook", true),
-            ("http://hooks.slack.com/services/T/B/x", false),
-            ("hooks.slack.com/services", false),
-            ("", false),
-        ] {
-            assert_eq!(is_webhook(text), expected, "{text}");
+    fn every_line_has_its_place() {
+        let groups = OF_THE_DATABASE.iter().chain(&OF_PUBSUB).chain(&OF_THE_SIGNER);
+        for name in groups.chain(&["config", "relay", "secrets", "slack"]) {
+            assert_eq!(NAMES.iter().filter(|known| *known == name).count(), 1, "{name}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_answer_fails_once_and_in_time() {
+        let lines = within(LIMIT, &OF_PUBSUB, std::future::pending()).await;
+        let levels: Vec<_> = lines.iter().map(|line| (line.name, line.level)).collect();
+        assert_eq!(levels, [("subscription", CheckLevel::Fail), ("dead_letter", CheckLevel::Warn)]);
+        assert!(lines[0].detail.contains("18s"), "{lines:?}");
     }
 }

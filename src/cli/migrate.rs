@@ -1,6 +1,28 @@
 //! `migrate`: migrations, as the owner role. Released files are never changed, so that it may be repeated.
+//!
+//! Each file is applied as a whole or not at all: dying in the middle leaves those before it. Never prints the owner's
+//! connection string.
 
-use super::{CliError, Context, Exit};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::{CliError, Context, Exit, output};
+use crate::config::dsn::Dsn;
+use crate::config::validate::{self, Problem};
+use crate::config::{Config, ConfigError, Database, DatabaseAuth};
+use crate::db::migrations::{Applied, FORMS, MigrateError, MigrateOptions, migrate};
+use crate::db::{DbError, Pool, PoolOptions};
+use crate::ops::clock::SystemClock;
+
+/// Patience with locks: another migration, or a backend at work.
+const LOCK: Duration = Duration::from_secs(30);
+/// Patience with one file.
+const FILE: Duration = Duration::from_secs(600);
+
+/// The file that production needs, by number.
+const ALONE: &str = "11";
 
 /// Arguments of `migrate`.
 #[derive(Debug, clap::Args)]
@@ -17,12 +39,128 @@ pub(super) struct Args {
     /// Stand-in schema only: let forms_app read the audit log
     #[arg(long)]
     pub(super) audit_readable: bool,
-    /// Only tell what would be applied
+    /// Only print the SQL of the migrations meant, and connect to nothing
     #[arg(long)]
     pub(super) dry_run: bool,
 }
 
 /// Applies what is missing.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    if args.router {
+        let error =
+            anyhow!("--router: the optional schema router comes with a later version of maple-router");
+        return Err(CliError::new(Exit::Usage, error)
+            .remedy("leave it out; without that schema pauses and dead-letter records live in [state] dir"));
+    }
+    if args.dry_run {
+        output::text(&sql(args.only.as_deref(), args.audit_readable)?)?;
+        return Ok(Exit::Done);
+    }
+    let pool = owner(ctx, args.owner_url.as_deref().filter(|url| !url.trim().is_empty()))?;
+    let mut client = pool.get().await.map_err(unreachable)?;
+    let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
+    let applied = migrate(&mut client, &options).await?;
+    output::text(&told(&applied))?;
+    Ok(Exit::Done)
+}
+
+/// A pool of one connection with the owner's patience. A configuration is not needed where the owner's url is given.
+fn owner(ctx: &Context, url: Option<&str>) -> Result<Pool, CliError> {
+    let loaded = Config::load(ctx.config_path.as_deref(), &ctx.env);
+    let config = match (loaded, url) {
+        (Ok(loaded), _) => loaded.config,
+        (Err(ConfigError::Missing { .. }), Some(_)) if ctx.config_path.is_none() => Config::default(),
+        (Err(error), _) => return Err(error.into()),
+    };
+    let mut options = PoolOptions::new(Arc::new(SystemClock));
+    "maple-router migrate".clone_into(&mut options.application_name);
+    let mut database = Database { lock_timeout: LOCK, statement_timeout: FILE, ..config.database.clone() };
+    match url {
+        Some(url) => {
+            url.clone_into(&mut database.url);
+            // The password in the configuration is another role's.
+            database.password_file = None;
+            let written = Dsn::read(url).has_password;
+            if written {
+                database.auth = DatabaseAuth::Password;
+            } else {
+                options.password = ctx.env.get("PGPASSWORD").cloned();
+            }
+        }
+        None => {
+            let problems: Vec<Problem> = validate::database_problems(&config);
+            if !problems.is_empty() {
+                return Err(ConfigError::Invalid { file: None, problems }.into());
+            }
+            options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
+        }
+    }
+    Ok(Pool::new(&database, options)?)
+}
+
+/// What the owner may do about a login that fails.
+fn unreachable(error: DbError) -> CliError {
+    CliError::from(error)
+        .remedy("see that the server runs and accepts this login (--owner-url, MAPLE_ROUTER_OWNER_URL)")
+}
+
+/// The files' text, each under its name: what [`migrate`] applies unless its history says that it has.
+fn sql(only: Option<&str>, audit_readable: bool) -> Result<String, CliError> {
+    let mut text = String::new();
+    if audit_readable {
+        text.push_str("SET maple_router.audit_readable = 'on';\n\n");
+    }
+    let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
+    let meant =
+        |stem: &str| only.is_none_or(|only| stem == only || number(stem) == only.trim_start_matches('0'));
+    let files: Vec<_> = FORMS.files.iter().filter(|(stem, _)| meant(stem)).collect();
+    // As when applying: 011 is the only one that stands by itself.
+    if let (Some(only), false) = (only, matches!(files[..], [(stem, _)] if number(stem) == ALONE)) {
+        return Err(MigrateError::NotAlone(only.to_owned()).into());
+    }
+    for (stem, sql) in files {
+        text.push_str(&format!("-- {stem}\n{}\n\n", sql.trim_end()));
+    }
+    Ok(text)
+}
+
+fn told(applied: &[Applied]) -> String {
+    let line = |file: &Applied| {
+        let what = if file.changed { "applied" } else { "nothing to do, everything in it was there already" };
+        format!("{}: {what}\n", file.name)
+    };
+    if applied.is_empty() {
+        return "nothing to do: every migration has been applied before\n".to_owned();
+    }
+    applied.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sql_is_that_of_the_files_meant() {
+        for only in ["011", "11", "011_routing_audit_actions"] {
+            let text = sql(Some(only), false).expect(only);
+            assert!(text.starts_with("-- 011_routing_audit_actions\n"), "{text}");
+            assert!(text.contains("submission_route_failed") && !text.contains("CREATE TABLE"), "{text}");
+        }
+        let all = sql(None, true).expect("all");
+        assert!(all.starts_with("SET maple_router.audit_readable"), "{all}");
+        assert!(all.find("-- 001_init") < all.find("-- 011_"), "{all}");
+        for wrong in ["001", "12", "", "011_other"] {
+            assert_eq!(sql(Some(wrong), false).expect_err(wrong).exit(), Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_applied_is_told_file_by_file() {
+        let file = |name: &str, changed| Applied { name: name.to_owned(), changed };
+        assert!(told(&[]).contains("nothing to do"));
+        assert_eq!(
+            told(&[file("001_init", true), file("011_x", false)]),
+            "001_init: applied\n011_x: nothing to do, everything in it was there already\n"
+        );
+    }
 }

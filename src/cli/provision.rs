@@ -1,6 +1,14 @@
 //! `provision`: topics, subscriptions, dead-letter and retry policy, created or verified.
+//!
+//! May be repeated at any time: what was done before it died stays done, and the next run goes on from there.
 
+use serde::Serialize;
+
+use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
+use crate::gateway::pubsub::admin::{ProvisionError, ProvisionStep, StepState, provision};
+use crate::gateway::pubsub::error::Fault;
+use crate::parts;
 
 /// Arguments of `provision`.
 #[derive(Debug, clap::Args)]
@@ -13,7 +21,62 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Everything is as wanted, or would be.
+    ok: bool,
+    /// Nothing was changed.
+    dry_run: bool,
+    /// One for each topic and subscription, in the order in which they were looked at.
+    steps: Vec<ProvisionStep>,
+}
+
 /// Creates what is missing and verifies what is there.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let loaded = ctx.config()?;
+    let settings = parts::pubsub(&loaded.config)?;
+    let steps = provision(&settings, args.dry_run).await.map_err(refused)?;
+    let report =
+        Report { ok: steps.iter().all(|s| s.state != StepState::Differs), dry_run: args.dry_run, steps };
+    if args.json {
+        output::json(&report)?;
+    } else {
+        output::text(&text(&report, Palette::of_stdout()))?;
+    }
+    Ok(if report.ok { Exit::Done } else { Exit::FoundWanting })
+}
+
+/// Publishing and receiving rights, which the error itself would name, are not enough to provision.
+fn refused(error: ProvisionError) -> CliError {
+    match &error {
+        ProvisionError::Pubsub(cause) if cause.fault == Fault::PermissionDenied => {
+            let told = anyhow::anyhow!("{}", cause.what());
+            CliError::new(Exit::FoundWanting, told).remedy(
+                "let an identity with roles/pubsub.editor on the project run `maple-router provision`",
+            )
+        }
+        ProvisionError::Pubsub(_) | ProvisionError::Settings(_) => error.into(),
+    }
+}
+
+fn text(report: &Report, palette: Palette) -> String {
+    let mut text = String::new();
+    for step in &report.steps {
+        let (sign, word) = match step.state {
+            StepState::Exists => (palette.green("✓"), "exists"),
+            StepState::Created => (palette.green("✓"), "created"),
+            StepState::Changed => (palette.green("✓"), "changed"),
+            StepState::WouldCreate => (palette.yellow("!"), "would be created"),
+            StepState::WouldChange => (palette.yellow("!"), "would be changed"),
+            StepState::Differs => (palette.red("✗"), "differs"),
+        };
+        text.push_str(&format!("{sign} {}: {word} ({})\n", step.what, step.detail));
+    }
+    if !report.ok {
+        text.push_str(
+            "what differs cannot be changed: delete it and run this again, or name another one in [pubsub]\n",
+        );
+    }
+    text
 }
