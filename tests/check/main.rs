@@ -1,0 +1,8 @@
+//! `check`, the start of `run`, and the verbs of the install, as the real binary on real parts.
+
+mod breakage;
+mod harness;
+mod outages;
+mod sending;
+mod start;
+mod verbs;

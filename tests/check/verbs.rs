@@ -1,0 +1,210 @@
+//! `migrate`, `provision` and `publish`: what they do, what they say, and the codes they end in.
+
+use devkit::forms::SubmissionSeed;
+use devkit::postgres::{Cluster, TestDatabase, Variant};
+use devkit::stage::{DEAD_SUBSCRIPTION, DEAD_TOPIC, SUBSCRIPTION, TOPIC};
+
+use crate::harness::{bare, check, config, healthy, verb};
+
+async fn database(variant: Variant) -> TestDatabase {
+    Cluster::shared().await.expect("a cluster").database(variant).await.expect("a database")
+}
+
+/// A database with roles and no tables.
+async fn empty() -> TestDatabase {
+    let db = database(Variant::default()).await;
+    db.alter("DROP OWNED BY CURRENT_USER CASCADE").await.expect("nothing left");
+    db
+}
+
+#[tokio::test]
+async fn migrate_needs_no_configuration_where_the_owner_is_named() {
+    let db = empty().await;
+    let url = db.owner_url();
+    let told = bare(&["migrate", "--audit-readable", "--owner-url", &url], &[]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    for file in ["001_init: applied", "002_rls: applied", "011_routing_audit_actions: applied"] {
+        assert!(told.out.contains(file), "{told:?}");
+    }
+    let again = bare(&["migrate"], &[("MAPLE_ROUTER_OWNER_URL", &url)]).await;
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.out.contains("nothing to do"), "{again:?}");
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    app.query("SELECT FROM audit_log", &[]).await.expect("readable");
+}
+
+#[tokio::test]
+async fn migrate_takes_the_database_of_the_configuration_where_no_owner_is_named() {
+    let db = empty().await;
+    let told = bare(&["migrate"], &[("DATABASE_URL", &db.owner_url())]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.out.contains("001_init: applied"), "{told:?}");
+    let none = bare(&["migrate", "--config", "/nowhere/config.toml"], &[]).await;
+    assert_eq!(none.code, 78, "{none:?}");
+}
+
+#[tokio::test]
+async fn migrate_applies_011_alone_to_a_database_that_is_not_ours() {
+    let db = database(Variant { with_011: false, ..Variant::default() }).await;
+    let url = db.owner_url();
+    let all = bare(&["migrate", "--owner-url", &url], &[]).await;
+    assert_eq!(all.code, 78, "{all:?}");
+    assert!(all.err.contains("belongs to somebody else") && all.err.contains("--only 011"), "{all:?}");
+    let only = bare(&["migrate", "--only", "011", "--owner-url", &url], &[]).await;
+    assert_eq!(only.code, 0, "{only:?}");
+    assert_eq!(only.out, "011_routing_audit_actions: applied\n");
+    let again = bare(&["migrate", "--only", "11", "--owner-url", &url], &[]).await;
+    assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_migrate_may_not_do_is_told() {
+    let db = database(Variant { with_011: false, ..Variant::default() }).await;
+    let app = db.url_as("forms_app");
+    let told = bare(&["migrate", "--only", "011", "--owner-url", &app], &[]).await;
+    assert_eq!(told.code, 78, "{told:?}");
+    assert!(told.err.contains("owner"), "{told:?}");
+    let wrong = bare(&["migrate", "--only", "002", "--owner-url", &db.owner_url()], &[]).await;
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    let router = bare(&["migrate", "--router", "--owner-url", &db.owner_url()], &[]).await;
+    assert_eq!(router.code, 2, "{router:?}");
+    assert!(router.err.contains("later version"), "{router:?}");
+}
+
+#[tokio::test]
+async fn migrate_ends_in_69_where_the_server_or_the_login_is_not_to_be_had() {
+    let stranger = database(Variant::default()).await.url_as("nobody_of_that_name");
+    let secret = "postgres://owner:secret-word@127.0.0.1:1/forms";
+    for url in [secret, &stranger] {
+        let told = bare(&["migrate", "--owner-url", url], &[]).await;
+        assert_eq!(told.code, 69, "{told:?}");
+        assert!(told.err.contains("remedy"), "{told:?}");
+        assert!(!told.all().contains("secret-word"), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_of_migrate_prints_sql_and_connects_to_nothing() {
+    let url = "postgres://owner@127.0.0.1:1/forms";
+    let told = bare(&["migrate", "--dry-run", "--only", "011", "--owner-url", url], &[]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    // What it prints is what it would have done.
+    let db = database(Variant { with_011: false, ..Variant::default() }).await;
+    db.alter(&told.out).await.expect("the printed SQL");
+    let after = bare(&["migrate", "--only", "011", "--owner-url", &db.owner_url()], &[]).await;
+    assert!(after.out.contains("nothing to do"), "{after:?}");
+}
+
+#[tokio::test]
+async fn provision_makes_what_is_missing_and_mends_what_differs() {
+    let stage = healthy().await;
+    let before = check(&stage, &config(&stage)).await;
+    let renamed =
+        config(&stage).replace("routing-", "other-").replace("topic = \"routing\"", "topic = \"other\"");
+
+    let dry = verb(&stage, &renamed, &["provision", "--dry-run", "--json"]).await;
+    assert_eq!(dry.code, 0, "{dry:?}");
+    let steps = dry.json()["steps"].as_array().expect("steps").clone();
+    assert_eq!(steps.len(), 4, "{dry:?}");
+    assert!(steps.iter().all(|step| step["state"] == "would_create"), "{dry:?}");
+    let missing = check(&stage, &renamed).await;
+    assert!(
+        missing.detail("subscription").contains("does not exist"),
+        "a dry run makes nothing: {missing:#?}"
+    );
+
+    let done = verb(&stage, &renamed, &["provision"]).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.lines().filter(|line| line.contains(": created")).count(), 4, "{done:?}");
+    let well = check(&stage, &renamed).await;
+    assert_eq!(well.changes(&before), [], "{well:#?}");
+
+    let again = verb(&stage, &renamed, &["provision"]).await;
+    assert_eq!(again.out.lines().filter(|line| line.contains(": exists")).count(), 4, "{again:?}");
+
+    stage.broker.delete_subscription(SUBSCRIPTION).expect("deleted");
+    let spec = devkit::broker::SubscriptionSpec::new(SUBSCRIPTION, TOPIC).dead_letter(DEAD_TOPIC, 6);
+    stage.broker.create_subscription(spec).expect("created");
+    let mended = verb(&stage, &config(&stage), &["provision"]).await;
+    assert!(mended.code == 0 && mended.out.contains("routing-worker: changed"), "{mended:?}");
+    assert_eq!(check(&stage, &config(&stage)).await.changes(&before), []);
+}
+
+#[tokio::test]
+async fn provision_tells_what_it_cannot_change() {
+    let stage = healthy().await;
+    stage.broker.delete_subscription(DEAD_SUBSCRIPTION).expect("deleted");
+    let spec = devkit::broker::SubscriptionSpec::new(DEAD_SUBSCRIPTION, TOPIC);
+    stage.broker.create_subscription(spec).expect("created");
+    let told = verb(&stage, &config(&stage), &["provision", "--json"]).await;
+    assert_eq!(told.code, 1, "{told:?}");
+    let json = told.json();
+    assert_eq!(json["ok"], false);
+    let differs = json["steps"].as_array().expect("steps").iter().any(|step| step["state"] == "differs");
+    assert!(differs, "{told:?}");
+}
+
+#[tokio::test]
+async fn provision_and_publish_end_in_69_where_pubsub_is_not_to_be_had() {
+    let stage = healthy().await;
+    let down = config(&stage).replace(&stage.broker.endpoint(), "http://127.0.0.1:1");
+    let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+    for arguments in [["provision", "--json"], ["publish", id]] {
+        let told = verb(&stage, &down, &arguments).await;
+        assert_eq!(told.code, 69, "{told:?}");
+        assert!(told.err.contains("cannot be reached"), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn publish_sends_an_event_for_each_submission() {
+    let stage = healthy().await;
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let one = SubmissionSeed::of("contact").insert(&backend).await.expect("a row").id.to_string();
+    let unknown = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+    let waiting = || stage.broker.stats(SUBSCRIPTION).expect("stats").backlog;
+
+    let dry = verb(&stage, &config(&stage), &["publish", "--dry-run", "--json", &one, unknown]).await;
+    assert_eq!(dry.code, 0, "{dry:?}");
+    let json = dry.json();
+    assert_eq!(json["matched"], 2);
+    assert!(json["changed"][0]["message_id"].is_null(), "{json}");
+    assert!(
+        json["changed"][1]["warning"].as_str().is_some_and(|w| w.contains("no such submission")),
+        "{json}"
+    );
+    assert_eq!(waiting(), 0);
+
+    let done = verb(&stage, &config(&stage), &["publish", &one, unknown, &one]).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains(&format!("{one}: published as message ")), "{done:?}");
+    assert!(done.out.contains("2 matched, 2 changed, 0 skipped"), "each once: {done:?}");
+    assert!(done.err.contains(unknown) && !done.err.contains(&one), "{done:?}");
+    assert_eq!(waiting(), 2);
+}
+
+#[tokio::test]
+async fn publish_does_without_the_database() {
+    let stage = healthy().await;
+    let config =
+        config(&stage).replace(&stage.database.url_as("forms_app"), "postgres://forms_app@127.0.0.1:1/forms");
+    let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+    let done = verb(&stage, &config, &["publish", "--json", id]).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert!(json["changed"][0]["message_id"].is_string(), "{json}");
+    assert!(json["changed"][0]["warning"].is_null(), "what is not known is not claimed: {json}");
+    assert!(json["warnings"][0].as_str().is_some_and(|w| w.contains("not known")), "{json}");
+}
+
+#[tokio::test]
+async fn an_event_that_a_topic_does_not_take_is_skipped_and_named() {
+    let stage = healthy().await;
+    let config = config(&stage).replace("topic = \"routing\"", "topic = \"nowhere\"");
+    let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
+    let told = verb(&stage, &config, &["publish", "--json", id]).await;
+    assert_eq!(told.code, 78, "{told:?}");
+    let json = told.json();
+    assert_eq!(json["skipped"][0]["id"], id);
+    assert!(json["skipped"][0]["why"].as_str().is_some_and(|why| why.contains("topics/nowhere")), "{json}");
+}
