@@ -50,6 +50,8 @@ pub struct StageOptions {
     pub smtp: SmtpOptions,
     /// Load the sample forms.
     pub sample_forms: bool,
+    /// Directory of configuration, logs and state, kept at the end; a temporary one where absent.
+    pub dir: Option<PathBuf>,
 }
 
 impl Default for StageOptions {
@@ -59,6 +61,7 @@ impl Default for StageOptions {
             retry: (Duration::from_millis(200), Duration::from_secs(2)),
             smtp: SmtpOptions::default(),
             sample_forms: true,
+            dir: None,
         }
     }
 }
@@ -75,7 +78,9 @@ pub struct Stage {
     pub google: GoogleFake,
     /// Incoming webhook.
     pub slack: SlackFake,
-    dir: TempDir,
+    dir: PathBuf,
+    /// Removes `dir` with the stage, where it is temporary.
+    _temporary: Option<TempDir>,
 }
 
 impl Stage {
@@ -110,8 +115,17 @@ impl Stage {
         let (bucket, object) = (BUCKET, PROBE);
         google.put_object(bucket, object, "text/plain", "a probe object\n");
         let slack = SlackFake::start().await?;
-        let dir = TempDir::with_prefix("maple-stage-")?;
-        let stage = Self { database, broker, relay, google, slack, dir };
+        let (dir, temporary) = match options.dir {
+            Some(dir) => {
+                std::fs::create_dir_all(&dir)?;
+                (dir, None)
+            }
+            None => {
+                let temporary = TempDir::with_prefix("maple-stage-")?;
+                (temporary.path().to_owned(), Some(temporary))
+            }
+        };
+        let stage = Self { database, broker, relay, google, slack, dir, _temporary: temporary };
         if options.sample_forms {
             forms::load_samples(&stage.database).await?;
         }
@@ -121,14 +135,14 @@ impl Stage {
     /// Directory of configuration, logs and state.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     /// A complete configuration for one router, as TOML. `extra` is laid over it, section by section and key by key,
     /// one line each; `http` is its port.
     #[must_use]
     pub fn config(&self, name: &str, http: u16, extra: &str) -> String {
-        let state = self.dir.path().join(name);
+        let state = self.dir.join(name);
         let base = format!(
             r#"[database]
 url = "{url}"
@@ -182,7 +196,7 @@ dir = "{state}"
     /// File holding the webhook's URL, written on first use by [`Stage::write_config`].
     #[must_use]
     pub fn webhook_file(&self) -> PathBuf {
-        self.dir.path().join("slack-webhook")
+        self.dir.join("slack-webhook")
     }
 
     /// Writes a configuration and the secret it names; answers its path.
@@ -194,9 +208,9 @@ dir = "{state}"
         let secret = self.webhook_file();
         std::fs::write(&secret, self.slack.webhook_url())?;
         std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600))?;
-        let path = self.dir.path().join(format!("{name}.toml"));
+        let path = self.dir.join(format!("{name}.toml"));
         std::fs::write(&path, text)?;
-        std::fs::create_dir_all(self.dir.path().join(name))?;
+        std::fs::create_dir_all(self.dir.join(name))?;
         Ok(path)
     }
 
@@ -224,6 +238,14 @@ dir = "{state}"
     /// The process cannot be started.
     pub async fn verb(&self, binary: &Path, arguments: &[&str]) -> Result<Answer> {
         let config = self.write_config("verb", &self.config("verb", 0, ""))?;
-        Answer::of(self, binary, &config, arguments).await
+        self.ask(binary, &config, arguments).await
+    }
+
+    /// Runs another verb to its end with a configuration that is there, as an operator beside a router does.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub async fn ask(&self, binary: &Path, config: &Path, arguments: &[&str]) -> Result<Answer> {
+        Answer::of(self, binary, config, arguments).await
     }
 }

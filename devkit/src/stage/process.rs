@@ -60,7 +60,9 @@ impl Router {
     /// # Errors
     /// Nobody listens.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let answer = reqwest::get(format!("http://{}{path}", self.address)).await?;
+        // Loopback is nobody's proxy's business.
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let answer = client.get(format!("http://{}{path}", self.address)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 
@@ -77,6 +79,20 @@ impl Router {
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Where its log is.
+    #[must_use]
+    pub fn log_file(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, where it has.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn end(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     /// Its configuration file.

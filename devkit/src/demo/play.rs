@@ -1,0 +1,183 @@
+//! The demo itself: plays backend and scan worker, story after story, and waits until every submission has ended.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::evidence::{WITNESS, Witness};
+use super::narration::{Narrator, Tone, now};
+use super::scenarios::{Deed, GIBBERISH, SCENARIOS, Scenario, UNPARSEABLE, UNPARSEABLE_AFTER};
+use super::verdict::Evidence;
+use super::watch::Labels;
+use crate::forms::{self, Seeded, SubmissionSeed};
+use crate::stage::{BUCKET, Router, SUBSCRIPTION, Stage, TOPIC};
+
+/// What somebody needs to see that nothing happens.
+const A_WHILE: Duration = Duration::from_millis(1_000);
+/// Pause between two looks at the rows.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A story that has been started.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) scenario: &'static Scenario,
+    pub(super) id: Uuid,
+    /// What was found wrong on the way.
+    pub(super) faults: Vec<String>,
+    pub(super) evidence: Evidence,
+}
+
+/// Who plays.
+pub(super) struct Player<'a> {
+    stage: &'a Stage,
+    narrator: Arc<Narrator>,
+    labels: Labels,
+    witness: &'a Witness<'a>,
+    backend: Client,
+    scanner: Client,
+    pace: Duration,
+}
+
+impl<'a> Player<'a> {
+    /// # Errors
+    /// The database is gone.
+    pub(super) async fn new(
+        stage: &'a Stage,
+        witness: &'a Witness<'a>,
+        narrator: Arc<Narrator>,
+        labels: Labels,
+        pace: Duration,
+    ) -> Result<Self> {
+        let backend = stage.database.client_as("forms_app").await?;
+        let scanner = stage.database.client_as("forms_scanner").await?;
+        Ok(Self { stage, narrator, labels, witness, backend, scanner, pace })
+    }
+
+    /// Plays all stories.
+    ///
+    /// # Errors
+    /// A part of the stage is gone.
+    pub(super) async fn all(&self, played: &mut Vec<Played>) -> Result<()> {
+        let mut number = 0;
+        for scenario in SCENARIOS {
+            number += 1;
+            self.narrator.headline(format!("{number}. {}: {}", scenario.label, scenario.story));
+            self.one(scenario, played).await?;
+            tokio::time::sleep(self.pace).await;
+            if scenario.label == UNPARSEABLE_AFTER {
+                number += 1;
+                self.narrator.headline(format!(
+                    "{number}. {UNPARSEABLE}: an event that is not JSON is given back each time; after five \
+                     deliveries Pub/Sub keeps it on the dead-letter topic"
+                ));
+                self.stage.broker.publish(
+                    TOPIC,
+                    GIBBERISH.as_bytes(),
+                    [("type", "routing.ready"), ("v", "1")],
+                )?;
+                self.narrator.say("backend", UNPARSEABLE, Tone::Plain, format!("publishes `{GIBBERISH}`"));
+                tokio::time::sleep(self.pace).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, scenario: &'static Scenario, played: &mut Vec<Played>) -> Result<()> {
+        let Seeded { id, attachments } = self.finalize(scenario).await?;
+        played.push(Played { scenario, id, faults: Vec::new(), evidence: Evidence::default() });
+        let say = |teller, text: String| self.narrator.say(teller, scenario.label, Tone::Plain, text);
+        for deed in scenario.deeds {
+            match *deed {
+                Deed::Publish(reason) => {
+                    self.stage.publish(id, reason)?;
+                    say("backend", format!("publishes its event ({reason})"));
+                }
+                Deed::Scan(number, status) => {
+                    forms::scan(&self.scanner, attachments[number], status).await?;
+                    say("scanner", format!("{} is {status}", scenario.files[number].name));
+                }
+                Deed::Untouched => {
+                    tokio::time::sleep(A_WHILE).await;
+                    let found = self.witness.look(&[id]).await?;
+                    for evidence in found.iter().filter(|evidence| !evidence.is_untouched()) {
+                        let fault = format!("touched before its attachments were clean: {evidence:?}");
+                        played.iter_mut().filter(|p| p.id == id).for_each(|p| p.faults.push(fault.clone()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Row, fields, attachments and their objects, as the backend's finalize makes them.
+    async fn finalize(&self, scenario: &'static Scenario) -> Result<Seeded> {
+        let Scenario { label, form, fields, files, .. } = *scenario;
+        let mut seed = SubmissionSeed::of(form).bucket(BUCKET);
+        for (key, value) in fields {
+            seed = seed.field(key, value);
+        }
+        for file in files {
+            seed = seed.attachment(file.name, file.scan);
+        }
+        let seeded = seed.insert(&self.backend).await?;
+        for (number, file) in (1..).zip(files) {
+            let object = format!("submissions/{}/{number}-{}", seeded.id, file.name);
+            self.stage.google.put_object(BUCKET, &object, "text/plain", file.content);
+        }
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner).insert(seeded.id.to_string(), label);
+        let with = match files.len() {
+            0 => String::new(),
+            count => format!(", {count} attachments"),
+        };
+        let text = format!("finalizes {} of form `{form}`{with}", &seeded.id.to_string()[..8]);
+        self.narrator.say("backend", label, Tone::Plain, text);
+        Ok(seeded)
+    }
+}
+
+/// Waits until every submission has ended, what is dead-lettered has arrived and no event is left; at most until `deadline`.
+/// Fills in the evidence either way.
+///
+/// # Errors
+/// The router or the database is gone.
+pub(super) async fn until_over(
+    stage: &Stage,
+    witness: &Witness<'_>,
+    router: &mut Router,
+    played: &mut [Played],
+    deadline: Timestamp,
+) -> Result<Vec<String>> {
+    let ids: Vec<Uuid> = played.iter().map(|played| played.id).collect();
+    let of_submissions: usize = played.iter().map(|played| played.scenario.expect.dead_letters).sum();
+    let letters_expected = of_submissions + 1;
+    loop {
+        let found = witness.look(&ids).await?;
+        let open = found.iter().filter(|evidence| !evidence.is_over()).count();
+        for (played, evidence) in played.iter_mut().zip(found) {
+            played.evidence = evidence;
+        }
+        if let Some(status) = router.end()? {
+            bail!("the router ended with {status} in the middle of the demo");
+        }
+        let (events, letters) = (stage.broker.stats(SUBSCRIPTION)?, stage.broker.stats(WITNESS)?);
+        let unsettled = events.backlog + events.outstanding;
+        if open == 0 && unsettled == 0 && letters.backlog >= letters_expected {
+            return Ok(Vec::new());
+        }
+        if now() > deadline {
+            let mut faults = vec![format!("time is up: {open} submissions have not ended")];
+            if unsettled > 0 {
+                faults.push(format!("{unsettled} events are not settled"));
+            }
+            if letters.backlog < letters_expected {
+                faults.push(format!("{} dead letters, expected {letters_expected}", letters.backlog));
+            }
+            return Ok(faults);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

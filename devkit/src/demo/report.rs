@@ -1,0 +1,217 @@
+//! What the demo says at its end: one explanation, one link followed, the table, and what is not as it should be.
+
+use anyhow::{Context, Result};
+
+use super::Options;
+use super::evidence::{DeadLetter, Witness};
+use super::link::{fetch, signed_links, unsigned};
+use super::narration::{Narrator, Tone};
+use super::play::Played;
+use super::scenarios::{EXPLAINED, GIBBERISH, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
+use super::table::aligned;
+use super::theatre::{Theatre, mail_dir};
+use crate::stage::{PROJECT, SUBSCRIPTION};
+
+/// Mark of a row that is as expected.
+const GOOD: &str = "ok";
+/// Columns of a URL that are shown.
+const URL_SHOWN: usize = 76;
+
+/// Everything to be said at the end.
+pub(super) struct Report {
+    /// Printed before the table, a block each.
+    blocks: Vec<(String, Vec<String>)>,
+    rows: Vec<[String; 6]>,
+    faults: Vec<String>,
+}
+
+impl Report {
+    /// Explains, follows the link, and judges.
+    ///
+    /// # Errors
+    /// A part of the stage is gone.
+    pub(super) async fn gather(
+        theatre: &Theatre,
+        witness: &Witness<'_>,
+        played: &mut [Played],
+        faults: Vec<String>,
+    ) -> Result<Self> {
+        let mut report = Self { blocks: Vec::new(), rows: Vec::new(), faults };
+        let letters = witness.dead_letters().await?;
+        for played in &mut *played {
+            played.evidence.dead_letters = letters.iter().filter(|letter| letter.is_about(played.id)).count();
+            report.judge(played);
+            if played.scenario.label == UNPARSEABLE_AFTER {
+                report.judge_unparseable(&letters);
+            }
+        }
+        let played = &*played;
+        let ours: usize = played.iter().flat_map(|played| played.evidence.mailed.values()).sum();
+        let all: usize = theatre.stage.relay.mails().iter().map(|mail| mail.recipients.len()).sum();
+        if all != ours {
+            report.faults.push(format!("{} mails belong to no submission of the demo", all - ours));
+        }
+        for told in played.iter().filter(|played| played.scenario.label == EXPLAINED) {
+            report.explain(theatre, told).await?;
+        }
+        for told in played.iter().filter(|played| played.scenario.label == LINKED) {
+            report.follow_link(theatre, told).await?;
+        }
+        Ok(report)
+    }
+
+    /// Whether all is as it should be.
+    pub(super) fn is_good(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    fn judge(&mut self, played: &Played) {
+        let Played { scenario, evidence, faults, .. } = played;
+        let faults: Vec<String> = faults.iter().cloned().chain(evidence.faults(&scenario.expect)).collect();
+        let attempts = evidence.attempts.to_string();
+        self.row([scenario.label, scenario.form, &evidence.status, &attempts, &evidence.outcome()], &faults);
+    }
+
+    fn judge_unparseable(&mut self, letters: &[DeadLetter]) {
+        let kept: Vec<&DeadLetter> =
+            letters.iter().filter(|letter| letter.data == GIBBERISH.as_bytes()).collect();
+        let deliveries = kept.first().and_then(|letter| letter.deliveries).unwrap_or_default();
+        let mut faults = Vec::new();
+        if kept.len() != 1 {
+            faults.push(format!("{} times on the dead-letter topic, expected once", kept.len()));
+        }
+        if deliveries != 5 {
+            faults.push(format!("given up after {deliveries} deliveries, expected 5"));
+        }
+        let (status, outcome) =
+            if kept.is_empty() { ("lost", "-") } else { ("dead letter", "kept, byte for byte") };
+        self.row([UNPARSEABLE, "-", status, &deliveries.to_string(), outcome], &faults);
+    }
+
+    fn row(&mut self, cells: [&str; 5], faults: &[String]) {
+        let [label, form, status, attempts, outcome] = cells.map(str::to_owned);
+        let mark = if faults.is_empty() { GOOD } else { "NO" };
+        self.faults.extend(faults.iter().map(|fault| format!("{label}: {fault}")));
+        self.rows.push([mark.to_owned(), label, form, status, attempts, outcome]);
+    }
+
+    async fn explain(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
+        let id = played.id.to_string();
+        let answer = theatre.verb(&["explain", &id]).await?;
+        let mut lines: Vec<String> =
+            answer.out.lines().chain(answer.err.lines()).map(str::to_owned).collect();
+        if answer.code != Some(0) {
+            let code = answer.code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
+            lines.push(format!("(ended with {code})"));
+            self.faults.push(format!("`maple-router explain {id}` ended with {code}: {}", answer.err.trim()));
+        }
+        self.blocks.push((format!("$ maple-router explain {id}    ({})", played.scenario.label), lines));
+        Ok(())
+    }
+
+    async fn follow_link(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
+        let id = played.id.to_string();
+        let mails = theatre.stage.relay.mails();
+        let Some((mail, url)) = mails
+            .iter()
+            .filter(|mail| mail.submission_id.as_ref() == Some(&id))
+            .find_map(|mail| Some((mail, signed_links(mail).into_iter().next()?)))
+        else {
+            self.faults.push(format!("{}: no mail with a signed link", played.scenario.label));
+            return Ok(());
+        };
+        let (signed, bare) = (fetch(&url).await?, fetch(unsigned(&url)).await?);
+        let expected = played.scenario.files.first().context("a story with a file")?.content;
+        if (signed.status, signed.body.as_str()) != (200, expected) {
+            self.faults.push(format!("the signed link answered {}: {:?}", signed.status, signed.body));
+        }
+        if bare.status != 403 {
+            self.faults
+                .push(format!("without its signature the link answered {}, expected 403", bare.status));
+        }
+        let shown: String = url.chars().take(URL_SHOWN).collect();
+        let lines = vec![
+            format!("GET {shown}..."),
+            format!("  -> {}, {} bytes: {:?}", signed.status, signed.body.len(), signed.body),
+            format!("the same without its signature -> {}", bare.status),
+        ];
+        self.blocks.push((
+            format!("The first link in mail {}.eml    ({})", mail.queue_id, played.scenario.label),
+            lines,
+        ));
+        Ok(())
+    }
+
+    /// Prints it, the table last, so that it is what stays on the screen.
+    pub(super) fn print(&self, narrator: &Narrator, options: &Options, theatre: &Theatre) {
+        for (title, lines) in &self.blocks {
+            narrator.print(&format!("\n{title}"), Tone::Bold);
+            for line in lines {
+                narrator.print(&format!("  {line}"), Tone::Plain);
+            }
+        }
+        narrator.print("", Tone::Plain);
+        let headings = ["", "submission", "form", "status", "attempts", "outcome"];
+        let marks = [Tone::Bold, Tone::Faint].into_iter();
+        let marks = marks
+            .chain(self.rows.iter().map(|[mark, ..]| if mark == GOOD { Tone::Plain } else { Tone::Bad }));
+        for (line, tone) in aligned(headings, &self.rows).iter().zip(marks) {
+            narrator.print(line, tone);
+        }
+        let mails = theatre.stage.relay.counters().mails;
+        narrator.print(
+            &format!("\n{mails} mails as they were sent: {}/*.eml", mail_dir(&options.dir).display()),
+            Tone::Plain,
+        );
+        let log = theatre.router.log_file().display();
+        narrator
+            .print(&format!("configuration: {}, log: {log}", theatre.router.config().display()), Tone::Plain);
+        if self.is_good() {
+            narrator.print("Everything ended as it should.", Tone::Good);
+            return;
+        }
+        narrator.print(
+            &format!("NOT as it should ({}); see the router's log, {log}", self.faults.len()),
+            Tone::Bad,
+        );
+        for fault in &self.faults {
+            narrator.print(&format!("  - {fault}"), Tone::Bad);
+        }
+    }
+}
+
+/// Who is who, for somebody who sees it for the first time.
+pub(super) fn orientation(theatre: &Theatre) -> String {
+    let log = theatre.router.log_file().display();
+    format!(
+        "ready. Columns: seconds, who, which submission, what happens.\n\
+         `backend` and `scanner` are played by the demo, `relay` is where mails arrive, and\n\
+         `router` is what the process under test writes to its log ({log})."
+    )
+}
+
+/// Where everything listens, for somebody who wants to go on by hand.
+pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
+    let Theatre { stage, router, .. } = theatre;
+    let binary = options.binary.display();
+    let config = router.config().display();
+    format!(
+        "\nEverything goes on running until Ctrl-C:\n\
+         \x20 router        http://{http}/metrics  /-/ready  /-/healthy\n\
+         \x20 verbs         GCE_METADATA_HOST={metadata} {binary} --config {config} status\n\
+         \x20 database      psql '{database}'\n\
+         \x20 Pub/Sub       PUBSUB_EMULATOR_HOST={pubsub}  project {PROJECT}, {SUBSCRIPTION}\n\
+         \x20 relay         {relay} (SMTP)\n\
+         \x20 IAM           {iam}\n\
+         \x20 object store  {storage}\n\
+         \x20 Slack         {slack}",
+        http = router.address(),
+        metadata = stage.google.metadata_host(),
+        database = stage.database.url_as("forms_app"),
+        pubsub = stage.broker.host_port(),
+        relay = stage.relay.address(),
+        iam = stage.google.iam_endpoint(),
+        storage = stage.google.storage_endpoint(),
+        slack = stage.slack.webhook_url(),
+    )
+}

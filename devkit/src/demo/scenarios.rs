@@ -1,0 +1,264 @@
+//! What the demo plays, and how each submission should end. Data only: the stage manager is [`super::play`], the judge
+//! [`super::verdict`].
+
+/// One submission's story.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scenario {
+    /// Short name, as in the first column of the table.
+    pub(super) label: &'static str,
+    /// What the reader is about to see.
+    pub(super) story: &'static str,
+    /// Which form it is of.
+    pub(super) form: &'static str,
+    /// What somebody typed.
+    pub(super) fields: &'static [(&'static str, &'static str)],
+    /// What somebody uploaded.
+    pub(super) files: &'static [File],
+    /// How the relay answers which recipient.
+    pub(super) relay: Option<Reply>,
+    /// What the backend and the scan worker do, in this order, after the submission is finalized.
+    pub(super) deeds: &'static [Deed],
+    /// How it should end.
+    pub(super) expect: Expect,
+}
+
+/// An uploaded file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct File {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Scan status when the submission is finalized.
+    pub(super) scan: &'static str,
+    /// What is in it.
+    pub(super) content: &'static str,
+}
+
+/// What the relay says instead of 250.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply {
+    /// To whom.
+    pub(super) recipient: &'static str,
+    /// What.
+    pub(super) line: &'static str,
+    /// How often; always when absent.
+    pub(super) times: Option<u64>,
+}
+
+/// One thing that backend or scan worker do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Deed {
+    /// An event is published, for this reason.
+    Publish(&'static str),
+    /// The scan worker marks a file, counted from 0.
+    Scan(usize, &'static str),
+    /// A while later the submission must still be untouched: not claimed, nothing sent.
+    Untouched,
+}
+
+/// How a submission should end, in database rows and mails.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expect {
+    /// `submissions.status`
+    pub(super) status: &'static str,
+    /// Why it failed, where it should.
+    pub(super) reason: Option<&'static str>,
+    /// Attempts spent.
+    pub(super) attempts: u64,
+    /// Who gets a mail: one each, and nobody else any.
+    pub(super) mailed: &'static [&'static str],
+    /// Rows of the audit log by action, all of them.
+    pub(super) audit: &'static [(&'static str, usize)],
+    /// `submissions.happyfox_status`
+    pub(super) happyfox: Option<&'static str>,
+    /// Signed links in its mails.
+    pub(super) links: usize,
+    /// Messages about it on the dead-letter topic.
+    pub(super) dead_letters: usize,
+}
+
+/// A submission that is routed at the first attempt with one mail each to these.
+const fn routed(mailed: &'static [&'static str], audit: &'static [(&'static str, usize)]) -> Expect {
+    Expect {
+        status: "routed",
+        reason: None,
+        attempts: 1,
+        mailed,
+        audit,
+        happyfox: None,
+        links: 0,
+        dead_letters: 0,
+    }
+}
+
+/// A submission that fails at the first attempt, for this reason.
+const fn failed(
+    reason: &'static str,
+    mailed: &'static [&'static str],
+    audit: &'static [(&'static str, usize)],
+) -> Expect {
+    Expect {
+        status: "failed",
+        reason: Some(reason),
+        attempts: 1,
+        mailed,
+        audit,
+        happyfox: None,
+        links: 0,
+        dead_letters: 0,
+    }
+}
+
+/// A finalized submission, announced once; stories start from it.
+const PLAIN: Scenario = Scenario {
+    label: "plain",
+    story: "one mail to one recipient",
+    form: "contact",
+    fields: &[("name", "Ada"), ("email", "ada@example.org"), ("topic", "Hello"), ("message", "Hello there")],
+    files: &[],
+    relay: None,
+    deeds: &[Deed::Publish("finalized")],
+    expect: routed(&["office@example.org"], &[("email_sent", 1), ("submission_routed", 1)]),
+};
+
+/// Whose story is explained at the end.
+pub(super) const EXPLAINED: &str = "one refused";
+/// Whose links are fetched at the end.
+pub(super) const LINKED: &str = "becomes clean";
+/// Label of the event that nobody can read.
+pub(super) const UNPARSEABLE: &str = "unparseable";
+/// After which story it comes.
+pub(super) const UNPARSEABLE_AFTER: &str = "published twice";
+/// What is published as that event.
+pub(super) const GIBBERISH: &str = "{\"submission_id\": 42, this is not JSON";
+/// Form of the demo's own, whose one recipient has left.
+pub(super) const FEEDBACK: (&str, &str) = ("feedback", "former-colleague@example.org");
+
+/// The stories, in the order in which they are told.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    PLAIN,
+    Scenario {
+        label: "three actions",
+        story: "three actions, carried out one after the other, one mail each",
+        form: "membership",
+        fields: &[("name", "Grace"), ("city", "Hamburg"), ("level", "supporter")],
+        expect: routed(
+            &["accounts@example.org", "archive@example.org", "members@example.org"],
+            &[("email_sent", 3), ("submission_routed", 1)],
+        ),
+        ..PLAIN
+    },
+    Scenario {
+        label: EXPLAINED,
+        story: "one action with three recipients; the relay refuses one for good. The others get their mail, \
+                once, and the submission counts as failed",
+        form: "volunteer",
+        fields: &[("name", "Alan"), ("city", "Bremen"), ("hours", "4")],
+        relay: Some(Reply { recipient: "south@example.org", line: "550 5.1.1 no such user", times: None }),
+        expect: failed(
+            "refused",
+            &["north@example.org", "volunteers@example.org"],
+            &[("email_failed", 1), ("email_sent", 2), ("submission_route_failed", 1)],
+        ),
+        ..PLAIN
+    },
+    Scenario {
+        label: LINKED,
+        story: "two attachments are still being scanned: nothing may be sent until both are clean; then the mail \
+                has a signed link for each",
+        form: "upload",
+        fields: &[("name", "Edsger")],
+        files: &[
+            File { name: "statement.txt", scan: "pending", content: "Simplicity is a prerequisite.\n" },
+            File { name: "photo.txt", scan: "pending", content: "(imagine a photo here)\n" },
+        ],
+        deeds: &[
+            Deed::Publish("finalized"),
+            Deed::Untouched,
+            Deed::Scan(0, "clean"),
+            Deed::Untouched,
+            Deed::Scan(1, "clean"),
+            Deed::Publish("scan_clean"),
+        ],
+        expect: Expect {
+            links: 2,
+            ..routed(&["documents@example.org"], &[("email_sent", 1), ("submission_routed", 1)])
+        },
+        ..PLAIN
+    },
+    Scenario {
+        label: "infected",
+        story: "one clean attachment and one infected: it fails at once and nobody gets anything",
+        form: "upload",
+        fields: &[("name", "Mallory")],
+        files: &[
+            File { name: "letter.txt", scan: "clean", content: "harmless\n" },
+            File { name: "invoice.txt", scan: "infected", content: "not harmless\n" },
+        ],
+        expect: Expect { attempts: 0, ..failed("infected", &[], &[("submission_route_failed", 1)]) },
+        ..PLAIN
+    },
+    Scenario {
+        label: "451, then 250",
+        story: "the relay says 451 (try again later): the event is given back, redelivered, and the second attempt \
+                succeeds",
+        form: "press",
+        fields: &[("outlet", "The Daily"), ("question", "Why?")],
+        relay: Some(Reply {
+            recipient: "press@example.org",
+            line: "451 4.3.0 try again later",
+            times: Some(1),
+        }),
+        expect: Expect {
+            attempts: 2,
+            ..routed(&["press@example.org"], &[("email_sent", 1), ("submission_routed", 1)])
+        },
+        ..PLAIN
+    },
+    Scenario {
+        label: "550 for good",
+        story: "the only recipient is refused for good: it fails at the first attempt and is not tried again",
+        form: FEEDBACK.0,
+        fields: &[("comment", "You are doing well")],
+        relay: Some(Reply { recipient: FEEDBACK.1, line: "550 5.1.1 no such user", times: None }),
+        expect: failed("refused", &[], &[("email_failed", 1), ("submission_route_failed", 1)]),
+        ..PLAIN
+    },
+    Scenario {
+        label: UNPARSEABLE_AFTER,
+        story: "its event is published twice: still one mail, and routed once",
+        deeds: &[Deed::Publish("finalized"), Deed::Publish("finalized")],
+        ..PLAIN
+    },
+    Scenario {
+        label: "help desk only",
+        story: "its only action is a HappyFox ticket, for which there is no client yet: deferred, not failed",
+        form: "helpdesk",
+        fields: &[("summary", "Printer"), ("details", "It prints in Klingon")],
+        expect: Expect { happyfox: Some("deferred"), ..routed(&[], &[("submission_routed", 1)]) },
+        ..PLAIN
+    },
+    Scenario {
+        label: "desk and mail",
+        story: "a HappyFox ticket and a mail: the ticket is deferred, the mail goes out",
+        form: "complaint",
+        fields: &[("name", "Barbara"), ("summary", "Noise"), ("details", "All night")],
+        expect: Expect {
+            happyfox: Some("deferred"),
+            ..routed(&["complaints@example.org"], &[("email_sent", 1), ("submission_routed", 1)])
+        },
+        ..PLAIN
+    },
+    Scenario {
+        label: "no actions",
+        story: "its form has no actions, a fault of configuration: tried until five attempts are spent, then failed \
+                and dead-lettered, never routed",
+        form: "newsletter",
+        fields: &[("email", "edith@example.org")],
+        expect: Expect {
+            attempts: 5,
+            dead_letters: 1,
+            ..failed("no_actions", &[], &[("submission_route_failed", 1)])
+        },
+        ..PLAIN
+    },
+];
