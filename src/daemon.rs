@@ -83,7 +83,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
     let handle = metrics::install(&TRANSACTIONS)?;
     let readiness = Arc::new(http::Readiness::new());
     let serving = CancellationToken::new();
-    let endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
+    let mut endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
     journal!(info, EventName::Started, version = metrics::VERSION, "maple-router starts");
     systemd::status("waiting for database, relay and subscription");
 
@@ -101,7 +101,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
                 store,
                 lanes: lanes.clone(),
                 preparer,
-                persist: Persist::new(force.clone()),
+                persist: Persist::new(force.clone(), Arc::clone(&clock)),
                 pauses: Pauses {
                     paced_by_source: true,
                     min: config.routing.backoff_min,
@@ -122,8 +122,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
     lanes.close().await;
     pool.close();
     serving.cancel();
-    if let Err(error) = endpoint.await {
-        tracing::warn!("the loopback endpoint ended abnormally: {error}");
+    // A scraper that keeps its connection open must not keep us.
+    if tokio::time::timeout(LAST_WORDS, &mut endpoint).await.is_err() {
+        endpoint.abort();
     }
     journal!(info, EventName::Stopped, "maple-router has stopped");
     ended
@@ -137,7 +138,7 @@ async fn route(
     live: LiveClaims,
     stop: &CancellationToken,
     force: &CancellationToken,
-    readiness: &http::Readiness,
+    readiness: &Arc<http::Readiness>,
 ) -> Result<(), DaemonError> {
     let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
     let bounds = ReceiveBounds {
@@ -148,46 +149,43 @@ async fn route(
     let mut source = supervised(pubsub.clone(), seed);
     let pulse = tokio::spawn(watch_pulse(pubsub.clone(), source.rebuild()));
     let mut receiver = Receiver::new(worker, live, bounds);
+    let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
     let ended = tokio::select! {
         ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
-        () = out_of_time(config, stop, force, readiness) => {
+        () = out_of_time(config.routing.drain_timeout, stop, force) => {
             tracing::error!("not everything was finished within routing.drain_timeout: what is left is taken back later");
             Ok(())
         }
     };
     drop(receiver);
     pulse.abort();
+    if !stop.is_cancelled() {
+        farewell.abort();
+    }
     if !Box::new(source).stop(LAST_WORDS).await {
         tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
     }
     ended
 }
 
-/// Resolves when a stop has taken too long.
-async fn out_of_time(
-    config: &Config,
-    stop: &CancellationToken,
-    force: &CancellationToken,
-    readiness: &http::Readiness,
-) {
+/// Tells everybody who asks that a stop has begun.
+async fn announce_stop(stop: CancellationToken, readiness: Arc<http::Readiness>) {
     stop.cancelled().await;
     readiness.hold("stopping", "the daemon is stopping");
     systemd::stopping("finishing what is being sent");
     journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
-    tokio::select! {
-        () = tokio::time::sleep(config.routing.drain_timeout) => {}
-        () = force.cancelled() => {}
-    }
+}
+
+/// Resolves when a stop has taken too long: what is still being recorded is told so, and gets a last moment.
+async fn out_of_time(drain: Duration, stop: &CancellationToken, force: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(drain).await;
     force.cancel();
     tokio::time::sleep(LAST_WORDS).await;
 }
 
 fn bounds(config: &Config) -> ClaimBounds {
-    ClaimBounds {
-        fence_after: config.routing.fence_after,
-        claim_deadline: config.routing.claim_deadline,
-        delivery_deadline: config.smtp.delivery_deadline,
-    }
+    ClaimBounds { fence_after: config.routing.fence_after, delivery_deadline: config.smtp.delivery_deadline }
 }
 
 /// Touches live claims; one that is not confirmed may send no more (protocol, "Sweep").
@@ -202,7 +200,7 @@ fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHa
             }
             let before = worker.clock.monotonic();
             match worker.store.heartbeat(&claims).await {
-                Ok(confirmed) => live.heard(&claims, &confirmed, before),
+                Ok(heard) => live.heard(&claims, &heard, before),
                 Err(error) => tracing::warn!(
                     claims = claims.len(),
                     "claims could not be touched, the fence holds them back in time: {}",

@@ -2,20 +2,29 @@
 //!
 //! Dropping a [`Claim`] takes it from the register, so that the heartbeat touches only what is being worked on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::store::TakenRow;
+
+/// What a heartbeat heard. A claim in neither set is unknown: its row was locked by somebody else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// Touched.
+    pub confirmed: BTreeSet<Uuid>,
+    /// Not ours any more.
+    pub lost: BTreeSet<Uuid>,
+}
+
 /// Bounds of a claim's life (protocol, "Defaults").
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimBounds {
     /// No final dot when the last confirmed touch is older.
     pub fence_after: Duration,
-    /// Longest life of a claim.
-    pub claim_deadline: Duration,
     /// What one send may take.
     pub delivery_deadline: Duration,
 }
@@ -117,19 +126,28 @@ impl LiveClaims {
         Self { bounds, given_up, claims: Arc::default() }
     }
 
-    /// Enters a claim that was committed; `before` was read before the claim was sent.
+    /// Enters a claim that was committed. `before` was read before the claim was sent; `lives` is how long it lives from
+    /// there, as the database counts.
     #[must_use]
-    pub fn enter(&self, id: Uuid, form_id: String, token: String, attempt: u32, before: Instant) -> Claim {
+    pub fn enter(&self, id: Uuid, row: &TakenRow, before: Instant) -> Claim {
+        let token = row.token.clone();
         let life = Arc::new(Life {
             token: token.clone(),
             bounds: self.bounds,
-            deadline: before + self.bounds.claim_deadline,
+            deadline: before + row.lives,
             touched: Mutex::new(before),
             given_up: self.given_up.clone(),
             lost: CancellationToken::new(),
         });
         self.lock().insert(id, Arc::clone(&life));
-        Claim { id, form_id, token, attempt, life, register: self.clone() }
+        Claim {
+            id,
+            form_id: row.form_id.clone(),
+            token,
+            attempt: row.ledger.attempts,
+            life,
+            register: self.clone(),
+        }
     }
 
     /// Submission and token of every live claim, for the heartbeat.
@@ -138,19 +156,14 @@ impl LiveClaims {
         self.lock().iter().map(|(id, life)| (*id, life.token.clone())).collect()
     }
 
-    /// What a heartbeat answered: the `asked` that were `confirmed` are touched, the others are lost.
-    pub fn heard(
-        &self,
-        asked: &[(Uuid, String)],
-        confirmed: &std::collections::BTreeSet<Uuid>,
-        before: Instant,
-    ) {
+    /// Takes in what a heartbeat over `asked` answered; `before` was read before it was sent.
+    pub fn heard(&self, asked: &[(Uuid, String)], heard: &Heard, before: Instant) {
         let claims = self.lock();
         for (id, token) in asked {
             let Some(life) = claims.get(id).filter(|life| life.token == *token) else { continue };
-            if confirmed.contains(id) {
+            if heard.confirmed.contains(id) {
                 life.touched(before);
-            } else {
+            } else if heard.lost.contains(id) {
                 life.lost.cancel();
             }
         }
@@ -164,17 +177,18 @@ impl LiveClaims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use crate::routing::ledger::Ledger;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn register() -> LiveClaims {
-        let bounds = ClaimBounds {
-            fence_after: 300 * SECOND,
-            claim_deadline: 1200 * SECOND,
-            delivery_deadline: 180 * SECOND,
-        };
+        let bounds = ClaimBounds { fence_after: 300 * SECOND, delivery_deadline: 180 * SECOND };
         LiveClaims::new(bounds, CancellationToken::new())
+    }
+
+    fn row() -> TakenRow {
+        let (form_id, token) = ("f".to_owned(), "t".to_owned());
+        TakenRow { form_id, ledger: Ledger::default(), token, lives: 1200 * SECOND }
     }
 
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -185,7 +199,7 @@ mod tests {
     #[test]
     fn the_fence_falls_when_untouched_for_fence_after_and_rises_with_a_touch() {
         let (live, t0) = (register(), start());
-        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        let claim = live.enter(Uuid::nil(), &row(), t0);
         assert_eq!(claim.may_send(t0 + 299 * SECOND), Ok(()));
         assert!(claim.may_send(t0 + 300 * SECOND).is_err());
         claim.touched(t0 + 290 * SECOND);
@@ -195,7 +209,7 @@ mod tests {
     #[test]
     fn no_send_starts_that_the_claim_may_not_outlive() {
         let (live, t0) = (register(), start());
-        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        let claim = live.enter(Uuid::nil(), &row(), t0);
         claim.touched(t0 + 1019 * SECOND);
         assert_eq!(claim.may_send(t0 + 1020 * SECOND), Ok(()));
         claim.touched(t0 + 1021 * SECOND);
@@ -205,11 +219,14 @@ mod tests {
     #[test]
     fn a_heartbeat_that_is_not_confirmed_fences_and_a_dropped_claim_is_forgotten() {
         let (live, t0) = (register(), start());
-        let claim = live.enter(Uuid::nil(), "f".into(), "t".into(), 1, t0);
+        let claim = live.enter(Uuid::nil(), &row(), t0);
         let asked = live.all();
-        live.heard(&asked, &BTreeSet::from([Uuid::nil()]), t0 + SECOND);
+        let (here, nowhere) = (BTreeSet::from([Uuid::nil()]), BTreeSet::new());
+        live.heard(&asked, &Heard { confirmed: here.clone(), lost: nowhere.clone() }, t0 + SECOND);
         assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
-        live.heard(&asked, &BTreeSet::new(), t0 + 3 * SECOND);
+        live.heard(&asked, &Heard::default(), t0 + 2 * SECOND);
+        assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
+        live.heard(&asked, &Heard { confirmed: nowhere, lost: here }, t0 + 3 * SECOND);
         assert!(claim.may_send(t0 + 3 * SECOND).is_err());
         drop(claim);
         assert_eq!(live.all(), []);

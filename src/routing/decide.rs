@@ -84,6 +84,8 @@ pub enum NackReason {
     NewerLedger,
     /// The form has an action of a type this version does not know.
     UnknownActionType,
+    /// A column of the row has another type than the contract says.
+    UnreadableRow,
 }
 
 impl NackReason {
@@ -95,6 +97,7 @@ impl NackReason {
             Self::NotDue => "not_due",
             Self::NewerLedger => "newer_ledger",
             Self::UnknownActionType => "unknown_action_type",
+            Self::UnreadableRow => "unreadable_row",
         }
     }
 }

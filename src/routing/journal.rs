@@ -90,6 +90,13 @@ pub(super) fn nacked(id: Uuid, why: NackReason) {
         NackReason::NotDue => {
             journal!(debug, EventName::Nacked, submission_id = %id, reason = why.label(), "not due yet: event given back");
         }
+        NackReason::UnreadableRow => journal!(
+            error,
+            EventName::Nacked,
+            submission_id = %id,
+            reason = why.label(),
+            "its row is not as the contract says: event given back; `maple-router check` names the column"
+        ),
         NackReason::NewerLedger | NackReason::UnknownActionType => journal!(
             error,
             EventName::Nacked,
@@ -217,6 +224,16 @@ pub(super) fn stale(claim: &Claim) {
         form_id = claim.form_id,
         attempt = claim.attempt,
         "the claim is not ours any more: what the relay accepted is recorded, nothing else is touched"
+    );
+}
+
+/// The end of a claim was committed, perhaps, and its answer lost.
+pub(super) fn answer_lost(claim: &Claim) {
+    tracing::warn!(
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        "the claim has ended, but the database's answer was lost: its event comes again and the row tells how"
     );
 }
 

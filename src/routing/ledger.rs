@@ -246,11 +246,13 @@ impl Ledger {
                 }
             },
         }
-        let ledger: Self =
-            serde_json::from_value(stored.clone()).map_err(|e| LedgerFault::Damaged(format!("{e}")))?;
+        let ledger: Self = Self::deserialize(stored).map_err(|e| LedgerFault::Damaged(format!("{e}")))?;
         for key in ledger.deliveries.keys() {
             if order_of(key).is_none() {
                 return Err(LedgerFault::Damaged("deliveries: a key without an action order".to_owned()));
+            }
+            if stored["deliveries"][key].get("state").is_none() {
+                return Err(LedgerFault::Damaged("deliveries: an entry without a state".to_owned()));
             }
         }
         Ok(ledger)
@@ -347,6 +349,7 @@ mod tests {
             json!({"v": 1, "deliveries": []}),
             json!({"v": 1, "deliveries": {"no order": {"state": "open"}}}),
             json!({"v": 1, "deliveries": {"1|a@b": {"state": "teleported"}}}),
+            json!({"v": 1, "deliveries": {"1|a@b": {}}}),
             json!({"v": 1, "claim": "mine"}),
         ] {
             assert!(matches!(Ledger::read(&damaged), Err(LedgerFault::Damaged(_))), "{damaged}");

@@ -3,6 +3,7 @@
 //!
 //! If we die while trying, the deliveries stay begun without an outcome: in doubt, and resolved as such.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::BackoffBuilder;
@@ -11,13 +12,21 @@ use tokio_util::sync::CancellationToken;
 use super::claims::Claim;
 use super::journal;
 use crate::db::DbError;
+use crate::ports::Clock;
 
 /// Waits between tries.
 const SHORTEST: Duration = Duration::from_millis(200);
 /// Longest wait between tries.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Tries when there is no fact among what is to be recorded: the sweep can take such a row back without harm.
-const TRIES_WITHOUT_FACT: usize = 8;
+
+/// Something that was recorded.
+#[derive(Debug, Clone)]
+pub struct Persisted<T> {
+    /// What the record answered.
+    pub value: T,
+    /// An earlier try failed, so that its commit may stand although its answer was lost.
+    pub repeated: bool,
+}
 
 /// Recording was given up.
 #[derive(Debug, Clone)]
@@ -32,17 +41,18 @@ pub struct GaveUp {
 #[derive(Debug, Clone)]
 pub struct Persist {
     force: CancellationToken,
+    clock: Arc<dyn Clock>,
 }
 
 impl Persist {
     /// `force` is cancelled when the process must end now.
     #[must_use]
-    pub fn new(force: CancellationToken) -> Self {
-        Self { force }
+    pub fn new(force: CancellationToken, clock: Arc<dyn Clock>) -> Self {
+        Self { force, clock }
     }
 
-    /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one it gives up after some tries, with one only when the
-    /// process must end.
+    /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one it gives up when the claim ends
+    /// (the sweep can take such a row back without harm), with one only when the process must end.
     ///
     /// # Errors
     /// [`GaveUp`].
@@ -51,7 +61,7 @@ impl Persist {
         claim: &Claim,
         facts: usize,
         record: impl Fn() -> Recording,
-    ) -> Result<T, GaveUp>
+    ) -> Result<Persisted<T>, GaveUp>
     where
         Recording: Future<Output = Result<T, DbError>>,
     {
@@ -61,15 +71,16 @@ impl Persist {
             .with_jitter()
             .without_max_times()
             .build();
-        let mut tries = 0;
+        let mut repeated = false;
         loop {
-            tries += 1;
             let error = match record().await {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok(Persisted { value, repeated }),
                 Err(error) => error,
             };
+            repeated = true;
             journal::database_fault(claim, "an outcome could not be recorded yet", &error);
-            if self.force.is_cancelled() || (facts == 0 && tries >= TRIES_WITHOUT_FACT) {
+            let over = facts == 0 && self.clock.monotonic() >= claim.deadline();
+            if self.force.is_cancelled() || over {
                 return Err(GaveUp { error, facts });
             }
             tokio::select! {

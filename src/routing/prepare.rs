@@ -21,7 +21,7 @@ use super::outcome::{Entries, SendContext};
 use super::plan::{ActionType, PlannedAction};
 use super::store::{Dossier, Store};
 use crate::config::{Config, InDoubt, MailBody};
-use crate::db::DbError;
+use crate::db::{DbError, DbErrorKind};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::ops::chance::Chance;
 use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
@@ -200,7 +200,15 @@ impl Preparer {
         }
         let dossier = match dossier.get_or_try_init(|| self.read(claim.id)).await {
             Ok(dossier) => dossier,
-            Err(error) => return Prepared::Unreadable(error),
+            Err(error) => match error.kind() {
+                DbErrorKind::Unreachable | DbErrorKind::Busy => return Prepared::Unreadable(error),
+                // It would not go away by itself: it costs attempts, so that it ends in an alert.
+                DbErrorKind::Contract | DbErrorKind::Bug => {
+                    let why = format!("the submission could not be read: {error}");
+                    decided.everything(keys, &Outcome::Deferred(ours(Stage::Template, &why)));
+                    return Prepared::Decided(Box::new(decided));
+                }
+            },
         };
         let attachments = match self.links(dossier).await {
             Ok(attachments) => attachments,

@@ -28,6 +28,8 @@ use crate::scrub::scrub;
 const BATCH: usize = 64;
 /// Waits before a claim is tried again after a database fault.
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
+/// Waits before a row that somebody else had locked is looked at again.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 /// Bounds of what is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +51,11 @@ pub struct Receiver {
     queue: VecDeque<Uuid>,
     /// Those that wait until they are due.
     held: BTreeSet<(Instant, Uuid)>,
+    /// Unsettled events in all of `known`.
+    events: usize,
     tasks: JoinSet<Done>,
+    /// How many are claimed at once; less after a fault, so that a row at fault is found alone.
+    batch: usize,
     /// The batch being claimed; one at a time.
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
@@ -59,6 +65,8 @@ pub struct Receiver {
 /// A submission that unsettled events name: all of them are settled together.
 struct Known {
     events: Vec<Settle>,
+    /// How many of them were here when the row was last asked for: only these know what it said then.
+    seen: usize,
     /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
     token: String,
     published_at: Option<Timestamp>,
@@ -66,7 +74,7 @@ struct Known {
 
 /// What a task came back with.
 enum Done {
-    Claim { before: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
+    Claim { before: Instant, after: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
     Work(Routed),
 }
 
@@ -81,7 +89,9 @@ impl Receiver {
             known: HashMap::new(),
             queue: VecDeque::new(),
             held: BTreeSet::new(),
+            events: 0,
             tasks: JoinSet::new(),
+            batch: BATCH,
             claiming: None,
             working: HashMap::new(),
         }
@@ -99,7 +109,7 @@ impl Receiver {
         let ended = loop {
             self.claim_what_fits();
             let due = self.held.first().map(|(due, _)| *due);
-            let room = self.known.len() < self.bounds.max_waiting;
+            let room = self.events < self.bounds.max_waiting;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
@@ -141,36 +151,42 @@ impl Receiver {
 
     /// A second event for a submission in work is settled with the first (protocol §2).
     fn remember(&mut self, id: Uuid, published_at: Option<Timestamp>, settle: Settle) {
+        self.events += 1;
         if let Some(known) = self.known.get_mut(&id) {
             known.events.push(settle);
             return;
         }
         let token = self.worker.chance.uuid().to_string();
-        self.known.insert(id, Known { events: vec![settle], token, published_at });
+        self.known.insert(id, Known { events: vec![settle], seen: 0, token, published_at });
         self.queue.push_back(id);
     }
 
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
     /// load the next batch gathers while this one commits.
     fn claim_what_fits(&mut self) {
-        let free = self.bounds.max_in_flight.saturating_sub(self.working.len()).min(BATCH);
+        let free = self.bounds.max_in_flight.saturating_sub(self.working.len()).min(self.batch);
         if self.claiming.is_some() || free == 0 || self.queue.is_empty() {
             return;
         }
         let requests: Vec<ClaimRequest> = self
             .queue
             .drain(..free.min(self.queue.len()))
-            .filter_map(|id| self.known.get(&id).map(|known| ClaimRequest { id, token: known.token.clone() }))
+            .filter_map(|id| {
+                let known = self.known.get_mut(&id)?;
+                known.seen = known.events.len();
+                Some(ClaimRequest { id, token: known.token.clone() })
+            })
             .collect();
         self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
         self.tasks.spawn(async move {
             let before = worker.clock.monotonic();
             let answers = worker.store.claim(&requests).await;
+            let after = worker.clock.monotonic();
             if answers.is_err() {
                 tokio::time::sleep(CLAIM_RETRY).await;
             }
-            Done::Claim { before, answers }
+            Done::Claim { before, after, answers }
         });
     }
 
@@ -181,10 +197,11 @@ impl Receiver {
                     self.finished(id, &routed);
                 }
             }
-            Ok((_, Done::Claim { before, answers: Ok(mut answers) })) => {
+            Ok((_, Done::Claim { before, after, answers: Ok(mut answers) })) => {
+                self.batch = (self.batch * 2).min(BATCH);
                 for ClaimRequest { id, .. } in self.claiming.take().unwrap_or_default() {
                     if let Some(answer) = answers.remove(&id) {
-                        self.claimed(id, before, answer);
+                        self.claimed(id, (before, after), answer);
                     }
                 }
             }
@@ -205,17 +222,17 @@ impl Receiver {
         metrics::in_flight(self.working.len());
     }
 
-    /// Puts an unanswered batch back in front, with the tokens it had: a commit whose answer was lost is recognised.
+    /// Puts an unanswered batch back behind the others, with the tokens it had: a commit whose answer was lost is
+    /// recognised. The next batches are smaller, so that one row that cannot be claimed stops nobody else.
     fn claim_again(&mut self) {
-        for request in self.claiming.take().unwrap_or_default().into_iter().rev() {
-            self.queue.push_front(request.id);
-        }
+        self.batch = (self.batch / 2).max(1);
+        self.queue.extend(self.claiming.take().unwrap_or_default().into_iter().map(|request| request.id));
     }
 
-    fn claimed(&mut self, id: Uuid, before: Instant, answer: Claimed) {
+    fn claimed(&mut self, id: Uuid, (before, after): (Instant, Instant), answer: Claimed) {
         match answer {
             Claimed::Taken(row) => {
-                let claim = self.live.enter(id, row.form_id, row.token, row.ledger.attempts, before);
+                let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
                 let ledger = row.ledger;
@@ -224,12 +241,15 @@ impl Receiver {
             }
             Claimed::Dropped(why) => {
                 journal::dropped(id, why);
-                self.settle(id, Settlement::Ack);
+                self.ack_seen(id);
+            }
+            Claimed::Busy => {
+                self.held.insert((after + BUSY_RETRY, id));
             }
             Claimed::Held { due, now } => {
                 let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
                 journal::held(id, pause);
-                self.held.insert((before + pause, id));
+                self.held.insert((after + pause, id));
             }
             Claimed::Nacked(why) => {
                 journal::nacked(id, why);
@@ -251,14 +271,37 @@ impl Receiver {
             (published_at, &routed.conclusion)
         {
             metrics::routing_lag(Duration::try_from(at.duration_since(published_at)).unwrap_or_default());
+        }
+        if let Some(Conclusion::Routed { at, .. }) = &routed.conclusion {
             metrics::last_success(*at);
         }
-        self.settle(id, routed.settlement);
+        match (&routed.conclusion, routed.settlement) {
+            (None, Settlement::Ack) => self.ack_seen(id),
+            (None, Settlement::Nack) | (Some(_), _) => self.settle(id, routed.settlement),
+        }
+    }
+
+    /// Acks the events that were here when the row was read. One that came later may tell of a change that the read did
+    /// not see (the scan's commit, a replay): for it the row is asked again.
+    fn ack_seen(&mut self, id: Uuid) {
+        let token = self.worker.chance.uuid().to_string();
+        let Some(known) = self.known.get_mut(&id) else { return };
+        let later = known.events.split_off(known.seen.min(known.events.len()));
+        let seen = std::mem::replace(&mut known.events, later);
+        self.events -= seen.len();
+        seen.into_iter().for_each(Settle::ack);
+        if known.events.is_empty() {
+            self.known.remove(&id);
+        } else {
+            known.token = token;
+            self.queue.push_back(id);
+        }
     }
 
     /// Settles every event that names the submission (protocol §7).
     fn settle(&mut self, id: Uuid, settlement: Settlement) {
         let Some(known) = self.known.remove(&id) else { return };
+        self.events -= known.events.len();
         for event in known.events {
             match settlement {
                 Settlement::Ack => event.ack(),

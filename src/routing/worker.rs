@@ -15,11 +15,11 @@ use super::decide;
 use super::journal;
 use super::ledger::{FailReason, Ledger};
 use super::outcome::Entries;
-use super::persist::{GaveUp, Persist};
+use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{Decided, Prepared, Preparer, Ready};
 use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
 use crate::db::DbError;
-use crate::gateway::smtp::{Envelope, Lanes};
+use crate::gateway::smtp::{Envelope, Lane, Lanes};
 use crate::ops::chance::Chance;
 use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::{Clock, Outcome};
@@ -84,8 +84,17 @@ pub struct Routed {
 /// One claim on its way.
 struct Journey<'a> {
     claim: &'a Claim,
+    /// Actions tried under this claim.
     tried: BTreeSet<i32>,
+    /// Something was sent under this claim: its attempt is spent unless the daemon stops.
+    sent: bool,
     dossier: OnceCell<Dossier>,
+}
+
+impl<'a> Journey<'a> {
+    fn of(claim: &'a Claim) -> Self {
+        Self { claim, tried: BTreeSet::new(), sent: false, dossier: OnceCell::new() }
+    }
 }
 
 /// What one action came to.
@@ -99,69 +108,87 @@ enum Step {
 impl Worker {
     /// Routes one claimed submission. Consumes the claim: whatever happens, it is over afterwards.
     pub async fn route(&self, claim: Claim, mut ledger: Ledger) -> Routed {
-        let mut journey = Journey { claim: &claim, tried: BTreeSet::new(), dossier: OnceCell::new() };
+        let mut journey = Journey::of(&claim);
         loop {
             let entries = match decide::next_action(&ledger, &journey.tried) {
-                Some(order) => {
-                    journey.tried.insert(order);
-                    match self.carry_out(&journey, &ledger, order).await {
-                        Step::Outcomes(entries) => entries,
-                        Step::Ended(routed) => return routed,
-                    }
-                }
+                Some(order) => match self.carry_out(&mut journey, &ledger, order).await {
+                    Step::Outcomes(entries) => entries,
+                    Step::Ended(routed) => return routed,
+                },
                 None => Entries::default(),
             };
             // 5. Record; 6. Finish in the same transaction when nothing is left to try; 7. Settle.
             match self.record(&journey, &entries).await {
-                Ok(Recorded::Continue(then)) => ledger = *then,
-                Ok(Recorded::Concluded(conclusion)) => return settle(&claim, conclusion),
-                Ok(Recorded::Stale) => return stale(&claim),
+                Ok(Persisted { value: Recorded::Continue(then), .. }) => ledger = *then,
+                Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => {
+                    return settle(&claim, conclusion);
+                }
+                Ok(Persisted { value: Recorded::Stale, repeated }) => {
+                    return self.stale(&claim, repeated).await;
+                }
                 Err(gave_up) => return abandon(&claim, &gave_up),
             }
         }
     }
 
     /// One action: 3. Begin and 4. Send, or why not.
-    async fn carry_out(&self, journey: &Journey<'_>, ledger: &Ledger, order: i32) -> Step {
+    async fn carry_out(&self, journey: &mut Journey<'_>, ledger: &Ledger, order: i32) -> Step {
         let (claim, started) = (journey.claim, self.clock.monotonic());
+        journey.tried.insert(order);
         if claim.is_given_up() {
-            return self.give_back(journey).await;
+            return self.give_back(journey, true).await;
         }
         let ready = match self.preparer.prepare(claim, ledger, order, &journey.dossier).await {
             Prepared::Ready(ready) => ready,
             Prepared::Decided(decided) => return Step::Outcomes(self.decided(claim, &decided)),
             Prepared::Unreadable(error) => {
                 journal::database_fault(claim, "the submission could not be read", &error);
-                return self.give_back(journey).await;
+                return self.give_back(journey, !journey.sent).await;
             }
         };
-        let turn = async {
-            let mut lane = self.lanes.acquire().await;
-            lane.turn().await;
-            lane
-        };
-        let mut lane = tokio::select! {
-            lane = turn => lane,
-            () = claim.given_up() => return self.give_back(journey).await,
+        let Some(mut lane) = self.lane(claim).await else {
+            return self.give_back(journey, !journey.sent || claim.is_given_up()).await;
         };
         let touched = self.clock.monotonic();
         match self.store.begin(claim.id, &claim.token, &ready.keys).await {
             Ok(Begun::Marked) => claim.touched(touched),
             Ok(Begun::Infected) => return self.fail(journey, FailReason::Infected).await,
-            Ok(Begun::NotClean) => return self.give_back(journey).await,
-            Ok(Begun::Stale) => return Step::Ended(stale(claim)),
+            Ok(Begun::NotClean) => return self.give_back(journey, true).await,
+            Ok(Begun::Stale) => return self.ended_elsewhere(claim).await,
+            Ok(Begun::Changed) => {
+                journey.tried.remove(&order);
+                return Step::Outcomes(Entries::default());
+            }
             Err(error) => {
                 journal::database_fault(claim, "the begin mark could not be written", &error);
-                return self.give_back(journey).await;
+                return self.give_back(journey, !journey.sent).await;
             }
         }
         journal::begun(claim, &ready.beside.scope, ready.keys.len());
+        journey.sent = true;
         let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
         let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);
         Step::Outcomes(self.sent(claim, &ready, &outcomes, took))
+    }
+
+    /// A lane and its turn; `None` when the daemon stops, or when waiting took so long that the fence would not let the
+    /// send end: then nothing is begun.
+    async fn lane(&self, claim: &Claim) -> Option<Lane> {
+        let turn = async {
+            let mut lane = self.lanes.acquire().await;
+            claim.may_send(self.clock.monotonic()).ok()?;
+            lane.turn().await;
+            claim.may_send(self.clock.monotonic()).ok()?;
+            Some(lane)
+        };
+        tokio::select! {
+            biased;
+            () = claim.given_up() => None,
+            lane = turn => lane,
+        }
     }
 
     /// The entries of a send and of what was decided beside it, counted and journalled.
@@ -187,21 +214,21 @@ impl Worker {
         decided.entries(claim)
     }
 
-    async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Recorded, GaveUp> {
+    async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Persisted<Recorded>, GaveUp> {
         let scope = self.scope(journey);
         let touched = self.clock.monotonic();
         let record = || self.store.record(scope, entries);
         let recorded = self.persist.until_recorded(journey.claim, entries.facts.len(), record).await;
-        if let Ok(Recorded::Continue(_)) = &recorded {
+        if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
             journey.claim.touched(touched);
         }
         recorded
     }
 
-    /// Gives the submission back without an attempt spent.
-    async fn give_back(&self, journey: &Journey<'_>) -> Step {
+    /// Gives the submission back; with `refund` without an attempt spent.
+    async fn give_back(&self, journey: &Journey<'_>, refund: bool) -> Step {
         let scope = self.scope(journey);
-        self.end(journey, || self.store.release_with_refund(scope)).await
+        self.end(journey, || self.store.release(scope, refund)).await
     }
 
     async fn fail(&self, journey: &Journey<'_>, reason: FailReason) -> Step {
@@ -215,10 +242,34 @@ impl Worker {
     {
         let claim = journey.claim;
         Step::Ended(match self.persist.until_recorded(claim, 0, end).await {
-            Ok(Recorded::Concluded(conclusion)) => settle(claim, conclusion),
-            Ok(Recorded::Continue(_) | Recorded::Stale) => stale(claim),
+            Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => settle(claim, conclusion),
+            Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale, repeated }) => {
+                self.stale(claim, repeated).await
+            }
             Err(gave_up) => abandon(claim, &gave_up),
         })
+    }
+
+    async fn ended_elsewhere(&self, claim: &Claim) -> Step {
+        Step::Ended(self.stale(claim, false).await)
+    }
+
+    /// The claim is not ours any more. Somebody else has it, and its event, if it is needed, is theirs to settle. But
+    /// where an earlier try of ours failed, its commit may stand and only the answer was lost: then the row tells how the
+    /// claim ended, and what it does not tell (a release) comes again.
+    async fn stale(&self, claim: &Claim, repeated: bool) -> Routed {
+        if !repeated {
+            journal::stale(claim);
+            metrics::stale_settle();
+            return Routed { settlement: Settlement::Ack, conclusion: None };
+        }
+        match self.store.ended_by(claim.id, &claim.token).await {
+            Ok(Some(conclusion)) => settle(claim, conclusion),
+            Ok(None) | Err(_) => {
+                journal::answer_lost(claim);
+                Routed { settlement: Settlement::Nack, conclusion: None }
+            }
+        }
     }
 
     fn scope<'a>(&self, journey: &'a Journey<'_>) -> RecordScope<'a> {
@@ -228,7 +279,7 @@ impl Worker {
     }
 }
 
-/// 7. Settle: terminal → ack; released → nack, so that the source paces it; attempts spent, on open deliveries or on a
+/// Settles (protocol §7): terminal → ack; released → nack, so that the source paces it; attempts spent, on open deliveries or on a
 /// form without actions → nack, so that the source dead-letters it.
 fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
     journal::concluded(claim, &conclusion);
@@ -242,13 +293,6 @@ fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
     };
     metrics::submission(outcome);
     Routed { settlement, conclusion: Some(conclusion) }
-}
-
-/// Somebody else has it: its event, if it is needed, is theirs to settle.
-fn stale(claim: &Claim) -> Routed {
-    journal::stale(claim);
-    metrics::stale_settle();
-    Routed { settlement: Settlement::Ack, conclusion: None }
 }
 
 /// The row stays `processing` until the sweep takes it back; the event comes again meanwhile.

@@ -17,7 +17,9 @@ pub enum Begun {
     Infected,
     /// An attachment is not clean any more: release with refund.
     NotClean,
-    /// The claim is not ours any more, or the deliveries are not open: stop.
+    /// The claim is ours, but a delivery is not open any more (a late fact came in): read the ledger again.
+    Changed,
+    /// The claim is not ours any more: stop.
     Stale,
 }
 
@@ -54,7 +56,7 @@ impl Store {
                 } else if row.try_get::<_, i64>("pending")? > 0 {
                     Begun::NotClean
                 } else {
-                    Begun::Stale
+                    Begun::Changed
                 })
             })
             .await

@@ -3,7 +3,8 @@
 //! If we die before the commit nothing happened; after it the rows stay `processing` until the sweep takes them back.
 //! The token is minted by the worker: a commit whose answer was lost is recognised when the claim is repeated.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,7 @@ use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
 use crate::routing::ledger::{FailReason, Ledger, LedgerFault};
-use crate::routing::outcome::refusal_detail;
+use crate::routing::outcome::{Entries, refusal_detail};
 use crate::routing::plan::PlannedAction;
 
 /// One submission to be claimed, with the token the claim shall have.
@@ -43,6 +44,8 @@ pub enum Claimed {
         /// When that was read.
         now: Timestamp,
     },
+    /// Somebody else has the row locked at this moment: look again soon.
+    Busy,
     /// Give the event back.
     Nacked(NackReason),
     /// It has just failed without being claimed; an alert follows from the row.
@@ -63,6 +66,8 @@ pub struct TakenRow {
     pub ledger: Ledger,
     /// The claim's token.
     pub token: String,
+    /// How long the claim lives, by the database's clock, from the moment it was read.
+    pub lives: Duration,
 }
 
 /// A decision turned into what is written.
@@ -71,7 +76,7 @@ struct Write {
     status: Status,
     keys: Value,
     anew: bool,
-    detail: Option<Value>,
+    audits: Value,
 }
 
 impl Store {
@@ -85,17 +90,24 @@ impl Store {
             .transaction("claim", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let read = tx.prepare_cached(&self.statements.claim_read).await?;
-                let (_, rows) = futures::future::try_join(
+                let (locked, rows) = futures::future::try_join(
                     tx.query(&lock, &[&ids]),
                     tx.query(&read, &[&ids, &self.settings.pin_bodies]),
                 )
                 .await?;
+                let locked: HashSet<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let found: HashMap<Uuid, &Row> = rows.iter().map(|row| (row.get("id"), row)).collect();
                 let mut answers = HashMap::with_capacity(requests.len());
                 let mut writes = Vec::new();
                 for request in requests {
                     let (answer, write) = match found.get(&request.id) {
-                        Some(row) => self.judge(request, row)?,
+                        Some(row) if locked.contains(&request.id) => {
+                            self.judge(request, row).unwrap_or_else(|error| {
+                                tracing::error!(submission_id = %request.id, "{error}");
+                                (Claimed::Nacked(NackReason::UnreadableRow), None)
+                            })
+                        }
+                        Some(_) => (Claimed::Busy, None),
                         None => (Claimed::Nacked(NackReason::UnknownSubmission), None),
                     };
                     answers.insert(request.id, answer);
@@ -113,7 +125,7 @@ impl Store {
     fn judge(&self, request: &ClaimRequest, row: &Row) -> Result<(Claimed, Option<Write>), DbError> {
         let stored: Value = row.try_get("routing_result")?;
         let now: Timestamp = row.try_get("now")?;
-        let form_id: String = row.try_get("form_id")?;
+        let form_id: String = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
         let label: String = row.try_get("status")?;
         let Some(status) = Status::from_label(&label) else {
             return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
@@ -124,8 +136,16 @@ impl Store {
             && own.is_claimed_by(&request.token)
         {
             // Our own commit, whose answer was lost.
-            let taken = TakenRow { form_id, ledger: own.clone(), token: request.token.clone() };
+            let deadline = own.claim.as_ref().map_or(now, |claim| claim.deadline);
+            let lives = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
+            let taken = TakenRow { form_id, ledger: own.clone(), token: request.token.clone(), lives };
             return Ok((Claimed::Taken(Box::new(taken)), None));
+        }
+        if let Ok(Ledger { finished: Some(finished), .. }) = &ledger
+            && let Some(reason) = finished.reason
+            && finished.token.as_ref() == Some(&request.token)
+        {
+            return Ok((Claimed::Failed { form_id, reason }, None));
         }
         let view = RowView {
             status,
@@ -144,14 +164,24 @@ impl Store {
             }
             ClaimDecision::Take => {
                 let ledger = ledger.unwrap_or_default();
-                let configured: Value = row.try_get::<_, Option<Value>>("plan")?.unwrap_or_else(|| json!([]));
-                let Ok(current) = serde_json::from_value::<Vec<PlannedAction>>(configured) else {
-                    return Ok((Claimed::Nacked(NackReason::UnknownActionType), None));
-                };
+                let mut current = Vec::new();
+                if ledger.plan.is_empty() {
+                    let configured: Value = row.try_get("plan")?;
+                    match serde_json::from_value::<Vec<PlannedAction>>(configured) {
+                        Ok(actions) => current = actions,
+                        Err(_) => return Ok((Claimed::Nacked(NackReason::UnknownActionType), None)),
+                    }
+                }
                 let (keys, ledger) = self.take(request, now, &stored, ledger, current);
-                let taken = TakenRow { form_id, ledger, token: request.token.clone() };
-                let write =
-                    Write { id: request.id, status: Status::Processing, keys, anew: false, detail: None };
+                let lives = self.settings.claim_deadline;
+                let taken = TakenRow { form_id, ledger, token: request.token.clone(), lives };
+                let write = Write {
+                    id: request.id,
+                    status: Status::Processing,
+                    keys,
+                    anew: false,
+                    audits: json!([]),
+                };
                 (Claimed::Taken(Box::new(taken)), Some(write))
             }
         })
@@ -209,10 +239,10 @@ impl Store {
         let statuses: Vec<&str> = writes.iter().map(|w| w.status.label()).collect();
         let keys: Vec<&Value> = writes.iter().map(|w| &w.keys).collect();
         let anew: Vec<bool> = writes.iter().map(|w| w.anew).collect();
-        let details: Vec<Option<&Value>> = writes.iter().map(|w| w.detail.as_ref()).collect();
+        let audits: Vec<&Value> = writes.iter().map(|w| &w.audits).collect();
         let statement = tx.prepare_cached(sql::CLAIM_WRITE).await?;
         let written =
-            tx.query(&statement, &[&ids, &statuses, &keys, &anew, &details, &self.settings.actor]).await?;
+            tx.query(&statement, &[&ids, &statuses, &keys, &anew, &audits, &self.settings.actor]).await?;
         let written: Vec<Uuid> = written.iter().map(|row| row.get("id")).collect();
         for id in ids.iter().filter(|id| !written.contains(id)) {
             // Impossible under the lock; if it ever happens the row is not ours.
@@ -222,7 +252,8 @@ impl Store {
     }
 }
 
-/// What a refusal writes. A ledger that cannot be read is replaced; its original goes to the audit detail.
+/// What a refusal writes. A ledger that cannot be read is replaced; its original goes to the audit detail. Where
+/// attempts are spent, what is still open fails with it.
 fn refusal(
     request: &ClaimRequest,
     now: Timestamp,
@@ -233,15 +264,24 @@ fn refusal(
     let finished = json!({
         "token": request.token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
     });
-    let (anew, original) = match ledger {
-        Ok(_) => (false, None),
-        Err(_) => (true, Some(stored)),
+    let mut keys = json!({"v": crate::routing::ledger::VERSION, "finished": finished});
+    let mut audits = Vec::new();
+    let (anew, detail) = match ledger {
+        Err(_) => (true, refusal_detail(None, reason, Some(stored))),
+        Ok(ledger) => {
+            let open = Entries::exhausted(ledger);
+            if reason == FailReason::Exhausted && !open.is_empty() {
+                let mut deliveries = stored["deliveries"].clone();
+                for (key, failed) in open.others {
+                    deliveries[&key]["state"] = failed["entry"]["state"].clone();
+                    deliveries[&key]["at"] = json!(now);
+                    audits.push(json!({"action": "email_failed", "detail": failed["audit"]}));
+                }
+                keys["deliveries"] = deliveries;
+            }
+            (false, refusal_detail(Some(ledger), reason, None))
+        }
     };
-    Write {
-        id: request.id,
-        status: Status::Failed,
-        keys: json!({"v": crate::routing::ledger::VERSION, "finished": finished}),
-        anew,
-        detail: Some(refusal_detail(ledger.as_ref().ok(), reason, original)),
-    }
+    audits.push(json!({"action": "submission_route_failed", "detail": detail}));
+    Write { id: request.id, status: Status::Failed, keys, anew, audits: json!(audits) }
 }

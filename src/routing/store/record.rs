@@ -8,14 +8,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
+use crate::routing::claims::Heard;
 use crate::routing::decide::{self, Verdict};
-use crate::routing::ledger::{DeliveryState, FailReason, Ledger};
+use crate::routing::ledger::{DeliveryState, FailReason, Finished, Ledger};
 use crate::routing::outcome::{Entries, finish_detail};
 
 /// What the ledger said after a record.
@@ -116,36 +118,62 @@ impl Store {
             .await
     }
 
-    /// Gives the submission back without an attempt spent (protocol §3, "Graceful stop").
+    /// How the claim `token` ended, if it ended terminally: asked when the answer to its last record was lost.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn release_with_refund(&self, scope: RecordScope<'_>) -> Result<Recorded, DbError> {
+    pub async fn ended_by(&self, id: Uuid, token: &str) -> Result<Option<Conclusion>, DbError> {
+        let client = self.pool.get().await?;
+        let statement = client.prepare_cached(sql::READ_END).await?;
+        let Some(row) = client.query_opt(&statement, &[&id, &token]).await? else { return Ok(None) };
+        let finished: Value = row.try_get("finished")?;
+        let finished =
+            Finished::deserialize(&finished).map_err(|error| DbError::Shape(format!("finished: {error}")))?;
+        Ok(Some(match finished.reason {
+            Some(reason) => Conclusion::Failed { at: finished.at, reason },
+            None => Conclusion::Routed { at: finished.at, only_not_implemented: false },
+        }))
+    }
+
+    /// Gives the submission back; `refund` says whether the attempt is given back too (protocol §3, "Graceful stop").
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn release(&self, scope: RecordScope<'_>, refund: bool) -> Result<Recorded, DbError> {
         self.pool
             .transaction("release", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
                 tx.query(&lock, &[&scope.id]).await?;
-                let ended = self.give_back(&tx, &scope, true).await?;
+                let ended = self.give_back(&tx, &scope, refund).await?;
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
             })
             .await
     }
 
-    /// Touches live claims; answers those that still stand.
+    /// Touches live claims. What somebody else has locked at this moment is in neither set: unknown.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<BTreeSet<Uuid>, DbError> {
+    pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<Heard, DbError> {
         let (ids, tokens): (Vec<Uuid>, Vec<&str>) =
             claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
+        let (ids, tokens) = (&ids, &tokens);
         self.pool
             .transaction("heartbeat", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let touch = tx.prepare_cached(sql::HEARTBEAT).await?;
-                let (_, rows) =
-                    futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&touch, &[&ids, &tokens]))
-                        .await?;
-                Ok(rows.iter().map(|row| row.get("id")).collect())
+                let locked = tx.query(&lock, &[ids]).await?;
+                let locked: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
+                let (mine, theirs): (Vec<Uuid>, Vec<&str>) = ids
+                    .iter()
+                    .zip(tokens)
+                    .filter(|(id, _)| locked.contains(id))
+                    .map(|(id, t)| (*id, *t))
+                    .unzip();
+                let confirmed = tx.query(&touch, &[&mine, &theirs]).await?;
+                let confirmed: BTreeSet<Uuid> = confirmed.iter().map(|row| row.get("id")).collect();
+                let lost = mine.into_iter().filter(|id| !confirmed.contains(id)).collect();
+                Ok(Heard { confirmed, lost })
             })
             .await
     }

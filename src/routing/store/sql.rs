@@ -6,13 +6,14 @@
 
 use crate::db::readiness::Readiness;
 
-/// Locks rows in id order, so that two batches in any scan order cannot deadlock. Rows that are gone are not answered.
+/// Locks rows in id order, so that two batches in any scan order cannot deadlock. Rows that are gone, or locked by
+/// somebody else, are not answered: one busy row must not hold up the others.
 pub(super) const LOCK_MANY: &str = "-- lock_many
-SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE";
+SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED";
 
-/// Locks one row.
+/// Locks one row. `NO KEY`, so that an attachment being inserted elsewhere does not make us wait.
 pub(super) const LOCK_ONE: &str = "-- lock_one
-SELECT s.id FROM submissions s WHERE s.id = $1 FOR UPDATE";
+SELECT s.id FROM submissions s WHERE s.id = $1 FOR NO KEY UPDATE";
 
 /// The texts that depend on the configuration, made once.
 #[derive(Debug)]
@@ -70,19 +71,19 @@ SELECT s.status::text AS status, s.routing_result#>>'{{claim,token}}' AS token,
 }
 
 /// Writes the claims and the refusals of one batch. `$1` ids, `$2` status, `$3` keys to set, `$4` whether the old
-/// document is replaced rather than merged, `$5` audit detail (null: none), `$6` actor.
+/// document is replaced rather than merged, `$5` audit rows as `[{action, detail}]`, `$6` actor.
 pub(super) const CLAIM_WRITE: &str = "-- claim_write
 WITH w AS (
-  SELECT * FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::bool[], $5::jsonb[]) AS t(id, status, keys, anew, detail)
+  SELECT * FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::bool[], $5::jsonb[]) AS t(id, status, keys, anew, audits)
 ), u AS (
   UPDATE submissions s SET status = w.status::submission_status, updated_at = clock_timestamp(),
     routing_result = CASE WHEN w.anew THEN w.keys
       ELSE (s.routing_result - '{claim,next_attempt_at}'::text[]) || w.keys END
   FROM w WHERE s.id = w.id AND s.status = 'received'
-  RETURNING s.id, s.form_id, w.detail
+  RETURNING s.id, s.form_id, w.audits
 ), a AS (
   INSERT INTO audit_log (actor, action, submission_id, form_id, detail)
-  SELECT $6, 'submission_route_failed', u.id, u.form_id, u.detail FROM u WHERE u.detail IS NOT NULL
+  SELECT $6, (e->>'action')::audit_action, u.id, u.form_id, e->'detail' FROM u, jsonb_array_elements(u.audits) AS e
 )
 SELECT u.id FROM u";
 
@@ -108,7 +109,8 @@ WITH old AS (
   FROM submissions s WHERE s.id = $1 AND s.status <> 'purged'
 ), n AS (
   SELECT old.id, old.form_id, e.key, e.value->'fact' AS fact, e.value->'audit' AS audit, old.mine,
-    old.status IN ('routed', 'failed') AS late, COALESCE(old.r->'deliveries'->e.key, '{}') AS d
+    old.status IN ('routed', 'failed') AS late,
+    CASE WHEN jsonb_typeof(old.r->'deliveries'->e.key) = 'object' THEN old.r->'deliveries'->e.key ELSE '{}' END AS d
   FROM old, jsonb_each($3::jsonb) AS e
 ), fresh AS (
   SELECT n.*, COALESCE(n.d->>'state' = 'accepted', false) AS duplicate FROM n
@@ -181,17 +183,25 @@ WITH u AS (
 SELECT u.id, u.updated_at AS at FROM u";
 
 /// Gives the submission back, fenced. `$1` id, `$2` token, `$3` pause in seconds, `$4` attempts refunded (0 or 1).
-/// A begin mark that is still there has no outcome: it becomes doubt.
+/// A begin mark of another claim that is still there has no outcome: it becomes doubt. One of this claim was never
+/// followed by a send, because every record removes the marks of what was sent: it goes.
 pub(super) const RELEASE: &str = "-- release
 UPDATE submissions s SET status = 'received', updated_at = clock_timestamp(),
   routing_result = (s.routing_result - 'claim') || jsonb_build_object(
     'attempts', greatest((s.routing_result->>'attempts')::int - $4::int, 0),
     'next_attempt_at', clock_timestamp() + make_interval(secs => $3::float8),
-    'deliveries', COALESCE((SELECT jsonb_object_agg(k, CASE WHEN v ? 'begun' AND v->>'state' = 'open'
-      THEN (v - 'begun') || '{\"doubt\": true}' ELSE v END)
+    'deliveries', COALESCE((SELECT jsonb_object_agg(k, CASE
+      WHEN jsonb_typeof(v) <> 'object' OR NOT v ? 'begun' OR v->>'state' IS DISTINCT FROM 'open' THEN v
+      WHEN v#>>'{begun,token}' = $2 THEN v - 'begun'
+      ELSE (v - 'begun') || '{\"doubt\": true}' END)
       FROM jsonb_each(s.routing_result->'deliveries') AS e(k, v)), '{}'))
 WHERE s.id = $1 AND s.status = 'processing' AND s.routing_result#>>'{claim,token}' = $2
 RETURNING s.id, (s.routing_result->>'next_attempt_at')::timestamptz AS due";
+
+/// How a claim ended, where the answer to its last record was lost.
+pub(super) const READ_END: &str = "-- read_end
+SELECT s.routing_result->'finished' AS finished FROM submissions s
+WHERE s.id = $1 AND s.routing_result#>>'{finished,token}' = $2";
 
 /// Proof of life of claims, fenced, never beyond a claim's deadline. `$1` ids, `$2` tokens. An id that is not
 /// answered has lost its claim.
