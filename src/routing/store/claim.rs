@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
@@ -123,14 +124,14 @@ impl Store {
 
     /// Decides about one locked row.
     fn judge(&self, request: &ClaimRequest, row: &Row) -> Result<(Claimed, Option<Write>), DbError> {
-        let stored: Value = row.try_get("routing_result")?;
+        let stored: Stored = row.try_get("routing_result")?;
         let now: Timestamp = row.try_get("now")?;
         let form_id: String = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
         let label: String = row.try_get("status")?;
         let Some(status) = Status::from_label(&label) else {
             return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
         };
-        let ledger = Ledger::read(&stored);
+        let ledger = stored.ledger();
         if let Ok(own) = &ledger
             && status == Status::Processing
             && own.is_claimed_by(&request.token)
@@ -159,7 +160,7 @@ impl Store {
             ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
-                let write = refusal(request, now, reason, &ledger, &stored);
+                let write = refusal(request, now, reason, &ledger, &stored.original());
                 (Claimed::Failed { form_id, reason }, Some(write))
             }
             ClaimDecision::Take => {
@@ -172,7 +173,7 @@ impl Store {
                         Err(_) => return Ok((Claimed::Nacked(NackReason::UnknownActionType), None)),
                     }
                 }
-                let (keys, ledger) = self.take(request, now, &stored, ledger, current);
+                let (keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
                 let lives = self.settings.claim_deadline;
                 let taken = TakenRow { form_id, ledger, token: request.token.clone(), lives };
                 let write = Write {

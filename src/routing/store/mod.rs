@@ -9,6 +9,7 @@ mod claim;
 mod dossier;
 mod record;
 mod sql;
+mod stored;
 
 use std::sync::Arc;
 

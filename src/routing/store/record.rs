@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
@@ -212,8 +213,7 @@ impl Store {
         let Some(row) = own.first() else {
             return Ok(None);
         };
-        let stored: Value = row.try_get("routing_result")?;
-        match Ledger::read(&stored) {
+        match row.try_get::<_, Stored>("routing_result")?.ledger() {
             Ok(ledger) => Ok(Some(ledger)),
             Err(fault) => {
                 // Somebody wrote to it meanwhile. The facts still commit; the sweep judges the row.

@@ -87,9 +87,12 @@ WITH w AS (
 )
 SELECT u.id FROM u";
 
-/// What a mail is made from, besides the plan.
+/// What a mail is made from, besides the plan. A retention without an end (`infinity`) is far away here: the driver
+/// knows no instant for it.
 pub(super) const DOSSIER: &str = "-- dossier
-SELECT s.form_id, f.name AS form_name, s.created_at, s.retention_expires_at, clock_timestamp() AS now,
+SELECT s.form_id, f.name AS form_name, s.created_at, clock_timestamp() AS now,
+  CASE WHEN s.retention_expires_at IS NOT NULL THEN
+    least(greatest(s.retention_expires_at, 'epoch'), clock_timestamp() + interval '100 years') END AS retention_expires_at,
   COALESCE((SELECT jsonb_agg(jsonb_build_array(x.field_key, x.field_value) ORDER BY x.position, x.id)
     FROM submission_fields x WHERE x.submission_id = s.id), '[]') AS fields,
   COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name, 'content_type', x.content_type,
