@@ -1,6 +1,7 @@
 //! The mission end to end: the real binary on a real database as `forms_app`, a real broker, a real SMTP dialogue.
 
 mod about_us;
+mod bad_input;
 mod flow;
 mod harness;
 mod laws;
