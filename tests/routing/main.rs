@@ -2,10 +2,13 @@
 
 mod about_us;
 mod bad_input;
+mod duplicates;
 mod flow;
 mod harness;
 mod laws;
 mod links;
 mod outcomes;
 mod readiness;
+mod reload;
 mod spent;
+mod stop;

@@ -1,0 +1,120 @@
+//! Stops: a graceful one finishes what is being sent and gives the rest back unspent; a kill leaves a row that says
+//! what was about to happen.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::StageOptions;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::harness::{Scene, binary};
+
+const SLOW: Duration = Duration::from_secs(2);
+
+/// One lane, busy with a slow mail of the first submission; the others wait behind it.
+async fn busy(others: usize) -> (Scene, Uuid, Vec<Uuid>) {
+    let forms =
+        [Form::new("slow").mail_to("slow@y.test"), Form::new("f").mail_to("a@x.test").mail_to("b@x.test")];
+    let scene =
+        Scene::with(StageOptions::default(), &forms, "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4").await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
+    let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
+    scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    let mut waiting = Vec::new();
+    for _ in 0..others {
+        waiting.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    (scene, slow, waiting)
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent() {
+    // Three fit beside the slow one; two more stay unclaimed.
+    let (mut scene, slow, waiting) = busy(5).await;
+    for id in &waiting[..3] {
+        scene.await_row(*id, "claim", |row| row.status == "processing").await;
+    }
+    let status = scene.router.stop().await.expect("stops");
+    assert_eq!(status.code(), Some(0), "{}", scene.router.log());
+    assert_eq!(scene.ended(slow).await.status, "routed");
+    for id in &waiting {
+        let row = scene.row(*id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
+        assert_eq!(row.ledger.get("claim"), None, "{row:?}");
+        let entries = row.ledger["deliveries"].as_object().into_iter().flatten();
+        assert!(entries.into_iter().all(|(_, entry)| *entry == json!({"state": "open"})), "{row:?}");
+        assert_eq!(scene.audited(*id).await, Vec::<String>::new());
+    }
+    assert_eq!(scene.stage.relay.counters().mails, 1, "nothing new was begun");
+    // Their events were given back: the next one routes them, and no attempt is missing.
+    scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
+    scene.router.ready().await.expect("ready");
+    for id in waiting {
+        let row = scene.ended(id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later() {
+    let form = Form::new("f").mail_to("slow@y.test").mail_to("b@x.test");
+    let mut scene = Scene::with(StageOptions::default(), &[form], "[smtp]\nlanes = 1").await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.await_row(id, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    assert!(scene.router.stop().await.expect("stops").success(), "{}", scene.router.log());
+    let row = scene.row(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
+    assert_eq!(row.entry("1|slow@y.test")["state"], "accepted", "{row:?}");
+    assert_eq!(row.entry("2|b@x.test"), &json!({"state": "open"}), "{row:?}");
+    scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
+    scene.router.ready().await.expect("ready");
+    assert_eq!(scene.ended(id).await.status, "routed");
+    assert_eq!(scene.stage.relay.mails().len(), 2, "the first action once");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_router_stops_at_once_by_either_signal() {
+    for signal in ["TERM", "INT"] {
+        let mut scene = Scene::start(&[Form::new("f")]).await;
+        scene.router.signal(signal).await.expect("sent");
+        let ended = tokio::time::timeout(Duration::from_secs(10), scene.router.ended()).await;
+        assert_eq!(
+            ended.expect("at once").expect("ends").code(),
+            Some(0),
+            "{signal}\n{}",
+            scene.router.log()
+        );
+        let log = scene.router.log();
+        assert!(log.contains("\"stopping\"") && log.contains("\"stopped\""), "{signal}\n{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_kill_after_begin_leaves_a_row_that_says_so() {
+    let (mut scene, slow, _) = busy(0).await;
+    let before = scene.row(slow).await;
+    scene.router.signal("KILL").await.expect("sent");
+    scene.router.ended().await.expect("ends");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let row = scene.row(slow).await;
+    assert_eq!(row, before, "a kill writes nothing");
+    assert_eq!((row.status.as_str(), row.attempts()), ("processing", 1), "{row:?}");
+    let claim = &row.ledger["claim"];
+    assert!(claim["worker"].as_str().is_some_and(|worker| worker.contains('/')), "{row:?}");
+    let entry = row.entry("1|slow@y.test");
+    assert_eq!((&entry["state"], &entry["begun"]["token"]), (&json!("open"), &claim["token"]), "{row:?}");
+    assert_eq!(entry["error"], Value::Null, "begun without an outcome: {row:?}");
+    assert_eq!(scene.audited(slow).await, Vec::<String>::new());
+    // Another router does not take it from a worker that may still live.
+    scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
+    scene.router.ready().await.expect("ready");
+    scene.publish(slow);
+    scene.await_line("drop", |line| line["event"] == "dropped" && line["reason"] == "held_elsewhere").await;
+    assert_eq!(scene.row(slow).await, before);
+    scene.stop().await;
+}
