@@ -91,6 +91,17 @@ async fn a_database_that_is_down_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_pubsub_that_does_not_answer_is_waited_for() {
+    let stage = healthy().await;
+    stage.broker.hang(true);
+    let mut router = stage.router(binary(), "one", "").await.expect("a process");
+    waits_for(&router, "pubsub").await;
+    stage.broker.hang(false);
+    router.ready().await.expect("ready by itself");
+    assert!(router.stop().await.expect("stops").success(), "{}", router.log());
+}
+
+#[tokio::test]
 async fn a_stop_while_waiting_ends_cleanly() {
     let stage = healthy().await;
     stage.relay.stop().await;

@@ -1,8 +1,11 @@
 //! `migrate`, `provision` and `publish`: what they do, what they say, and the codes they end in.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use devkit::forms::SubmissionSeed;
-use devkit::postgres::{Cluster, TestDatabase, Variant};
-use devkit::stage::{DEAD_SUBSCRIPTION, DEAD_TOPIC, SUBSCRIPTION, TOPIC};
+use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
+use devkit::stage::{DEAD_SUBSCRIPTION, DEAD_TOPIC, SUBSCRIPTION, Stage, TOPIC};
+use serde_json::{Value, json};
 
 use crate::harness::{bare, check, config, healthy, verb};
 
@@ -81,6 +84,38 @@ async fn migrate_ends_in_69_where_the_server_or_the_login_is_not_to_be_had() {
         assert!(told.err.contains("remedy"), "{told:?}");
         assert!(!told.all().contains("secret-word"), "{told:?}");
     }
+}
+
+/// The owner's password is the owner's: from its url or `PGPASSWORD`, never the one the daemon has.
+#[tokio::test]
+async fn the_owners_password_is_not_the_daemons() {
+    let hba = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+    let options =
+        ClusterOptions { tcp_port: Some(0), hba: Some(hba.to_owned()), ..ClusterOptions::default() };
+    let cluster = Cluster::start(options).await.expect("a cluster");
+    let db = cluster.database(Variant { with_011: false, ..Variant::default() }).await.expect("a database");
+    let superuser = db.superuser().await.expect("superuser");
+    superuser.batch_execute("ALTER ROLE forms_owner PASSWORD 'owners-word'").await.expect("a password");
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, daemons) = (dir.path().join("config.toml"), dir.path().join("password"));
+    std::fs::write(&daemons, "daemons-word").expect("written");
+    let text = format!("[database]\npassword_file = \"{}\"\n", daemons.display());
+    std::fs::write(&file, text).expect("written");
+    let config = file.to_str().expect("utf-8");
+    let url = db.tcp_url_as("forms_owner").expect("TCP");
+    let only = ["migrate", "--only", "011", "--config", config, "--owner-url"];
+    let told = |url: String, word: &'static str| async move {
+        let arguments = [&only[..], &[url.as_str()]].concat();
+        bare(&arguments, &[("PGPASSWORD", word)]).await
+    };
+    let wrong = told(url.clone(), "daemons-word").await;
+    assert_eq!(wrong.code, 69, "{wrong:?}");
+    assert!(wrong.err.contains("password authentication failed"), "{wrong:?}");
+    let done = told(url.clone(), "owners-word").await;
+    assert!(done.code == 0 && done.out.contains("applied"), "{done:?}");
+    let in_url = url.replace("forms_owner@", "forms_owner:owners-word@");
+    let done = told(in_url, "daemons-word").await;
+    assert!(done.code == 0 && done.out.contains("nothing to do"), "{done:?}");
 }
 
 #[tokio::test]
@@ -181,6 +216,28 @@ async fn publish_sends_an_event_for_each_submission() {
     assert!(done.out.contains("2 matched, 2 changed, 0 skipped"), "each once: {done:?}");
     assert!(done.err.contains(unknown) && !done.err.contains(&one), "{done:?}");
     assert_eq!(waiting(), 2);
+
+    let events = pull(&stage).await;
+    let known =
+        events.iter().find(|event| event["submission_id"] == one).expect("the event of the known one");
+    assert_eq!(*known, json!({"submission_id": one, "form_id": "contact", "reason": "operator"}));
+    let other = events.iter().find(|event| event["submission_id"] == unknown).expect("the other one");
+    assert_eq!(*other, json!({"submission_id": unknown, "reason": "operator"}));
+}
+
+/// Takes two events from the routing subscription; their payloads.
+async fn pull(stage: &Stage) -> Vec<Value> {
+    let url = format!("{}/v1/{SUBSCRIPTION}:pull", stage.broker.endpoint());
+    let answer = reqwest::Client::new().post(url).json(&json!({"maxMessages": 2})).send().await;
+    let answer: Value = answer.expect("an answer").json().await.expect("JSON");
+    let messages = answer["receivedMessages"].as_array().unwrap_or_else(|| panic!("{answer}")).clone();
+    let payload = |received: &Value| {
+        let message = &received["message"];
+        assert_eq!(message["attributes"], json!({"type": "routing.ready", "v": "1"}));
+        let data = STANDARD.decode(message["data"].as_str().expect("data")).expect("base64");
+        serde_json::from_slice(&data).expect("JSON")
+    };
+    messages.iter().map(payload).collect()
 }
 
 #[tokio::test]

@@ -105,3 +105,92 @@ fn every_secret(config: &Config, env: &Environment) -> Vec<Result<Option<Found>,
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::ports::CheckLevel;
+
+    /// An empty file, whatever this machine has, and the environment over it.
+    fn load(env: &Environment) -> Result<Loaded, ConfigError> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        Config::load(Some(file.path()), env)
+    }
+
+    /// Line `secrets` under these variables.
+    fn secrets(variables: &[(&str, &str)]) -> CheckLine {
+        let env: Environment =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (lines, loaded) = config_lines(load(&env));
+        secrets_line(&loaded.unwrap_or_else(|| panic!("{lines:?}")), &env)
+    }
+
+    #[test]
+    fn every_secret_is_told_with_its_place_and_the_worst_gives_the_level() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put = |name: &str, mode| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "secret-word").expect("written");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+            path.display().to_string()
+        };
+        let (closed, open) = (put("closed", 0o600), put("open", 0o644));
+        let url = "postgres://u:secret-word@127.0.0.1/f";
+        let (heartbeat, webhook) =
+            ("MAPLE_ROUTER__CANARY__HEARTBEAT_URL_FILE", "MAPLE_ROUTER__SLACK__WEBHOOK_FILE");
+        let google = "GOOGLE_APPLICATION_CREDENTIALS";
+        type Case<'a> = (&'a [(&'a str, &'a str)], CheckLevel, &'a [&'a str]);
+        let cases: &[Case] = &[
+            (&[("DATABASE_URL", "postgres://u@127.0.0.1/f")], CheckLevel::Ok, &["none is read"]),
+            (
+                &[("DATABASE_URL", url)],
+                CheckLevel::Ok,
+                &["database-password read from environment variable DATABASE_URL"],
+            ),
+            (&[(heartbeat, &closed)], CheckLevel::Ok, &["heartbeat-url read from", &closed]),
+            (&[(webhook, &open), (heartbeat, &closed)], CheckLevel::Warn, &["every user", &open, &closed]),
+            (
+                &[(webhook, &open), (heartbeat, "/nowhere/h")],
+                CheckLevel::Fail,
+                &["/nowhere/h", "LoadCredential", &open],
+            ),
+            (&[(google, &closed), ("DATABASE_URL", url)], CheckLevel::Ok, &["google-credentials", &closed]),
+            (&[(google, "/nowhere/k"), ("DATABASE_URL", url)], CheckLevel::Fail, &["/nowhere/k"]),
+            (
+                &[(google, "/nowhere/k"), ("PUBSUB_EMULATOR_HOST", "127.0.0.1:1"), ("DATABASE_URL", url)],
+                CheckLevel::Ok,
+                &[],
+            ),
+        ];
+        for (variables, level, words) in cases {
+            let line = secrets(variables);
+            assert_eq!((line.name, line.level), ("secrets", *level), "{variables:?}: {line:?}");
+            for word in *words {
+                assert!(line.detail.contains(word), "{word}: {line:?}");
+            }
+            assert!(!format!("{line:?}").contains("secret-word"), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn contradicting_keys_are_a_line_each_and_the_rest_can_still_be_looked_at() {
+        let env: Environment = [
+            ("DATABASE_URL", "postgres://u@127.0.0.1/f"),
+            ("MAPLE_ROUTER__SLACK__LEASE", "5s"),
+            ("MAPLE_ROUTER__ROUTING__HEARTBEAT", "200s"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let (lines, loaded) = config_lines(load(&env));
+        assert!(loaded.is_some());
+        assert!(
+            lines.iter().all(|line| (line.name, line.level) == ("config", CheckLevel::Fail)),
+            "{lines:?}"
+        );
+        for key in ["slack.lease", "routing.heartbeat", "mail.from"] {
+            assert!(lines.iter().any(|line| line.detail.contains(key)), "{key}: {lines:?}");
+        }
+    }
+}
