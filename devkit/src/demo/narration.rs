@@ -202,7 +202,7 @@ mod tests {
         };
         let plain = narrator.laid_out(start + SignedDuration::from_millis(1_234), &line);
         let lines: Vec<&str> = plain.lines().collect();
-        assert_eq!(lines.len(), 3, "{plain}");
+        assert_eq!(lines.len(), 2, "{plain}");
         assert!(lines[0].starts_with("  1.23 router  published twice word word"), "{plain}");
         assert_eq!(lines[1].find("word"), Some(MARGIN), "{plain}");
         assert!(lines.iter().all(|line| line.len() <= WIDTH), "{plain}");

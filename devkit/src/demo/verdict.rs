@@ -69,7 +69,6 @@ impl Evidence {
             (state("not_implemented"), "deferred"),
             (state("open"), "open"),
             (self.links, "links"),
-            (self.dead_letters, "dead letter"),
         ];
         // That something was refused is said by the count.
         let reason = self.reason.iter().filter(|reason| *reason != "refused").cloned();
