@@ -28,8 +28,8 @@ test: deps python ## Formatting, lints, documentation, every test
 	$(CARGO) test --locked --workspace --lib --bins --tests; \
 	fi
 
-nightly: deps python ## Every test, property tests with many more cases (CASES=20000)
-	PROPTEST_CASES=$(or $(CASES),20000) $(CARGO) test --locked --workspace --lib --bins --tests
+nightly: export PROPTEST_CASES := $(or $(CASES),20000)
+nightly: test ## The same, property tests with many more cases (CASES=20000)
 
 build: deps-build ## Build everything for development
 	$(CARGO) build --locked --workspace
