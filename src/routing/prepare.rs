@@ -204,7 +204,7 @@ impl Preparer {
                 DbErrorKind::Unreachable | DbErrorKind::Busy => return Prepared::Unreadable(error),
                 // It would not go away by itself: it costs attempts, so that it ends in an alert.
                 DbErrorKind::Contract | DbErrorKind::Bug => {
-                    let why = format!("the submission could not be read: {error}");
+                    let why = format!("the submission cannot be read: {error}");
                     decided.everything(keys, &Outcome::Deferred(ours(Stage::Template, &why)));
                     return Prepared::Decided(Box::new(decided));
                 }
