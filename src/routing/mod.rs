@@ -1,6 +1,6 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
-//! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
+//! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
 //! [`compose`], [`text`]. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`store`], `journal`.
 
 pub mod claims;
@@ -9,6 +9,7 @@ pub mod decide;
 pub mod destination;
 pub mod event;
 pub mod expand;
+pub mod explain;
 mod journal;
 pub mod ledger;
 pub mod message_id;

@@ -2,8 +2,12 @@
 //!
 //! Nothing is begun here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
 
+mod render;
+
 use std::collections::HashMap;
 use std::sync::Arc;
+
+pub use render::{RenderError, RenderScope, Rendered};
 
 use jiff::tz::TimeZone;
 use tokio::sync::OnceCell;

@@ -78,13 +78,13 @@ pub(super) fn assemble(
 }
 
 /// `Date`. Before 1970 the library would panic, or put the present in its place.
-fn date(at: Timestamp) -> Date {
+pub(super) fn date(at: Timestamp) -> Date {
     Date::new(SystemTime::from(at.max(Timestamp::UNIX_EPOCH)))
 }
 
 /// One part. ASCII text with lines that SMTP takes is sent as it is, so that a link can be read in the raw message and
 /// in a relay's copy of it; the library would break it up at 76.
-fn part(builder: lettre::message::SinglePartBuilder, text: String) -> SinglePart {
+pub(super) fn part(builder: lettre::message::SinglePartBuilder, text: String) -> SinglePart {
     let plain = text.bytes().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~'))
         && text.split('\n').all(|line| line.len() <= LONGEST_LINE);
     if plain {

@@ -12,6 +12,7 @@ mod links;
 mod message;
 mod subject;
 mod template;
+mod trial;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 pub use links::{AttachmentLink, MAX_LINK_TTL, clean_file_name, link_ttl};
 pub use subject::MAX_SUBJECT;
+pub use trial::trial_mail;
 
 use crate::config::MailBody;
 use crate::ports::{Fault, Outcome, Reply, Stage};

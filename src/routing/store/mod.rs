@@ -8,8 +8,10 @@ mod begin;
 mod claim;
 mod dossier;
 mod record;
+pub mod seams;
 mod sql;
 mod stored;
+pub mod view;
 
 use std::sync::Arc;
 

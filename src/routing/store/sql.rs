@@ -23,6 +23,22 @@ pub(super) struct Statements {
     pub(super) reread: String,
 }
 
+/// SQL, jsonb array: a form's actions as a plan, in order, with the template texts they need. `with_bodies` is SQL,
+/// boolean: whether template bodies are among them (`mail.body = "template"`).
+pub(super) fn current_plan(form_id: &str, with_bodies: &str) -> String {
+    format!(
+        "COALESCE((
+    SELECT jsonb_agg(jsonb_build_object(
+        'action_order', a.action_order, 'action_type', a.action_type, 'template_id', a.template_id,
+        'template', CASE WHEN t.id IS NULL THEN NULL WHEN {with_bodies}
+          THEN jsonb_build_object('subject', t.subject, 'body_text', t.body_text, 'body_html', t.body_html)
+          ELSE jsonb_build_object('subject', t.subject) END,
+        'destination', a.destination, 'subject_template', a.subject_template,
+        'happyfox_category', a.happyfox_category) ORDER BY a.action_order)
+    FROM actions a LEFT JOIN templates t ON t.id = a.template_id WHERE a.form_id = {form_id}), '[]')"
+    )
+}
+
 impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, pending, infected, clean) = (
@@ -31,21 +47,14 @@ impl Statements {
             readiness.any_infected("s"),
             readiness.all_clean("s"),
         );
+        let plan = current_plan("s.form_id", "$2");
         Self {
             // The plan is read only where it may have to be pinned.
             claim_read: format!(
                 "-- claim_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, clock_timestamp() AS now,
   {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
-  CASE WHEN s.status = 'received' THEN COALESCE((
-    SELECT jsonb_agg(jsonb_build_object(
-        'action_order', a.action_order, 'action_type', a.action_type, 'template_id', a.template_id,
-        'template', CASE WHEN t.id IS NULL THEN NULL WHEN $2
-          THEN jsonb_build_object('subject', t.subject, 'body_text', t.body_text, 'body_html', t.body_html)
-          ELSE jsonb_build_object('subject', t.subject) END,
-        'destination', a.destination, 'subject_template', a.subject_template,
-        'happyfox_category', a.happyfox_category) ORDER BY a.action_order)
-    FROM actions a LEFT JOIN templates t ON t.id = a.template_id WHERE a.form_id = s.form_id), '[]') END AS plan
+  CASE WHEN s.status = 'received' THEN {plan} END AS plan
 FROM submissions s WHERE s.id = ANY($1::uuid[])"
             ),
             begin: format!(

@@ -1,0 +1,274 @@
+//! Why a submission stands where it stands, what happens to it next and when, and what a person can do (`explain`).
+//!
+//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and the sweep
+//! would decide, and decides nothing itself. Texts may hold a relay's words, on one line and without control
+//! characters; they are for an operator's eyes and never for the journal.
+
+mod ended;
+mod open;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
+use super::text::{bounded, one_line};
+use crate::lifecycle::submission::Status;
+use crate::ports::{Reply, Stage};
+
+/// Longest part of a relay's reply that is repeated here, in characters.
+const MAX_REPLY: usize = 120;
+
+/// The bounds that decide what happens when (protocol, "Defaults").
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Attempts a submission has.
+    pub max_attempts: u32,
+    /// `processing` untouched for this long is taken back.
+    pub stuck_after: Duration,
+    /// Interval of the sweep.
+    pub sweep_interval: Duration,
+    /// A due retry is left to its event for this long.
+    pub due_grace: Duration,
+    /// A ready row without an event is an orphan after this long.
+    pub orphan_after: Duration,
+    /// A row not ready for this long is alerted.
+    pub unready_alert_after: Duration,
+    /// The sweep leaves alone what was created before.
+    pub not_before: Option<Timestamp>,
+}
+
+/// One submission, as it stood at `now`.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// Its id.
+    pub id: Uuid,
+    /// Its status.
+    pub status: Status,
+    /// Its ledger, or why it is not believed.
+    pub ledger: Result<&'a Ledger, &'a LedgerFault>,
+    /// Finalized.
+    pub finalized: bool,
+    /// Attachments still to be scanned.
+    pub pending: &'a [Uuid],
+    /// Infected attachments.
+    pub infected: &'a [Uuid],
+    /// Attachments in all.
+    pub attachments: usize,
+    /// Actions the form has now; absent where this version does not understand them.
+    pub actions: Option<usize>,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// When retention empties it.
+    pub retention_expires_at: Option<Timestamp>,
+    /// Database time.
+    pub now: Timestamp,
+}
+
+/// What is said about a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// What happens next.
+    pub next: Next,
+    /// Why it stands where it stands.
+    pub why: String,
+    /// What a person can do, most useful first; empty where nothing needs to be done.
+    pub remedy: Vec<Remedy>,
+}
+
+/// One thing a person can do: a command, or advice where there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remedy {
+    /// When it is the right one; absent where it always is.
+    pub question: Option<&'static str>,
+    /// The command, or the advice, as it is shown.
+    pub line: String,
+    /// The verb of `maple-router` it runs; whoever shows it leaves out what this binary does not know.
+    pub verb: Option<&'static str>,
+}
+
+impl Serialize for Remedy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.question {
+            Some(question) => serializer.collect_str(&format_args!("{question} {}", self.line)),
+            None => serializer.serialize_str(&self.line),
+        }
+    }
+}
+
+impl Remedy {
+    fn advice(line: impl Into<String>) -> Self {
+        Self { question: None, line: line.into(), verb: None }
+    }
+
+    /// `maple-router VERB REST`
+    fn command(verb: &'static str, rest: &str) -> Self {
+        let line = format!("maple-router {verb} {rest}").trim_end().to_owned();
+        Self { question: None, line, verb: Some(verb) }
+    }
+
+    /// Says when it is the right one.
+    fn when(self, question: &'static str) -> Self {
+        Self { question: Some(question), ..self }
+    }
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Next {
+    /// A closed word.
+    pub code: Step,
+    /// For people.
+    pub what: String,
+    /// When, at the latest or at the earliest as `what` says; absent where no time can be told.
+    pub when: Option<Timestamp>,
+}
+
+/// What can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// The backend finalizes it.
+    Finalize,
+    /// Its attachments are scanned.
+    Scan,
+    /// A worker claims it.
+    Claim,
+    /// Another attempt.
+    Attempt,
+    /// The worker that has it ends its claim.
+    Finish,
+    /// The sweep takes it back.
+    Rescue,
+    /// It fails without being sent.
+    Fail,
+    /// Its failure is reported.
+    Alert,
+    /// A newer version of this program has to look at it.
+    Upgrade,
+    /// Retention empties it.
+    Purge,
+    /// Nothing by itself.
+    Nothing,
+}
+
+/// Explains a case.
+#[must_use]
+pub fn explain(case: &Case<'_>, rules: &Rules) -> Explanation {
+    if let (Err(fault @ LedgerFault::Newer(_)), false) = (case.ledger, case.status == Status::Purged) {
+        return Explanation {
+            why: format!("{fault}; until then this program leaves it untouched"),
+            next: Next::now(Step::Upgrade, "nothing by this version"),
+            remedy: vec![Remedy::advice(
+                "upgrade maple-router on this host, or ask the host that runs the newer one",
+            )],
+        };
+    }
+    match case.status {
+        Status::Received => open::received(case, rules),
+        Status::Processing => open::processing(case, rules),
+        Status::Routed => ended::routed(case),
+        Status::Failed => ended::failed(case, rules),
+        Status::Purged => Explanation {
+            why: "its retention period has ended: its contents were removed, and what happened to it stands in the \
+                  audit log only"
+                .to_owned(),
+            next: Next::now(Step::Nothing, "nothing any more"),
+            remedy: Vec::new(),
+        },
+    }
+}
+
+impl Next {
+    fn now(code: Step, what: impl Into<String>) -> Self {
+        Self { code, what: what.into(), when: None }
+    }
+
+    fn at(code: Step, what: impl Into<String>, when: Timestamp) -> Self {
+        Self { code, what: what.into(), when: Some(when) }
+    }
+}
+
+impl Case<'_> {
+    /// `maple-router VERB ID REST`
+    fn command(&self, verb: &'static str, rest: &str) -> Remedy {
+        Remedy::command(verb, &format!("{} {rest}", self.id))
+    }
+
+    fn older_than(&self, since: Timestamp, age: Duration) -> bool {
+        plus(since, age) <= self.now
+    }
+
+    /// The sweep leaves it alone, because it was created before the router was installed.
+    fn is_history(&self, rules: &Rules) -> bool {
+        rules.not_before.is_some_and(|not_before| self.created_at < not_before)
+    }
+}
+
+/// `at + by`, as far as time goes.
+fn plus(at: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// `1 attachment`, `2 attachments`.
+fn number(count: usize, one: &str) -> String {
+    let plural = match one.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{one}s"),
+    };
+    if count == 1 { format!("1 {one}") } else { format!("{count} {plural}") }
+}
+
+/// Deliveries in a state.
+fn deliveries(ledger: &Ledger, state: DeliveryState) -> impl Iterator<Item = (&str, &Delivery)> {
+    ledger.deliveries.iter().filter(move |(_, d)| d.state == state).map(|(key, d)| (key.as_str(), d))
+}
+
+/// The worst that was said about deliveries in `state`: what is about doubt first, then what a server said.
+fn trouble(ledger: &Ledger, state: DeliveryState) -> Option<String> {
+    deliveries(ledger, state)
+        .filter_map(|(_, delivery)| delivery.error.as_ref())
+        .min_by_key(|error| (error.class != ErrorClass::InDoubt, error.reply.code.is_none()))
+        .map(|error| said(error.stage, &error.reply))
+}
+
+/// `RCPT 451 4.3.0 mailbox busy`, fit for a terminal.
+#[must_use]
+pub fn said(stage: Stage, reply: &Reply) -> String {
+    let mut words = vec![stage_label(stage)];
+    words.extend(reply.code.map(|code| code.to_string()));
+    words.extend(reply.enhanced.as_deref().map(one_line));
+    words.push(bounded(one_line(&reply.reply), MAX_REPLY));
+    words.retain(|word| !word.is_empty());
+    words.join(" ")
+}
+
+/// A stage as the ledger writes it.
+#[must_use]
+pub fn stage_label(stage: Stage) -> String {
+    match serde_json::to_value(stage) {
+        Ok(serde_json::Value::String(label)) => label,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+/// Whether a delivery is perhaps delivered, as seen from outside: doubt that is recorded, or a begin mark of a claim
+/// that is not the live one.
+#[must_use]
+pub fn is_in_doubt(status: Status, ledger: &Ledger, delivery: &Delivery) -> bool {
+    let live = match (status, &ledger.claim) {
+        (Status::Processing, Some(claim)) => claim.token.as_str(),
+        (Status::Received | Status::Processing | Status::Routed | Status::Failed | Status::Purged, _) => "",
+    };
+    delivery.in_doubt(live)
+}
+
+/// A time for people: `2026-11-01 10:00:00Z`.
+#[must_use]
+pub fn at(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}

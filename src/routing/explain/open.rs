@@ -1,0 +1,311 @@
+//! Submissions on their way: `received` and `processing`. Asks in the order in which the claim does (protocol §2).
+
+use jiff::Timestamp;
+
+use super::super::decide::{self, ClaimDecision, DropReason, RowView};
+use super::super::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
+use super::super::text::{bounded, one_line};
+use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble};
+use crate::ports::Stage;
+
+const BY_EVENT_OR_SWEEP: &str = "when its event comes, or at the next sweep";
+
+pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
+    // The very function the claim asks, so that what is promised here is what will be done.
+    let ledger: Result<Ledger, LedgerFault> = case.ledger.cloned().map_err(Clone::clone);
+    let view = RowView {
+        status: case.status,
+        ledger: &ledger,
+        finalized: case.finalized,
+        pending: i64::try_from(case.pending.len()).unwrap_or(i64::MAX),
+        infected: !case.infected.is_empty(),
+    };
+    match (decide::claim(&view, case.now, rules.max_attempts), &ledger) {
+        (ClaimDecision::Fail(reason), _) => will_fail(case, rules, reason),
+        (ClaimDecision::Drop(DropReason::NotFinalized), _) => not_finalized(case, rules),
+        (ClaimDecision::Drop(_), _) => scanning(case, rules),
+        (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
+            waiting(case, rules, ledger)
+        }
+        // A ledger that is not believed is never taken; said for the sake of the compiler.
+        (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Err(_)) => {
+            will_fail(case, rules, FailReason::LedgerDamaged)
+        }
+    }
+}
+
+fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation {
+    let (why, mut remedy) = match reason {
+        FailReason::Infected => (
+            format!(
+                "the scan found malware in {}; nothing may be sent",
+                number(case.infected.len(), "attachment")
+            ),
+            vec![Remedy::advice("follow runbook rb-008")],
+        ),
+        FailReason::Exhausted => (
+            format!("all {} attempts are spent and something is still open", rules.max_attempts),
+            vec![Remedy::command("check", ""), case.command("replay", "--reason TEXT")],
+        ),
+        FailReason::LedgerDamaged => (
+            match case.ledger {
+                Err(fault) => fault.to_string(),
+                Ok(_) => "the ledger is damaged".to_owned(),
+            },
+            vec![Remedy::advice(
+                "find out who wrote to submissions.routing_result; what stood there goes to the audit log",
+            )],
+        ),
+        FailReason::Refused | FailReason::NoActions | FailReason::InDoubt => {
+            ("it ends at its next claim".to_owned(), vec![case.command("explain", "")])
+        }
+    };
+    let mut what = format!("it fails as {} {BY_EVENT_OR_SWEEP}", reason.label());
+    let next = if case.is_history(rules) {
+        what = format!(
+            "it fails as {} when its event comes; the sweep leaves it alone (routing.not_before)",
+            reason.label()
+        );
+        Next::now(Step::Fail, what)
+    } else {
+        Next::at(Step::Fail, what, plus(case.now, rules.sweep_interval))
+    };
+    if case.older_than(case.updated_at, rules.orphan_after) {
+        remedy.push(case.command("publish", ""));
+    }
+    Explanation { why, next, remedy }
+}
+
+fn not_finalized(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let mut remedy = Vec::new();
+    if case.older_than(case.created_at, rules.unready_alert_after) {
+        remedy.push(Remedy::advice("ask the forms backend why it was not finalized"));
+        remedy.push(case.command("finalize", "--reason TEXT"));
+    }
+    Explanation {
+        why: "the forms backend has not finalized it yet (readiness.finalized_column is empty)".to_owned(),
+        next: unready(
+            case,
+            rules,
+            Step::Finalize,
+            "it is claimed once it is finalized and every attachment is clean",
+        ),
+        remedy,
+    }
+}
+
+fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let mut remedy = Vec::new();
+    if case.older_than(case.created_at, rules.unready_alert_after) {
+        remedy.push(Remedy::advice("is the scan worker running? Its queue and log tell"));
+        remedy.extend(
+            case.pending
+                .iter()
+                .map(|id| {
+                    Remedy::command("mark-attachment", &format!("{id} --clean --reason TEXT"))
+                        .when("scanned otherwise, and clean?")
+                })
+                .take(3),
+        );
+    }
+    Explanation {
+        why: format!(
+            "{} of {} still to be scanned for viruses",
+            case.pending.len(),
+            number(case.attachments, "attachment")
+        ),
+        next: unready(case, rules, Step::Scan, "it is claimed once the last of them is clean"),
+        remedy,
+    }
+}
+
+/// What an unready submission waits for, and when somebody is told that it waits for long.
+fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
+    if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(rules) {
+        return Next::now(step, what);
+    }
+    Next::at(
+        step,
+        format!("{what}; alerted if that has not happened by then"),
+        plus(case.created_at, rules.unready_alert_after),
+    )
+}
+
+/// Ready: never claimed, given back, or between two attempts.
+fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
+    let spent = ledger.attempts;
+    let attempt = (spent + 1).min(rules.max_attempts);
+    let due = ledger.next_attempt_at.filter(|due| *due > case.now);
+    let of = format!("attempt {attempt} of {}", rules.max_attempts);
+    if ledger.plan.is_empty() && case.actions.is_none() {
+        return Explanation {
+            why: "its form has an action of a type this version does not know; it is left untouched"
+                .to_owned(),
+            next: Next::now(Step::Upgrade, "nothing by this version"),
+            remedy: vec![Remedy::advice(
+                "upgrade maple-router on this host, or correct the form and reload the YAML",
+            )],
+        };
+    }
+    if ledger.plan.is_empty() && case.actions == Some(0) {
+        return Explanation {
+            why: "its form has no actions: there is nobody to send it to".to_owned(),
+            next: attempt_by(case, rules, ledger, &format!("{of}; after the last it fails as no_actions")),
+            remedy: vec![Remedy::advice("add actions to the form and reload the YAML")],
+        };
+    }
+    if spent == 0 && ledger.plan.is_empty() {
+        return unclaimed(case, rules, &of);
+    }
+    let mut why = match (spent, trouble(ledger, DeliveryState::Open)) {
+        (0, None) => "it was given back without an attempt being spent".to_owned(),
+        (0, Some(said)) => format!("it was given back; last answer: {said}"),
+        (_, None) => {
+            format!("attempt {spent} of {} ended with {} open", rules.max_attempts, open_count(ledger))
+        }
+        (_, Some(said)) => {
+            format!("attempt {spent} of {} left {} open: {said}", rules.max_attempts, open_count(ledger))
+        }
+    };
+    why.push_str(&doubt(case, ledger));
+    let mut remedy = advice(ledger);
+    if due.is_none() && case.older_than(ledger.next_attempt_at.unwrap_or(case.updated_at), rules.orphan_after)
+    {
+        remedy.push(Remedy::advice(
+            "is the daemon running, and is nothing paused? systemctl status maple-router",
+        ));
+    }
+    remedy.push(case.command("publish", ""));
+    Explanation { why, next: attempt_by(case, rules, ledger, &of), remedy }
+}
+
+fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
+    let late = case.older_than(case.created_at, rules.orphan_after);
+    let why = if late {
+        "it is complete and clean, and no worker has taken it: its event is lost, or nobody receives"
+            .to_owned()
+    } else {
+        "it is complete and clean; no worker has taken it yet".to_owned()
+    };
+    let by_sweep = plus(plus(case.created_at, rules.orphan_after), rules.sweep_interval);
+    let (next, mut remedy) = if case.is_history(rules) {
+        let what = format!(
+            "{of} when its event comes; the sweep leaves it alone (created before routing.not_before)"
+        );
+        (Next::now(Step::Claim, what), Vec::new())
+    } else {
+        let what = format!("{of} when its event comes, by the sweep at the latest");
+        (Next::at(Step::Claim, what, by_sweep.max(case.now)), Vec::new())
+    };
+    if late {
+        remedy.push(Remedy::advice("systemctl status maple-router; maple-router check"));
+        remedy.push(case.command("publish", ""));
+    }
+    Explanation { why, next, remedy }
+}
+
+/// The next attempt: not before it is due; its event brings it, else the sweep.
+fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next {
+    match ledger.next_attempt_at {
+        Some(due) if due > case.now => Next::at(
+            Step::Attempt,
+            format!("{of}, not before then: when its event returns, else by the sweep"),
+            due,
+        ),
+        Some(due) => {
+            let latest = plus(plus(due, rules.due_grace), rules.sweep_interval).max(case.now);
+            Next::at(
+                Step::Attempt,
+                format!("{of}: when its event returns, by the sweep at the latest"),
+                latest,
+            )
+        }
+        None => {
+            let latest = plus(plus(case.updated_at, rules.orphan_after), rules.sweep_interval).max(case.now);
+            Next::at(
+                Step::Attempt,
+                format!("{of}: when its event returns, by the sweep at the latest"),
+                latest,
+            )
+        }
+    }
+}
+
+fn open_count(ledger: &Ledger) -> String {
+    number(deliveries(ledger, DeliveryState::Open).count(), "delivery")
+}
+
+/// Said only where there is doubt.
+fn doubt(case: &Case<'_>, ledger: &Ledger) -> String {
+    let doubtful = ledger.deliveries.values().filter(|d| is_in_doubt(case.status, ledger, d)).count();
+    if doubtful == 0 {
+        return String::new();
+    }
+    format!("; {} in doubt: perhaps delivered, its outcome is not known", number(doubtful, "delivery"))
+}
+
+/// What to look at, by where the last attempt stopped.
+fn advice(ledger: &Ledger) -> Vec<Remedy> {
+    let stage = deliveries(ledger, DeliveryState::Open).find_map(|(_, d)| d.error.as_ref()).map(|e| e.stage);
+    match stage {
+        Some(Stage::Connect | Stage::Banner | Stage::Ehlo | Stage::Starttls | Stage::Auth | Stage::Mail) => {
+            vec![Remedy::advice("systemctl status postfix; maple-router check")]
+        }
+        Some(Stage::Sign) => vec![Remedy::command("check", "")],
+        Some(Stage::Rcpt | Stage::Data | Stage::Dot | Stage::Fence | Stage::Address | Stage::Template)
+        | None => Vec::new(),
+    }
+}
+
+pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let stuck_at = plus(case.updated_at, rules.stuck_after);
+    let swept_at = plus(stuck_at, rules.sweep_interval).max(case.now);
+    let (ledger, claim) = match case.ledger {
+        Ok(Ledger { claim: None, .. }) => return claimless(case, "its ledger names no claim", swept_at),
+        Err(fault) => return claimless(case, &fault.to_string(), swept_at),
+        Ok(ledger @ Ledger { claim: Some(claim), .. }) => (ledger, claim),
+    };
+    let worker = bounded(one_line(&claim.worker), 60);
+    let sending =
+        ledger.deliveries.values().any(|d| d.begun.as_ref().is_some_and(|b| b.token == claim.token));
+    let doubt = doubt(case, ledger);
+    if stuck_at <= case.now {
+        return Explanation {
+            why: format!(
+                "worker {worker} took it and has not touched it for longer than {}{}{doubt}",
+                humantime::format_duration(rules.stuck_after),
+                if sending { "; what it had begun to send is in doubt" } else { "" }
+            ),
+            next: Next::at(Step::Rescue, "the sweep takes it back for another attempt", swept_at),
+            remedy: vec![
+                Remedy::advice("systemctl status maple-router on the host of that worker"),
+                case.command("release", "--reason TEXT"),
+            ],
+        };
+    }
+    Explanation {
+        why: format!(
+            "worker {worker} has it (attempt {} of {}){}{doubt}",
+            ledger.attempts,
+            rules.max_attempts,
+            if sending { " and is sending" } else { "" }
+        ),
+        next: Next::at(
+            Step::Finish,
+            "the worker ends its claim; untouched until then, the sweep takes it back",
+            stuck_at.min(claim.deadline.max(case.now)),
+        ),
+        remedy: Vec::new(),
+    }
+}
+
+fn claimless(case: &Case<'_>, but: &str, swept_at: Timestamp) -> Explanation {
+    Explanation {
+        why: format!("it is marked as being worked on, but {but}"),
+        next: Next::at(Step::Rescue, "the sweep takes it back or fails it", swept_at),
+        remedy: vec![
+            Remedy::advice("find out who changed the row: the router writes status and claim together"),
+            case.command("release", "--reason TEXT"),
+        ],
+    }
+}

@@ -1,0 +1,174 @@
+//! The mails a submission would cause if it were sent now, made by the same functions, and shown instead of sent.
+//!
+//! Nothing is claimed, begun, written or sent. Links are real: whoever is shown a mail can open them.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::Preparer;
+use crate::db::DbError;
+use crate::ports::Fault;
+use crate::routing::decide;
+use crate::routing::destination::{self, TargetKind};
+use crate::routing::expand;
+use crate::routing::ledger::{Delivery, Ledger};
+use crate::routing::message_id::{self, Origin};
+use crate::routing::plan::PlannedAction;
+
+/// What to render.
+#[derive(Debug, Clone)]
+pub struct RenderScope<'a> {
+    /// The submission.
+    pub id: Uuid,
+    /// Its ledger; where it pins no plan, the form's current actions stand in.
+    pub ledger: &'a Ledger,
+    /// The form's current actions.
+    pub current: &'a [PlannedAction],
+    /// Only this action.
+    pub action_order: Option<i32>,
+    /// Attachments that may be linked; the others are left out.
+    pub linkable: &'a HashSet<Uuid>,
+    /// `mail.max_recipients`
+    pub max_recipients: usize,
+}
+
+/// One mail. Its `Debug` shows no address and no text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Its action.
+    pub action_order: i32,
+    /// Envelope recipients.
+    pub recipients: Vec<String>,
+    /// Its Message-ID, in angle brackets.
+    pub message_id: String,
+    /// The message, lines ended by CRLF.
+    pub message: Vec<u8>,
+    /// Something of it is to be sent; otherwise it is what was sent, or would be sent once more.
+    pub open: bool,
+    /// Links in it.
+    pub links: usize,
+}
+
+impl std::fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rendered")
+            .field("action_order", &self.action_order)
+            .field("message_id", &self.message_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a mail cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The submission could not be read.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// The row is gone.
+    #[error("there is no submission {0} any more")]
+    Gone(Uuid),
+    /// The plan has no such action.
+    #[error("the plan has no action {asked}; it has {there}")]
+    NoSuchAction {
+        /// What was asked for.
+        asked: i32,
+        /// What there is, ready to print.
+        there: String,
+    },
+    /// The links cannot be signed now.
+    #[error("its links cannot be signed: {}", .0.reply.reply)]
+    Unsigned(Fault),
+    /// The action, its template or its plan does not make a mail. Names which.
+    #[error("{0}")]
+    Unmakeable(String),
+}
+
+impl Preparer {
+    /// The mails of a submission as they would be sent now, in the order of the plan. Actions that are not carried out
+    /// by mail give none, unless one of them was asked for.
+    ///
+    /// # Errors
+    /// [`RenderError`]; the first mail that cannot be made ends it.
+    pub async fn render(&self, scope: &RenderScope<'_>) -> Result<Vec<Rendered>, RenderError> {
+        let ledger = as_claimed(scope);
+        if let Some(asked) = scope.action_order
+            && !ledger.plan.iter().any(|action| action.action_order == asked)
+        {
+            let there: Vec<String> = ledger.plan.iter().map(|a| a.action_order.to_string()).collect();
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            return Err(RenderError::NoSuchAction { asked, there });
+        }
+        let mut dossier = self.store.dossier(scope.id).await?.ok_or(RenderError::Gone(scope.id))?;
+        dossier.attachments.retain(|attachment| scope.linkable.contains(&attachment.id));
+        let attachments = self.links(&dossier).await.map_err(RenderError::Unsigned)?;
+        let links = attachments.iter().filter(|attachment| attachment.link.is_ok()).count();
+        let mut mails = Vec::new();
+        for action in &ledger.plan {
+            let order = action.action_order;
+            let wanted = match scope.action_order {
+                Some(asked) => asked == order,
+                None => action.action_type.is_email(),
+            };
+            if !wanted {
+                continue;
+            }
+            let targets = destination::parse(&action.destination, order, usize::MAX);
+            let (open, recipients) = self.recipients_now(&ledger, action, &targets);
+            let message = self
+                .compose(scope.id, action, &ledger, &dossier, &attachments, &targets)
+                .map_err(RenderError::Unmakeable)?;
+            let origin =
+                Origin { submission: scope.id, action_order: order, generation: ledger.generation(order) };
+            mails.push(Rendered {
+                action_order: order,
+                recipients,
+                message_id: message_id::message_id(origin, &self.rules.from.address),
+                message,
+                open,
+                links,
+            });
+        }
+        Ok(mails)
+    }
+
+    /// Whether something of the action is open, and to whom its mail goes: what is open, else everybody usable.
+    fn recipients_now(
+        &self,
+        ledger: &Ledger,
+        action: &PlannedAction,
+        targets: &[destination::Target],
+    ) -> (bool, Vec<String>) {
+        let token = ledger.claim.as_ref().map_or("", |claim| claim.token.as_str());
+        let open = decide::open_deliveries(ledger, action.action_order, token, self.rules.in_doubt);
+        let mut keys: Vec<&str> = open.send.iter().map(String::as_str).collect();
+        if keys.is_empty() {
+            keys = ledger.deliveries_of(action.action_order).map(|(key, _)| key).collect();
+        }
+        let usable = |target: &destination::Target| match &target.kind {
+            TargetKind::Usable { address, .. }
+                if keys.contains(&target.key.as_str())
+                    && destination::allowed(address, &self.rules.allowed_domains) =>
+            {
+                Some(address.clone())
+            }
+            TargetKind::Usable { .. }
+            | TargetKind::Unusable { .. }
+            | TargetKind::None
+            | TargetKind::OverLimit { .. } => None,
+        };
+        (!open.send.is_empty(), targets.iter().filter_map(usable).collect())
+    }
+}
+
+/// The ledger as a claim would leave it: plan pinned, a delivery for each recipient.
+fn as_claimed(scope: &RenderScope<'_>) -> Ledger {
+    let mut ledger = scope.ledger.clone();
+    if ledger.plan.is_empty() {
+        ledger.plan = scope.current.to_vec();
+    }
+    for (key, _) in expand::missing_deliveries(&ledger, &ledger.plan, scope.max_recipients) {
+        ledger.deliveries.insert(key, Delivery::default());
+    }
+    ledger
+}

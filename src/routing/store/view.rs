@@ -1,0 +1,314 @@
+//! Looking without touching: what `status`, `list`, `explain` and `render` show. Reads only, locks nothing.
+//!
+//! If we die in the middle nothing happened. What is seen may be outdated when it is printed; nothing is decided on it
+//! that is written. A damaged ledger is shown as such and never hides the rows beside it.
+
+mod sql;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::config::{Config, MailBody};
+use crate::db::DbError;
+use crate::db::pool::Pool;
+use crate::db::readiness::Readiness;
+use crate::lifecycle::submission::Status;
+use crate::routing::ledger::Ledger;
+use crate::routing::plan::PlannedAction;
+
+/// The reading side of the mission's rows. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct View {
+    pool: Pool,
+    statements: Arc<sql::Statements>,
+    bodies: bool,
+    not_before: Option<Timestamp>,
+}
+
+/// Which submissions a list shows; all conditions must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// One of these; empty: any.
+    pub status: Vec<Status>,
+    /// Of this form.
+    pub form: Option<String>,
+    /// Failed for this reason.
+    pub reason: Option<String>,
+    /// Last changed longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Created at or after this time.
+    pub since: Option<Timestamp>,
+    /// Created within this time, as the database sees it.
+    pub within: Option<Duration>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// One line of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The submission.
+    pub id: Uuid,
+    /// Its form.
+    pub form_id: String,
+    /// Its status, as the database calls it.
+    pub status: String,
+    /// Attempts it has cost; absent where the ledger cannot be read.
+    pub attempts: Option<u32>,
+    /// Why it failed, or that its ledger cannot be read.
+    pub reason: Option<String>,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Deliveries by state.
+    pub deliveries: BTreeMap<&'static str, u64>,
+}
+
+/// `reason` of a listed submission whose ledger is not believed.
+pub const UNREADABLE: &str = "ledger unreadable";
+
+/// The whole at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overview {
+    /// Submissions by status; every status the database knows.
+    pub counts: BTreeMap<String, i64>,
+    /// Age in seconds of the oldest by status: since it was created while it is open, since it was last changed once
+    /// it has ended; 0 where there is none.
+    pub oldest_seconds: BTreeMap<String, i64>,
+    /// Open submissions by the attempts they have cost.
+    pub attempts: BTreeMap<u32, i64>,
+    /// Deliveries of open submissions that are perhaps delivered.
+    pub in_doubt: i64,
+    /// Failures without a confirmed alert.
+    pub unalerted: i64,
+    /// Routed submissions of which nothing was sent.
+    pub not_implemented_only: i64,
+}
+
+/// One attachment, as far as readiness is concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scan {
+    /// Its id.
+    pub id: Uuid,
+    /// File name as uploaded.
+    #[serde(default)]
+    pub file_name: Option<String>,
+    /// What the scan said; anything but `clean` is not clean.
+    #[serde(default)]
+    pub clamav_status: Option<String>,
+}
+
+impl Scan {
+    /// Whether its link may be given to anybody.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.clamav_status.as_deref() == Some("clean")
+    }
+
+    /// Whether it must never be.
+    #[must_use]
+    pub fn is_infected(&self) -> bool {
+        self.clamav_status.as_deref() == Some("infected")
+    }
+}
+
+/// One submission, as it stood when it was looked at.
+#[derive(Debug, Clone)]
+pub struct Sight {
+    /// Its form.
+    pub form_id: String,
+    /// That form's name, where it has one.
+    pub form_name: Option<String>,
+    /// Its status.
+    pub status: Status,
+    /// `routing_result` as stored.
+    pub stored: Value,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// When retention empties it.
+    pub retention_expires_at: Option<Timestamp>,
+    /// Database time at which all this was read.
+    pub now: Timestamp,
+    /// Finalized, as the database contract defines it.
+    pub finalized: bool,
+    /// Attachments still to be scanned.
+    pub pending: i64,
+    /// An attachment is infected.
+    pub infected: bool,
+    /// Attachments in their order.
+    pub attachments: Vec<Scan>,
+    /// The actions the form has now, or why they cannot be understood.
+    pub current: Result<Vec<PlannedAction>, String>,
+}
+
+/// One row of the audit log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AuditRow {
+    /// When.
+    pub occurred_at: Timestamp,
+    /// Who.
+    pub actor: Option<String>,
+    /// What.
+    pub action: String,
+    /// See the data contract, "Audit detail".
+    pub detail: Option<Value>,
+}
+
+impl View {
+    /// A view over `pool`.
+    #[must_use]
+    pub fn new(pool: Pool, readiness: &Readiness, config: &Config) -> Self {
+        Self {
+            pool,
+            statements: Arc::new(sql::Statements::new(readiness)),
+            bodies: config.mail.body == MailBody::Template,
+            not_before: config.routing.not_before,
+        }
+    }
+
+    /// Counts, ages and what is wrong.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn overview(&self) -> Result<Overview, DbError> {
+        let client = self.pool.get().await?;
+        let mut counts: BTreeMap<String, i64> =
+            Status::ALL.iter().map(|status| (status.label().to_owned(), 0)).collect();
+        let mut oldest_seconds = counts.clone();
+        for row in client.query(sql::COUNTS, &[]).await? {
+            let status: String = row.try_get("status")?;
+            let oldest: Option<f64> = row.try_get("oldest")?;
+            counts.insert(status.clone(), row.try_get("n")?);
+            oldest_seconds.insert(status, oldest.map_or(0, whole_seconds));
+        }
+        let (mut attempts, mut in_doubt) = (BTreeMap::new(), 0);
+        for row in client.query(sql::OPEN, &[]).await? {
+            in_doubt = row.try_get("in_doubt")?;
+            let spent: Option<&str> = row.try_get("attempts")?;
+            if let Some(spent) = spent.and_then(|spent| spent.parse().ok()) {
+                attempts.insert(spent, row.try_get("n")?);
+            }
+        }
+        Ok(Overview {
+            counts,
+            oldest_seconds,
+            attempts,
+            in_doubt,
+            unalerted: client
+                .query_one(&self.statements.unalerted, &[&self.not_before])
+                .await?
+                .try_get("n")?,
+            not_implemented_only: client.query_one(sql::NOT_IMPLEMENTED_ONLY, &[]).await?.try_get("n")?,
+        })
+    }
+
+    /// The submissions of a selection, the one changed longest ago first.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn list(&self, selection: &Selection) -> Result<Vec<Listed>, DbError> {
+        let client = self.pool.get().await?;
+        let status: Option<Vec<&str>> = (!selection.status.is_empty())
+            .then(|| selection.status.iter().map(|status| status.label()).collect());
+        let (older, within) = (seconds(selection.older_than), seconds(selection.within));
+        let limit = i64::from(selection.limit);
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&status, &selection.form, &older, &selection.since, &within, &selection.reason, &limit];
+        // Row by row: only what is shown of a ledger is kept of it.
+        let rows = client.query_raw(&self.statements.list, parameters).await?;
+        futures::pin_mut!(rows);
+        let mut listed = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            let stored: Value = row.try_get("routing_result")?;
+            let reason: Option<String> = row.try_get("reason")?;
+            let (attempts, deliveries, reason) = match Ledger::read(&stored) {
+                Ok(ledger) => (Some(ledger.attempts), ledger.counts(), reason),
+                Err(_) => (None, BTreeMap::new(), Some(UNREADABLE.to_owned())),
+            };
+            listed.push(Listed {
+                id: row.try_get("id")?,
+                form_id: row.try_get("form_id")?,
+                status: row.try_get("status")?,
+                attempts,
+                reason,
+                updated_at: row.try_get("updated_at")?,
+                deliveries,
+            });
+        }
+        Ok(listed)
+    }
+
+    /// One submission; `None` when there is no such row.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn look(&self, id: Uuid) -> Result<Option<Sight>, DbError> {
+        let client = self.pool.get().await?;
+        let Some(row) = client.query_opt(&self.statements.row, &[&id, &self.bodies]).await? else {
+            return Ok(None);
+        };
+        let label: String = row.try_get("status")?;
+        let status = Status::from_label(&label)
+            .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
+        let attachments: Value = row.try_get("attachments")?;
+        let current: Value = row.try_get("plan")?;
+        Ok(Some(Sight {
+            form_id: row.try_get("form_id")?,
+            form_name: row.try_get("form_name")?,
+            status,
+            stored: row.try_get("routing_result")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+            retention_expires_at: row.try_get("retention_expires_at")?,
+            now: row.try_get("now")?,
+            finalized: row.try_get("finalized")?,
+            pending: row.try_get("pending")?,
+            infected: row.try_get("infected")?,
+            attachments: serde_json::from_value(attachments)
+                .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
+            current: serde_json::from_value(current).map_err(|e| e.to_string()),
+        }))
+    }
+
+    /// The audit trail of a submission, oldest first; `None` where this role may not read it: an empty trail would
+    /// then prove nothing.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn audit(&self, id: Uuid) -> Result<Option<Vec<AuditRow>>, DbError> {
+        let client = self.pool.get().await?;
+        let readable = client.query_opt(sql::AUDIT_READABLE, &[]).await?;
+        if !readable.is_some_and(|row| row.get("readable")) {
+            return Ok(None);
+        }
+        let mut trail = Vec::new();
+        for row in client.query(sql::AUDIT, &[&id]).await? {
+            trail.push(AuditRow {
+                occurred_at: row.try_get("occurred_at")?,
+                actor: row.try_get("actor")?,
+                action: row.try_get("action")?,
+                detail: row.try_get("detail")?,
+            });
+        }
+        Ok(Some(trail))
+    }
+}
+
+fn seconds(duration: Option<Duration>) -> Option<f64> {
+    duration.map(|duration| duration.as_secs_f64())
+}
+
+/// Whole seconds of an age; one that lies in the future is none.
+#[expect(clippy::cast_possible_truncation, reason = "an age in seconds is far below 2^53")]
+fn whole_seconds(age: f64) -> i64 {
+    age.max(0.0) as i64
+}

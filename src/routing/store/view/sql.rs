@@ -1,0 +1,108 @@
+//! The statements of the view. Each is led by its name; none writes. A ledger's shape is tested before anything is
+//! taken from it, so that a damaged one never aborts a statement about many.
+
+use crate::db::readiness::Readiness;
+use crate::routing::store::sql::current_plan;
+
+/// The texts that depend on the configuration, made once.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) row: String,
+    pub(super) list: String,
+    pub(super) unalerted: String,
+}
+
+impl Statements {
+    pub(super) fn new(readiness: &Readiness) -> Self {
+        let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
+        let pending = readiness.pending_count("s");
+        let plan = current_plan("s.form_id", "$2");
+        Self {
+            row: format!(
+                "-- view_row
+SELECT s.form_id, f.name AS form_name, s.status::text AS status, s.routing_result, s.created_at, s.updated_at,
+  s.retention_expires_at, clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending,
+  {infected} AS infected, {plan} AS plan,
+  COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name, 'clamav_status', x.clamav_status)
+    ORDER BY x.created_at, x.id) FROM attachments x WHERE x.submission_id = s.id), '[]') AS attachments
+FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1"
+            ),
+            // A failure the scan worker recorded by itself has no reason in the ledger.
+            list: format!(
+                "-- view_list
+SELECT l.* FROM (
+  SELECT s.id, s.form_id, s.status::text AS status, s.updated_at, s.routing_result,
+    COALESCE(s.routing_result#>>'{{finished,reason}}', CASE WHEN s.status = 'failed' AND {infected} THEN 'infected' END)
+      AS reason
+  FROM submissions s
+  WHERE ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
+    AND ($2::text IS NULL OR s.form_id = $2)
+    AND ($3::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $3))
+    AND ($4::timestamptz IS NULL OR s.created_at >= $4)
+    AND ($5::float8 IS NULL OR s.created_at >= now() - make_interval(secs => $5))
+) l
+WHERE $6::text IS NULL OR l.reason = $6
+ORDER BY l.updated_at, l.id LIMIT $7"
+            ),
+            // Those this daemon ended, and those the scan worker failed (protocol, "Sweep").
+            unalerted: format!(
+                "-- view_unalerted
+SELECT count(*) AS n FROM submissions s WHERE s.status = 'failed'
+  AND (jsonb_typeof(s.routing_result->'finished') = 'object'
+    OR (({infected}) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))
+  AND (s.routing_result#>>'{{alert,confirmed_at}}' IS NULL
+    OR s.routing_result#>>'{{alert,for}}' IS DISTINCT FROM
+      COALESCE(s.routing_result#>>'{{finished,token}}', s.routing_result#>>'{{alert,for}}'))"
+            ),
+        }
+    }
+}
+
+/// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
+/// was last changed once it has ended. Answered from the index on (status, updated_at) where there is one.
+pub(super) const COUNTS: &str = "-- view_counts
+SELECT e.status::text AS status, COALESCE(c.n, 0) AS n,
+  EXTRACT(EPOCH FROM clock_timestamp() - CASE WHEN e.status IN ('received', 'processing')
+    THEN (SELECT min(s.created_at) FROM submissions s WHERE s.status = e.status)
+    ELSE (SELECT min(s.updated_at) FROM submissions s WHERE s.status = e.status) END)::float8 AS oldest
+FROM unnest(enum_range(NULL::submission_status)) AS e(status)
+LEFT JOIN (SELECT s.status, count(*) AS n FROM submissions s GROUP BY s.status) AS c ON c.status = e.status";
+
+/// Open submissions by the attempts they have cost, and their deliveries in doubt: recorded as such, or begun by a
+/// claim that is not the live one.
+pub(super) const OPEN: &str = "-- view_open
+WITH o AS MATERIALIZED (
+  SELECT s.status, CASE WHEN jsonb_typeof(s.routing_result) = 'object' THEN s.routing_result END AS r
+  FROM submissions s WHERE s.status IN ('received', 'processing')
+), d AS (
+  SELECT count(*) AS n FROM o, jsonb_each(
+      CASE WHEN jsonb_typeof(o.r->'deliveries') = 'object' THEN o.r->'deliveries' ELSE '{}' END) AS e(k, v)
+  WHERE COALESCE(e.v->>'state', 'open') = 'open' AND (e.v->'doubt' = 'true'
+    OR (jsonb_typeof(e.v->'begun') = 'object' AND (o.status = 'received'
+      OR e.v#>>'{begun,token}' IS DISTINCT FROM o.r#>>'{claim,token}')))
+)
+SELECT a.attempts, count(*) AS n, (SELECT d.n FROM d) AS in_doubt FROM (
+  SELECT CASE WHEN NOT o.r ? 'attempts' THEN '0'
+    WHEN o.r->>'attempts' ~ '^[0-9]{1,9}$' THEN o.r->>'attempts' END AS attempts
+  FROM o UNION ALL SELECT NULL) AS a
+GROUP BY a.attempts";
+
+/// Routed submissions of which nothing was sent. The column narrows it down before any ledger is opened.
+pub(super) const NOT_IMPLEMENTED_ONLY: &str = "-- view_not_implemented_only
+SELECT count(*) AS n FROM (
+  SELECT s.routing_result->'deliveries' AS d FROM submissions s
+  WHERE s.status = 'routed' AND s.happyfox_status = 'deferred' OFFSET 0) AS r
+WHERE jsonb_typeof(r.d) = 'object' AND r.d <> '{}' AND NOT EXISTS (SELECT FROM jsonb_each(CASE WHEN jsonb_typeof(r.d) = 'object' THEN r.d ELSE '{}' END) AS e(k, v)
+  WHERE e.v->>'state' IS DISTINCT FROM 'not_implemented')";
+
+/// Whether this role sees rows of the audit log at all: an empty answer alone would prove nothing.
+pub(super) const AUDIT_READABLE: &str = "-- view_audit_readable
+SELECT has_table_privilege(c.oid, 'SELECT') AND (NOT row_security_active(c.oid) OR EXISTS (
+  SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polpermissive AND p.polcmd IN ('*', 'r')
+    AND EXISTS (SELECT FROM unnest(p.polroles) AS r(oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE')))) AS readable
+FROM pg_class c WHERE c.oid = to_regclass('audit_log')";
+
+/// The trail of one submission.
+pub(super) const AUDIT: &str = "-- view_audit
+SELECT a.occurred_at, a.actor, a.action::text AS action, a.detail FROM audit_log a
+WHERE a.submission_id = $1 ORDER BY a.id";
