@@ -1,19 +1,280 @@
 //! `explain`: everything about one submission on one screen, and what happens next.
+//!
+//! Reads only. An operator's tool: recipients are shown, as they stand in the ledger; field values never are.
 
+mod text;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
+use crate::config::Config;
+use crate::lifecycle::submission::Status;
+use crate::routing::destination::{self, TargetKind};
+use crate::routing::explain::{self, Case, Explanation, Remedy, Rules};
+use crate::routing::ledger::{Delivery, DeliveryError, FailReason, Finished, Ledger, order_of};
+use crate::routing::plan::{ActionType, PlannedAction};
+use crate::routing::store::view::{AuditRow, Scan, Sight};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Submission id
     #[arg(value_name = "ID")]
-    pub(super) id: uuid::Uuid,
+    pub(super) id: Uuid,
     /// One JSON object
     #[arg(long)]
     pub(super) json: bool,
 }
 
 /// Prints the explanation.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let desk = Desk::open(ctx)?;
+    let sight = desk.look(args.id).await?;
+    let audit = desk.view().audit(args.id).await.map_err(desk::database)?;
+    let page = Page::of(args.id, sight, audit, &rules(&desk.config));
+    if args.json {
+        output::json(&page)?;
+    } else {
+        output::text(&text::page(&page, Palette::of_stdout()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn rules(config: &Config) -> Rules {
+    let routing = &config.routing;
+    Rules {
+        max_attempts: routing.max_attempts,
+        stuck_after: routing.stuck_after,
+        sweep_interval: routing.sweep_interval,
+        due_grace: routing.due_grace,
+        orphan_after: routing.orphan_after,
+        unready_alert_after: routing.unready_alert_after,
+        not_before: routing.not_before,
+    }
+}
+
+/// What is shown (interfaces page, `explain`).
+#[derive(Debug, Serialize)]
+pub(super) struct Page {
+    id: Uuid,
+    form_id: String,
+    form_name: Option<String>,
+    status: Status,
+    /// `refused`, `exhausted`, …: where it failed, and the ledger says why.
+    reason: Option<&'static str>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    retention_expires_at: Option<Timestamp>,
+    /// Database time at which it was looked at.
+    now: Timestamp,
+    readiness: ReadinessPart,
+    /// The plan is pinned in the ledger; else it is what the form says now.
+    plan_pinned: bool,
+    plan: Vec<PlanPart>,
+    deliveries: Vec<DeliveryPart>,
+    attempts: u32,
+    max_attempts: u32,
+    claim: Option<ClaimPart>,
+    /// What is wrong with the ledger, where it is not believed.
+    ledger_fault: Option<String>,
+    overrides: Vec<Value>,
+    /// Absent where this role may not read the log.
+    audit: Option<Vec<AuditRow>>,
+    audit_note: Option<&'static str>,
+    #[serde(flatten)]
+    explanation: Explanation,
+}
+
+const AUDIT_UNREADABLE: &str = "audit not readable with this role";
+
+#[derive(Debug, Serialize)]
+struct ReadinessPart {
+    /// `ready`, `not_finalized`, `scanning`, `infected`.
+    state: &'static str,
+    finalized: bool,
+    pending: i64,
+    infected: bool,
+    attachments: Vec<Scan>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlanPart {
+    action_order: i32,
+    action_type: ActionType,
+    template_id: Option<String>,
+    destination: String,
+    subject_template: Option<String>,
+    happyfox_category: Option<String>,
+    generation: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct ClaimPart {
+    worker: String,
+    at: Timestamp,
+    deadline: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct DeliveryPart {
+    key: String,
+    action_order: i32,
+    /// Absent where the delivery stands for no usable address.
+    recipient: Option<String>,
+    /// What stands in the destination instead of an address.
+    unusable: Option<String>,
+    state: &'static str,
+    in_doubt: bool,
+    /// Was in doubt before it was accepted.
+    doubted: bool,
+    at: Option<Timestamp>,
+    code: Option<u16>,
+    enhanced: Option<String>,
+    reply: Option<String>,
+    queue_id: Option<String>,
+    message_id: Option<String>,
+    error: Option<DeliveryError>,
+    late: bool,
+    duplicates: usize,
+}
+
+impl Page {
+    fn of(id: Uuid, sight: Sight, audit: Option<Vec<AuditRow>>, rules: &Rules) -> Self {
+        let read = Ledger::read(&sight.stored);
+        let attachment = |wanted: fn(&Scan) -> bool| -> Vec<Uuid> {
+            sight.attachments.iter().filter(|scan| wanted(scan)).map(|scan| scan.id).collect()
+        };
+        let infected = attachment(Scan::is_infected);
+        let pending = attachment(|scan| !scan.is_clean() && !scan.is_infected());
+        let explanation = explain::explain(
+            &Case {
+                id,
+                status: sight.status,
+                ledger: read.as_ref(),
+                finalized: sight.finalized,
+                pending: &pending,
+                infected: &infected,
+                attachments: sight.attachments.len(),
+                actions: sight.current.as_ref().ok().map(Vec::len),
+                created_at: sight.created_at,
+                updated_at: sight.updated_at,
+                retention_expires_at: sight.retention_expires_at,
+                now: sight.now,
+            },
+            rules,
+        );
+        let ledger_fault = read.as_ref().err().map(ToString::to_string);
+        let ledger = read.unwrap_or_default();
+        let pinned = !ledger.plan.is_empty();
+        let current = if sight.status.is_terminal() { Vec::new() } else { sight.current.unwrap_or_default() };
+        let plan = if pinned { ledger.plan.clone() } else { current };
+        Self {
+            id,
+            form_id: sight.form_id,
+            form_name: sight.form_name,
+            status: sight.status,
+            reason: ledger
+                .finished
+                .as_ref()
+                .and_then(|Finished { reason, .. }| reason.map(FailReason::label)),
+            created_at: sight.created_at,
+            updated_at: sight.updated_at,
+            retention_expires_at: sight.retention_expires_at,
+            now: sight.now,
+            readiness: ReadinessPart {
+                state: match (sight.infected, sight.finalized, sight.pending > 0) {
+                    (true, _, _) => "infected",
+                    (false, false, _) => "not_finalized",
+                    (false, true, true) => "scanning",
+                    (false, true, false) => "ready",
+                },
+                finalized: sight.finalized,
+                pending: sight.pending,
+                infected: sight.infected,
+                attachments: sight.attachments,
+            },
+            plan_pinned: pinned,
+            plan: plan.into_iter().map(|action| PlanPart::of(action, &ledger)).collect(),
+            deliveries: ledger
+                .deliveries
+                .iter()
+                .map(|(key, delivery)| DeliveryPart::of(sight.status, &ledger, key, delivery))
+                .collect(),
+            attempts: ledger.attempts,
+            max_attempts: rules.max_attempts,
+            claim: ledger.claim.as_ref().map(|claim| ClaimPart {
+                worker: claim.worker.clone(),
+                at: claim.at,
+                deadline: claim.deadline,
+            }),
+            ledger_fault,
+            overrides: ledger.overrides,
+            audit_note: audit.is_none().then_some(AUDIT_UNREADABLE),
+            audit,
+            explanation: Explanation {
+                remedy: explanation.remedy.into_iter().filter(is_at_hand).collect(),
+                ..explanation
+            },
+        }
+    }
+}
+
+impl PlanPart {
+    fn of(action: PlannedAction, ledger: &Ledger) -> Self {
+        Self {
+            action_order: action.action_order,
+            action_type: action.action_type,
+            template_id: action.template_id,
+            destination: action.destination,
+            subject_template: action.subject_template,
+            happyfox_category: action.happyfox_category,
+            generation: ledger.generation(action.action_order),
+        }
+    }
+}
+
+impl DeliveryPart {
+    fn of(status: Status, ledger: &Ledger, key: &str, delivery: &Delivery) -> Self {
+        let said = delivery.smtp.as_ref().or(delivery.error.as_ref().map(|error| &error.reply));
+        Self {
+            key: key.to_owned(),
+            action_order: order_of(key).unwrap_or_default(),
+            recipient: destination::address_of(key).map(str::to_owned),
+            unusable: unusable(ledger, key),
+            state: delivery.state.label(),
+            in_doubt: explain::is_in_doubt(status, ledger, delivery),
+            doubted: delivery.doubted,
+            at: delivery.at,
+            code: said.and_then(|reply| reply.code),
+            enhanced: said.and_then(|reply| reply.enhanced.clone()),
+            reply: said.map(|reply| reply.reply.clone()),
+            queue_id: delivery.queue_id.clone(),
+            message_id: delivery.message_id.clone(),
+            error: delivery.error.clone(),
+            late: delivery.late,
+            duplicates: delivery.dups.len(),
+        }
+    }
+}
+
+/// The entry of the pinned destination that a key like `1|!2` stands for.
+fn unusable(ledger: &Ledger, key: &str) -> Option<String> {
+    let order = order_of(key)?;
+    let action = ledger.plan.iter().find(|action| action.action_order == order)?;
+    let mut targets = destination::parse(&action.destination, order, usize::MAX).into_iter();
+    match targets.find(|target| target.key == key)?.kind {
+        TargetKind::Unusable { raw, .. } => Some(raw),
+        TargetKind::Usable { .. } | TargetKind::None | TargetKind::OverLimit { .. } => None,
+    }
+}
+
+/// Nobody is sent to a verb that this binary does not have.
+fn is_at_hand(remedy: &Remedy) -> bool {
+    use clap::CommandFactory as _;
+    remedy.verb.is_none_or(|verb| super::Cli::command().find_subcommand(verb).is_some())
 }

@@ -1,19 +1,104 @@
 //! `finalize`: the first readiness seam, for tests and repair.
+//!
+//! Sets the configured column, where there is one, and publishes the event once the submission is ready. If we die in
+//! between, the daemon's sweep finds it.
 
-use super::{CliError, Context, Exit};
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::{CliError, Context, Exit, operator, output};
+use crate::journal;
+use crate::lifecycle::submission::Status;
+use crate::ops::telemetry::EventName;
+use crate::routing::event::Reason;
+use crate::routing::store::seams::{Override, Standing, Touched};
 
 /// Arguments of `finalize`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Submission id
     #[arg(value_name = "ID")]
-    pub(super) id: uuid::Uuid,
+    pub(super) id: Uuid,
     /// Why; recorded
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
 }
 
 /// Marks the submission as finalized.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let desk = Desk::open(ctx)?;
+    let actor = operator::actor(&ctx.env);
+    let more = serde_json::json!({});
+    let note = Override { actor: &actor, verb: "finalize", reason: args.reason.as_deref(), more: &more };
+    let standing = match desk.seams().finalize(args.id, note).await.map_err(desk::database)? {
+        Touched::Done(standing) => standing,
+        Touched::Unknown | Touched::NeedsReason => return Err(desk::unknown("submission", args.id)),
+        Touched::Purged => return Err(purged(args.id)),
+    };
+    let did = match (&desk.config.readiness.finalized_column, standing.changed) {
+        (Some(column), true) => format!("{column} is set"),
+        (Some(column), false) => format!("{column} was set already"),
+        (None, _) => {
+            "no finalized_column is configured: a row counts as finalized once it is there".to_owned()
+        }
+    };
+    if standing.changed {
+        recorded(&standing, &actor, note);
+    }
+    follow(&desk, &standing, &did, Reason::Finalized).await
+}
+
+/// Publishes what became of a write at a seam, where that changes anything, and says what follows.
+pub(super) async fn follow(
+    desk: &Desk,
+    standing: &Standing,
+    did: &str,
+    reason: Reason,
+) -> Result<Exit, CliError> {
+    let id = standing.id;
+    let follows = match standing.status {
+        Status::Received if standing.infected => {
+            let event = desk.publish(id, &standing.form_id, Reason::Operator).await?;
+            format!("an attachment is infected: event {event} is published, and the worker fails it (rb-008)")
+        }
+        Status::Received if standing.is_ready() => {
+            let event = desk.publish(id, &standing.form_id, reason).await?;
+            format!("it is ready: event {event} is published, and a worker claims it")
+        }
+        Status::Received if !standing.finalized => {
+            "not finalized yet: nothing is published; `maple-router finalize` does both".to_owned()
+        }
+        Status::Received => format!(
+            "{} of its attachments still to be scanned: nothing is published until all are clean",
+            standing.pending
+        ),
+        Status::Processing if standing.infected => {
+            "a worker has it: no further mail is begun, and it fails (rb-008)".to_owned()
+        }
+        Status::Processing => "a worker has it: nothing is published".to_owned(),
+        Status::Routed | Status::Failed | Status::Purged => {
+            format!("it is {} already: nothing is published, and nothing is sent by this", standing.status)
+        }
+    };
+    output::text(&format!("{id}: {did}; {follows}"))?;
+    Ok(Exit::Done)
+}
+
+/// The journal's line of an override at a seam.
+pub(super) fn recorded(standing: &Standing, actor: &str, note: Override<'_>) {
+    journal!(
+        warn,
+        EventName::Override,
+        submission_id = %standing.id,
+        form_id = standing.form_id,
+        actor = actor,
+        verb = note.verb,
+        reason = note.reason,
+        "an operator changed the readiness of a submission"
+    );
+}
+
+/// Retention has been there.
+pub(super) fn purged(id: Uuid) -> CliError {
+    CliError::new(Exit::FoundWanting, anyhow::anyhow!("{id} is purged: nothing is written to it any more"))
 }

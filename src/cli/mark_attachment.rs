@@ -1,6 +1,14 @@
 //! `mark-attachment`: the second readiness seam, for tests and repair.
+//!
+//! If we die between the mark and the event, the daemon's sweep finds the submission. Taking back what the scan called
+//! infected needs a reason, which is recorded.
 
-use super::{CliError, Context, Exit};
+use serde_json::json;
+
+use super::desk::{self, Desk};
+use super::{CliError, Context, Exit, finalize, operator};
+use crate::routing::event::Reason;
+use crate::routing::store::seams::{Override, ScanVerdict, Touched};
 
 /// Arguments of `mark-attachment`.
 #[derive(Debug, clap::Args)]
@@ -16,8 +24,31 @@ pub(super) struct Args {
 }
 
 /// Records the scan result.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let desk = Desk::open(ctx)?;
+    let verdict = if args.verdict.clean { ScanVerdict::Clean } else { ScanVerdict::Infected };
+    let actor = operator::actor(&ctx.env);
+    let more = json!({"attachment_id": args.id, "clamav_status": verdict.label()});
+    let note =
+        Override { actor: &actor, verb: "mark-attachment", reason: args.reason.as_deref(), more: &more };
+    let standing = match desk.seams().mark(args.id, verdict, note).await.map_err(desk::database)? {
+        Touched::Done(standing) => standing,
+        Touched::Unknown => return Err(desk::unknown("attachment", args.id)),
+        Touched::Purged => return Err(finalize::purged(args.id)),
+        Touched::NeedsReason => {
+            let infected =
+                anyhow::anyhow!("attachment {} is marked infected: say why it is clean after all", args.id);
+            return Err(CliError::new(Exit::Usage, infected)
+                .remedy(format!("maple-router mark-attachment {} --clean --reason TEXT", args.id)));
+        }
+    };
+    let did = if standing.changed {
+        finalize::recorded(&standing, &actor, note);
+        format!("attachment {} is marked {}", args.id, verdict.label())
+    } else {
+        format!("attachment {} was marked {} already", args.id, verdict.label())
+    };
+    finalize::follow(&desk, &standing, &did, Reason::ScanClean).await
 }
 
 /// Exactly one of the two.

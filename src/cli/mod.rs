@@ -5,6 +5,7 @@
 
 mod check;
 mod completions;
+mod desk;
 mod exit;
 mod explain;
 mod filters;
@@ -13,6 +14,7 @@ mod links;
 mod list;
 mod mark_attachment;
 mod migrate;
+mod operator;
 mod output;
 mod provision;
 mod publish;

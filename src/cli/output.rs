@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use super::CliError;
+use crate::routing::text::is_bidi_control;
 
 /// Prints text and a line break.
 pub(super) fn text(text: &str) -> Result<(), CliError> {
@@ -16,9 +17,29 @@ pub(super) fn text(text: &str) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-/// Prints one JSON document.
+/// Prints one JSON document. Control characters that JSON allows unescaped (C1, DEL) and those that change the
+/// direction of text are escaped as well: whatever others wrote, a terminal shows it and obeys nothing.
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
-    text(&serde_json::to_string_pretty(value)?)
+    text(&harmless(&serde_json::to_string_pretty(value)?))
+}
+
+/// Such characters stand in strings only, where an escape means the same.
+fn harmless(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        let code = u32::from(c);
+        if matches!(code, 0x7f..=0x9f) || is_bidi_control(c) {
+            out.push_str(&format!("\\u{code:04x}"));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Tells people beside the result, on stderr.
+pub(super) fn note(text: &str) -> Result<(), CliError> {
+    Ok(writeln!(io::stderr(), "{text}")?)
 }
 
 /// Colours, where a person looks at a terminal and has not asked for none.
@@ -54,5 +75,18 @@ impl Palette {
 
     fn paint(self, code: &str, text: &str) -> String {
         if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_moves_no_cursor_and_stays_the_same() {
+        let value = serde_json::json!({"reply": "a\u{9b}31m\u{7f}\u{202e}b\u{1b}[0m ä"});
+        let told = harmless(&value.to_string());
+        assert!(!told.chars().any(|c| c.is_control() || is_bidi_control(c)), "{told:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&told).expect("JSON"), value);
     }
 }

@@ -1,13 +1,30 @@
-//! `render`: the exact mails a submission would cause. Sends nothing.
+//! `render`: the exact mails a submission would cause. Sends and writes nothing.
+//!
+//! The links in it are real, so that showing some is told to the journal, as `links` does.
 
-use super::{CliError, Context, Exit};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::{CliError, Context, Exit, operator, output};
+use crate::journal;
+use crate::lifecycle::submission::Status;
+use crate::ops::chance::Chance;
+use crate::ops::telemetry::EventName;
+use crate::parts;
+use crate::routing::ledger::Ledger;
+use crate::routing::prepare::{RenderError, RenderScope, Rendered};
+use crate::routing::store::view::Scan;
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Submission id
     #[arg(value_name = "ID")]
-    pub(super) id: uuid::Uuid,
+    pub(super) id: Uuid,
     /// Only the action with this action_order
     #[arg(long, value_name = "N")]
     pub(super) action: Option<i32>,
@@ -16,7 +33,126 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
+/// One mail (interfaces page, `render`).
+#[derive(Debug, Serialize)]
+struct Mail {
+    action_order: i32,
+    recipients: Vec<String>,
+    message_id: String,
+    /// The message as it goes to the relay.
+    eml: String,
+    /// Something of it is still to be sent.
+    open: bool,
+}
+
 /// Prints the mails.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let desk = Desk::open(ctx)?;
+    let sight = desk.look(args.id).await?;
+    if sight.status == Status::Purged {
+        return Err(wanting(format!("{} is purged: its contents were removed", args.id)));
+    }
+    let ledger = Ledger::read(&sight.stored)
+        .map_err(|fault| wanting(fault.to_string()).remedy(format!("maple-router explain {}", args.id)))?;
+    let current = match &sight.current {
+        Ok(current) => current.as_slice(),
+        Err(_) if !ledger.plan.is_empty() => &[],
+        Err(why) => return Err(wanting(format!("the form's actions are not understood: {why}"))),
+    };
+    let linkable: HashSet<Uuid> =
+        sight.attachments.iter().filter(|scan| scan.is_clean()).map(|scan| scan.id).collect();
+    let scope = RenderScope {
+        id: args.id,
+        ledger: &ledger,
+        current,
+        action_order: args.action,
+        linkable: &linkable,
+        max_recipients: desk.config.mail.max_recipients,
+    };
+    let preparer =
+        parts::preparer(&desk.config, desk.store()?, Arc::new(Chance::from_system())).map_err(desk::part)?;
+    let mails = preparer.render(&scope).await.map_err(unrendered)?;
+    let links: usize = mails.iter().map(|mail| mail.links).max().unwrap_or(0);
+    if links > 0 {
+        journal!(
+            warn,
+            EventName::Override,
+            submission_id = %args.id,
+            form_id = sight.form_id,
+            actor = operator::actor(&ctx.env),
+            verb = "render",
+            links,
+            "an operator was shown mails with working links"
+        );
+    }
+    let shown: Vec<Mail> = mails.into_iter().map(Mail::from).collect();
+    if args.json {
+        output::json(&shown)?;
+    } else {
+        for mail in &shown {
+            output::text(&text(mail))?;
+        }
+    }
+    for note in notes(&shown, &sight.attachments) {
+        output::note(&note)?;
+    }
+    Ok(Exit::Done)
+}
+
+impl From<Rendered> for Mail {
+    fn from(mail: Rendered) -> Self {
+        Self {
+            action_order: mail.action_order,
+            recipients: mail.recipients,
+            message_id: mail.message_id,
+            // ASCII by construction.
+            eml: String::from_utf8_lossy(&mail.message).into_owned(),
+            open: mail.open,
+        }
+    }
+}
+
+fn text(mail: &Mail) -> String {
+    let to = if mail.recipients.is_empty() { "nobody".to_owned() } else { mail.recipients.join(", ") };
+    format!("==== action {} to {to}\n{}\n", mail.action_order, mail.eml.replace("\r\n", "\n").trim_end())
+}
+
+/// What the mails alone would not tell.
+fn notes(mails: &[Mail], attachments: &[Scan]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if mails.is_empty() {
+        notes.push("no mail: the form has no action that is carried out by mail".to_owned());
+    }
+    for mail in mails.iter().filter(|mail| !mail.open) {
+        notes.push(format!(
+            "action {}: nothing of it is open; this is its mail all the same",
+            mail.action_order
+        ));
+    }
+    for mail in mails.iter().filter(|mail| mail.recipients.is_empty()) {
+        notes.push(format!("action {}: no usable recipient; it would be refused", mail.action_order));
+    }
+    let left_out = attachments.iter().filter(|scan| !scan.is_clean()).count();
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} of {} attachments not clean: left out here, and nothing is sent before all of them are",
+            attachments.len()
+        ));
+    }
+    notes
+}
+
+fn wanting(what: String) -> CliError {
+    CliError::new(Exit::FoundWanting, anyhow::anyhow!(what))
+}
+
+fn unrendered(error: RenderError) -> CliError {
+    match error {
+        RenderError::Database(error) => desk::database(error),
+        RenderError::Unsigned(_) => CliError::new(Exit::Unavailable, error)
+            .remedy("`maple-router check` tells what signing needs (lines signing and link)"),
+        RenderError::Gone(_) | RenderError::NoSuchAction { .. } | RenderError::Unmakeable(_) => {
+            CliError::new(Exit::FoundWanting, error)
+        }
+    }
 }

@@ -1,6 +1,16 @@
 //! `status`: how many submissions are where, and what is wrong.
+//!
+//! Reads only. What no part of this version knows yet is said to be empty, or null where even that is not known.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::desk::{self, Desk};
+use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
+use crate::lifecycle::submission::Status;
+use crate::routing::store::view::Overview;
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
@@ -11,6 +21,110 @@ pub(super) struct Args {
 }
 
 /// Prints the counts.
-pub(super) async fn run(_ctx: &Context, _args: Args) -> Result<Exit, CliError> {
-    Err(anyhow::anyhow!("not built into this binary yet").into())
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let overview = Desk::open(ctx)?.view().overview().await.map_err(desk::database)?;
+    let report = Report::from(overview);
+    if args.json {
+        output::json(&report)?;
+    } else {
+        output::text(&text(&report, Palette::of_stdout()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What is shown (interfaces page, `status`).
+#[derive(Debug, Serialize)]
+struct Report {
+    counts: BTreeMap<String, i64>,
+    oldest_seconds: BTreeMap<String, i64>,
+    /// Open submissions by attempts spent.
+    attempts: BTreeMap<u32, i64>,
+    in_doubt: i64,
+    unalerted: i64,
+    not_implemented_only: i64,
+    paused: Vec<String>,
+    breaker: Vec<String>,
+    relay: Relay,
+}
+
+/// What the relay's log says of mails it accepted; null as long as nobody reads it.
+#[derive(Debug, Serialize)]
+struct Relay {
+    accepted_undelivered: Option<i64>,
+    oldest_seconds: Option<i64>,
+}
+
+impl From<Overview> for Report {
+    fn from(overview: Overview) -> Self {
+        Self {
+            counts: overview.counts,
+            oldest_seconds: overview.oldest_seconds,
+            attempts: overview.attempts,
+            in_doubt: overview.in_doubt,
+            unalerted: overview.unalerted,
+            not_implemented_only: overview.not_implemented_only,
+            paused: Vec::new(),
+            breaker: Vec::new(),
+            relay: Relay { accepted_undelivered: None, oldest_seconds: None },
+        }
+    }
+}
+
+fn text(report: &Report, palette: Palette) -> String {
+    let mut text = String::new();
+    for (status, count) in ordered(&report.counts) {
+        let oldest = report.oldest_seconds.get(status).copied().unwrap_or_default();
+        let age = match (*count, is_open(status)) {
+            (0, _) => String::new(),
+            (_, true) => format!("oldest {}", span(oldest)),
+            (_, false) => format!("first changed {} ago", span(oldest)),
+        };
+        text.push_str(format!("{status:<12}{count:>9}  {age}").trim_end());
+        text.push('\n');
+    }
+    if !report.attempts.is_empty() {
+        let spent: Vec<String> = report.attempts.iter().map(|(n, count)| format!("{n}: {count}")).collect();
+        text.push_str(&format!("attempts spent by open submissions   {}\n", spent.join(", ")));
+    }
+    let mut wrong = false;
+    for (count, what, follows) in [
+        (report.in_doubt, "deliveries in doubt", "perhaps delivered; each is resolved at its next attempt"),
+        (report.unalerted, "failures not alerted yet", "maple-router list --status failed"),
+        (
+            report.not_implemented_only,
+            "routed with nothing sent",
+            "their forms have only actions that are not implemented",
+        ),
+    ] {
+        if count > 0 {
+            wrong = true;
+            text.push_str(&format!("{} {count} {what} ({follows})\n", palette.yellow("!")));
+        }
+    }
+    if !wrong {
+        text.push_str(&format!("{} nothing in doubt, every failure alerted\n", palette.green("✓")));
+    }
+    text
+}
+
+/// In the order in which a submission passes through them; what only this database knows comes last.
+fn ordered(counts: &BTreeMap<String, i64>) -> Vec<(&str, &i64)> {
+    let mut ordered: Vec<(&str, &i64)> = counts.iter().map(|(status, n)| (status.as_str(), n)).collect();
+    ordered.sort_by_key(|(status, _)| {
+        Status::ALL.iter().position(|known| known.label() == *status).unwrap_or(Status::ALL.len())
+    });
+    ordered
+}
+
+fn is_open(status: &str) -> bool {
+    Status::from_label(status).is_some_and(|status| !status.is_terminal())
+}
+
+fn span(seconds: i64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds}s"),
+        120..=7199 => format!("{}m", seconds / 60),
+        7200..=172_799 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }

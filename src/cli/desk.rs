@@ -1,0 +1,110 @@
+//! What the verbs about submissions sit at: configuration, database, and how its faults end a verb.
+//!
+//! Connects on first use and keeps nothing running.
+
+use std::sync::Arc;
+
+use super::{CliError, Context, Exit};
+use crate::config::Config;
+use crate::db::pool::Pool;
+use crate::db::readiness::Readiness;
+use crate::db::{DbError, DbErrorKind};
+use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::ops::clock::SystemClock;
+use crate::parts::{self, PartError};
+use crate::routing::event::{self, Reason, RoutingEvent};
+use crate::routing::store::Store;
+use crate::routing::store::seams::Seams;
+use crate::routing::store::view::{Sight, View};
+
+/// See the module's header.
+pub(super) struct Desk {
+    pub(super) config: Config,
+    pool: Pool,
+    readiness: Readiness,
+}
+
+impl Desk {
+    /// Reads the configuration; connects to nothing yet.
+    pub(super) fn open(ctx: &Context) -> Result<Self, CliError> {
+        let config = ctx.config()?.config;
+        let pool = parts::pool(&config, Arc::new(SystemClock)).map_err(part)?;
+        let readiness = Readiness::new(config.readiness.finalized_column.as_deref()).map_err(database)?;
+        Ok(Self { config, pool, readiness })
+    }
+
+    /// For looking.
+    pub(super) fn view(&self) -> View {
+        View::new(self.pool.clone(), &self.readiness, &self.config)
+    }
+
+    /// For the readiness seams and for recording overrides.
+    pub(super) fn seams(&self) -> Seams {
+        Seams::new(self.pool.clone(), &self.readiness, self.config.readiness.finalized_column.as_deref())
+    }
+
+    /// What the daemon itself works with.
+    pub(super) fn store(&self) -> Result<Store, CliError> {
+        parts::store(&self.config, self.pool.clone()).map_err(part)
+    }
+
+    /// One submission, or the error that says there is none.
+    pub(super) async fn look(&self, id: uuid::Uuid) -> Result<Sight, CliError> {
+        self.view().look(id).await.map_err(database)?.ok_or_else(|| unknown("submission", id))
+    }
+
+    /// Publishes a routing event; answers Pub/Sub's id of it.
+    pub(super) async fn publish(
+        &self,
+        id: uuid::Uuid,
+        form_id: &str,
+        reason: Reason,
+    ) -> Result<String, CliError> {
+        let settings = parts::pubsub(&self.config).map_err(part)?;
+        let publisher = PubsubPublisher::open(&settings).await.map_err(|error| unpublished(error, id))?;
+        let event = RoutingEvent { submission_id: id, form_id: Some(form_id.to_owned()), reason };
+        let (attributes, data) = event::encode(&event);
+        publisher.publish(attributes, data).await.map_err(|error| unpublished(error, id))
+    }
+}
+
+/// Nothing has this id.
+pub(super) fn unknown(what: &str, id: uuid::Uuid) -> CliError {
+    CliError::new(
+        Exit::FoundWanting,
+        anyhow::anyhow!("there is no {what} {id} that this database role can see"),
+    )
+    .remedy("compare the id, and the database named by [database] url")
+}
+
+/// How a database fault ends a verb.
+pub(super) fn database(error: DbError) -> CliError {
+    match error.kind() {
+        DbErrorKind::Unreachable | DbErrorKind::Busy => CliError::new(Exit::Unavailable, error)
+            .remedy("is PostgreSQL up, and reachable from this host? `maple-router check` tells more"),
+        DbErrorKind::Contract => CliError::new(Exit::BadConfig, error)
+            .remedy("compare the database with the contract: `maple-router check`"),
+        DbErrorKind::Bug => CliError::new(Exit::FoundWanting, error),
+    }
+}
+
+/// How a part that cannot be made ends a verb.
+pub(super) fn part(error: PartError) -> CliError {
+    match error {
+        PartError::Database(error) => database(error),
+        PartError::Secret(_) | PartError::Pubsub(_) | PartError::Signer(_) | PartError::Mail(_) => {
+            CliError::new(Exit::BadConfig, error)
+        }
+    }
+}
+
+/// What was done before stands; only the event is missing.
+fn unpublished(error: PublishError, id: uuid::Uuid) -> CliError {
+    let exit = match error {
+        PublishError::Settings(_) => Exit::BadConfig,
+        PublishError::Pubsub(_) => Exit::Unavailable,
+    };
+    CliError::new(exit, anyhow::Error::new(error).context("no event was published")).remedy(format!(
+        "the daemon's sweep finds the submission all the same; or `maple-router publish {id}`"
+    ))
+}

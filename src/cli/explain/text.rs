@@ -1,0 +1,363 @@
+//! The page as text: fits a screen of 24 lines of 100 for a normal submission, and can be read half asleep.
+//!
+//! Pure. Whatever others wrote (form names, recipients, file names, a relay's words, actors) is put on one line and
+//! stripped of control and direction characters before it gets here or here: none reaches the terminal.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{DeliveryPart, Page};
+use crate::cli::output::Palette;
+use crate::lifecycle::submission::Status;
+use crate::routing::explain::{at, said};
+use crate::routing::store::view::AuditRow;
+use crate::routing::text::{bounded, one_line};
+
+/// Columns of the page.
+const WIDTH: usize = 100;
+/// Columns of the names on its left.
+const LABEL: usize = 10;
+/// Entries shown of each list; the rest is counted.
+const MOST: usize = 10;
+
+/// The page.
+pub(super) fn page(page: &Page, palette: Palette) -> String {
+    let mut out = Lines::default();
+    let name = match &page.form_name {
+        Some(name) if *name != page.form_id => format!(" \"{}\"", bounded(one_line(name), 40)),
+        Some(_) | None => String::new(),
+    };
+    let status = page.status.label().to_uppercase();
+    let reason = page.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let status = format!("{status}{reason}");
+    let painted = match page.status {
+        Status::Routed => palette.green(&status),
+        Status::Failed => palette.red(&status),
+        Status::Received | Status::Processing | Status::Purged => palette.yellow(&status),
+    };
+    out.raw(&format!("{}  {painted}", page.id));
+    out.row("form", &format!("{}{name}", clean(&page.form_id, 50)));
+    out.row("time", &times(page));
+    match page.status {
+        Status::Received | Status::Processing => out.row("ready", &readiness(page)),
+        Status::Routed | Status::Failed => out.row("files", &files(page)),
+        Status::Purged => {}
+    }
+    if page.status != Status::Purged {
+        out.row("attempts", &attempts(page));
+    }
+    plan(&mut out, page);
+    deliveries(&mut out, page, palette);
+    audit(&mut out, page);
+    for entry in page.overrides.iter().rev().take(3).rev() {
+        out.row("override", &override_line(entry));
+    }
+    out.row("why", &clean(&page.explanation.why, 600));
+    out.row("next", &clean(&page.explanation.next.what, 400));
+    if let Some(when) = page.explanation.next.when {
+        out.row("when", &format!("{} ({})", at(when), away(page.now, when)));
+    }
+    let mut name = "do";
+    for remedy in &page.explanation.remedy {
+        if let Some(question) = remedy.question {
+            out.row(std::mem::take(&mut name), question);
+        }
+        let line = one_line(&remedy.line);
+        match remedy.verb {
+            // A command is copied from here: never broken, never shortened.
+            Some(_) => out.raw(&format!("{:LABEL$}{line}", std::mem::take(&mut name))),
+            None => out.row(std::mem::take(&mut name), &line),
+        }
+    }
+    out.text
+}
+
+#[derive(Default)]
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn raw(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A name and its value, wrapped under itself.
+    fn row(&mut self, name: &str, value: &str) {
+        let mut line = format!("{name:LABEL$}");
+        let mut empty = true;
+        for word in value.split(' ') {
+            if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.raw(&line);
+                line = " ".repeat(LABEL);
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.raw(&line);
+    }
+
+    /// One line of a list, cut at the right.
+    fn entry(&mut self, name: &str, value: &str) {
+        self.raw(&bounded(format!("{name:LABEL$}{value}"), WIDTH));
+    }
+}
+
+fn clean(text: &str, max: usize) -> String {
+    bounded(one_line(text), max)
+}
+
+fn times(page: &Page) -> String {
+    let kept = page.retention_expires_at.map(|end| format!(", kept until {}", at(end))).unwrap_or_default();
+    format!(
+        "submitted {} ({}), changed {}{kept}",
+        at(page.created_at),
+        away(page.now, page.created_at),
+        away(page.now, page.updated_at),
+    )
+}
+
+fn readiness(page: &Page) -> String {
+    format!("{}; {}", page.readiness.state.replace('_', " "), files(page))
+}
+
+fn files(page: &Page) -> String {
+    let part = &page.readiness;
+    let all = part.attachments.len();
+    if all == 0 {
+        return "no attachments".to_owned();
+    }
+    let mut facts = vec![if all == 1 { "1 attachment".to_owned() } else { format!("{all} attachments") }];
+    let infected = part.attachments.iter().filter(|scan| scan.is_infected()).count();
+    let pending = part.attachments.iter().filter(|scan| !scan.is_clean()).count() - infected;
+    for (count, word) in [(pending, "to be scanned"), (infected, "infected")] {
+        if count > 0 {
+            facts.push(format!("{count} {word}"));
+        }
+    }
+    if pending + infected == 0 {
+        facts.push("all clean".to_owned());
+    }
+    facts.join(", ")
+}
+
+fn attempts(page: &Page) -> String {
+    let mut text = format!("{} of {}", page.attempts, page.max_attempts);
+    if let Some(claim) = &page.claim {
+        text.push_str(&format!(
+            ", claimed by {} {}, at the latest until {}",
+            clean(&claim.worker, 40),
+            away(page.now, claim.at),
+            at(claim.deadline)
+        ));
+    }
+    if page.ledger_fault.is_some() {
+        text = "not known: the ledger cannot be read".to_owned();
+    }
+    text
+}
+
+fn plan(out: &mut Lines, page: &Page) {
+    if page.plan.is_empty() {
+        if !page.status.is_terminal() && page.ledger_fault.is_none() {
+            out.row("plan", "none: the form has no actions that this version understands");
+        }
+        return;
+    }
+    let from = if page.plan_pinned { "" } else { " (as the form is now; not pinned yet)" };
+    for (n, action) in page.plan.iter().take(MOST).enumerate() {
+        let template =
+            action.template_id.as_deref().map(|id| format!(" {}", clean(id, 30))).unwrap_or_default();
+        let generation =
+            if action.generation > 0 { format!(" generation {}", action.generation) } else { String::new() };
+        // Once there are deliveries they name the recipients.
+        let to = if page.deliveries.is_empty() {
+            format!(" to {}", clean(&action.destination, 200))
+        } else {
+            String::new()
+        };
+        let line =
+            format!("{} {}{template}{generation}{from}{to}", action.action_order, action.action_type.label());
+        out.entry(if n == 0 { "plan" } else { "" }, &line);
+    }
+    more(out, page.plan.len());
+}
+
+fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
+    // What went wrong is what is looked for.
+    let mut shown: Vec<&DeliveryPart> = page.deliveries.iter().collect();
+    shown.sort_by_key(|delivery| match delivery.state {
+        "failed" => 0,
+        "open" => 1,
+        _ => 2,
+    });
+    for (n, delivery) in shown.iter().take(MOST).enumerate() {
+        let (first, second) = delivery_lines(delivery);
+        let first = bounded(format!("{:LABEL$}{first}", if n == 0 { "delivery" } else { "" }), WIDTH);
+        out.raw(&match delivery.state {
+            "failed" => palette.red(&first),
+            "open" => palette.yellow(&first),
+            _ => first,
+        });
+        if !second.is_empty() {
+            out.entry("", &format!("  {second}"));
+        }
+    }
+    more(out, shown.len());
+}
+
+/// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or what was said.
+fn delivery_lines(delivery: &DeliveryPart) -> (String, String) {
+    let rest = delivery.key.split_once('|').map_or("", |(_, rest)| rest);
+    let recipient = match (&delivery.recipient, &delivery.unusable, rest) {
+        (Some(address), _, _) => clean(address, 60),
+        (None, Some(raw), _) => format!("\"{}\" (no address)", clean(raw, 40)),
+        (None, None, "") => "(no recipient)".to_owned(),
+        (None, None, "!none") => "(no recipient named)".to_owned(),
+        (None, None, "!limit") => "(too many recipients)".to_owned(),
+        (None, None, other) => format!("(unusable address {})", clean(other.trim_start_matches('!'), 10)),
+    };
+    let mut facts = vec![delivery.state.replace('_', " ")];
+    if delivery.in_doubt {
+        facts.push("in doubt".to_owned());
+    }
+    if delivery.state == "accepted" {
+        let code: Vec<String> =
+            delivery.code.map(|code| code.to_string()).into_iter().chain(delivery.enhanced.clone()).collect();
+        facts.push(clean(&code.join(" "), 20));
+        facts.extend(delivery.queue_id.as_deref().map(|id| format!("queue id {}", clean(id, 30))));
+    }
+    for (is, word) in [(delivery.doubted, "was in doubt"), (delivery.late, "recorded late")] {
+        if is {
+            facts.push(word.to_owned());
+        }
+    }
+    if delivery.duplicates > 0 {
+        facts.push(format!("accepted {} times", delivery.duplicates + 1));
+    }
+    facts.retain(|fact| !fact.is_empty());
+    let first = format!("{} {recipient}  {}", delivery.action_order, facts.join(", "));
+    let second = match (&delivery.error, &delivery.message_id) {
+        (Some(error), _) if delivery.state != "accepted" => said(error.stage, &error.reply),
+        (_, Some(message_id)) => clean(message_id, 120),
+        (Some(_) | None, None) => String::new(),
+    };
+    (first, second)
+}
+
+fn audit(out: &mut Lines, page: &Page) {
+    let Some(trail) = &page.audit else {
+        out.row("audit", page.audit_note.unwrap_or_default());
+        return;
+    };
+    if trail.is_empty() {
+        out.row("audit", "nothing yet");
+        return;
+    }
+    let hidden = trail.len().saturating_sub(MOST);
+    for (n, row) in trail.iter().skip(hidden).enumerate() {
+        out.entry(if n == 0 { "audit" } else { "" }, &audit_line(row));
+    }
+    if hidden > 0 {
+        out.entry("", &format!("and {hidden} earlier: --json shows all"));
+    }
+}
+
+fn audit_line(row: &AuditRow) -> String {
+    let field = |name: &str| -> Option<String> {
+        match row.detail.as_ref()?.get(name)? {
+            Value::String(text) => Some(clean(text, 60)),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    };
+    let domain = row.detail.as_ref().and_then(|detail| detail.pointer("/recipient/domain")?.as_str());
+    let mut facts = Vec::new();
+    facts.extend(field("attempt").map(|attempt| format!("attempt {attempt}")));
+    facts.extend(field("action_order").map(|order| format!("action {order}")));
+    facts.extend(domain.map(|domain| clean(domain, 40)));
+    facts.extend(field("queue_id"));
+    facts.extend(field("reason"));
+    let error = |name: &str| row.detail.as_ref().and_then(|detail| detail.pointer(&format!("/error/{name}")));
+    facts.extend(error("stage").and_then(Value::as_str).map(|stage| clean(stage, 10)));
+    facts.extend(error("code").and_then(Value::as_u64).map(|code| code.to_string()));
+    for flag in ["duplicate", "stale", "late"] {
+        if row.detail.as_ref().is_some_and(|detail| detail.get(flag) == Some(&Value::Bool(true))) {
+            facts.push(flag.to_owned());
+        }
+    }
+    let by = row
+        .actor
+        .as_deref()
+        .filter(|actor| !actor.starts_with("maple-router"))
+        .map(|actor| format!(" by {}", clean(actor, 30)));
+    format!(
+        "{} {}{} {}",
+        at(row.occurred_at),
+        clean(&row.action, 30),
+        by.unwrap_or_default(),
+        facts.join(", ")
+    )
+}
+
+fn override_line(entry: &Value) -> String {
+    let field = |name: &str| entry.get(name).and_then(Value::as_str).map(|text| clean(text, 80));
+    let when = field("at").and_then(|text| text.parse::<Timestamp>().ok()).map(at);
+    [when, field("verb"), field("actor"), field("reason")].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn more(out: &mut Lines, all: usize) {
+    if all > MOST {
+        out.entry("", &format!("and {} more: --json shows all", all - MOST));
+    }
+}
+
+/// `3h ago`, `in 12m`, `now`.
+fn away(now: Timestamp, then: Timestamp) -> String {
+    let seconds = then.duration_since(now).as_secs();
+    let span = match seconds.unsigned_abs() {
+        0 => return "now".to_owned(),
+        s @ 1..=119 => format!("{s}s"),
+        s @ 120..=7199 => format!("{}m", s / 60),
+        s @ 7200..=172_799 => format!("{}h", s / 3600),
+        s => format!("{}d", s / 86_400),
+    };
+    if seconds < 0 { format!("{span} ago") } else { format!("in {span}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_said_in_the_unit_that_matters() {
+        let now: Timestamp = "2026-11-01T10:00:00Z".parse().expect("a time");
+        for (then, expected) in [
+            ("2026-11-01T10:00:00.4Z", "now"),
+            ("2026-11-01T09:59:01Z", "59s ago"),
+            ("2026-11-01T10:02:00Z", "in 2m"),
+            ("2026-11-01T07:30:00Z", "2h ago"),
+            ("2026-11-04T10:00:00Z", "in 3d"),
+        ] {
+            assert_eq!(away(now, then.parse().expect("a time")), expected, "{then}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_wrapped_under_themselves_and_never_wider_than_the_page() {
+        let mut out = Lines::default();
+        out.row("why", &"word ".repeat(60));
+        out.entry("audit", &"x".repeat(300));
+        assert!(out.text.lines().all(|line| line.chars().count() <= WIDTH), "{}", out.text);
+        assert!(
+            out.text.lines().skip(1).take(2).all(|line| line.starts_with("          word")),
+            "{}",
+            out.text
+        );
+    }
+}
