@@ -1,0 +1,9 @@
+//! The verbs about submissions, as people and scripts meet them: the real binary on a whole stage.
+
+mod explain;
+mod harness;
+mod links;
+mod overview;
+mod render;
+mod seams;
+mod test_send;

@@ -1,0 +1,183 @@
+//! `status` and `list`: the whole at a glance, and one line for each submission.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use serde_json::{Value, json};
+
+use crate::harness::{action, json_of, run, run_with, seed, stage};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn forms() -> [Form; 2] {
+    [Form::new("contact").mail_to("a@example.org"), Form::new("press").mail_to("p@example.org")]
+}
+
+fn failed(reason: &str, alert: &Value) -> Value {
+    json!({"v": 1, "attempts": 1, "alert": alert,
+           "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": reason}})
+}
+
+#[tokio::test]
+async fn status_names_every_status_even_of_an_empty_database() {
+    let stage = stage(&forms()).await;
+    let told = json_of(&stage, &["status", "--json"]).await;
+    let none = json!({"received": 0, "processing": 0, "routed": 0, "failed": 0, "purged": 0});
+    assert_eq!((&told["counts"], &told["oldest_seconds"]), (&none, &none), "{told:#}");
+    assert_eq!(
+        told,
+        json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
+               "not_implemented_only": 0, "paused": [], "breaker": [],
+               "relay": {"accepted_undelivered": null, "oldest_seconds": null}})
+    );
+    let text = run(&stage, &["status"]).await.out;
+    assert!(text.contains("nothing in doubt"), "{text}");
+}
+
+#[tokio::test]
+async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
+    let stage = stage(&forms()).await;
+    let begun =
+        |token: &str| json!({"state": "open", "begun": {"token": token, "at": "2026-11-01T10:00:00Z"}});
+    let open =
+        |attempts: Value, deliveries: Value| json!({"v": 1, "attempts": attempts, "deliveries": deliveries});
+    let claim = json!({"token": "t", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"});
+    let mut live = open(
+        json!(1),
+        json!({"1|a@x": begun("t"), "1|b@x": begun("old"), "1|c@x": {"state": "accepted", "doubt": true}}),
+    );
+    live["claim"] = claim;
+    let not_implemented = json!({"v": 1, "plan": [], "deliveries": {"1|": {"state": "not_implemented"}}});
+    let mixed =
+        json!({"v": 1, "deliveries": {"1|": {"state": "not_implemented"}, "2|a@x": {"state": "accepted"}}});
+    let confirmed = |finish: &str| json!({"for": finish, "confirmed_at": "2026-11-01T10:00:00Z"});
+    let rows = [
+        ("received", json!({}), 0),
+        ("received", open(json!(2), json!({"1|a@x": {"state": "open", "doubt": true}})), 0),
+        ("received", open(json!(2), json!({"1|a@x": begun("gone")})), 0),
+        ("processing", live, 0),
+        ("failed", failed("refused", &json!(null)), 0),
+        ("failed", failed("refused", &confirmed("f")), 0),
+        ("failed", failed("refused", &confirmed("before the replay")), 0),
+        ("failed", json!({}), 0),
+        ("routed", not_implemented, 1),
+        ("routed", mixed, 1),
+        ("routed", json!({"deliveries": 3}), 1),
+    ];
+    let damaged = [
+        json!([]),
+        json!("x"),
+        json!(null),
+        json!(7),
+        json!({"attempts": "many", "deliveries": []}),
+        json!({"attempts": [1], "deliveries": {"1|a@x": 3, "1|b@x": {"state": 4, "begun": 5}}, "claim": "mine"}),
+        json!({"attempts": 1e30, "deliveries": {"1|a@x": {"state": "open", "begun": "yes"}}}),
+    ];
+    for (status, ledger, deferred) in rows {
+        let id = seed(&stage, SubmissionSeed::of("contact").status(status).ledger(ledger)).await.id;
+        if deferred == 1 {
+            let sql = "UPDATE submissions SET happyfox_status = 'deferred' WHERE id = $1";
+            stage.database.superuser().await.expect("superuser").execute(sql, &[&id]).await.expect("set");
+        }
+    }
+    for ledger in damaged {
+        for status in ["received", "processing", "routed", "failed"] {
+            seed(&stage, SubmissionSeed::of("press").status(status).age(2 * HOUR).ledger(ledger.clone()))
+                .await;
+        }
+    }
+    seed(&stage, SubmissionSeed::of("contact").status("failed").attachment("x", "infected")).await;
+    let told = json_of(&stage, &["status", "--json"]).await;
+    assert_eq!(
+        told["counts"],
+        json!({"received": 10, "processing": 8, "routed": 10, "failed": 12, "purged": 0}),
+        "{told:#}"
+    );
+    assert_eq!(
+        told["in_doubt"], 3,
+        "recorded, begun by a claim that is gone, begun by an older one: {told:#}"
+    );
+    assert_eq!(told["unalerted"], 3, "none at all, one for an earlier end, one by the scan worker: {told:#}");
+    assert_eq!(told["not_implemented_only"], 1, "{told:#}");
+    assert_eq!(
+        told["attempts"],
+        json!({"0": 1, "1": 1, "2": 2}),
+        "what cannot be read is not counted: {told:#}"
+    );
+    let oldest = told["oldest_seconds"]["received"].as_i64().expect("seconds");
+    assert!((7200..7300).contains(&oldest), "{told:#}");
+    let text = run(&stage, &["status"]).await.out;
+    assert!(text.contains("! 3 deliveries in doubt") && text.contains("received"), "{text}");
+    let before = "[routing]\nnot_before = 2999-01-01T00:00:00Z\n";
+    let told = run_with(&stage, before, &["status", "--json"]).await.json().expect("JSON");
+    assert_eq!(told["unalerted"], 2, "what the scan worker failed before not_before is history: {told:#}");
+}
+
+fn ids(listed: &Value) -> Vec<String> {
+    let listed = listed.as_array().expect("an array");
+    listed.iter().map(|line| line["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn list_shows_what_is_asked_for_oldest_first() {
+    let stage = stage(&forms()).await;
+    let plan = json!([action(1, "a@example.org")]);
+    let routed = json!({"v": 1, "attempts": 1, "plan": plan,
+        "deliveries": {"1|a@example.org": {"state": "accepted"}, "1|b@example.org": {"state": "accepted"}, "2|": {"state": "not_implemented"}}});
+    let mut seeded = Vec::new();
+    for (form, status, age, ledger) in [
+        ("contact", "received", 1, json!({})),
+        ("contact", "failed", 5, failed("refused", &json!(null))),
+        ("press", "failed", 3, failed("exhausted", &json!(null))),
+        ("press", "routed", 4, routed),
+        ("press", "received", 2, json!({"v": 1, "attempts": "many"})),
+    ] {
+        let row = SubmissionSeed::of(form).status(status).age(age * HOUR).ledger(ledger);
+        seeded.push(seed(&stage, row).await.id.to_string());
+    }
+    let infected = SubmissionSeed::of("contact").status("failed").attachment("x", "infected");
+    seeded.push(seed(&stage, infected).await.id.to_string());
+    let [fresh, refused, exhausted, routed, damaged, infected] =
+        [0, 1, 2, 3, 4, 5].map(|n| seeded[n].clone());
+    let cases: Vec<(Vec<&str>, Vec<&String>)> = vec![
+        (vec![], vec![&refused, &routed, &exhausted, &damaged, &fresh, &infected]),
+        (vec!["--status", "failed"], vec![&refused, &exhausted, &infected]),
+        (vec!["--status", "failed,routed", "--form", "press"], vec![&routed, &exhausted]),
+        (vec!["--reason-code", "refused"], vec![&refused]),
+        (vec!["--reason-code", "infected"], vec![&infected]),
+        (vec!["--older-than", "150m"], vec![&refused, &routed, &exhausted]),
+        (vec!["--since", "150m"], vec![&damaged, &fresh, &infected]),
+        (vec!["--since", "2999-01-01T00:00:00Z"], vec![]),
+        (vec!["--limit", "2"], vec![&refused, &routed]),
+        (vec!["--form", "nobody"], vec![]),
+    ];
+    for (filters, expected) in cases {
+        let told = json_of(&stage, &[&["list", "--json"], filters.as_slice()].concat()).await;
+        assert_eq!(ids(&told).iter().collect::<Vec<_>>(), expected, "{filters:?}");
+    }
+    let told = json_of(&stage, &["list", "--json"]).await;
+    let line = |id: &String| {
+        told.as_array().expect("lines").iter().find(|line| line["id"] == **id).expect("listed").clone()
+    };
+    assert_eq!(line(&routed)["deliveries"], json!({"accepted": 2, "not_implemented": 1}));
+    assert_eq!((line(&routed)["attempts"].clone(), line(&routed)["reason"].clone()), (json!(1), json!(null)));
+    assert_eq!(line(&damaged)["reason"], "ledger unreadable");
+    assert_eq!(line(&infected)["reason"], "infected", "failed by the scan worker");
+    let keys: Vec<&String> = line(&fresh)
+        .as_object()
+        .expect("an object")
+        .keys()
+        .cloned()
+        .collect::<Vec<_>>()
+        .leak()
+        .iter()
+        .collect();
+    assert_eq!(keys, ["attempts", "deliveries", "form_id", "id", "reason", "status", "updated_at"]);
+
+    let cut = run(&stage, &["list", "--limit", "2"]).await;
+    assert!(cut.err.contains("only the first 2 are shown"), "{cut:?}");
+    assert!(!run(&stage, &["list", "--limit", "6"]).await.err.contains("only the first"));
+    let text = run(&stage, &["list"]).await.out;
+    assert!(text.lines().count() == 6 && text.contains("ledger unreadable"), "{text}");
+    assert_eq!(run(&stage, &["list", "--reason-code", "refussed"]).await.code, Some(2));
+}
