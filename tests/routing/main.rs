@@ -2,12 +2,15 @@
 
 mod about_us;
 mod bad_input;
+mod concurrency;
 mod duplicates;
 mod flow;
 mod harness;
+mod insert_only;
 mod laws;
 mod links;
 mod outcomes;
+mod privacy;
 mod readiness;
 mod reload;
 mod spent;
