@@ -1,0 +1,187 @@
+//! P4: one claim each, however many want it; a stale token changes no status; a lost answer is recognised.
+
+use std::collections::BTreeMap;
+
+use maple_router::ports::Outcome;
+use maple_router::routing::ledger::FailReason;
+use maple_router::routing::store::{Begun, Claimed, Recorded};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+const SEED: u64 = 4_711;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_claimers_of_two_hundred_rows_take_each_once_and_never_deadlock() {
+    let bench = Bench::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..200 {
+        ids.push(bench.ready().await);
+    }
+    let stores: Vec<Store> = (0..5).map(|_| store(&bench.db, 10)).collect();
+    let mut claimers = Vec::new();
+    for claimer in 0..50_u64 {
+        let store = stores[usize::try_from(claimer % 5).expect("small")].clone();
+        let mut rng = rand::rngs::StdRng::seed_from_u64(SEED + claimer);
+        let mut order = ids.clone();
+        order.shuffle(&mut rng);
+        claimers.push(tokio::spawn(async move {
+            let mut taken = Vec::new();
+            while !order.is_empty() {
+                let batch = order.split_off(order.len().saturating_sub(rng.random_range(1..30)));
+                let requests: Vec<ClaimRequest> = batch
+                    .iter()
+                    .map(|id| ClaimRequest { id: *id, token: format!("{claimer}/{id}") })
+                    .collect();
+                let answers = labels(store.claim(&requests).await.expect("an answer"));
+                assert_eq!(answers.len(), batch.len());
+                for (id, label) in answers {
+                    match label {
+                        "taken" => taken.push(id),
+                        other => assert_eq!(other, "held_elsewhere"),
+                    }
+                }
+            }
+            (claimer, taken)
+        }));
+    }
+    let mut takers: BTreeMap<Uuid, Vec<u64>> = BTreeMap::new();
+    for claimer in claimers {
+        let (claimer, taken) = claimer.await.expect("no panic");
+        taken.into_iter().for_each(|id| takers.entry(id).or_default().push(claimer));
+    }
+    assert_eq!(takers.len(), ids.len(), "seed {SEED}: every row was taken");
+    for (id, takers) in takers {
+        assert_eq!(takers.len(), 1, "seed {SEED}: {id} was taken by {takers:?}");
+        let row = bench.row(id).await;
+        assert_eq!(row.ledger["claim"]["token"], format!("{}/{id}", takers[0]), "the row says who");
+        assert_eq!(row.attempts(), 1);
+    }
+    let sql = "SELECT pg_stat_force_next_flush(), deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    // The counter is written when the sessions that met a deadlock go idle.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let deadlocks: i64 = bench.eyes.query_one(sql, &[]).await.expect("statistics").get(1);
+    assert_eq!(deadlocks, 0, "seed {SEED}");
+}
+
+#[tokio::test]
+async fn two_claims_of_one_row_that_wait_for_the_same_lock_are_decided_one_after_the_other() {
+    let mut bench = Bench::new().await;
+    let id = bench.ready().await;
+    let other = bench.db.client_as("forms_app").await.expect("forms_app");
+    let hold = bench.backend.transaction().await.expect("a transaction");
+    hold.execute("SELECT FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
+    let wanting: Vec<_> = ["one", "two"]
+        .map(|token| {
+            let store = bench.store.clone();
+            tokio::spawn(async move { claim(&store, id, token).await })
+        })
+        .into_iter()
+        .collect();
+    waiting(&other, 2).await;
+    hold.commit().await.expect("let go");
+    let mut found = Vec::new();
+    for wanting in wanting {
+        found.push(labels(HashMap::from([(id, wanting.await.expect("no panic"))]))[&id]);
+    }
+    found.sort_unstable();
+    assert_eq!(found, ["held_elsewhere", "taken"]);
+}
+
+/// Waits until `n` sessions of this database wait for a lock.
+pub(crate) async fn waiting(client: &Client, n: i64) {
+    let sql = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+               WHERE NOT l.granted AND a.datname = current_database()";
+    for _ in 0..500 {
+        if client.query_one(sql, &[]).await.expect("locks").get::<_, i64>(0) >= n {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody waits for the lock");
+}
+
+#[tokio::test]
+async fn a_stale_token_changes_nothing() {
+    let bench = Bench::new().await;
+    let id = bench.claimed("theirs").await;
+    bench.store.begin(id, "theirs", &keys(&[A])).await.expect("begun");
+    let before = bench.row(id).await;
+    let tried = all_tried();
+    let stale = scope(id, "stale", &tried);
+    let refused =
+        [(A, Outcome::Refused(fault(550))), (B, Outcome::NotImplemented), (C, Outcome::Unknown(fault(0)))];
+    let refused = entries("stale", "n", &refused);
+    assert_eq!(bench.store.begin(id, "stale", &keys(&[C])).await.expect("answered"), Begun::Stale);
+    for recorded in [
+        bench.store.record(stale, &refused).await,
+        bench.store.record(stale, &Entries::default()).await,
+        bench.store.release_with_refund(stale).await,
+        bench.store.fail(stale, FailReason::Infected).await,
+    ] {
+        assert!(matches!(recorded, Ok(Recorded::Stale)), "{recorded:?}");
+    }
+    let beat = bench.store.heartbeat(&[(id, "stale".to_owned())]).await.expect("a heartbeat");
+    assert!(beat.is_empty());
+    assert!(matches!(bench.claim(id, "stale").await, Claimed::Dropped(_)));
+    assert_eq!(bench.row(id).await, before, "byte by byte");
+    assert_eq!(bench.audited(id).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_found_again_by_its_token_and_costs_nothing_more() {
+    let bench = Bench::new().await;
+    let id = bench.claimed("mine").await;
+    let before = bench.row(id).await;
+    let Claimed::Taken(taken) = bench.claim(id, "mine").await else { panic!("it is ours") };
+    assert_eq!((taken.ledger.attempts, taken.ledger.plan.len(), taken.ledger.deliveries.len()), (1, 2, 3));
+    assert_eq!(bench.row(id).await, before, "byte by byte");
+    assert!(matches!(bench.claim(id, "other").await, Claimed::Dropped(_)));
+}
+
+#[tokio::test]
+async fn a_heartbeat_touches_live_claims_until_their_deadline_and_no_longer() {
+    let bench = Bench::new().await;
+    let (alive, old) = (bench.claimed("a").await, bench.claimed("b").await);
+    bench.tamper(old, "routing_result = jsonb_set(routing_result, '{claim,deadline}', to_jsonb(now() - interval '1 s'))").await;
+    let before = (bench.row(alive).await, bench.row(old).await);
+    let both = [(alive, "a".to_owned()), (old, "b".to_owned())];
+    let beat = bench.store.heartbeat(&both).await.expect("a heartbeat");
+    assert_eq!(beat, BTreeSet::from([alive]));
+    let after = (bench.row(alive).await, bench.row(old).await);
+    assert!(after.0.updated_at > before.0.updated_at && after.0.text == before.0.text, "only the time moves");
+    assert_eq!(after.1, before.1);
+}
+
+/// In one batch, each row is judged for itself.
+#[tokio::test]
+async fn one_batch_answers_for_each_row() {
+    let bench = Bench::new().await;
+    let of = || SubmissionSeed::of("f");
+    let in_time = "jsonb_build_object('v', 1, 'attempts', 1, 'next_attempt_at', now() + interval '30 s')";
+    let much_later = "jsonb_build_object('v', 1, 'attempts', 1, 'next_attempt_at', now() + interval '2 min')";
+    let soon = bench.insert(&of()).await;
+    bench.tamper(soon, &format!("routing_result = {in_time}")).await;
+    let later = bench.insert(&of()).await;
+    bench.tamper(later, &format!("routing_result = {much_later}")).await;
+    let table = [
+        (bench.insert(&of()).await, "taken"),
+        (bench.insert(&of().attachment("a", "pending")).await, "not_clean"),
+        (bench.insert(&of().attachment("a", "infected")).await, "infected"),
+        (bench.insert(&of().ledger(serde_json::json!([]))).await, "ledger_damaged"),
+        (bench.insert(&of().ledger(serde_json::json!({"v": 2}))).await, "newer_ledger"),
+        (bench.insert(&of().ledger(serde_json::json!({"attempts": 5}))).await, "exhausted"),
+        (bench.insert(&of().status("processing")).await, "held_elsewhere"),
+        (bench.insert(&of().status("routed")).await, "finished"),
+        (bench.insert(&of().status("purged")).await, "finished"),
+        (soon, "held"),
+        (later, "not_due"),
+        (Uuid::from_u128(1), "unknown_submission"),
+        (bench.insert(&of()).await, "taken"),
+    ];
+    let request = |(id, _): &(Uuid, &str)| ClaimRequest { id: *id, token: format!("t/{id}") };
+    let requests: Vec<ClaimRequest> = table.iter().map(request).collect();
+    let answers = labels(bench.store.claim(&requests).await.expect("an answer"));
+    assert_eq!(answers, HashMap::from(table));
+}
