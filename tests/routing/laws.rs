@@ -138,7 +138,7 @@ fn state(entry: &Value) -> &str {
 /// Whether an audit row is about this recipient of this action: by domain and digest.
 fn names(line: &Audited, order: &str, address: &str) -> bool {
     let digest = hex::encode(Sha256::digest(address.as_bytes()));
-    line.detail["action_order"].to_string() == order
+    line.detail["action_order"].as_i64() == order.parse().ok()
         && line.detail["recipient"]["sha256"] == digest
         && line.detail["recipient"]["domain"].as_str() == address.rsplit_once('@').map(|(_, domain)| domain)
 }

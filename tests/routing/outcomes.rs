@@ -6,6 +6,9 @@ use devkit::smtp::{Rule, Stage as At};
 
 use crate::harness::{Row, Scene};
 
+/// Class, stage and code of a delivery's last error.
+type Failure = Option<(&'static str, &'static str, Option<u64>)>;
+
 /// One row of the table. The case's name is its form and the domain of its recipients.
 struct Case {
     name: &'static str,
@@ -14,16 +17,14 @@ struct Case {
     status: &'static str,
     reason: Option<&'static str>,
     attempts: u64,
-    /// Key, state, and of a failure class, stage and code.
-    entries: Vec<(String, &'static str, Option<(&'static str, &'static str, Option<u64>)>)>,
+    /// Key, state, and how it failed.
+    entries: Vec<(String, &'static str, Failure)>,
     /// Outcomes in the journal, in order: `order outcome code`.
     journal: Vec<&'static str>,
     /// Mails the relay has, of this submission.
     mails: usize,
     doubted: bool,
 }
-
-type Failure = Option<(&'static str, &'static str, Option<u64>)>;
 
 impl Case {
     /// Mail actions to local parts of the case's domain; routed at once, one mail an action, until told otherwise.

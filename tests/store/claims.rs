@@ -34,7 +34,7 @@ async fn fifty_claimers_of_two_hundred_rows_take_each_once_and_never_deadlock() 
                     .iter()
                     .map(|id| ClaimRequest { id: *id, token: format!("{claimer}/{id}") })
                     .collect();
-                let answers = labels(store.claim(&requests).await.expect("an answer"));
+                let answers = labels(&store.claim(&requests).await.expect("an answer"));
                 assert_eq!(answers.len(), batch.len());
                 for (id, label) in answers {
                     match label {
@@ -83,7 +83,7 @@ async fn two_claims_of_one_row_that_wait_for_the_same_lock_are_decided_one_after
     hold.commit().await.expect("let go");
     let mut found = Vec::new();
     for wanting in wanting {
-        found.push(labels(HashMap::from([(id, wanting.await.expect("no panic"))]))[&id]);
+        found.push(labels(&HashMap::from([(id, wanting.await.expect("no panic"))]))[&id]);
     }
     found.sort_unstable();
     assert_eq!(found, ["held_elsewhere", "taken"]);
@@ -182,6 +182,6 @@ async fn one_batch_answers_for_each_row() {
     ];
     let request = |(id, _): &(Uuid, &str)| ClaimRequest { id: *id, token: format!("t/{id}") };
     let requests: Vec<ClaimRequest> = table.iter().map(request).collect();
-    let answers = labels(bench.store.claim(&requests).await.expect("an answer"));
+    let answers = labels(&bench.store.claim(&requests).await.expect("an answer"));
     assert_eq!(answers, HashMap::from(table));
 }

@@ -36,7 +36,7 @@ async fn give(bench: &Bench, id: Uuid, command: Command) -> bool {
     match command {
         Command::Claim | Command::Refuse => drop(bench.claim(id, "t").await),
         Command::FinishRouted => {
-            drop(bench.store.record(scope, &all_accepted("t", "n")).await.expect("answered"))
+            drop(bench.store.record(scope, &all_accepted("t", "n")).await.expect("answered"));
         }
         Command::FinishFailed => {
             let no = || Outcome::Refused(fault(550));

@@ -208,7 +208,7 @@ fn all_accepted(token: &str, nonce: &str) -> Entries {
 }
 
 /// Answers by id, for readable assertions.
-fn labels(answers: HashMap<Uuid, Claimed>) -> HashMap<Uuid, &'static str> {
+fn labels(answers: &HashMap<Uuid, Claimed>) -> HashMap<Uuid, &'static str> {
     let label = |claimed: &Claimed| match claimed {
         Claimed::Taken(_) => "taken",
         Claimed::Dropped(why) => why.label(),

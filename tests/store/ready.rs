@@ -73,7 +73,7 @@ async fn an_attachment_that_turns_while_claim_waits_for_the_row_is_seen() {
         marking.execute(mark, &[&attachment, &status]).await.expect("marked");
         marking.commit().await.expect("committed");
         let claimed = claiming.await.expect("no panic");
-        assert_eq!(labels(HashMap::from([(id, claimed)]))[&id], expected);
+        assert_eq!(labels(&HashMap::from([(id, claimed)]))[&id], expected);
     }
 }
 
