@@ -274,9 +274,10 @@ impl SubmissionSeed {
                        unnest($10::text[], $11::text[]) WITH ORDINALITY AS t (name, status, number)
             ), a AS (
                 INSERT INTO attachments (id, submission_id, file_name, content_type, size_bytes, sha256, gcs_bucket,
-                                         gcs_object, clamav_status)
+                                         gcs_object, clamav_status, created_at)
                 SELECT id, submission_id, name, 'application/octet-stream', 1024, sha256(convert_to(name, 'UTF8')), $12,
-                       'submissions/' || submission_id || '/' || number || '-' || name, status::clamav_status
+                       'submissions/' || submission_id || '/' || number || '-' || name, status::clamav_status,
+                       now() + number * interval '1 microsecond'
                 FROM named
             )
             SELECT s.id, ARRAY(SELECT id FROM named ORDER BY number) FROM s";

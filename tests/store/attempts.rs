@@ -51,7 +51,7 @@ async fn a_refund_gives_back_one_attempt_and_never_more_than_there_are() {
         let token = format!("t{round}");
         assert!(matches!(bench.claim(id, &token).await, Claimed::Taken(_)), "{round}: a refund is a refund");
         assert_eq!(bench.row(id).await.attempts(), 1);
-        let released = bench.store.release_with_refund(scope(id, &token, &tried)).await;
+        let released = bench.store.release(scope(id, &token, &tried), true).await;
         assert!(matches!(released, Ok(Recorded::Concluded(Conclusion::Released { .. }))), "{released:?}");
         let row = bench.row(id).await;
         assert_eq!((row.attempts(), row.ledger.get("claim")), (0, None), "{row:?}");
@@ -59,7 +59,7 @@ async fn a_refund_gives_back_one_attempt_and_never_more_than_there_are() {
     // Somebody has set it to nothing meanwhile.
     bench.claim(id, "t").await;
     bench.tamper(id, "routing_result = routing_result || '{\"attempts\": 0}'").await;
-    bench.store.release_with_refund(scope(id, "t", &tried)).await.expect("released");
+    bench.store.release(scope(id, "t", &tried), true).await.expect("released");
     assert_eq!(bench.row(id).await.attempts(), 0);
 }
 

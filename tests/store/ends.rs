@@ -152,7 +152,7 @@ async fn keys_of_somebody_else_survive_every_statement() {
         .await
         .expect("a fact");
     survived("a fact").await;
-    bench.store.release_with_refund(scope(id, "t", &tried)).await.expect("released");
+    bench.store.release(scope(id, "t", &tried), true).await.expect("released");
     survived("release").await;
     bench.claim(id, "t2").await;
     survived("a second claim").await;

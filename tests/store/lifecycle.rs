@@ -48,7 +48,7 @@ async fn give(bench: &Bench, id: Uuid, command: Command) -> bool {
         Command::Release => {
             let open = entries("t", "n", &[(A, Outcome::Deferred(fault(451)))]);
             drop(bench.store.record(scope, &open).await.expect("answered"));
-            drop(bench.store.release_with_refund(scope).await.expect("answered"));
+            drop(bench.store.release(scope, true).await.expect("answered"));
         }
         Command::Reset | Command::Replay | Command::Purge => return false,
     }

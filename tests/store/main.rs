@@ -213,6 +213,7 @@ fn labels(answers: &HashMap<Uuid, Claimed>) -> HashMap<Uuid, &'static str> {
         Claimed::Taken(_) => "taken",
         Claimed::Dropped(why) => why.label(),
         Claimed::Held { .. } => "held",
+        Claimed::Busy => "busy",
         Claimed::Nacked(why) => why.label(),
         Claimed::Failed { reason, .. } => reason.label(),
     };

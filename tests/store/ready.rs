@@ -57,7 +57,7 @@ async fn an_attachment_that_turns_while_begin_waits_for_the_row_is_seen() {
 }
 
 #[tokio::test]
-async fn an_attachment_that_turns_while_claim_waits_for_the_row_is_seen() {
+async fn nothing_is_decided_about_a_row_while_its_attachment_is_being_marked() {
     for (status, expected) in [("infected", "infected"), ("pending", "not_clean")] {
         let bench = Bench::new().await;
         let id = bench.insert(&SubmissionSeed::of("f").attachment("a", "clean")).await;
@@ -66,13 +66,11 @@ async fn an_attachment_that_turns_while_claim_waits_for_the_row_is_seen() {
         let marking = scanner.transaction().await.expect("a transaction");
         let lock = "UPDATE submissions SET updated_at = now() WHERE id = $1";
         marking.execute(lock, &[&id]).await.expect("the row is held");
-        let store = bench.store.clone();
-        let claiming = tokio::spawn(async move { claim(&store, id, "t").await });
-        waiting(&bench.eyes, 1).await;
         let mark = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1";
         marking.execute(mark, &[&attachment, &status]).await.expect("marked");
+        assert!(matches!(bench.claim(id, "t").await, Claimed::Busy), "neither taken nor dropped");
         marking.commit().await.expect("committed");
-        let claimed = claiming.await.expect("no panic");
+        let claimed = bench.claim(id, "t").await;
         assert_eq!(labels(&HashMap::from([(id, claimed)]))[&id], expected);
     }
 }

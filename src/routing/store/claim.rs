@@ -18,7 +18,7 @@ use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
-use crate::routing::ledger::{FailReason, Ledger, LedgerFault};
+use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
 use crate::routing::outcome::{Entries, refusal_detail};
 use crate::routing::plan::PlannedAction;
 
@@ -201,7 +201,7 @@ impl Store {
             ledger.plan = current;
         }
         let deadline = now.checked_add(self.settings.claim_deadline).unwrap_or(Timestamp::MAX);
-        let claim = crate::routing::ledger::ClaimMark {
+        let claim = ClaimMark {
             token: request.token.clone(),
             worker: self.settings.worker.clone(),
             at: now,
@@ -215,11 +215,11 @@ impl Store {
             Some(_) | None => Map::new(),
         };
         for (key, entry) in missing {
-            ledger.deliveries.insert(key.clone(), crate::routing::ledger::Delivery::default());
+            ledger.deliveries.insert(key.clone(), Delivery::default());
             deliveries.insert(key, entry);
         }
         let mut keys = json!({
-            "v": crate::routing::ledger::VERSION, "attempts": ledger.attempts, "resets": ledger.resets,
+            "v": VERSION, "attempts": ledger.attempts, "resets": ledger.resets,
             "claim": claim, "deliveries": deliveries,
         });
         if !ledger.plan.is_empty() && stored.get("plan").is_none_or(|plan| plan == &json!([])) {
@@ -265,22 +265,24 @@ fn refusal(
     let finished = json!({
         "token": request.token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
     });
-    let mut keys = json!({"v": crate::routing::ledger::VERSION, "finished": finished});
+    let mut keys = json!({"v": VERSION, "finished": finished});
     let mut audits = Vec::new();
     let (anew, detail) = match ledger {
         Err(_) => (true, refusal_detail(None, reason, Some(stored))),
         Ok(ledger) => {
-            let open = Entries::exhausted(ledger);
+            let mut ledger = ledger.clone();
+            let open = Entries::exhausted(&ledger);
             if reason == FailReason::Exhausted && !open.is_empty() {
                 let mut deliveries = stored["deliveries"].clone();
                 for (key, failed) in open.others {
                     deliveries[&key]["state"] = failed["entry"]["state"].clone();
                     deliveries[&key]["at"] = json!(now);
+                    ledger.deliveries.entry(key).or_default().state = DeliveryState::Failed;
                     audits.push(json!({"action": "email_failed", "detail": failed["audit"]}));
                 }
                 keys["deliveries"] = deliveries;
             }
-            (false, refusal_detail(Some(ledger), reason, None))
+            (false, refusal_detail(Some(&ledger), reason, None))
         }
     };
     audits.push(json!({"action": "submission_route_failed", "detail": detail}));
