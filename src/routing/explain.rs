@@ -6,6 +6,8 @@
 
 mod ended;
 mod open;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -1,0 +1,380 @@
+//! Tables: each case as the row would say it, and what is promised about it.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-11-01T12:00:00Z";
+
+fn time(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+fn rules() -> Rules {
+    let s = Duration::from_secs;
+    Rules {
+        max_attempts: 5,
+        stuck_after: s(600),
+        sweep_interval: s(60),
+        due_grace: s(120),
+        orphan_after: s(900),
+        unready_alert_after: s(3600),
+        not_before: Some(time("2026-01-01T00:00:00Z")),
+    }
+}
+
+/// A row of the tables below; everything else is as in a ready submission of a minute ago.
+#[derive(Clone)]
+struct Row {
+    status: Status,
+    stored: Value,
+    finalized: bool,
+    pending: usize,
+    infected: usize,
+    actions: Option<usize>,
+    created: &'static str,
+    updated: &'static str,
+    kept_until: Option<&'static str>,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            status: Status::Received,
+            stored: json!({}),
+            finalized: true,
+            pending: 0,
+            infected: 0,
+            actions: Some(1),
+            created: "2026-11-01T11:59:00Z",
+            updated: "2026-11-01T11:59:00Z",
+            kept_until: None,
+        }
+    }
+}
+
+fn told(row: &Row, rules: &Rules) -> Explanation {
+    let ledger = Ledger::read(&row.stored);
+    let ids = |n: usize| vec![Uuid::from_u128(7); n];
+    let (pending, infected) = (ids(row.pending), ids(row.infected));
+    explain(
+        &Case {
+            id: Uuid::from_u128(1),
+            status: row.status,
+            ledger: ledger.as_ref(),
+            finalized: row.finalized,
+            pending: &pending,
+            infected: &infected,
+            attachments: row.pending + row.infected,
+            actions: row.actions,
+            created_at: time(row.created),
+            updated_at: time(row.updated),
+            retention_expires_at: row.kept_until.map(time),
+            now: time(NOW),
+        },
+        rules,
+    )
+}
+
+fn plan() -> Value {
+    json!([{"action_order": 1, "action_type": "email_raw", "destination": "a@x"}])
+}
+
+fn tried(attempts: u32, due: Option<&str>, delivery: &Value) -> Value {
+    let mut stored = json!({"v": 1, "attempts": attempts, "plan": plan(), "deliveries": {"1|a@x": delivery}});
+    if let Some(due) = due {
+        stored["next_attempt_at"] = json!(due);
+    }
+    stored
+}
+
+fn deferred() -> Value {
+    json!({"state": "open", "error": {"class": "deferred", "stage": "connect", "reply": "connection refused"}})
+}
+
+#[test]
+fn each_open_case_says_what_follows_and_when() {
+    let r = Row::default;
+    let old = "2026-11-01T09:00:00Z";
+    let history = "2025-01-01T00:00:00Z";
+    let cases: Vec<(&str, Row, Step, Option<&str>, &str, &str)> = vec![
+        ("fresh", r(), Step::Claim, Some("2026-11-01T12:15:00Z"), "no worker has taken it yet", ""),
+        (
+            "orphan",
+            Row { created: old, ..r() },
+            Step::Claim,
+            Some(NOW),
+            "its event is lost",
+            "maple-router publish",
+        ),
+        (
+            "history",
+            Row { created: history, ..r() },
+            Step::Claim,
+            None,
+            "its event is lost",
+            "maple-router publish",
+        ),
+        (
+            "scanning",
+            Row { pending: 1, ..r() },
+            Step::Scan,
+            Some("2026-11-01T12:59:00Z"),
+            "1 of 1 attachment",
+            "",
+        ),
+        (
+            "scanning for long",
+            Row { pending: 1, created: old, ..r() },
+            Step::Scan,
+            None,
+            "still to be scanned",
+            "mark-attachment",
+        ),
+        (
+            "not finalized",
+            Row { finalized: false, ..r() },
+            Step::Finalize,
+            Some("2026-11-01T12:59:00Z"),
+            "not finalized",
+            "",
+        ),
+        (
+            "never finalized",
+            Row { finalized: false, created: old, ..r() },
+            Step::Finalize,
+            None,
+            "not finalized",
+            "maple-router finalize",
+        ),
+        (
+            "infected",
+            Row { infected: 1, pending: 1, ..r() },
+            Step::Fail,
+            Some("2026-11-01T12:01:00Z"),
+            "malware",
+            "rb-008",
+        ),
+        (
+            "infected, history",
+            Row { infected: 1, created: history, ..r() },
+            Step::Fail,
+            None,
+            "malware",
+            "rb-008",
+        ),
+        (
+            "damaged",
+            Row { stored: json!([]), ..r() },
+            Step::Fail,
+            Some("2026-11-01T12:01:00Z"),
+            "the ledger is damaged",
+            "routing_result",
+        ),
+        (
+            "newer",
+            Row { stored: json!({"v": 7}), infected: 1, ..r() },
+            Step::Upgrade,
+            None,
+            "version 7",
+            "upgrade",
+        ),
+        (
+            "no actions",
+            Row { actions: Some(0), ..r() },
+            Step::Attempt,
+            Some("2026-11-01T12:15:00Z"),
+            "no actions",
+            "reload the YAML",
+        ),
+        ("strange actions", Row { actions: None, ..r() }, Step::Upgrade, None, "does not know", "upgrade"),
+        (
+            "between attempts",
+            Row { stored: tried(2, Some("2026-11-01T12:03:00Z"), &deferred()), ..r() },
+            Step::Attempt,
+            Some("2026-11-01T12:03:00Z"),
+            "attempt 2 of 5 left 1 delivery open: connect connection refused",
+            "systemctl status postfix",
+        ),
+        (
+            "due",
+            Row { stored: tried(2, Some("2026-11-01T11:59:30Z"), &deferred()), ..r() },
+            Step::Attempt,
+            Some("2026-11-01T12:02:30Z"),
+            "attempt 2 of 5",
+            "maple-router publish",
+        ),
+        (
+            "given back",
+            Row { stored: tried(0, Some("2026-11-01T11:59:30Z"), &json!({"state": "open"})), ..r() },
+            Step::Attempt,
+            Some("2026-11-01T12:02:30Z"),
+            "without an attempt being spent",
+            "maple-router publish",
+        ),
+        (
+            "in doubt",
+            Row {
+                stored: tried(1, None, &json!({"state": "open", "begun": {"token": "t", "at": old}})),
+                ..r()
+            },
+            Step::Attempt,
+            Some("2026-11-01T12:15:00Z"),
+            "1 delivery in doubt",
+            "maple-router publish",
+        ),
+        (
+            "spent",
+            Row { stored: tried(5, None, &deferred()), ..r() },
+            Step::Fail,
+            Some("2026-11-01T12:01:00Z"),
+            "all 5 attempts are spent",
+            "maple-router check",
+        ),
+        (
+            "spent, but all accepted",
+            Row { stored: tried(5, None, &json!({"state": "accepted"})), ..r() },
+            Step::Attempt,
+            Some("2026-11-01T12:15:00Z"),
+            "attempt 5 of 5",
+            "",
+        ),
+    ];
+    for (name, row, step, when, why, remedy) in cases {
+        let said = told(&row, &rules());
+        assert_eq!((said.next.code, said.next.when), (step, when.map(time)), "{name}: {said:?}");
+        assert!(said.why.contains(why), "{name}: {said:?}");
+        let lines: String = said.remedy.iter().map(|remedy| format!("{}\n", remedy.line)).collect();
+        assert!(lines.contains(remedy), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn each_claim_says_who_has_it_and_when_it_is_taken_back() {
+    let claim = |deadline: &str| {
+        json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {"1|a@x": {"state": "open", "begun": {"token": "t", "at": NOW}}},
+               "claim": {"token": "t", "worker": "maple/1", "at": NOW, "deadline": deadline}})
+    };
+    let far = "2026-11-01T13:00:00Z";
+    let processing = |stored, updated| Row { status: Status::Processing, stored, updated, ..Row::default() };
+    let cases = [
+        ("live", processing(claim(far), NOW), Step::Finish, "2026-11-01T12:10:00Z", "is sending"),
+        (
+            "near its deadline",
+            processing(claim("2026-11-01T12:01:00Z"), NOW),
+            Step::Finish,
+            "2026-11-01T12:01:00Z",
+            "maple/1",
+        ),
+        (
+            "stuck",
+            processing(claim(far), "2026-11-01T11:50:00Z"),
+            Step::Rescue,
+            "2026-11-01T12:01:00Z",
+            "has not touched it",
+        ),
+        ("no claim", processing(json!({}), NOW), Step::Rescue, "2026-11-01T12:11:00Z", "names no claim"),
+        ("damaged", processing(json!([]), NOW), Step::Rescue, "2026-11-01T12:11:00Z", "damaged"),
+    ];
+    for (name, row, step, when, why) in cases {
+        let said = told(&row, &rules());
+        assert_eq!((said.next.code, said.next.when), (step, Some(time(when))), "{name}: {said:?}");
+        assert!(said.why.contains(why), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn each_end_says_why_and_whether_it_was_told() {
+    use super::super::ledger::FailReason;
+    let ended = |reason: Option<FailReason>, alert: &Value| {
+        json!({"v": 1, "attempts": 2, "alert": alert,
+               "finished": {"token": "f", "at": NOW, "status": "failed", "reason": reason.map(FailReason::label)}})
+    };
+    let confirmed = |token: &str| json!({"for": token, "confirmed_at": NOW});
+    for reason in FailReason::ALL {
+        let row = Row { status: Status::Failed, stored: ended(Some(reason), &json!(null)), ..Row::default() };
+        let said = told(&row, &rules());
+        assert_eq!(said.next.code, Step::Alert, "{reason:?}: {said:?}");
+        assert!(!said.why.is_empty() && !said.remedy.is_empty(), "{reason:?}: {said:?}");
+    }
+    let refused = |alert: &Value| ended(Some(FailReason::Refused), alert);
+    let failed = |stored, infected, kept_until| Row {
+        status: Status::Failed,
+        stored,
+        infected,
+        kept_until,
+        ..Row::default()
+    };
+    let kept = Some("2026-12-01T00:00:00Z");
+    let cases = [
+        ("alerted", failed(refused(&confirmed("f")), 0, kept), Step::Purge, "refused for good"),
+        (
+            "alerted before a replay",
+            failed(refused(&confirmed("older")), 0, kept),
+            Step::Alert,
+            "refused for good",
+        ),
+        ("no reason", failed(ended(None, &json!(null)), 0, None), Step::Alert, "no reason"),
+        ("by the scan worker", failed(json!({}), 1, None), Step::Alert, "scan worker failed it"),
+        ("by somebody", failed(json!({}), 0, None), Step::Nothing, "somebody else"),
+        ("damaged", failed(json!(3), 0, None), Step::Nothing, "damaged"),
+        (
+            "purged",
+            Row { status: Status::Purged, stored: json!({"v": 7}), ..Row::default() },
+            Step::Nothing,
+            "removed",
+        ),
+    ];
+    for (name, row, step, why) in cases {
+        let said = told(&row, &rules());
+        assert_eq!(said.next.code, step, "{name}: {said:?}");
+        assert!(said.why.contains(why), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn each_routed_case_says_what_was_sent() {
+    let routed = |deliveries: Value| Row {
+        status: Status::Routed,
+        stored: json!({"v": 1, "deliveries": deliveries}),
+        kept_until: Some("2026-12-01T00:00:00Z"),
+        ..Row::default()
+    };
+    let cases = [
+        (json!({"1|a@x": {"state": "accepted"}}), "accepted every delivery (1 of 1)"),
+        (json!({"1|": {"state": "not_implemented"}}), "nothing was sent"),
+        (
+            json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}),
+            "1 action is of a type",
+        ),
+        (
+            json!({"1|a@x": {"state": "accepted", "dups": [{}], "late": true}}),
+            "1 delivery accepted more than once",
+        ),
+        (json!({"1|a@x": {"state": "accepted", "late": true}}), "1 acceptance recorded after the end"),
+        (json!({}), "names no delivery"),
+    ];
+    for (deliveries, why) in cases {
+        let said = told(&routed(deliveries), &rules());
+        assert!(said.why.contains(why), "{said:?}");
+        assert_eq!(
+            (said.next.code, said.next.when),
+            (Step::Purge, Some(time("2026-12-01T00:00:00Z"))),
+            "{said:?}"
+        );
+        assert!(said.remedy.is_empty(), "nothing needs to be done: {said:?}");
+    }
+}
+
+#[test]
+fn a_relays_words_are_one_harmless_line() {
+    let reply = Reply {
+        code: Some(550),
+        enhanced: Some("5.1.1".to_owned()),
+        reply: format!("no\u{1b}[2J such\r\nuser\u{9b}\u{202e} {}", "x".repeat(500)),
+    };
+    let text = said(Stage::Rcpt, &reply);
+    assert!(text.starts_with("RCPT 550 5.1.1 no [2J such user"), "{text}");
+    assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
+    assert!(text.chars().count() < 150, "{text}");
+}
