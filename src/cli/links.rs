@@ -150,7 +150,7 @@ async fn record(ctx: &Context, desk: &Desk, id: Uuid, form_id: &str, links: usiz
         actor = actor,
         verb = "links",
         links,
-        "an operator was given {links} signed URLs{}",
+        "an operator was given signed URLs{}",
         match noted {
             Noted::InLedger => "",
             Noted::Nowhere => "; its ledger cannot be read, so only this line records it",

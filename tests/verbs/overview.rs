@@ -47,6 +47,8 @@ async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
         json!({"1|a@x": begun("t"), "1|b@x": begun("old"), "1|c@x": {"state": "accepted", "doubt": true}}),
     );
     live["claim"] = claim;
+    let mut left_behind = open(json!(2), json!({"1|a@x": begun("gone")}));
+    left_behind["claim"] = json!({"token": "gone", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"});
     let not_implemented = json!({"v": 1, "plan": [], "deliveries": {"1|": {"state": "not_implemented"}}});
     let mixed =
         json!({"v": 1, "deliveries": {"1|": {"state": "not_implemented"}, "2|a@x": {"state": "accepted"}}});
@@ -54,7 +56,7 @@ async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
     let rows = [
         ("received", json!({}), 0),
         ("received", open(json!(2), json!({"1|a@x": {"state": "open", "doubt": true}})), 0),
-        ("received", open(json!(2), json!({"1|a@x": begun("gone")})), 0),
+        ("received", left_behind, 0),
         ("processing", live, 0),
         ("failed", failed("refused", &json!(null)), 0),
         ("failed", failed("refused", &confirmed("f")), 0),

@@ -61,12 +61,16 @@ SELECT count(*) AS n FROM submissions s WHERE s.status = 'failed'
 /// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
 /// was last changed once it has ended. Answered from the index on (status, updated_at) where there is one.
 pub(super) const COUNTS: &str = "-- view_counts
+WITH c AS (
+  SELECT s.status, count(*) AS n, min(s.updated_at) AS changed FROM submissions s GROUP BY s.status
+), o AS (
+  SELECT s.status, min(s.created_at) AS created FROM submissions s
+  WHERE s.status IN ('received', 'processing') GROUP BY s.status
+)
 SELECT e.status::text AS status, COALESCE(c.n, 0) AS n,
-  EXTRACT(EPOCH FROM clock_timestamp() - CASE WHEN e.status IN ('received', 'processing')
-    THEN (SELECT min(s.created_at) FROM submissions s WHERE s.status = e.status)
-    ELSE (SELECT min(s.updated_at) FROM submissions s WHERE s.status = e.status) END)::float8 AS oldest
+  EXTRACT(EPOCH FROM clock_timestamp() - COALESCE(o.created, c.changed))::float8 AS oldest
 FROM unnest(enum_range(NULL::submission_status)) AS e(status)
-LEFT JOIN (SELECT s.status, count(*) AS n FROM submissions s GROUP BY s.status) AS c ON c.status = e.status";
+LEFT JOIN c ON c.status = e.status LEFT JOIN o ON o.status = e.status";
 
 /// Open submissions by the attempts they have cost, and their deliveries in doubt: recorded as such, or begun by a
 /// claim that is not the live one.
@@ -92,7 +96,8 @@ pub(super) const NOT_IMPLEMENTED_ONLY: &str = "-- view_not_implemented_only
 SELECT count(*) AS n FROM (
   SELECT s.routing_result->'deliveries' AS d FROM submissions s
   WHERE s.status = 'routed' AND s.happyfox_status = 'deferred' OFFSET 0) AS r
-WHERE jsonb_typeof(r.d) = 'object' AND r.d <> '{}' AND NOT EXISTS (SELECT FROM jsonb_each(CASE WHEN jsonb_typeof(r.d) = 'object' THEN r.d ELSE '{}' END) AS e(k, v)
+WHERE jsonb_typeof(r.d) = 'object' AND r.d <> '{}' AND NOT EXISTS (
+  SELECT FROM jsonb_each(CASE WHEN jsonb_typeof(r.d) = 'object' THEN r.d ELSE '{}' END) AS e(k, v)
   WHERE e.v->>'state' IS DISTINCT FROM 'not_implemented')";
 
 /// Whether this role sees rows of the audit log at all: an empty answer alone would prove nothing.
