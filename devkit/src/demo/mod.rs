@@ -1,7 +1,7 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, told live and judged at the end.
 //!
-//! Reading order: [`scenarios`] is what is played and expected, [`theatre`] what runs, [`play`] who plays, [`watch`] and
-//! [`narration`] what the reader sees, [`evidence`] and [`verdict`] what counts. Nothing is judged by the router's own
+//! Reading order: `scenarios` is what is played and expected, `theatre` what runs, `play` who plays, `watch` and
+//! `narration` what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own
 //! word: only rows, audit rows, mails at the relay, and the dead-letter topic.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
