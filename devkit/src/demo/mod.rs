@@ -88,8 +88,9 @@ pub async fn run(options: Options) -> Result<Ending> {
     let ending = match shown {
         None => Ending::Interrupted,
         Some(shown) => {
-            let report = shown
-                .with_context(|| format!("the router's log is {}", theatre.router.log_file().display()))?;
+            let report = shown.with_context(|| {
+                format!("the demo cannot go on; the router's log is {}", theatre.router.log_file().display())
+            })?;
             report.print(&narrator, &options, &theatre);
             if report.is_good() { Ending::AsExpected } else { Ending::NotAsExpected }
         }

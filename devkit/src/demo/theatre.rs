@@ -23,6 +23,9 @@ const SETTINGS: &str = "[log]\nlevel = \"debug\"\n[slack]\ngroup_wait = \"2s\"\n
 /// How long the router is given to end by itself when a terminal's Ctrl-C has reached it as well.
 const OWN_END: Duration = Duration::from_secs(1);
 
+/// How long an idle router may take to stop.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// Everything that runs; dropped in this order.
 pub(super) struct Theatre {
     pub(super) router: Router,
@@ -83,10 +86,11 @@ impl Theatre {
         if interrupted && let Ok(Ok(status)) = tokio::time::timeout(OWN_END, self.router.ended()).await {
             return (!status.success()).then(|| format!("the router ended with {status}"));
         }
-        match self.router.stop().await {
-            Ok(status) if status.success() => None,
-            Ok(status) => Some(format!("the router ended with {status}")),
-            Err(error) => Some(format!("the router did not stop: {error:#}")),
+        match tokio::time::timeout(PATIENCE, self.router.stop()).await {
+            Ok(Ok(status)) if status.success() => None,
+            Ok(Ok(status)) => Some(format!("the router ended with {status}")),
+            Ok(Err(error)) => Some(format!("the router did not stop: {error:#}")),
+            Err(_) => Some(format!("the router did not stop within {} s and is killed", PATIENCE.as_secs())),
         }
     }
 }
