@@ -203,7 +203,7 @@ pub enum Verdict {
 }
 
 /// The right to settle one event, once. Dropping it nacks, so that a panic or a forgotten path loses time and
-/// never an event. An answer after the source was stopped is lost without a trace; the event then comes again.
+/// never an event. An answer after the source's stop has ended may be lost without a trace; the event then comes again.
 #[must_use = "dropping it nacks the event"]
 pub struct Settle(Option<Box<dyn FnOnce(Verdict) + Send>>);
 
@@ -342,8 +342,14 @@ pub trait EventSource: Send {
     /// After an error the source is finished and must be built anew.
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>>;
 
-    /// Takes no more, hands in the answers given so far and gives back everything unanswered. Answers given later
-    /// are lost. Returns whether that was done within `timeout`.
+    /// Takes no more: closes what events come through, and gives back what was received and not handed out. What was
+    /// handed out stays leased, and its answers still count; whatever is given back from now on goes to others.
+    /// [`Self::next`] gives no event any more. Waits for nothing but ourselves. Cancel-safe; a second call changes
+    /// nothing.
+    fn quiet(&mut self) -> BoxFuture<'_, ()>;
+
+    /// [`Self::quiet`], then waits until everything handed out is answered and the answers have been handed in.
+    /// Returns whether that was so within `timeout`; what is answered later may be lost, and comes again.
     fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool>;
 }
 

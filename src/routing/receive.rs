@@ -121,6 +121,8 @@ impl Receiver {
                 },
             }
         };
+        // First, so that what is given back next goes to others and not straight back here.
+        source.quiet().await;
         self.give_back_waiting();
         while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);

@@ -20,8 +20,8 @@ const WELL: Duration = Duration::from_secs(5);
 /// Between two questions while it does not.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Questions in a row without an answer that make an outage. A blip must not: building the stream anew gives back
-/// everything in work, which costs each of those events a delivery attempt.
+/// Questions in a row without an answer that make an outage. A blip must not: what is on its way to the old stream
+/// when a new one is built waits out its ack deadline, which costs it a delivery attempt.
 const LOST_AFTER: u32 = 3;
 
 /// A change of state, told once each.

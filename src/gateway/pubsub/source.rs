@@ -5,8 +5,9 @@
 //! are extended, and not unseen in a socket, where they would expire and spend delivery attempts. Pub/Sub sends at
 //! most `max_outstanding` unanswered messages a stream, and the buffer holds as many.
 //!
-//! If we die in the middle, everything unanswered comes again after the ack deadline. Never acks by itself; never
-//! looks into a message.
+//! A stream that is closed leaves what it handed out in work: the client goes on extending those leases, and hands
+//! in the answers, until the last one is given (`WaitForProcessing`). If we die in the middle, everything unanswered
+//! comes again after the ack deadline. Never acks by itself; never looks into a message.
 
 use std::time::Duration;
 
@@ -18,28 +19,23 @@ use google_cloud_pubsub::subscriber::handler::Handler;
 use google_cloud_pubsub::subscriber::{MessageStream, ShutdownBehavior, ShutdownToken};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::PubsubSettings;
 use super::error::PubsubError;
 use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
 
-/// Messages of one subscription. Dropping it gives back everything unanswered, in the background; [`EventSource::stop`]
-/// waits for that.
+/// Messages of one subscription. Dropping it closes its streams and gives back what was not handed out, in the
+/// background; what was handed out can still be answered. [`EventSource::stop`] waits for all of that.
 #[derive(Debug)]
 pub struct PubsubSource {
     subscription: String,
     incoming: mpsc::Receiver<Result<Incoming, SourceError>>,
-    streams: Vec<Stream>,
+    readers: JoinSet<()>,
+    /// One per stream: resolves when everything it handed out is answered and the client has handed in the answers.
+    settled: Vec<ShutdownToken>,
     halt: CancellationToken,
-}
-
-#[derive(Debug)]
-struct Stream {
-    reader: JoinHandle<()>,
-    /// Resolves when the client has handed in its last answers.
-    settled: ShutdownToken,
 }
 
 impl PubsubSource {
@@ -61,15 +57,19 @@ impl PubsubSource {
         let room = u64::from(settings.max_outstanding) * u64::from(settings.streams);
         let (messages, incoming) = mpsc::channel(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         let halt = CancellationToken::new();
-        let streams = (0..settings.streams)
-            .map(|_| {
-                let stream = subscribe(&client, settings, subscription);
-                let settled = stream.shutdown_token();
-                let reader = read(stream, subscription.to_owned(), messages.clone(), halt.clone());
-                Stream { reader: tokio::spawn(reader), settled }
-            })
-            .collect();
-        Ok(Self { subscription: subscription.to_owned(), incoming, streams, halt })
+        let (mut readers, mut settled) = (JoinSet::new(), Vec::new());
+        for _ in 0..settings.streams {
+            let stream = subscribe(&client, settings, subscription);
+            settled.push(stream.shutdown_token());
+            let reader = Reader {
+                subscription: subscription.to_owned(),
+                messages: messages.clone(),
+                halt: halt.clone(),
+                most: usize::try_from(settings.max_outstanding).unwrap_or(usize::MAX),
+            };
+            readers.spawn(reader.read(stream));
+        }
+        Ok(Self { subscription: subscription.to_owned(), incoming, readers, settled, halt })
     }
 
     /// Messages received and not yet asked for.
@@ -88,23 +88,41 @@ impl EventSource for PubsubSource {
         .boxed()
     }
 
-    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
-        let Self { incoming, streams, halt, .. } = *self;
-        async move {
-            let quiet = async {
-                halt.cancel();
-                // The streams first, the answers after: a message nacked while its stream is open comes straight
-                // back to it, unread, and is stuck there until its deadline.
-                let (readers, tokens): (Vec<_>, Vec<_>) =
-                    streams.into_iter().map(|stream| (stream.reader, stream.settled)).unzip();
-                let all_readers_ended = join_all(readers).await.into_iter().all(|joined| joined.is_ok());
-                drop(incoming);
-                join_all(tokens.iter().map(ShutdownToken::shutdown)).await;
-                all_readers_ended
-            };
-            tokio::time::timeout(timeout, quiet).await.unwrap_or(false)
+    fn quiet(&mut self) -> BoxFuture<'_, ()> {
+        async {
+            self.halt.cancel();
+            // The streams first, what waits here after: a message nacked while its stream is open comes straight
+            // back to it.
+            while let Some(ended) = self.readers.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!("a reader of {} ended abnormally: {error}", self.subscription);
+                }
+            }
+            self.incoming.close();
+            while let Ok(given_back) = self.incoming.try_recv() {
+                drop(given_back);
+            }
         }
         .boxed()
+    }
+
+    fn stop(mut self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
+        async move {
+            let settled = async {
+                self.quiet().await;
+                join_all(self.settled.iter().map(ShutdownToken::shutdown)).await;
+            };
+            tokio::time::timeout(timeout, settled).await.is_ok()
+        }
+        .boxed()
+    }
+}
+
+impl Drop for PubsubSource {
+    fn drop(&mut self) {
+        // The readers see to their streams themselves; cut off, they would leave unread messages leased.
+        self.halt.cancel();
+        self.readers.detach_all();
     }
 }
 
@@ -114,39 +132,56 @@ fn subscribe(client: &Subscriber, settings: &PubsubSettings, subscription: &str)
         .set_max_outstanding_messages(settings.max_outstanding)
         .set_max_lease(settings.max_lease)
         .set_max_lease_extension(settings.ack_deadline)
-        .set_shutdown_behavior(ShutdownBehavior::NackImmediately)
+        // A stream is also closed to be built anew: what is in work then must not cost a delivery attempt.
+        .set_shutdown_behavior(ShutdownBehavior::WaitForProcessing)
         .build()
 }
 
-/// Reads one stream until it ends, the source is dropped, or it is told to halt. Dropping `stream` at the end closes
-/// it and lets the client hand in what is still unanswered.
-async fn read(
-    mut stream: MessageStream,
+/// Moves messages from one stream into the buffer.
+struct Reader {
     subscription: String,
     messages: mpsc::Sender<Result<Incoming, SourceError>>,
     halt: CancellationToken,
-) {
-    loop {
-        let received = tokio::select! {
-            biased;
-            () = halt.cancelled() => return,
-            () = messages.closed() => return,
-            received = stream.next() => received,
-        };
-        let message = match received {
-            Some(Ok((message, handler))) => Ok(incoming(message, handler)),
-            Some(Err(error)) => Err(PubsubError::of(&error, &subscription).into()),
-            None => Err(SourceError::Ended { subscription: subscription.clone() }),
-        };
-        let last = message.is_err();
-        let passed_on = tokio::select! {
-            biased;
-            () = halt.cancelled() => return,
-            sent = messages.send(message) => sent.is_ok(),
-        };
-        if last || !passed_on {
-            return;
+    /// Unanswered messages the server sends at most.
+    most: usize,
+}
+
+impl Reader {
+    /// Reads until the stream ends or the source halts; then closes the stream and gives back what came too late.
+    async fn read(self, mut stream: MessageStream) {
+        let Self { subscription, messages, halt, most } = self;
+        let mut too_late = Vec::new();
+        // An endless supply must not keep a halted reader going; a server that keeps to its window never gets there.
+        while too_late.len() < most {
+            let received = tokio::select! {
+                // What has arrived comes before the halt: left inside the client, it would stay leased, and unseen by
+                // everyone, until the last message in work is answered. And a `next` that is given up here and
+                // asked anew would open a second stream.
+                biased;
+                received = stream.next() => received,
+                () = halt.cancelled() => break,
+            };
+            let message = match received {
+                Some(Ok((message, handler))) => Ok(incoming(message, handler)),
+                Some(Err(error)) => Err(PubsubError::of(&error, &subscription).into()),
+                None => Err(SourceError::Ended { subscription: subscription.clone() }),
+            };
+            let last = message.is_err();
+            tokio::select! {
+                biased;
+                () = halt.cancelled() => too_late.push(message),
+                room = messages.reserve() => match room {
+                    Ok(room) => room.send(message),
+                    Err(_) => too_late.push(message),
+                },
+            }
+            if last {
+                break;
+            }
         }
+        // In this order, as in `quiet`.
+        drop(stream);
+        drop(too_late);
     }
 }
 

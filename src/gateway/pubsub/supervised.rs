@@ -1,9 +1,11 @@
 //! Builds an event source again when it ends: at once it is never given up, only rested (1 s to 60 s, full jitter).
 //!
 //! A source that merely falls silent cannot be told from one without messages here; whoever can tell (an overdue
-//! canary) asks for a new one through [`Rebuild`]. If we die in the middle, nothing is lost: a source holds only
-//! what was not acked. Never drops a message, and never reports the same loss twice.
+//! canary) asks for a new one through [`Rebuild`]. What the old one handed out, or held for us, stays in work beside
+//! the new one, so a rebuild costs no delivery attempts. If we die in the middle, nothing is lost: a source holds
+//! only what was not acked. Never drops a message, and never reports the same loss twice.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::Notify;
+use tokio::task::{JoinSet, unconstrained};
 use tokio::time::Sleep;
 
 use crate::ports::{EventSource, Incoming, SourceError};
@@ -49,7 +52,8 @@ pub type Open = Box<dyn FnMut() -> BoxFuture<'static, Result<Box<dyn EventSource
 pub struct Rebuild(Arc<Notify>);
 
 impl Rebuild {
-    /// Asks for it; returns at once. What is unanswered comes again. Without effect while there is no source anyway.
+    /// Asks for it; returns at once. What is in work can still be answered. Without effect while there is no source
+    /// anyway.
     pub fn ask(&self) {
         self.0.notify_one();
     }
@@ -65,12 +69,18 @@ pub struct Supervised {
     chance: StdRng,
     lost: bool,
     rebuild: Rebuild,
+    /// What earlier sources had received and not handed out yet; comes first.
+    kept: VecDeque<Incoming>,
+    /// Earlier sources, until everything they handed out is answered.
+    leaving: JoinSet<bool>,
 }
 
 enum Phase {
     Opening(BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>>),
     Running(Box<dyn EventSource>),
     Resting(Pin<Box<Sleep>>),
+    /// Nothing is taken any more; the last source may still wait for answers.
+    Quiet(Option<Box<dyn EventSource>>),
 }
 
 impl Supervised {
@@ -88,6 +98,8 @@ impl Supervised {
             chance: StdRng::seed_from_u64(seed),
             lost: false,
             rebuild: Rebuild(Arc::new(Notify::new())),
+            kept: VecDeque::new(),
+            leaving: JoinSet::new(),
         }
     }
 
@@ -101,8 +113,27 @@ impl Supervised {
         let ceiling = self.rests.next().unwrap_or(REST_MAX);
         let rest = ceiling.mul_f64(self.chance.random());
         self.lost = true;
-        self.phase = Phase::Resting(Box::pin(tokio::time::sleep(rest)));
+        self.replace(Phase::Resting(Box::pin(tokio::time::sleep(rest))));
         (self.report)(Report::Lost { error, rest });
+    }
+
+    fn discard(&mut self) {
+        self.lost = true;
+        let opening = Phase::Opening((self.open)());
+        self.replace(opening);
+        (self.report)(Report::Discarded);
+    }
+
+    /// Goes on to `phase`. A source that ran until now hands over what it has received; its streams are closed, while
+    /// what is in work can still be answered.
+    fn replace(&mut self, phase: Phase) {
+        if let Phase::Running(mut source) = std::mem::replace(&mut self.phase, phase) {
+            while let Some(Ok(message)) = unconstrained(source.next()).now_or_never() {
+                self.kept.push_back(message);
+            }
+            while self.leaving.try_join_next().is_some() {}
+            self.leaving.spawn(source.stop(Duration::MAX));
+        }
     }
 
     fn receive(&mut self, message: Incoming) -> Incoming {
@@ -120,7 +151,11 @@ impl EventSource for Supervised {
         // What is waited for lives in `phase`, so a future that is given up loses nothing.
         async move {
             loop {
+                if let Some(message) = self.kept.pop_front() {
+                    return Ok(message);
+                }
                 match &mut self.phase {
+                    Phase::Quiet(_) => return std::future::pending().await,
                     Phase::Resting(sleep) => {
                         sleep.await;
                         self.phase = Phase::Opening((self.open)());
@@ -143,11 +178,7 @@ impl EventSource for Supervised {
                         match received {
                             Some(Ok(message)) => return Ok(self.receive(message)),
                             Some(Err(error)) => self.lose(error),
-                            None => {
-                                self.lost = true;
-                                self.phase = Phase::Opening((self.open)());
-                                (self.report)(Report::Discarded);
-                            }
+                            None => self.discard(),
                         }
                     }
                 }
@@ -156,17 +187,43 @@ impl EventSource for Supervised {
         .boxed()
     }
 
-    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
-        match self.phase {
-            Phase::Running(source) => source.stop(timeout),
-            Phase::Opening(_) | Phase::Resting(_) => futures::future::ready(true).boxed(),
+    fn quiet(&mut self) -> BoxFuture<'_, ()> {
+        async move {
+            let last = match std::mem::replace(&mut self.phase, Phase::Quiet(None)) {
+                Phase::Running(source) => Some(source),
+                Phase::Quiet(source) => source,
+                Phase::Opening(_) | Phase::Resting(_) => None,
+            };
+            self.phase = Phase::Quiet(last);
+            if let Phase::Quiet(Some(source)) = &mut self.phase {
+                source.quiet().await;
+            }
+            self.kept.clear();
         }
+        .boxed()
+    }
+
+    fn stop(mut self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
+        async move {
+            let settled = async {
+                self.quiet().await;
+                if let Phase::Quiet(Some(source)) = std::mem::replace(&mut self.phase, Phase::Quiet(None)) {
+                    self.leaving.spawn(source.stop(Duration::MAX));
+                }
+                let mut all = true;
+                while let Some(stopped) = self.leaving.join_next().await {
+                    all &= stopped.unwrap_or(false);
+                }
+                all
+            };
+            tokio::time::timeout(timeout, settled).await.unwrap_or(false)
+        }
+        .boxed()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
     use std::sync::Mutex;
 
     use bytes::Bytes;
@@ -202,6 +259,11 @@ mod tests {
                 Some(Act::Fail) => futures::future::ready(Err(ended())).boxed(),
                 Some(Act::Wait) | None => futures::future::pending().boxed(),
             }
+        }
+
+        fn quiet(&mut self) -> BoxFuture<'_, ()> {
+            self.0.clear();
+            futures::future::ready(()).boxed()
         }
 
         fn stop(self: Box<Self>, _timeout: Duration) -> BoxFuture<'static, bool> {
@@ -292,6 +354,43 @@ mod tests {
         rebuild.ask();
         assert_eq!(source.next().await.unwrap().message_id, "2");
         assert_eq!(names(&reports), ["opened", "discarded", "opened", "flowing"]);
+    }
+
+    #[tokio::test]
+    async fn what_the_old_source_had_received_comes_before_what_the_new_one_has() {
+        let (mut source, reports) = supervised(vec![
+            Some(vec![Act::Give("1"), Act::Give("2"), Act::Give("3"), Act::Wait]),
+            Some(vec![Act::Give("4"), Act::Fail]),
+            None,
+            Some(vec![Act::Give("5")]),
+        ]);
+        let mut ids = vec![source.next().await.unwrap().message_id];
+        source.rebuild().ask();
+        for _ in 0..4 {
+            ids.push(source.next().await.unwrap().message_id);
+        }
+        assert_eq!(ids, ["1", "2", "3", "4", "5"]);
+        let expected = ["opened", "discarded", "opened", "flowing", "lost", "lost", "opened", "flowing"];
+        assert_eq!(names(&reports), expected);
+    }
+
+    #[tokio::test]
+    async fn once_quiet_nothing_comes_whatever_it_was_doing() {
+        let scripts: [fn() -> Vec<Option<Vec<Act>>>; 2] =
+            [|| vec![Some(vec![Act::Give("1")])], || vec![None]];
+        for script in scripts {
+            let (mut source, _) = supervised(script());
+            source.quiet().await;
+            assert!(tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err());
+            assert!(Box::new(source).stop(Duration::from_secs(1)).await);
+        }
+        let running = vec![Some(vec![Act::Give("1"), Act::Give("2"), Act::Give("3"), Act::Fail])];
+        let (mut source, reports) = supervised(running);
+        assert_eq!(source.next().await.unwrap().message_id, "1");
+        source.quiet().await;
+        source.rebuild().ask();
+        assert!(tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err());
+        assert_eq!(names(&reports), ["opened"]);
     }
 
     #[tokio::test]
