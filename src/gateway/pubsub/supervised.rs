@@ -246,19 +246,22 @@ mod tests {
 
     impl EventSource for Scripted {
         fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
-            match self.0.pop_front() {
-                Some(Act::Give(id)) => futures::future::ready(Ok(Incoming {
-                    message_id: id.to_owned(),
-                    published_at: None,
-                    delivery_attempt: None,
-                    attributes: Attributes::new(),
-                    data: Bytes::new(),
-                    settle: Settle::new(|_| {}),
-                }))
-                .boxed(),
-                Some(Act::Fail) => futures::future::ready(Err(ended())).boxed(),
-                Some(Act::Wait) | None => futures::future::pending().boxed(),
+            // Taken when it is polled, not when it is asked for: one that is never polled loses nothing.
+            async {
+                match self.0.pop_front() {
+                    Some(Act::Give(id)) => Ok(Incoming {
+                        message_id: id.to_owned(),
+                        published_at: None,
+                        delivery_attempt: None,
+                        attributes: Attributes::new(),
+                        data: Bytes::new(),
+                        settle: Settle::new(|_| {}),
+                    }),
+                    Some(Act::Fail) => Err(ended()),
+                    Some(Act::Wait) | None => std::future::pending().await,
+                }
             }
+            .boxed()
         }
 
         fn quiet(&mut self) -> BoxFuture<'_, ()> {
