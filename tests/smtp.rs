@@ -513,6 +513,51 @@ async fn a_process_that_slept_through_its_deadline_writes_no_dot() {
     assert_eq!(server.counters().dots, 0);
 }
 
+#[tokio::test]
+async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes() {
+    // 40 s for the whole, 10 s for the reply to the dot, so at least 5 s must be left.
+    for (gone, expected, dots) in
+        [(37, ["refused rcpt 550", "deferred fence us"], 0), (33, ["refused rcpt 550", "accepted"], 1)]
+    {
+        let server = relay().await;
+        let clock = TestClock::new();
+        let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
+        server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
+        server.rule(Rule::at(At::Data).delay(SHORT).times(1));
+        let slow = tokio::spawn({
+            let clock = Arc::clone(&clock);
+            async move {
+                tokio::time::sleep(SHORT / 2).await;
+                clock.advance(Duration::from_secs(gone));
+            }
+        });
+        let outcomes = send(&lanes, &["two@y.test", "b@y.test"]).await;
+        assert_eq!(shorts(&outcomes), expected, "{gone} s gone");
+        slow.await.unwrap();
+        assert_eq!(server.counters().dots, dots);
+        if dots == 0 {
+            assert!(text(&outcomes[1]).starts_with("the relay was too slow"), "{outcomes:?}");
+            assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+            assert_eq!(server.counters().connections, 2, "a connection out of step was used again");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_delivery_deadline_bounds_the_reply_to_the_dot_too() {
+    let server = relay().await;
+    server.rule(Rule::at(At::AfterDot).delay(PATIENCE));
+    let whole = Duration::from_secs(3);
+    let patient =
+        SmtpSettings { delivery_deadline: whole, dot_timeout: Duration::from_secs(4), ..settings(&server) };
+    let lanes = lanes(patient);
+    let started = Instant::now();
+    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["unknown dot us"]);
+    let took = started.elapsed();
+    assert!(took > whole / 2 && took < whole + Duration::from_millis(500), "{took:?}");
+    assert_eq!(server.counters().dots, 1);
+}
+
 /// The relay lives on a thread of its own, so that it goes on while this runtime is suspended.
 #[test]
 fn a_late_timer_reads_what_already_waits_before_it_calls_it_unknown() {

@@ -182,9 +182,10 @@ section! {
         #[serde(with = "humantime_serde")] connect_timeout: Duration = s(5),
         /// Banner, EHLO, MAIL, each RCPT, DATA.
         #[serde(with = "humantime_serde")] command_timeout: Duration = s(30),
-        /// From the final dot to its reply.
+        /// From the final dot to its reply, as far as `delivery_deadline` allows; with less than half of it left no
+        /// dot is written.
         #[serde(with = "humantime_serde")] dot_timeout: Duration = s(120),
-        /// One whole SMTP transaction.
+        /// One whole SMTP transaction, from connect to the reply to the final dot.
         #[serde(with = "humantime_serde")] delivery_deadline: Duration = s(180),
         /// Messages a minute at most; absent: no limit.
         max_per_minute: Option<u32> = None,

@@ -4,11 +4,10 @@
 //! message. It never retries and never decides an outcome: it only says what was heard, and at which stage.
 
 use std::error::Error as _;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lettre::transport::smtp::Error as SmtpError;
@@ -16,42 +15,17 @@ use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::extension::ClientId;
 use lettre::transport::smtp::response::Response;
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::SmtpSettings;
 use super::classify::{Heard, Verdict, classify};
+use super::patience::{Patience, human};
 use super::reply::{join, remark};
 use super::stream::{Watch, Wire};
 use crate::ports::{Fault, Outcome, Stage};
 
-/// When a timer fires, what already waits in the socket is still read (protocol, "Crash, doubt"): a process that was
-/// suspended wakes with both. Long enough for one turn of the reactor on a busy host.
-const LAST_LOOK: Duration = Duration::from_millis(100);
 /// A QUIT that is not answered by then is not waited for.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The time a whole delivery has up to its final dot.
-pub(super) struct Patience {
-    deadline: Pin<Box<Sleep>>,
-}
-
-impl Patience {
-    pub(super) fn new(whole: Duration) -> Self {
-        Self { deadline: Box::pin(sleep(whole)) }
-    }
-
-    /// `None` when neither `limit` nor the whole sufficed.
-    async fn allow<T>(&mut self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let mut work = pin!(work);
-        tokio::select! {
-            biased;
-            done = &mut work => return Some(done),
-            () = &mut self.deadline => {}
-            () = sleep(limit) => {}
-        }
-        timeout(LAST_LOOK, work).await.ok()
-    }
-}
 
 /// What the relay offered in its EHLO reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,16 +115,17 @@ impl Connection {
 
     /// Writes the message, asks `may_finish` immediately before the final dot, writes the dot, hears its reply.
     ///
-    /// `Err` where `may_finish` refused: then the dot was not written and the connection must be dropped.
-    /// The stage tells whether the dot was out: `Data` before, `Dot` after.
+    /// `may_finish` says how long the reply may take. `Err` where it refused: then the dot was not written and the
+    /// connection must be dropped. The stage tells whether the dot was out: `Data` before, `Dot` after.
     pub(super) async fn message(
         &mut self,
         message: &[u8],
         settings: &SmtpSettings,
         patience: &mut Patience,
-        may_finish: impl Fn() -> Result<(), (Stage, String)> + Send,
-    ) -> Result<(Stage, Heard), (Stage, String)> {
+        may_finish: impl Fn() -> Result<Duration, Fault> + Send,
+    ) -> Result<(Stage, Heard), Fault> {
         self.watch.body();
+        let granted = OnceLock::new();
         let watch = Arc::clone(&self.watch);
         // The client writes CR LF before the dot in any case; without this a message would grow an empty line.
         let mut body = Some(message.strip_suffix(b"\r\n").unwrap_or(message));
@@ -158,7 +133,9 @@ impl Connection {
             let part = body.take();
             if part.is_none() {
                 // The body is written and flushed; what the client writes next is the dot.
-                self.watch.dot(may_finish());
+                self.watch.dot(may_finish().map(|wait| {
+                    granted.get_or_init(|| wait);
+                }));
             }
             part
         });
@@ -169,17 +146,17 @@ impl Connection {
                 biased;
                 done = &mut sent => break Some(done),
                 () = watch.turned() => if watch.dot_is_out() {
-                    break Patience::new(settings.dot_timeout).allow(settings.dot_timeout, sent).await;
+                    let wait = granted.get().copied().unwrap_or_default();
+                    break patience.allow(wait, sent).await;
                 },
                 () = &mut patience.deadline => break None,
                 () = sleep(settings.command_timeout) => if watch.moved() == moved { break None },
             }
         };
-        if let Some((stage, why)) = watch.shut() {
-            return Err((stage, why));
+        if let Some(why) = watch.shut() {
+            return Err(why);
         }
         let stage = if watch.dot_is_out() { Stage::Dot } else { Stage::Data };
-        let limit = if stage == Stage::Dot { settings.dot_timeout } else { settings.command_timeout };
         let heard = match answer {
             Some(Err(_)) if stage == Stage::Data && early_refusal(&watch).is_some() => {
                 early_refusal(&watch).unwrap_or(Heard::Broken(String::new()))
@@ -188,7 +165,7 @@ impl Connection {
             None if stage == Stage::Data => {
                 Heard::Broken("the message could not be written in time".to_owned())
             }
-            None => no_answer(stage, limit),
+            None => no_answer(stage, granted.get().copied().unwrap_or_default()),
         };
         Ok((stage, heard))
     }
@@ -295,10 +272,6 @@ fn no_answer(stage: Stage, limit: Duration) -> Heard {
         | Stage::Fence => "no answer",
     };
     Heard::Broken(format!("{what} within {}, or the delivery's time was up", human(limit)))
-}
-
-fn human(limit: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(limit)
 }
 
 /// `250-SIZE 5` → `SIZE 5`.

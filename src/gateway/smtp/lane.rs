@@ -10,8 +10,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::classify::{Heard, Verdict, classify};
-use super::connection::{Connection, Offers, Patience};
+use super::connection::{Connection, Offers};
 use super::lanes::Inner;
+use super::patience::{Patience, last_call};
 use super::reply::remark;
 use crate::ports::{Fault, Outcome, Stage};
 
@@ -115,8 +116,9 @@ impl Lane {
     /// Sends one message, and says of each recipient, in order, what became of it (protocol §4).
     ///
     /// `fence` is asked immediately before the final dot; its refusal drops the connection instead, and every
-    /// recipient not yet decided is deferred at stage `Fence`. Everything up to the dot takes at most
-    /// `delivery_deadline`, the reply to the dot at most `dot_timeout` on top.
+    /// recipient not yet decided is deferred at stage `Fence`. The whole transaction, the reply to the dot included,
+    /// ends within `delivery_deadline`: a relay so slow that less than half of `dot_timeout` is left for that reply
+    /// gets no dot either.
     pub async fn send(
         &mut self,
         mail: &Envelope<'_>,
@@ -185,16 +187,14 @@ impl Lane {
         }
 
         let may_finish = || {
-            // A process that slept through its deadline must not finish what it began before.
-            if clock.monotonic().saturating_duration_since(started) > settings.delivery_deadline {
-                return Err((Stage::Data, "the delivery's time was up before its final dot".to_owned()));
-            }
-            fence().map_err(|why| (Stage::Fence, why))
+            let spent = clock.monotonic().saturating_duration_since(started);
+            let wait = last_call(settings, spent)?;
+            fence().map_err(|why| Fault { stage: Stage::Fence, reply: remark(&why), about_us: false })?;
+            Ok(wait)
         };
         match connection.message(mail.message, settings, &mut patience, may_finish).await {
-            Err((stage, why)) => {
-                let about_us = stage != Stage::Fence;
-                sheet.settle_open(&Outcome::Deferred(Fault { stage, reply: remark(&why), about_us }));
+            Err(fault) => {
+                sheet.settle_open(&Outcome::Deferred(fault));
                 None
             }
             Ok((stage, heard)) => match classify(stage, heard) {

@@ -10,6 +10,7 @@ mod classify;
 mod connection;
 mod lane;
 mod lanes;
+mod patience;
 mod probe;
 mod reply;
 mod stream;
@@ -38,9 +39,10 @@ pub struct SmtpSettings {
     pub connect_timeout: Duration,
     /// Banner, EHLO, MAIL, each RCPT, DATA; and the message, as long as none of it moves.
     pub command_timeout: Duration,
-    /// From the final dot to its reply.
+    /// From the final dot to its reply, where `delivery_deadline` leaves as much; no dot is written when it leaves
+    /// less than half.
     pub dot_timeout: Duration,
-    /// One delivery from connect up to its final dot.
+    /// One delivery from connect to the reply to its final dot.
     pub delivery_deadline: Duration,
     /// Messages a minute at most, all lanes together.
     pub max_per_minute: Option<u32>,

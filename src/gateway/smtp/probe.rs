@@ -1,7 +1,8 @@
 //! Asking the relay whether it would talk to us: for readiness, the breaker's probe and `check`. Sends nothing.
 
 use super::SmtpSettings;
-use super::connection::{Connection, Patience};
+use super::connection::Connection;
+use super::patience::Patience;
 use crate::ports::{CheckLine, Fault, Stage};
 use crate::scrub::scrub;
 

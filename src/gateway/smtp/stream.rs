@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::ports::Stage;
+use crate::ports::Fault;
 
 /// `CR LF . CR LF`, as the client writes it behind the body.
 const FINAL_DOT: usize = 5;
@@ -40,7 +40,7 @@ enum Phase {
     /// The final dot and its reply.
     Dot,
     /// Nothing is written any more, and why.
-    Shut(Stage, String),
+    Shut(Fault),
 }
 
 #[derive(Debug, Default)]
@@ -79,10 +79,10 @@ impl Watch {
     }
 
     /// The body is written: the dot may follow, or must not.
-    pub(super) fn dot(&self, allowed: Result<(), (Stage, String)>) {
+    pub(super) fn dot(&self, allowed: Result<(), Fault>) {
         self.known().phase = match allowed {
             Ok(()) => Phase::Dot,
-            Err((stage, why)) => Phase::Shut(stage, why),
+            Err(why) => Phase::Shut(why),
         };
     }
 
@@ -92,9 +92,9 @@ impl Watch {
     }
 
     /// Why the dot was not written.
-    pub(super) fn shut(&self) -> Option<(Stage, String)> {
+    pub(super) fn shut(&self) -> Option<Fault> {
         match &self.known().phase {
-            Phase::Shut(stage, why) => Some((*stage, why.clone())),
+            Phase::Shut(why) => Some(why.clone()),
             Phase::Greeting | Phase::Command | Phase::Body | Phase::Dot => None,
         }
     }
