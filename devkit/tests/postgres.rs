@@ -1,6 +1,6 @@
 //! The throwaway PostgreSQL itself: variants, isolation, cleaning up, outages.
 
-use devkit::postgres::{Cluster, ClusterOptions, Variant};
+use devkit::postgres::{Cluster, ClusterOptions, CuttingProxy, Variant};
 use tokio_postgres::error::SqlState;
 
 async fn shared() -> std::sync::Arc<Cluster> {
@@ -136,4 +136,41 @@ async fn a_cluster_of_ones_own_can_be_stopped_and_started_again() {
     tokio::spawn(connection);
     let seen: i64 = client.query_one("SELECT count(*) FROM forms", &[]).await.expect("count").get(0);
     assert_eq!(seen, 1);
+}
+
+async fn through(proxy: &CuttingProxy) -> tokio_postgres::Client {
+    let url = proxy.url_as("forms_loader");
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connected");
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test]
+async fn a_cutting_proxy_lets_the_commit_through_and_its_answer_not() {
+    let db = shared().await.database(Variant::default()).await.expect("a database");
+    let proxy = CuttingProxy::start(&db).await.expect("a proxy");
+    let client = through(&proxy).await;
+    let insert = async |name: &str, end: &str| {
+        let begin = format!("BEGIN; SET LOCAL application_name = 'maple-router:{name}'");
+        client.batch_execute(&begin).await.expect("begun");
+        client.execute("INSERT INTO forms (id, name) VALUES ($1, 'F')", &[&name]).await.expect("inserted");
+        client.batch_execute(end).await
+    };
+    proxy.arm("record");
+    insert("begin", "COMMIT").await.expect("another name is answered");
+    insert("record", "SELECT 1; ROLLBACK").await.expect("so is the end of what is not committed");
+    insert("record", "SELECT 1/0; COMMIT").await.expect_err("nor is this");
+    client.batch_execute("COMMIT").await.expect("a quiet ROLLBACK");
+    assert_eq!(proxy.cuts(), Vec::<String>::new());
+    insert("record", "SELECT 1; COMMIT").await.expect_err("the answer is lost");
+    assert_eq!(proxy.cuts(), ["record"]);
+    let count = "SELECT count(*) FROM forms WHERE id IN ('begin', 'record')";
+    let again = through(&proxy).await;
+    let seen: i64 = again.query_one(count, &[]).await.expect("a new connection works").get(0);
+    assert_eq!(seen, 2, "both stand");
+    again
+        .batch_execute("BEGIN; SET LOCAL application_name = 'maple-router:record'; SELECT 1")
+        .await
+        .expect("begun");
+    again.batch_execute("COMMIT").await.expect("once for each call");
 }
