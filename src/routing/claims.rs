@@ -80,6 +80,13 @@ impl Claim {
         Ok(())
     }
 
+    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4).
+    #[must_use]
+    pub fn may_wait(&self, now: Instant) -> Duration {
+        let life = &self.life;
+        life.deadline.saturating_duration_since(now).saturating_sub(life.bounds.delivery_deadline)
+    }
+
     /// Resolves when the daemon stops taking on sends: what is not begun goes back.
     pub async fn given_up(&self) {
         self.life.given_up.cancelled().await;
@@ -212,6 +219,8 @@ mod tests {
         let claim = live.enter(Uuid::nil(), &row(), t0);
         claim.touched(t0 + 1019 * SECOND);
         assert_eq!(claim.may_send(t0 + 1020 * SECOND), Ok(()));
+        assert_eq!(claim.may_wait(t0), 1020 * SECOND);
+        assert_eq!(claim.may_wait(t0 + 1021 * SECOND), Duration::ZERO);
         claim.touched(t0 + 1021 * SECOND);
         assert!(claim.may_send(t0 + 1021 * SECOND).is_err());
     }

@@ -174,8 +174,8 @@ impl Worker {
         Step::Outcomes(self.sent(claim, &ready, &outcomes, took))
     }
 
-    /// A lane and its turn; `None` when the daemon stops, or when waiting took so long that the fence would not let the
-    /// send end: then nothing is begun.
+    /// A lane and its turn; `None` when the daemon stops, or when waiting takes so long that the fence would not let the
+    /// send end: then nothing is begun, and no turn is taken from those who can still use it.
     async fn lane(&self, claim: &Claim) -> Option<Lane> {
         let turn = async {
             let mut lane = self.lanes.acquire().await;
@@ -187,6 +187,7 @@ impl Worker {
         tokio::select! {
             biased;
             () = claim.given_up() => None,
+            () = tokio::time::sleep(claim.may_wait(self.clock.monotonic())) => None,
             lane = turn => lane,
         }
     }
