@@ -112,6 +112,17 @@ impl Scene {
         row(&self.eyes, id).await
     }
 
+    /// Waits until it is so.
+    pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if so().await {
+                return;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("no {what} after {PATIENCE:?}:\n{}", self.router.log());
+    }
+
     /// Waits until the row is as wanted.
     pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {

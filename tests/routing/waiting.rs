@@ -1,0 +1,91 @@
+//! Waiting for a lane or for a turn may take longer than a claim lives: then nothing is begun, no attempt is spent, and
+//! the submission comes again until it is sent.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::StageOptions;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::Scene;
+
+/// A claim that leaves a second for waiting; the inequalities of the protocol hold.
+const BRIEF: &str = "[log]
+level = \"debug\"
+[database]
+lock_timeout = \"200ms\"
+statement_timeout = \"500ms\"
+[routing]
+heartbeat = \"1s\"
+claim_deadline = \"4s\"
+[smtp]
+connect_timeout = \"300ms\"
+command_timeout = \"300ms\"
+dot_timeout = \"2500ms\"
+delivery_deadline = \"3s\"
+";
+
+async fn scene(smtp: &str) -> Scene {
+    let form = Form::new("f").mail_to("a@x.test");
+    Scene::with(StageOptions::default(), &[form], &format!("{BRIEF}{smtp}")).await
+}
+
+async fn burst(scene: &Scene, n: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    for _ in 0..n {
+        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+    }
+    ids.iter().for_each(|id| scene.publish(*id));
+    ids
+}
+
+/// All are routed at their first attempt, each begun and sent once; and some had to wait too long before.
+async fn all_are_routed(scene: &Scene, ids: &[Uuid]) {
+    let mut released = 0;
+    for id in ids {
+        let row = scene.ended(*id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+        assert_eq!(row.entry("1|a@x.test")["doubted"], json!(null), "{row:?}");
+        let journal = scene.journal(*id);
+        let count = |event: &str| journal.iter().filter(|line| line["event"] == event).count();
+        assert_eq!(count("begun"), 1, "{journal:?}");
+        released += count("released");
+    }
+    assert!(released > 0, "nobody waited too long, so this test shows nothing");
+    assert_eq!(scene.stage.relay.counters().transactions, u64::try_from(ids.len()).expect("few"));
+    assert_eq!(scene.settled().await.forwarded, 0);
+}
+
+#[tokio::test]
+async fn waiting_too_long_for_a_turn_spends_no_attempt() {
+    let scene = scene("max_per_minute = 60").await;
+    let ids = burst(&scene, 5).await;
+    all_are_routed(&scene, &ids).await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn waiting_too_long_for_a_lane_spends_no_attempt() {
+    let scene = scene("lanes = 1").await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(1500)));
+    let ids = burst(&scene, 3).await;
+    all_are_routed(&scene, &ids).await;
+    scene.stop().await;
+}
+
+/// The next turn is a minute away, the claim lives for four seconds.
+#[tokio::test]
+async fn a_turn_that_would_come_too_late_is_not_waited_for() {
+    let scene = scene("max_per_minute = 1").await;
+    let first = burst(&scene, 1).await[0];
+    assert_eq!(scene.ended(first).await.status, "routed");
+    let id = burst(&scene, 1).await[0];
+    let back = scene.await_row(id, "release", |row| row.ledger.get("next_attempt_at").is_some());
+    let row = tokio::time::timeout(Duration::from_secs(20), back).await.expect("long before its turn");
+    assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "refunded: {row:?}");
+    assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
+    assert_eq!(scene.stage.relay.mails().len(), 1, "nothing begun");
+    scene.stop().await;
+}
