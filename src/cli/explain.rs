@@ -145,7 +145,7 @@ struct DeliveryPart {
 
 impl Page {
     fn of(id: Uuid, sight: Sight, audit: Option<Vec<AuditRow>>, rules: &Rules) -> Self {
-        let read = Ledger::read(&sight.stored);
+        let read = sight.ledger;
         let attachment = |wanted: fn(&Scan) -> bool| -> Vec<Uuid> {
             sight.attachments.iter().filter(|scan| wanted(scan)).map(|scan| scan.id).collect()
         };

@@ -15,7 +15,6 @@ use crate::lifecycle::submission::Status;
 use crate::ops::chance::Chance;
 use crate::ops::telemetry::EventName;
 use crate::parts;
-use crate::routing::ledger::Ledger;
 use crate::routing::prepare::{RenderError, RenderScope, Rendered};
 use crate::routing::store::view::Scan;
 
@@ -52,7 +51,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if sight.status == Status::Purged {
         return Err(wanting(format!("{} is purged: its contents were removed", args.id)));
     }
-    let ledger = Ledger::read(&sight.stored)
+    let ledger = sight
+        .ledger
         .map_err(|fault| wanting(fault.to_string()).remedy(format!("maple-router explain {}", args.id)))?;
     let current = match &sight.current {
         Ok(current) => current.as_slice(),

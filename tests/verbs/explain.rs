@@ -272,6 +272,37 @@ async fn a_ledger_that_is_not_believed_is_said_to_be_so() {
 }
 
 #[tokio::test]
+async fn a_document_that_no_parser_takes_stops_no_verb() {
+    let stage = stage(&forms()).await;
+    let client = stage.database.superuser().await.expect("superuser");
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    for text in ["{\"number\": 1e400}", &deep] {
+        let seeded = seed(&stage, SubmissionSeed::of("contact").attachment("a.pdf", "pending")).await;
+        let id = seeded.id;
+        let sql = "UPDATE submissions SET routing_result = $2::text::jsonb WHERE id = $1";
+        client.execute(sql, &[&id, &text]).await.expect("stored");
+        let sql = "INSERT INTO audit_log (actor, action, submission_id, detail)
+                   VALUES ('x', 'submission_route_failed', $1, jsonb_build_object('original', $2::text::jsonb))";
+        client.execute(sql, &[&id, &text]).await.expect("audited");
+        let sql = "UPDATE submissions SET retention_expires_at = 'infinity' WHERE id = $1";
+        client.execute(sql, &[&id]).await.expect("kept for ever");
+        let told = explained(&stage, id).await;
+        assert!(told["ledger_fault"].as_str().expect("a fault").contains("damaged"), "{told:#}");
+        assert_eq!(told["audit"][0]["action"], "submission_route_failed", "{told:#}");
+        let listed = crate::harness::json_of(&stage, &["list", "--json"]).await;
+        assert_eq!(listed[0]["reason"], "ledger unreadable", "{listed:#}");
+        assert_eq!(run(&stage, &["status"]).await.code, Some(0));
+        let attachment = seeded.attachments[0].to_string();
+        let marked = run(&stage, &["mark-attachment", &attachment, "--clean"]).await;
+        assert_eq!(marked.code, Some(0), "{marked:?}");
+        let sql = "UPDATE submissions SET retention_expires_at = NULL WHERE id = $1";
+        client.execute(sql, &[&id]).await.expect("kept for ever");
+        assert_eq!(run(&stage, &["links", &id.to_string(), "--json"]).await.code, Some(0));
+        assert_eq!(run(&stage, &["render", &id.to_string()]).await.code, Some(1));
+    }
+}
+
+#[tokio::test]
 async fn an_audit_log_this_role_cannot_read_is_not_shown_as_empty() {
     let stage = stage_with(&forms(), false).await;
     let id = seed(&stage, SubmissionSeed::of("contact")).await.id;

@@ -9,11 +9,11 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::sql;
+use super::stored::Stored;
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
 use crate::lifecycle::submission::Status;
-use crate::routing::ledger::Ledger;
 
 /// Writes at the seams. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -236,7 +236,7 @@ UPDATE submissions s SET {column} = clock_timestamp() WHERE s.id = $1 AND s.{col
 /// Appends under the lock the caller holds. A ledger that cannot be read is left as it is: its original is evidence.
 async fn append(tx: &Transaction, id: Uuid, note: Override<'_>) -> Result<Noted, DbError> {
     let Some(row) = tx.query_opt(LEDGER, &[&id]).await? else { return Ok(Noted::Nowhere) };
-    if Ledger::read(&row.try_get("routing_result")?).is_err() {
+    if row.try_get::<_, Stored>("routing_result")?.ledger().is_err() {
         return Ok(Noted::Nowhere);
     }
     let mut entry = json!({"actor": note.actor, "verb": note.verb, "reason": note.reason});

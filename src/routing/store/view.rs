@@ -21,8 +21,9 @@ use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
 use crate::lifecycle::submission::Status;
-use crate::routing::ledger::Ledger;
+use crate::routing::ledger::{Ledger, LedgerFault};
 use crate::routing::plan::PlannedAction;
+use crate::routing::store::stored::Stored;
 
 /// The reading side of the mission's rows. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -128,8 +129,8 @@ pub struct Sight {
     pub form_name: Option<String>,
     /// Its status.
     pub status: Status,
-    /// `routing_result` as stored.
-    pub stored: Value,
+    /// Its ledger, or why it is not believed.
+    pub ledger: Result<Ledger, LedgerFault>,
     /// When it was submitted.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -228,9 +229,9 @@ impl View {
         futures::pin_mut!(rows);
         let mut listed = Vec::new();
         while let Some(row) = rows.try_next().await? {
-            let stored: Value = row.try_get("routing_result")?;
+            let stored: Stored = row.try_get("routing_result")?;
             let reason: Option<String> = row.try_get("reason")?;
-            let (attempts, deliveries, reason) = match Ledger::read(&stored) {
+            let (attempts, deliveries, reason) = match stored.ledger() {
                 Ok(ledger) => (Some(ledger.attempts), ledger.counts(), reason),
                 Err(_) => (None, BTreeMap::new(), Some(UNREADABLE.to_owned())),
             };
@@ -265,7 +266,7 @@ impl View {
             form_id: row.try_get("form_id")?,
             form_name: row.try_get("form_name")?,
             status,
-            stored: row.try_get("routing_result")?,
+            ledger: row.try_get::<_, Stored>("routing_result")?.ledger(),
             created_at: row.try_get("created_at")?,
             updated_at: row.try_get("updated_at")?,
             retention_expires_at: row.try_get("retention_expires_at")?,
@@ -296,7 +297,8 @@ impl View {
                 occurred_at: row.try_get("occurred_at")?,
                 actor: row.try_get("actor")?,
                 action: row.try_get("action")?,
-                detail: row.try_get("detail")?,
+                // It may hold what once was a ledger nobody could read.
+                detail: row.try_get::<_, Option<Stored>>("detail")?.map(|detail| detail.original()),
             });
         }
         Ok(Some(trail))

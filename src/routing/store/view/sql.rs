@@ -21,8 +21,8 @@ impl Statements {
             row: format!(
                 "-- view_row
 SELECT s.form_id, f.name AS form_name, s.status::text AS status, s.routing_result, s.created_at, s.updated_at,
-  s.retention_expires_at, clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending,
-  {infected} AS infected, {plan} AS plan,
+  CASE WHEN isfinite(s.retention_expires_at) THEN s.retention_expires_at END AS retention_expires_at,
+  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {plan} AS plan,
   COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name, 'clamav_status', x.clamav_status)
     ORDER BY x.created_at, x.id) FROM attachments x WHERE x.submission_id = s.id), '[]') AS attachments
 FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1"
