@@ -114,8 +114,11 @@ impl Cli {
     pub async fn run(self) -> Result<Exit, CliError> {
         let ctx = Context { config_path: self.config, env: environment() };
         if !matches!(self.verb, Verb::Run(_)) {
-            // The daemon sets logging up as configured; a verb at a terminal tells of trouble only.
-            let log = Log { format: LogFormat::Text, level: "warn".to_owned() };
+            // The daemon sets logging up as configured. What a person overrides belongs in the journal, where there is one;
+            // elsewhere a verb tells of trouble only.
+            let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
+            let format = if journal { LogFormat::Journald } else { LogFormat::Text };
+            let log = Log { format, level: "warn".to_owned() };
             telemetry::init(&log, ctx.env.get("RUST_LOG").map(String::as_str))?;
         }
         match self.verb {

@@ -2,8 +2,8 @@
 
 mod about_us;
 mod bad_input;
-mod concurrency;
 mod believed;
+mod concurrency;
 mod duplicates;
 mod farewell;
 mod flow;
