@@ -379,10 +379,8 @@ mod tests {
 
     #[tokio::test]
     async fn once_quiet_nothing_comes_whatever_it_was_doing() {
-        let scripts: [fn() -> Vec<Option<Vec<Act>>>; 2] =
-            [|| vec![Some(vec![Act::Give("1")])], || vec![None]];
-        for script in scripts {
-            let (mut source, _) = supervised(script());
+        for before_anything_is_open in [Some(vec![Act::Give("1")]), None] {
+            let (mut source, _) = supervised(vec![before_anything_is_open]);
             source.quiet().await;
             assert!(tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err());
             assert!(Box::new(source).stop(Duration::from_secs(1)).await);

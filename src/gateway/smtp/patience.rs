@@ -101,7 +101,7 @@ mod tests {
                     assert!(spent + *wait <= whole, "{case}");
                 }
                 (Err(fault), Err(stage)) => {
-                    assert_eq!((fault.stage, fault.about_us), (stage, true), "{case}")
+                    assert_eq!((fault.stage, fault.about_us), (stage, true), "{case}");
                 }
                 (Ok(_), Err(_)) | (Err(_), Ok(_)) => panic!("{case}: {found:?}"),
             }
