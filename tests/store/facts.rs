@@ -105,6 +105,27 @@ async fn a_worker_that_lost_its_claim_records_what_was_accepted_and_nothing_else
     );
 }
 
+/// The old worker's mail was accepted while the new one's was not: the fact stands, and nothing says otherwise.
+#[tokio::test]
+async fn no_other_outcome_takes_a_fact_back() {
+    let bench = Bench::new().await;
+    let outcomes = [Outcome::Refused(fault(550)), Outcome::Deferred(fault(451)), Outcome::Unknown(fault(0))];
+    for outcome in outcomes {
+        let id = bench.claimed("old").await;
+        bench.store.begin(id, "old", &keys(&[A])).await.expect("begun");
+        bench.reset(id).await;
+        bench.claim(id, "new").await;
+        assert_eq!(bench.store.begin(id, "new", &keys(&[A])).await.expect("begun"), Begun::Marked);
+        let fact = entries("old", "n1", &[(A, accepted("Q"))]);
+        bench.store.record(scope(id, "old", &first()), &fact).await.expect("recorded");
+        let before = bench.row(id).await;
+        let other = entries("new", "n2", &[(A, outcome.clone())]);
+        bench.store.record(scope(id, "new", &first()), &other).await.expect("recorded");
+        assert_eq!(bench.row(id).await.entry(A), before.entry(A), "{outcome:?}");
+        assert_eq!(bench.audited(id).await, ["email_sent"], "{outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_fact_that_comes_after_the_end_is_late_and_leaves_the_end_alone() {
     let bench = Bench::new().await;
