@@ -86,6 +86,8 @@ async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_
     mark(&scene, waiting.attachments[0], "infected").await;
     let row = scene.ended(waiting.id).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
+    let released = scene.journal(waiting.id).iter().any(|line| line["event"] == "released");
+    assert!(!released, "it fails there and then, not when its event comes again");
     assert_eq!(row.entry("1|a@x.test")["begun"], json!(null), "{row:?}");
     assert_eq!(scene.ended(slow).await.status, "routed");
     let mails = scene.stage.relay.mails();

@@ -58,22 +58,33 @@ async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent() {
     scene.stop().await;
 }
 
+/// Several, each on a lane of its own: a free lane is no reason to begin the next action.
 #[tokio::test]
 async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later() {
     let form = Form::new("f").mail_to("slow@y.test").mail_to("b@x.test");
-    let mut scene = Scene::with(StageOptions::default(), &[form], "[smtp]\nlanes = 1").await;
+    let mut scene = Scene::with(StageOptions::default(), &[form], "[smtp]\nlanes = 8").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
-    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
-    scene.await_row(id, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    for id in &ids {
+        scene.await_row(*id, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+    }
     assert!(scene.router.stop().await.expect("stops").success(), "{}", scene.router.log());
-    let row = scene.row(id).await;
-    assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
-    assert_eq!(row.entry("1|slow@y.test")["state"], "accepted", "{row:?}");
-    assert_eq!(row.entry("2|b@x.test"), &json!({"state": "open"}), "{row:?}");
+    for id in &ids {
+        let row = scene.row(*id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
+        assert_eq!(row.entry("1|slow@y.test")["state"], "accepted", "{row:?}");
+        assert_eq!(row.entry("2|b@x.test"), &json!({"state": "open"}), "{row:?}");
+    }
+    scene.stage.relay.clear_rules();
     scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
     scene.router.ready().await.expect("ready");
-    assert_eq!(scene.ended(id).await.status, "routed");
-    assert_eq!(scene.stage.relay.mails().len(), 2, "the first action once");
+    for id in &ids {
+        assert_eq!(scene.ended(*id).await.status, "routed");
+    }
+    assert_eq!(scene.stage.relay.mails().len(), 2 * ids.len(), "the first action once");
     scene.stop().await;
 }
 
