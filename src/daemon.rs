@@ -161,6 +161,8 @@ async fn route(
     pulse.abort();
     if !stop.is_cancelled() {
         farewell.abort();
+    } else if let Err(error) = farewell.await {
+        tracing::warn!("the stop was not announced: {error}");
     }
     if !Box::new(source).stop(LAST_WORDS).await {
         tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
