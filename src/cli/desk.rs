@@ -104,7 +104,6 @@ fn unpublished(error: PublishError, id: uuid::Uuid) -> CliError {
         PublishError::Settings(_) => Exit::BadConfig,
         PublishError::Pubsub(_) => Exit::Unavailable,
     };
-    CliError::new(exit, anyhow::Error::new(error).context("no event was published")).remedy(format!(
-        "the daemon's sweep finds the submission all the same; or `maple-router publish {id}`"
-    ))
+    CliError::new(exit, anyhow::Error::new(error).context("no event was published"))
+        .remedy(format!("`maple-router publish {id}` sends the event again"))
 }

@@ -49,12 +49,9 @@ fn rules(config: &Config) -> Rules {
     let routing = &config.routing;
     Rules {
         max_attempts: routing.max_attempts,
-        stuck_after: routing.stuck_after,
-        sweep_interval: routing.sweep_interval,
-        due_grace: routing.due_grace,
-        orphan_after: routing.orphan_after,
         unready_alert_after: routing.unready_alert_after,
-        not_before: routing.not_before,
+        // This version has no sweep, so nothing may be promised of one.
+        sweep: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `finalize`: the first readiness seam, for tests and repair.
 //!
 //! Sets the configured column, where there is one, and publishes the event once the submission is ready. If we die in
-//! between, the daemon's sweep finds it.
+//! between, `maple-router publish ID` sends the event again.
 
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! `mark-attachment`: the second readiness seam, for tests and repair.
 //!
-//! If we die between the mark and the event, the daemon's sweep finds the submission. Taking back what the scan called
-//! infected needs a reason, which is recorded.
+//! If we die between the mark and the event, `maple-router publish ID` sends the event again. Taking back what the
+//! scan called infected needs a reason, which is recorded.
 
 use serde_json::json;
 

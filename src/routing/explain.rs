@@ -1,7 +1,7 @@
 //! Why a submission stands where it stands, what happens to it next and when, and what a person can do (`explain`).
 //!
-//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and the sweep
-//! would decide, and decides nothing itself. Texts may hold a relay's words, on one line and without control
+//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and, where there
+//! is one, the sweep would decide, and decides nothing itself; without a sweep it promises nothing of one. Texts may hold a relay's words, on one line and without control
 //! characters; they are for an operator's eyes and never for the journal.
 
 mod ended;
@@ -28,6 +28,15 @@ const MAX_REPLY: usize = 120;
 pub struct Rules {
     /// Attempts a submission has.
     pub max_attempts: u32,
+    /// A row not ready for this long is worth a question; where there is a sweep, it is alerted.
+    pub unready_alert_after: Duration,
+    /// The sweep; absent where nothing sweeps: then only events and people move a row, and nobody is alerted.
+    pub sweep: Option<SweepRules>,
+}
+
+/// What only the sweep goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepRules {
     /// `processing` untouched for this long is taken back.
     pub stuck_after: Duration,
     /// Interval of the sweep.
@@ -36,8 +45,6 @@ pub struct Rules {
     pub due_grace: Duration,
     /// A ready row without an event is an orphan after this long.
     pub orphan_after: Duration,
-    /// A row not ready for this long is alerted.
-    pub unready_alert_after: Duration,
     /// The sweep leaves alone what was created before.
     pub not_before: Option<Timestamp>,
 }
@@ -126,7 +133,7 @@ pub struct Next {
     pub code: Step,
     /// For people.
     pub what: String,
-    /// When, at the latest or at the earliest as `what` says; absent where no time can be told.
+    /// When, at the latest, at the earliest or since when as `what` says; absent where no time can be told.
     pub when: Option<Timestamp>,
 }
 
@@ -206,8 +213,8 @@ impl Case<'_> {
     }
 
     /// The sweep leaves it alone, because it was created before the router was installed.
-    fn is_history(&self, rules: &Rules) -> bool {
-        rules.not_before.is_some_and(|not_before| self.created_at < not_before)
+    fn is_history(&self, sweep: &SweepRules) -> bool {
+        sweep.not_before.is_some_and(|not_before| self.created_at < not_before)
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
         DropReason::HeldElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
         DropReason::NotFinalized | DropReason::NotClean => {
-            "it is not ready: the event of its readiness, or the sweep, brings it back"
+            "it is not ready: the event of its readiness brings it back"
         }
     };
     journal!(info, EventName::Dropped, submission_id = %id, reason = why.label(), "event dropped: {follows}");

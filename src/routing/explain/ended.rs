@@ -155,10 +155,11 @@ fn elsewhere(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
             remedy: vec![case.command("replay", "--reason TEXT")],
         };
     }
-    let next = if case.is_history(rules) {
-        Next::now(Step::Nothing, "nothing by itself; it lies before routing.not_before")
-    } else {
-        alert(case, rules, ledger)
+    let next = match &rules.sweep {
+        Some(sweep) if case.is_history(sweep) => {
+            Next::now(Step::Nothing, "nothing by itself; it lies before routing.not_before")
+        }
+        Some(_) | None => alert(case, rules, ledger),
     };
     Explanation {
         why: format!("{}; the scan worker failed it", infected(case)),
@@ -186,16 +187,19 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
         .as_ref()
         .filter(|alert| token.is_none() || alert.finish.as_ref() == token)
         .and_then(|alert| alert.confirmed_at);
-    match confirmed {
-        Some(at) => {
+    match (confirmed, &rules.sweep) {
+        // What the ledger records stays true, whoever alerted.
+        (Some(at), _) => {
             let mut next = kept(case);
             next.what = format!("nothing by itself; alerted in Slack at {}; {}", super::at(at), next.what);
             next
         }
-        None => Next::at(
+        (None, None) if !case.infected.is_empty() => Next::now(Step::Nothing, "nothing by itself"),
+        (None, None) => Next::now(Step::Nothing, "nothing by itself: correct the cause"),
+        (None, Some(sweep)) => Next::at(
             Step::Alert,
             "nothing by itself; its alert is not confirmed by Slack yet, the next sweep sees to it",
-            plus(case.now, rules.sweep_interval),
+            plus(case.now, sweep.sweep_interval),
         ),
     }
 }

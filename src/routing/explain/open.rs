@@ -1,14 +1,18 @@
 //! Submissions on their way: `received` and `processing`. Asks in the order in which the claim does (protocol §2).
 
+use std::iter;
+
 use jiff::Timestamp;
 
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
 use super::super::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use super::super::text::{bounded, one_line};
-use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble};
+use super::{
+    Case, Explanation, Next, Remedy, Rules, Step, SweepRules, deliveries, is_in_doubt, number, plus, trouble,
+};
 use crate::ports::Stage;
 
-const BY_EVENT_OR_SWEEP: &str = "when its event comes, or at the next sweep";
+const IF_LOST: &str = "if its event was lost:";
 
 pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
     // The very function the claim asks, so that what is promised here is what will be done.
@@ -60,18 +64,24 @@ fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation 
             ("it ends at its next claim".to_owned(), vec![case.command("explain", "")])
         }
     };
-    let mut what = format!("it fails as {} {BY_EVENT_OR_SWEEP}", reason.label());
-    let next = if case.is_history(rules) {
-        what = format!(
-            "it fails as {} when its event comes; the sweep leaves it alone (routing.not_before)",
-            reason.label()
-        );
-        Next::now(Step::Fail, what)
-    } else {
-        Next::at(Step::Fail, what, plus(case.now, rules.sweep_interval))
+    let by_event = format!("it fails as {} when its event comes", reason.label());
+    let next = match &rules.sweep {
+        None => Next::now(Step::Fail, by_event),
+        Some(sweep) if case.is_history(sweep) => {
+            Next::now(Step::Fail, format!("{by_event}; the sweep leaves it alone (routing.not_before)"))
+        }
+        Some(sweep) => Next::at(
+            Step::Fail,
+            format!("{by_event}, or at the next sweep"),
+            plus(case.now, sweep.sweep_interval),
+        ),
     };
-    if case.older_than(case.updated_at, rules.orphan_after) {
-        remedy.push(case.command("publish", ""));
+    match &rules.sweep {
+        None => remedy.push(case.command("publish", "").when(IF_LOST)),
+        Some(sweep) if case.older_than(case.updated_at, sweep.orphan_after) => {
+            remedy.push(case.command("publish", ""));
+        }
+        Some(_) => {}
     }
     Explanation { why, next, remedy }
 }
@@ -121,7 +131,10 @@ fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {
 
 /// What an unready submission waits for, and when somebody is told that it waits for long.
 fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
-    if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(rules) {
+    let Some(sweep) = &rules.sweep else {
+        return Next::now(step, format!("{what}, and the event of that comes"));
+    };
+    if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(sweep) {
         return Next::now(step, what);
     }
     Next::at(
@@ -151,7 +164,9 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
         return Explanation {
             why: "its form has no actions: there is nobody to send it to".to_owned(),
             next: attempt_by(case, rules, ledger, &format!("{of}; after the last it fails as no_actions")),
-            remedy: vec![Remedy::advice("add actions to the form and reload the YAML")],
+            remedy: iter::once(Remedy::advice("add actions to the form and reload the YAML"))
+                .chain(rules.sweep.is_none().then(|| case.command("publish", "").when(IF_LOST)))
+                .collect(),
         };
     }
     if spent == 0 && ledger.plan.is_empty() {
@@ -169,26 +184,43 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     };
     why.push_str(&doubt(case, ledger));
     let mut remedy = advice(ledger);
-    if due.is_none() && case.older_than(ledger.next_attempt_at.unwrap_or(case.updated_at), rules.orphan_after)
-    {
-        remedy.push(Remedy::advice(
-            "is the daemon running, and is nothing paused? systemctl status maple-router",
-        ));
+    let publish = case.command("publish", "");
+    match &rules.sweep {
+        None => remedy.push(publish.when(IF_LOST)),
+        Some(sweep) => {
+            let since = ledger.next_attempt_at.unwrap_or(case.updated_at);
+            if due.is_none() && case.older_than(since, sweep.orphan_after) {
+                remedy.push(Remedy::advice(
+                    "is the daemon running, and is nothing paused? systemctl status maple-router",
+                ));
+            }
+            remedy.push(publish);
+        }
     }
-    remedy.push(case.command("publish", ""));
     Explanation { why, next: attempt_by(case, rules, ledger, &of), remedy }
 }
 
 fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
-    let late = case.older_than(case.created_at, rules.orphan_after);
+    let Some(sweep) = &rules.sweep else {
+        return Explanation {
+            why: "it is complete and clean; no worker has taken it yet".to_owned(),
+            next: Next::now(Step::Claim, format!("{of} when its event comes")),
+            remedy: vec![
+                case.command("publish", "").when(IF_LOST),
+                Remedy::advice("systemctl status maple-router; maple-router check")
+                    .when("if nobody takes it even so:"),
+            ],
+        };
+    };
+    let late = case.older_than(case.created_at, sweep.orphan_after);
     let why = if late {
         "it is complete and clean, and no worker has taken it: its event is lost, or nobody receives"
             .to_owned()
     } else {
         "it is complete and clean; no worker has taken it yet".to_owned()
     };
-    let by_sweep = plus(plus(case.created_at, rules.orphan_after), rules.sweep_interval);
-    let (next, mut remedy) = if case.is_history(rules) {
+    let by_sweep = plus(plus(case.created_at, sweep.orphan_after), sweep.sweep_interval);
+    let (next, mut remedy) = if case.is_history(sweep) {
         let what = format!(
             "{of} when its event comes; the sweep leaves it alone (created before routing.not_before)"
         );
@@ -204,8 +236,16 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
     Explanation { why, next, remedy }
 }
 
-/// The next attempt: not before it is due; its event brings it, else the sweep.
+/// The next attempt: not before it is due; its event brings it, else the sweep, where there is one.
 fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next {
+    let Some(sweep) = &rules.sweep else {
+        let what = format!("{of}: when its event comes");
+        return match ledger.next_attempt_at {
+            Some(due) if due > case.now => Next::at(Step::Attempt, format!("{what}, not before then"), due),
+            Some(due) => Next::at(Step::Attempt, format!("{what}; it has been due since then"), due),
+            None => Next::now(Step::Attempt, what),
+        };
+    };
     match ledger.next_attempt_at {
         Some(due) if due > case.now => Next::at(
             Step::Attempt,
@@ -213,7 +253,7 @@ fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next
             due,
         ),
         Some(due) => {
-            let latest = plus(plus(due, rules.due_grace), rules.sweep_interval).max(case.now);
+            let latest = plus(plus(due, sweep.due_grace), sweep.sweep_interval).max(case.now);
             Next::at(
                 Step::Attempt,
                 format!("{of}: when its event returns, by the sweep at the latest"),
@@ -221,7 +261,7 @@ fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next
             )
         }
         None => {
-            let latest = plus(plus(case.updated_at, rules.orphan_after), rules.sweep_interval).max(case.now);
+            let latest = plus(plus(case.updated_at, sweep.orphan_after), sweep.sweep_interval).max(case.now);
             Next::at(
                 Step::Attempt,
                 format!("{of}: when its event returns, by the sweep at the latest"),
@@ -258,31 +298,61 @@ fn advice(ledger: &Ledger) -> Vec<Remedy> {
 }
 
 pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
-    let stuck_at = plus(case.updated_at, rules.stuck_after);
-    let swept_at = plus(stuck_at, rules.sweep_interval).max(case.now);
     let (ledger, claim) = match case.ledger {
-        Ok(Ledger { claim: None, .. }) => return claimless(case, "its ledger names no claim", swept_at),
-        Err(fault) => return claimless(case, &fault.to_string(), swept_at),
+        Ok(Ledger { claim: None, .. }) => return claimless(case, rules, "its ledger names no claim"),
+        Err(fault) => return claimless(case, rules, &fault.to_string()),
         Ok(ledger @ Ledger { claim: Some(claim), .. }) => (ledger, claim),
     };
     let worker = bounded(one_line(&claim.worker), 60);
     let sending =
         ledger.deliveries.values().any(|d| d.begun.as_ref().is_some_and(|b| b.token == claim.token));
     let doubt = doubt(case, ledger);
-    if stuck_at <= case.now {
-        return Explanation {
-            why: format!(
-                "worker {worker} took it and has not touched it for longer than {}{}{doubt}",
-                humantime::format_duration(rules.stuck_after),
-                if sending { "; what it had begun to send is in doubt" } else { "" }
-            ),
-            next: Next::at(Step::Rescue, "the sweep takes it back for another attempt", swept_at),
-            remedy: vec![
-                Remedy::advice("systemctl status maple-router on the host of that worker"),
-                case.command("release", "--reason TEXT"),
-            ],
-        };
-    }
+    let begun = if sending { "; what it had begun to send is in doubt" } else { "" };
+    let next = match &rules.sweep {
+        None if claim.deadline <= case.now => {
+            return Explanation {
+                why: format!(
+                    "worker {worker} took it and had to end its claim by {}{begun}{doubt}",
+                    super::at(claim.deadline)
+                ),
+                next: Next::now(
+                    Step::Nothing,
+                    "nothing by itself: its worker is gone and this version does not take rows back",
+                ),
+                remedy: iter::once(Remedy::advice(
+                    "systemctl status maple-router on the host of that worker",
+                ))
+                .chain(left_as_it_is())
+                .collect(),
+            };
+        }
+        None => Next::at(Step::Finish, "the worker ends its claim", claim.deadline),
+        Some(sweep) => {
+            let stuck_at = plus(case.updated_at, sweep.stuck_after);
+            if stuck_at <= case.now {
+                return Explanation {
+                    why: format!(
+                        "worker {worker} took it and has not touched it for longer than {}{begun}{doubt}",
+                        humantime::format_duration(sweep.stuck_after),
+                    ),
+                    next: Next::at(
+                        Step::Rescue,
+                        "the sweep takes it back for another attempt",
+                        swept_at(case, sweep),
+                    ),
+                    remedy: vec![
+                        Remedy::advice("systemctl status maple-router on the host of that worker"),
+                        case.command("release", "--reason TEXT"),
+                    ],
+                };
+            }
+            Next::at(
+                Step::Finish,
+                "the worker ends its claim; untouched until then, the sweep takes it back",
+                stuck_at.min(claim.deadline.max(case.now)),
+            )
+        }
+    };
     Explanation {
         why: format!(
             "worker {worker} has it (attempt {} of {}){}{doubt}",
@@ -290,22 +360,39 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
             rules.max_attempts,
             if sending { " and is sending" } else { "" }
         ),
-        next: Next::at(
-            Step::Finish,
-            "the worker ends its claim; untouched until then, the sweep takes it back",
-            stuck_at.min(claim.deadline.max(case.now)),
-        ),
+        next,
         remedy: Vec::new(),
     }
 }
 
-fn claimless(case: &Case<'_>, but: &str, swept_at: Timestamp) -> Explanation {
-    Explanation {
-        why: format!("it is marked as being worked on, but {but}"),
-        next: Next::at(Step::Rescue, "the sweep takes it back or fails it", swept_at),
-        remedy: vec![
-            Remedy::advice("find out who changed the row: the router writes status and claim together"),
-            case.command("release", "--reason TEXT"),
-        ],
-    }
+/// When the sweep takes back what nobody touches, at the latest.
+fn swept_at(case: &Case<'_>, sweep: &SweepRules) -> Timestamp {
+    plus(plus(case.updated_at, sweep.stuck_after), sweep.sweep_interval).max(case.now)
+}
+
+/// What is to be known about a row in `processing` that nothing takes back.
+fn left_as_it_is() -> [Remedy; 2] {
+    [
+        Remedy::advice("the row stays as it is until it is taken back"),
+        Remedy::advice(
+            "deliveries that were begun may have been delivered: compare their Message-IDs with the relay's log before \
+             anything is sent again",
+        ),
+    ]
+}
+
+fn claimless(case: &Case<'_>, rules: &Rules, but: &str) -> Explanation {
+    let mut remedy =
+        vec![Remedy::advice("find out who changed the row: the router writes status and claim together")];
+    let next = match &rules.sweep {
+        None => {
+            remedy.extend(left_as_it_is());
+            Next::now(Step::Nothing, "nothing by itself: this version does not take rows back")
+        }
+        Some(sweep) => {
+            remedy.push(case.command("release", "--reason TEXT"));
+            Next::at(Step::Rescue, "the sweep takes it back or fails it", swept_at(case, sweep))
+        }
+    };
+    Explanation { why: format!("it is marked as being worked on, but {but}"), next, remedy }
 }

@@ -1,5 +1,7 @@
 //! Tables: each case as the row would say it, and what is promised about it.
 
+mod unswept;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,12 +16,14 @@ fn rules() -> Rules {
     let s = Duration::from_secs;
     Rules {
         max_attempts: 5,
-        stuck_after: s(600),
-        sweep_interval: s(60),
-        due_grace: s(120),
-        orphan_after: s(900),
         unready_alert_after: s(3600),
-        not_before: Some(time("2026-01-01T00:00:00Z")),
+        sweep: Some(SweepRules {
+            stuck_after: s(600),
+            sweep_interval: s(60),
+            due_grace: s(120),
+            orphan_after: s(900),
+            not_before: Some(time("2026-01-01T00:00:00Z")),
+        }),
     }
 }
 
