@@ -1,6 +1,6 @@
 //! `run`: the daemon, until it is told to stop.
 //!
-//! SIGTERM and SIGINT drain; a second one ends at once. What was not finished is taken back later.
+//! SIGTERM and SIGINT drain; a second one ends at once. What was not finished stays in `processing`.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

@@ -89,7 +89,7 @@ fn text(report: &Report, palette: Palette) -> String {
     let mut wrong = false;
     for (count, what, follows) in [
         (report.in_doubt, "deliveries in doubt", "perhaps delivered; each is resolved at its next attempt"),
-        (report.unalerted, "failures not alerted yet", "maple-router list --status failed"),
+        (report.unalerted, "failures without a confirmed alert", "maple-router list --status failed"),
         (
             report.not_implemented_only,
             "routed with nothing sent",

@@ -213,7 +213,7 @@ impl Receiver {
             }
             Err(error) => {
                 tracing::error!(
-                    "a task of ours ended abnormally; its submission is taken back later: {error}"
+                    "a task of ours ended abnormally; its submission stays in processing: {error}"
                 );
                 match self.working.remove(&error.id()) {
                     Some(id) => self.settle(id, Settlement::Nack),

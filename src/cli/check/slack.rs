@@ -16,7 +16,7 @@ pub(super) async fn line(config: &Config, send: bool) -> CheckLine {
         Ok(None) => {
             return CheckLine::warn(
                 NAME,
-                "no webhook is configured: alerts stay pending and reach nobody",
+                "no webhook is configured: alerts, which a later version sends, will reach nobody",
                 "put the incoming webhook's URL into a file and name it in slack.webhook_file, or pass the credential slack-webhook",
             );
         }

@@ -65,7 +65,7 @@ pub(super) async fn history(client: &Client, options: &ContractOptions) -> Resul
             CheckLine::warn(
                 "history",
                 format!(
-                    "routing.not_before is not set: the first sweep will route {} waiting",
+                    "routing.not_before is not set: a later version's sweep will route {} waiting",
                     at_most(open)
                 ),
                 "set routing.not_before to the time of the install, unless all of them are to be routed",

@@ -217,7 +217,7 @@ impl Store {
             Ok(ledger) => Ok(Some(ledger)),
             Err(fault) => {
                 // Somebody wrote to it meanwhile. The facts still commit; the sweep judges the row.
-                tracing::error!(submission_id = %scope.id, "{fault}; the claim is left to the sweep");
+                tracing::error!(submission_id = %scope.id, "{fault}; the claim is left as it is");
                 Ok(None)
             }
         }
