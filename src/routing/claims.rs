@@ -48,6 +48,7 @@ pub struct Claim {
 struct Life {
     token: String,
     bounds: ClaimBounds,
+    lives: Duration,
     deadline: Instant,
     touched: Mutex<Instant>,
     given_up: CancellationToken,
@@ -80,11 +81,14 @@ impl Claim {
         Ok(())
     }
 
-    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4).
+    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4). A
+    /// quarter of that time at the claim's start is kept for the begin and the dialogue up to the dot, where the fence
+    /// asks again: a send that came that far and was stopped there would cost an attempt.
     #[must_use]
     pub fn may_wait(&self, now: Instant) -> Duration {
         let life = &self.life;
-        life.deadline.saturating_duration_since(now).saturating_sub(life.bounds.delivery_deadline)
+        let kept = life.lives.saturating_sub(life.bounds.delivery_deadline) / 4;
+        life.deadline.saturating_duration_since(now).saturating_sub(life.bounds.delivery_deadline + kept)
     }
 
     /// Resolves when the daemon stops taking on sends: what is not begun goes back.
@@ -141,6 +145,7 @@ impl LiveClaims {
         let life = Arc::new(Life {
             token: token.clone(),
             bounds: self.bounds,
+            lives: row.lives,
             deadline: before + row.lives,
             touched: Mutex::new(before),
             given_up: self.given_up.clone(),
@@ -219,8 +224,8 @@ mod tests {
         let claim = live.enter(Uuid::nil(), &row(), t0);
         claim.touched(t0 + 1019 * SECOND);
         assert_eq!(claim.may_send(t0 + 1020 * SECOND), Ok(()));
-        assert_eq!(claim.may_wait(t0), 1020 * SECOND);
-        assert_eq!(claim.may_wait(t0 + 1021 * SECOND), Duration::ZERO);
+        assert_eq!(claim.may_wait(t0), 765 * SECOND, "a quarter of 1020 s is kept for the way to the dot");
+        assert_eq!(claim.may_wait(t0 + 765 * SECOND), Duration::ZERO);
         claim.touched(t0 + 1021 * SECOND);
         assert!(claim.may_send(t0 + 1021 * SECOND).is_err());
     }

@@ -179,10 +179,8 @@ impl Worker {
     async fn lane(&self, claim: &Claim) -> Option<Lane> {
         let turn = async {
             let mut lane = self.lanes.acquire().await;
-            claim.may_send(self.clock.monotonic()).ok()?;
             lane.turn().await;
-            claim.may_send(self.clock.monotonic()).ok()?;
-            Some(lane)
+            claim.may_send(self.clock.monotonic()).is_ok().then_some(lane)
         };
         tokio::select! {
             biased;
