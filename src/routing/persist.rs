@@ -52,7 +52,7 @@ impl Persist {
     }
 
     /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one it gives up when the claim ends
-    /// (the sweep can take such a row back without harm), with one only when the process must end.
+    /// (such a row can be taken back without harm), with one only when the process must end.
     ///
     /// # Errors
     /// [`GaveUp`].

@@ -1,7 +1,7 @@
 //! The worker: one claimed submission, from its first action to the settled outcome. Start reading at
 //! [`Worker::route`]; the steps are numbered as the protocol page numbers them.
 //!
-//! If we die in the middle, the row stays `processing` and the sweep takes it back; what was begun is then in doubt.
+//! If we die in the middle, the row stays `processing` until it is taken back; what was begun is then in doubt.
 //! What never happens here: a send without a begin mark, a transition without the token, a verdict from memory.
 
 use std::collections::BTreeSet;
@@ -294,7 +294,7 @@ fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
     Routed { settlement, conclusion: Some(conclusion) }
 }
 
-/// The row stays `processing` until the sweep takes it back; the event comes again meanwhile.
+/// The row stays `processing` until it is taken back; the event comes again meanwhile.
 fn abandon(claim: &Claim, gave_up: &GaveUp) -> Routed {
     journal::gave_up(claim, gave_up);
     Routed { settlement: Settlement::Nack, conclusion: None }
