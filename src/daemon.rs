@@ -146,9 +146,10 @@ async fn route(
         max_waiting: waiting.max(config.routing.max_in_flight * 2),
     };
     let seed = worker.chance.uuid().as_u64_pair().0;
+    let (_find, found) = tokio::sync::mpsc::channel(bounds.max_waiting);
     let mut source = supervised(pubsub.clone(), seed);
     let pulse = tokio::spawn(watch_pulse(pubsub.clone(), source.rebuild()));
-    let mut receiver = Receiver::new(worker, live, bounds);
+    let mut receiver = Receiver::new(worker, live, bounds, found);
     let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
     let ended = tokio::select! {
         ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 pub trait Clock: Send + Sync + fmt::Debug {
     /// A monotonic reading; only differences mean anything.
     fn monotonic(&self) -> Instant;
+
+    /// Resolves when this clock has moved on by `pause`.
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// Where in the making and sending of a mail something was decided: SMTP's own stages as SMTP writes them, ours in

@@ -36,6 +36,10 @@ impl Clock for TestClock {
     fn monotonic(&self) -> Instant {
         self.start + self.start.elapsed() + Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
     }
+
+    fn sleep(&self, pause: Duration) -> futures::future::BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(pause))
+    }
 }
 
 async fn relay() -> SmtpServer {

@@ -1,6 +1,9 @@
 //! The one place that reads the machine's monotonic clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::ports::Clock;
 
@@ -12,5 +15,9 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is given")]
     fn monotonic(&self) -> Instant {
         tokio::time::Instant::now().into_std()
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(pause).boxed()
     }
 }

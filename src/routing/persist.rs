@@ -84,7 +84,7 @@ impl Persist {
                 return Err(GaveUp { error, facts });
             }
             tokio::select! {
-                () = tokio::time::sleep(waits.next().unwrap_or(LONGEST)) => {}
+                () = self.clock.sleep(waits.next().unwrap_or(LONGEST)) => {}
                 () = self.force.cancelled() => {}
             }
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use super::store::{ClaimRequest, Claimed, Conclusion};
 use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
 use crate::ops::metrics::{self, SubmissionOutcome};
-use crate::ports::{EventSource, Incoming, Settle, SourceError};
+use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError};
 use crate::scrub::scrub;
 
 /// Claims written in one transaction.
@@ -45,7 +46,9 @@ pub struct Receiver {
     worker: Arc<Worker>,
     live: LiveClaims,
     bounds: ReceiveBounds,
-    /// Every submission an unsettled event names.
+    /// Submissions that the sweep found, to be claimed although no event names them.
+    found: mpsc::Receiver<Uuid>,
+    /// Every submission that waits for its claim or is in work.
     known: HashMap<Uuid, Known>,
     /// Those to be claimed next, in the order they came.
     queue: VecDeque<Uuid>,
@@ -62,7 +65,7 @@ pub struct Receiver {
     working: HashMap<Id, Uuid>,
 }
 
-/// A submission that unsettled events name: all of them are settled together.
+/// A submission in hand, with the events that name it: all of them are settled together. One that the sweep found may have none.
 struct Known {
     events: Vec<Settle>,
     /// How many of them were here when the row was last asked for: only these know what it said then.
@@ -79,13 +82,19 @@ enum Done {
 }
 
 impl Receiver {
-    /// A receiver that hands claims to `worker`.
+    /// A receiver that hands claims to `worker`: of submissions named by events, and of those that come through `found`.
     #[must_use]
-    pub fn new(worker: Arc<Worker>, live: LiveClaims, bounds: ReceiveBounds) -> Self {
+    pub fn new(
+        worker: Arc<Worker>,
+        live: LiveClaims,
+        bounds: ReceiveBounds,
+        found: mpsc::Receiver<Uuid>,
+    ) -> Self {
         Self {
             worker,
             live,
             bounds,
+            found,
             known: HashMap::new(),
             queue: VecDeque::new(),
             held: BTreeSet::new(),
@@ -106,6 +115,7 @@ impl Receiver {
         source: &mut dyn EventSource,
         stop: &CancellationToken,
     ) -> Result<(), SourceError> {
+        let clock = Arc::clone(&self.worker.clock);
         let ended = loop {
             self.claim_what_fits();
             let due = self.held.first().map(|(due, _)| *due);
@@ -114,7 +124,8 @@ impl Receiver {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
-                () = until(due) => self.wake_due(),
+                () = until(&*clock, due) => self.wake_due(),
+                Some(id) = self.found.recv(), if self.known.len() < self.bounds.max_waiting => self.find(id),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
@@ -151,6 +162,13 @@ impl Receiver {
         }
     }
 
+    /// Takes in a submission that the sweep found; one that is in hand already is not taken twice.
+    fn find(&mut self, id: Uuid) {
+        if !self.known.contains_key(&id) {
+            self.enter(id, Vec::new(), None);
+        }
+    }
+
     /// A second event for a submission in work is settled with the first (protocol §2).
     fn remember(&mut self, id: Uuid, published_at: Option<Timestamp>, settle: Settle) {
         self.events += 1;
@@ -158,8 +176,12 @@ impl Receiver {
             known.events.push(settle);
             return;
         }
+        self.enter(id, vec![settle], published_at);
+    }
+
+    fn enter(&mut self, id: Uuid, events: Vec<Settle>, published_at: Option<Timestamp>) {
         let token = self.worker.chance.uuid().to_string();
-        self.known.insert(id, Known { events: vec![settle], seen: 0, token, published_at });
+        self.known.insert(id, Known { events, seen: 0, token, published_at });
         self.queue.push_back(id);
     }
 
@@ -186,7 +208,7 @@ impl Receiver {
             let answers = worker.store.claim(&requests).await;
             let after = worker.clock.monotonic();
             if answers.is_err() {
-                tokio::time::sleep(CLAIM_RETRY).await;
+                worker.clock.sleep(CLAIM_RETRY).await;
             }
             Done::Claim { before, after, answers }
         });
@@ -331,9 +353,9 @@ impl Receiver {
 }
 
 /// Resolves at `due`; never without one.
-async fn until(due: Option<Instant>) {
+async fn until(clock: &dyn Clock, due: Option<Instant>) {
     match due {
-        Some(due) => tokio::time::sleep_until(tokio::time::Instant::from_std(due)).await,
+        Some(due) => clock.sleep(due.saturating_duration_since(clock.monotonic())).await,
         None => std::future::pending().await,
     }
 }

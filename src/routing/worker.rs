@@ -185,7 +185,7 @@ impl Worker {
         tokio::select! {
             biased;
             () = claim.given_up() => None,
-            () = tokio::time::sleep(claim.may_wait(self.clock.monotonic())) => None,
+            () = self.clock.sleep(claim.may_wait(self.clock.monotonic())) => None,
             lane = turn => lane,
         }
     }

@@ -23,6 +23,10 @@ impl Clock for RealClock {
     fn monotonic(&self) -> Instant {
         Instant::now()
     }
+
+    fn sleep(&self, pause: std::time::Duration) -> futures::future::BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(pause))
+    }
 }
 
 async fn database(variant: Variant) -> TestDatabase {
