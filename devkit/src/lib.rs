@@ -8,3 +8,4 @@ pub mod postgres;
 pub mod slack;
 pub mod smtp;
 pub mod stage;
+pub mod trap;

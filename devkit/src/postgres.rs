@@ -2,7 +2,7 @@
 //!
 //! [`Cluster::shared`] is one server for every test process of this working tree; [`Cluster::start`] is one of your
 //! own, to cut, restart or configure. A [`TestDatabase`] is a fresh copy of a migrated template and costs some tens of
-//! milliseconds. A [`CuttingProxy`] before it loses the answer to a commit.
+//! milliseconds. A [`CuttingProxy`] before it stands still at a named transaction, or loses the answer to its commit.
 //!
 //! If a process is killed in the middle, the kernel drops its lock and a small shell loop beside the server stops it
 //! and removes its files. Never touches a server it did not start; never skips: missing binaries are an error.
@@ -14,4 +14,4 @@ mod server;
 
 pub use cluster::{Cluster, ClusterOptions, ServerTls};
 pub use database::{Endpoint, TestDatabase, Variant};
-pub use proxy::CuttingProxy;
+pub use proxy::{CuttingProxy, Trap};

@@ -20,6 +20,7 @@ use super::proto::{
 use super::queue::{Delivery, Taken, Taker};
 use super::rules::Rules;
 use super::{clock, names, spec};
+use crate::trap::{Snare, Snares, Trapped};
 
 /// How long a unary pull waits for a first message. The service says "a bounded amount of time" and keeps it to itself.
 const PULL_WAIT: Duration = Duration::from_secs(20);
@@ -29,6 +30,8 @@ const PULL_WAIT: Duration = Duration::from_secs(20);
 pub(super) struct Engine {
     catalog: Mutex<Locked>,
     earlier: Notify,
+    /// Acknowledge calls that are to stand still, by subscription.
+    ack_snares: Mutex<Snares<String>>,
     /// Cancelled when the broker stops: streams and pulls end.
     pub(super) closing: CancellationToken,
 }
@@ -49,8 +52,20 @@ impl Engine {
         Self {
             catalog: Mutex::new(Locked { catalog, armed: None }),
             earlier: Notify::new(),
+            ack_snares: Mutex::default(),
             closing: CancellationToken::new(),
         }
+    }
+
+    /// See [`super::Broker::trap_ack`].
+    pub(super) fn trap_ack(&self, subscription: &str, nth: u64) -> Trapped {
+        self.ack_snares.lock().unwrap_or_else(PoisonError::into_inner).set(subscription.to_owned(), nth)
+    }
+
+    /// Whether an Acknowledge call that came just now is to stand still.
+    pub(super) fn ack_snare(&self, subscription: &str) -> Option<Snare> {
+        let mut snares = self.ack_snares.lock().unwrap_or_else(PoisonError::into_inner);
+        snares.pass(|wanted| wanted == subscription)
     }
 
     /// Runs `change` under the lock, and moves the timer forward where something became due earlier than it knows.

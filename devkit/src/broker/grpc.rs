@@ -16,6 +16,7 @@ use super::proto::{
     UpdateSubscriptionRequest, UpdateTopicRequest,
 };
 use super::stream::{self, Responses};
+use crate::trap::Fate;
 
 /// Both services, over one engine.
 #[derive(Debug, Clone)]
@@ -105,7 +106,13 @@ impl Subscriber for Grpc {
     }
 
     async fn acknowledge(&self, request: Request<AcknowledgeRequest>) -> Result<Response<()>, Status> {
-        Ok(Response::new(self.0.acknowledge(&request.into_inner())?))
+        let request = request.into_inner();
+        if let Some(snare) = self.0.ack_snare(&request.subscription)
+            && snare.stand().await == Fate::Cut
+        {
+            return Ok(Response::new(()));
+        }
+        Ok(Response::new(self.0.acknowledge(&request)?))
     }
 
     async fn pull(&self, request: Request<PullRequest>) -> Result<Response<PullResponse>, Status> {

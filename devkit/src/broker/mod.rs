@@ -38,6 +38,7 @@ pub use self::spec::SubscriptionSpec;
 use self::catalog::EndOrder;
 use self::engine::Engine;
 use self::proto::{PublishRequest, PubsubMessage, Topic};
+use crate::trap::Trapped;
 
 /// A running broker. Dropping it cuts every connection at once; [`Broker::shutdown`] ends streams with `UNAVAILABLE`.
 #[derive(Debug)]
@@ -166,6 +167,12 @@ impl Broker {
             subscription.refuse = None;
             Ok(())
         })
+    }
+
+    /// The `nth` (1: the next) Acknowledge call for this subscription stands still before it counts. Cut, it is answered
+    /// and forgotten: the service promises no more of an ack.
+    pub fn trap_ack(&self, subscription: &str, nth: u64) -> Trapped {
+        self.engine.trap_ack(subscription, nth)
     }
 
     /// Fault: while true, every connection, open or new, is accepted by the system and then neither read nor written:

@@ -1,5 +1,5 @@
 //! A wire between a client and PostgreSQL that can be cut at the worst moment: a transaction is committed, and its
-//! client never hears so.
+//! client never hears so. It can also stand still there until the test has done what it came for.
 //!
 //! It follows the protocol frame by frame, so that it cuts after the server has said COMMIT and before the client reads
 //! it. If it dies, its connections die with it. Never changes what it carries, never cuts what was not asked for.
@@ -14,9 +14,40 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::database::TestDatabase;
+use crate::trap::{Fate, Snare, Snares, Trapped};
 
 /// What a transaction of maple-router says of itself; its name follows.
 const NAMED: &str = "application_name = 'maple-router:";
+
+/// Where a named transaction (as in `db.transaction("record", …)`) can be made to stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Trap {
+    /// The client has sent its BEGIN; the server has not heard it.
+    BeginSent(&'static str),
+    /// The client has sent its COMMIT; the server has not heard it, everything before has happened.
+    CommitSent(&'static str),
+    /// The server has committed and said so; the client has not heard it.
+    CommitAnswered(&'static str),
+}
+
+impl Trap {
+    fn is_at(self, place: Place, name: &str) -> bool {
+        let (own, wanted) = match self {
+            Self::BeginSent(wanted) => (Place::BeginSent, wanted),
+            Self::CommitSent(wanted) => (Place::CommitSent, wanted),
+            Self::CommitAnswered(wanted) => (Place::CommitAnswered, wanted),
+        };
+        own == place && wanted == name
+    }
+}
+
+/// A [`Trap`] without its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    BeginSent,
+    CommitSent,
+    CommitAnswered,
+}
 
 /// A TCP port of 127.0.0.1 that leads to a database, until a named transaction is to be left in the dark.
 #[derive(Debug)]
@@ -64,6 +95,12 @@ impl CuttingProxy {
         self.script.lock().armed.push(name.to_owned());
     }
 
+    /// The `nth` (1: the next) to come to this place stands still until it is released, or cut: then its connection
+    /// ends, and what was held back never arrives. One catch for each call.
+    pub fn trap(&self, trap: Trap, nth: u64) -> Trapped {
+        self.script.lock().snares.set(trap, nth)
+    }
+
     /// The transactions that were cut off so far, in order.
     #[must_use]
     pub fn cuts(&self) -> Vec<String> {
@@ -85,11 +122,17 @@ struct Script(Mutex<Plan>);
 struct Plan {
     armed: Vec<String>,
     cuts: Vec<String>,
+    snares: Snares<Trap>,
 }
 
 impl Script {
     fn lock(&self) -> MutexGuard<'_, Plan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody comes to a place: who is to be held there.
+    fn pass(&self, place: Place, name: &str) -> Option<Snare> {
+        self.lock().snares.pass(|trap| trap.is_at(place, name))
     }
 }
 
@@ -103,17 +146,22 @@ struct Session {
 }
 
 impl Session {
-    /// Takes in a simple query: where a transaction begins it says its name, where it ends it says COMMIT.
-    fn heard(&mut self, query: &str, script: &Script) {
+    /// Takes in a simple query: where a transaction begins it says its name, where it ends it says COMMIT. Tells whether
+    /// it is to be held.
+    fn heard(&mut self, query: &str, script: &Script) -> Option<Snare> {
         if let Some((_, rest)) = query.split_once(NAMED) {
             rest.split('\'').next().unwrap_or_default().clone_into(&mut self.name);
+            return script.pass(Place::BeginSent, &self.name);
         }
-        if query.trim_end_matches('\0').ends_with("COMMIT") {
-            let mut plan = script.lock();
-            if let Some(place) = plan.armed.iter().position(|name| *name == self.name) {
-                self.cutting = Some(plan.armed.remove(place));
-            }
+        if !query.trim_end_matches('\0').ends_with("COMMIT") {
+            return None;
         }
+        let mut plan = script.lock();
+        if let Some(place) = plan.armed.iter().position(|name| *name == self.name) {
+            self.cutting = Some(plan.armed.remove(place));
+        }
+        drop(plan);
+        script.pass(Place::CommitSent, &self.name)
     }
 }
 
@@ -139,9 +187,16 @@ async fn to_server(
     let mut frame = Vec::new();
     fill(&mut from, &mut frame).await?;
     loop {
-        if let [b'Q', _, _, _, _, query @ ..] = frame.as_slice() {
+        let snare = if let [b'Q', _, _, _, _, query @ ..] = frame.as_slice() {
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-            session.heard(&String::from_utf8_lossy(query), script);
+            session.heard(&String::from_utf8_lossy(query), script)
+        } else {
+            None
+        };
+        if let Some(snare) = snare
+            && snare.stand().await == Fate::Cut
+        {
+            return Ok(());
         }
         to.write_all(&frame).await?;
         frame = vec![from.read_u8().await?];
@@ -159,6 +214,7 @@ async fn to_client(
     loop {
         let mut frame = vec![from.read_u8().await?];
         fill(&mut from, &mut frame).await?;
+        let mut snare = None;
         {
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
             let done = frame.starts_with(b"C");
@@ -167,10 +223,16 @@ async fn to_client(
                     script.lock().cuts.push(name);
                     return Ok(());
                 }
+                snare = script.pass(Place::CommitAnswered, &session.name);
             } else if (done && frame.ends_with(b"ROLLBACK\0")) || frame.starts_with(b"E") {
                 // Not committed: what was asked for is still to come.
                 script.lock().armed.extend(session.cutting.take());
             }
+        }
+        if let Some(snare) = snare
+            && snare.stand().await == Fate::Cut
+        {
+            return Ok(());
         }
         to.write_all(&frame).await?;
     }

@@ -27,6 +27,8 @@ pub use store::{Counters, Digest, Keep, Mail};
 use rules::Script;
 use store::Store;
 
+use crate::trap::Trapped;
+
 /// How the server is set up; `Default` is a Postfix-like relay on a free port of 127.0.0.1.
 #[derive(Debug, Clone)]
 pub struct SmtpOptions {
@@ -126,7 +128,14 @@ impl SmtpServer {
         self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).add(rule);
     }
 
-    /// Back to a good relay.
+    /// The first dialogue that this rule matches stands still before the rule acts, until it is released; cut, its
+    /// connection ends there. What stands before the rule's stage has happened, so at [`Stage::AfterDot`] the mail is
+    /// stored and at [`Stage::Replied`] its 250 is written. Once, as every [`Trapped`]; `skip` chooses which.
+    pub fn trap(&self, rule: Rule) -> Trapped {
+        self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).trap(rule)
+    }
+
+    /// Back to a good relay; whoever is caught in a trap stays there.
     pub fn clear_rules(&self) {
         self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

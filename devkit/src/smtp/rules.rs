@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::trap::{Snare, Trapped};
+
 /// Where in the dialogue a rule acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -24,6 +26,8 @@ pub enum Stage {
     Dot,
     /// The mail is stored, its reply is not yet written: silence or a disconnect here leaves the client in doubt.
     AfterDot,
+    /// The reply to the final dot, a 250, is written: only a trap has something to do here.
+    Replied,
     /// RSET.
     Rset,
     /// NOOP.
@@ -193,15 +197,42 @@ pub(super) struct Moment<'a> {
     pub(super) submission_id: Option<&'a str>,
 }
 
+/// What a rule asks of the session.
+#[derive(Debug)]
+pub(super) struct Orders {
+    /// First wait so long,
+    pub(super) delay: Duration,
+    /// then stand still here,
+    pub(super) snare: Option<Snare>,
+    /// then do this.
+    pub(super) act: Act,
+}
+
+/// A rule in force.
+#[derive(Debug)]
+struct InForce {
+    rule: Rule,
+    seen: u64,
+    snare: Option<Snare>,
+}
+
 /// The rules in force, in the order in which they were given.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    rules: Vec<(Rule, u64)>,
+    rules: Vec<InForce>,
 }
 
 impl Script {
     pub(super) fn add(&mut self, rule: Rule) {
-        self.rules.push((rule, 0));
+        self.rules.push(InForce { rule, seen: 0, snare: None });
+    }
+
+    /// A rule that acts once, and stands still before.
+    pub(super) fn trap(&mut self, rule: Rule) -> Trapped {
+        let (snare, trapped) = Snare::set();
+        // Before those that are there: a trap is set for a dialogue that may be going on by an older rule.
+        self.rules.insert(0, InForce { rule: rule.times(1), seen: 0, snare: Some(snare) });
+        trapped
     }
 
     pub(super) fn clear(&mut self) {
@@ -209,8 +240,8 @@ impl Script {
     }
 
     /// The first rule that matches and is not used up; matching counts, also while it is still skipped.
-    pub(super) fn ask(&mut self, moment: &Moment<'_>) -> (Duration, Act) {
-        for (rule, seen) in &mut self.rules {
+    pub(super) fn ask(&mut self, moment: &Moment<'_>) -> Orders {
+        for InForce { rule, seen, snare } in &mut self.rules {
             if !rule.matches(moment) {
                 continue;
             }
@@ -220,10 +251,10 @@ impl Script {
             }
             *seen += 1;
             if *seen > rule.skip {
-                return (rule.delay, rule.act.clone());
+                return Orders { delay: rule.delay, snare: snare.take(), act: rule.act.clone() };
             }
         }
-        (Duration::ZERO, Act::Normal)
+        Orders { delay: Duration::ZERO, snare: None, act: Act::Normal }
     }
 }
 
@@ -239,7 +270,7 @@ mod tests {
     fn a_rule_acts_from_its_skip_on_and_as_often_as_told() {
         let mut script = Script::default();
         script.add(Rule::at(Stage::Mail).skip(1).times(2).disconnect());
-        let acts: Vec<_> = (0..5).map(|_| script.ask(&moment(Stage::Mail, &[])).1).collect();
+        let acts: Vec<_> = (0..5).map(|_| script.ask(&moment(Stage::Mail, &[])).act).collect();
         assert_eq!(acts, [Act::Normal, Act::Disconnect, Act::Disconnect, Act::Normal, Act::Normal]);
     }
 
@@ -255,7 +286,7 @@ mod tests {
             ("ann@sub.y.test", Act::Normal),
         ] {
             let given = [recipient.to_owned()];
-            assert_eq!(script.ask(&moment(Stage::Rcpt, &given)).1, expected, "{recipient}");
+            assert_eq!(script.ask(&moment(Stage::Rcpt, &given)).act, expected, "{recipient}");
         }
     }
 }

@@ -13,8 +13,9 @@ use tokio::net::TcpStream;
 
 use super::Shared;
 use super::lines::{multi_line, path};
-use super::rules::{Act, Moment, Stage};
+use super::rules::{Act, Moment, Orders, Stage};
 use super::store::{Mail, header};
+use crate::trap::{Fate, Snare};
 
 /// Whether the dialogue goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,6 +73,16 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, number: u64) {
     if let Err(broken) = session.dialogue().await {
         tracing::debug!(connection = number, "smtp dialogue broke off: {broken}");
     }
+}
+
+/// Stands still where a trap is; cut there, nothing more is said.
+async fn stand(snare: Option<Snare>, act: Act) -> Act {
+    if let Some(snare) = snare
+        && snare.stand().await == Fate::Cut
+    {
+        return Act::Disconnect;
+    }
+    act
 }
 
 impl Session {
@@ -243,7 +254,8 @@ impl Session {
             message_id: message_id.as_deref(),
             submission_id: submission_id.as_deref(),
         };
-        let verdict = self.before(known(Stage::Dot)).await;
+        let (snare, verdict) = self.before(known(Stage::Dot)).await;
+        let verdict = stand(snare, verdict).await;
         if let Act::Reply(lines) = &verdict
             && lines.first().is_some_and(|line| line.starts_with('2'))
         {
@@ -261,9 +273,15 @@ impl Session {
         }
         let queue_id = self.shared.store.next_queue_id();
         let reply = [format!("250 2.0.0 Ok: queued as {queue_id}")];
-        let act = self.before(known(Stage::AfterDot)).await;
+        let (snare, act) = self.before(known(Stage::AfterDot)).await;
         self.store(queue_id, &from, &recipients, raw, &message_id, &submission_id)?;
-        Ok(match self.carry_out(act, &reply).await? {
+        match self.carry_out(stand(snare, act).await, &reply).await? {
+            Said::Reply { granted: true } => {}
+            Said::Reply { granted: false } => return Ok(Next::Go),
+            Said::Over => return Ok(Next::Close),
+        }
+        let (snare, act) = self.before(known(Stage::Replied)).await;
+        Ok(match self.carry_out(stand(snare, act).await, &[]).await? {
             Said::Reply { .. } => Next::Go,
             Said::Over => Next::Close,
         })
@@ -293,19 +311,20 @@ impl Session {
     }
 
     /// Asks the script and sits out its delay.
-    async fn before(&self, moment: Moment<'_>) -> Act {
-        let (delay, act) = self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).ask(&moment);
+    async fn before(&self, moment: Moment<'_>) -> (Option<Snare>, Act) {
+        let orders = self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).ask(&moment);
+        let Orders { delay, snare, act } = orders;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        act
+        (snare, act)
     }
 
     async fn answer(&mut self, stage: Stage, recipients: &[String], normal: &[String]) -> io::Result<Said> {
         let sender = self.transaction.from.clone().unwrap_or_default();
         let moment = Moment { stage, sender: &sender, recipients, message_id: None, submission_id: None };
-        let act = self.before(moment).await;
-        self.carry_out(act, normal).await
+        let (snare, act) = self.before(moment).await;
+        self.carry_out(stand(snare, act).await, normal).await
     }
 
     async fn answered(&mut self, stage: Stage, recipients: &[String], normal: &[String]) -> io::Result<Next> {

@@ -1,0 +1,154 @@
+//! A place where a part of the stage stands still: it says that it is there, and goes on when it is told to. Between the
+//! two a test does what must happen at exactly this point: kills the process at the other end, or lets a clock run.
+//!
+//! The wire's proxy, the relay and the broker set them ([`crate::postgres::CuttingProxy::trap`],
+//! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`]). Each catches once. If the test dies or drops
+//! its half, whoever stands there goes on: nothing hangs for ever.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::sync::watch;
+
+/// What becomes of whoever was caught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Goes on as if nothing had been.
+    Release,
+    /// What was on its way is lost: the connection ends here (the relay, the database), or the ack is forgotten (the
+    /// broker).
+    Cut,
+}
+
+/// The test's half of a trap.
+#[derive(Debug)]
+#[must_use = "dropping it releases whoever is caught"]
+pub struct Trapped {
+    caught: watch::Receiver<bool>,
+    fate: watch::Sender<Option<Fate>>,
+}
+
+impl Trapped {
+    /// Waits until somebody stands there.
+    ///
+    /// # Errors
+    /// Nobody came in time.
+    pub async fn hit(&self, patience: Duration) -> Result<()> {
+        let mut caught = self.caught.clone();
+        match tokio::time::timeout(patience, caught.wait_for(|caught| *caught)).await {
+            Ok(Ok(_)) => Ok(()),
+            // The part that set it is gone, and its last word stays readable.
+            Ok(Err(_)) if *self.caught.borrow() => Ok(()),
+            Ok(Err(_)) => bail!("the part with the trap has ended, and nobody was caught"),
+            Err(_) => bail!("nobody was caught within {patience:?}"),
+        }
+    }
+
+    /// Whether somebody stands there, or stood.
+    #[must_use]
+    pub fn is_hit(&self) -> bool {
+        *self.caught.borrow()
+    }
+
+    /// Lets go: what is held back goes on. A trap that has caught nobody yet will hold nobody.
+    pub fn release(self) {
+        self.fate.send_replace(Some(Fate::Release));
+    }
+
+    /// Ends it here: what is held back is lost. A trap that has caught nobody yet cuts whoever comes.
+    pub fn cut(self) {
+        self.fate.send_replace(Some(Fate::Cut));
+    }
+}
+
+/// The half of the part that stands still.
+#[derive(Debug)]
+pub(crate) struct Snare {
+    caught: watch::Sender<bool>,
+    fate: watch::Receiver<Option<Fate>>,
+}
+
+impl Snare {
+    /// Both halves.
+    pub(crate) fn set() -> (Self, Trapped) {
+        let (told, caught) = watch::channel(false);
+        let (decides, fate) = watch::channel(None);
+        (Self { caught: told, fate }, Trapped { caught, fate: decides })
+    }
+
+    /// Says "here" and stands until told what becomes of it.
+    pub(crate) async fn stand(mut self) -> Fate {
+        self.caught.send_replace(true);
+        // A test that is gone has no wish: released. The decision stays readable after its sender went.
+        let decided = self.fate.wait_for(Option::is_some).await.map(|fate| *fate);
+        decided.ok().or_else(|| Some(*self.fate.borrow())).flatten().unwrap_or(Fate::Release)
+    }
+}
+
+/// Snares that wait for the n-th to come by, each for a kind of moment.
+#[derive(Debug)]
+pub(crate) struct Snares<Moment>(Vec<(Moment, u64, Snare)>);
+
+impl<Moment> Default for Snares<Moment> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<Moment> Snares<Moment> {
+    /// Sets one for the `nth` (from 1) to come by from now on.
+    pub(crate) fn set(&mut self, moment: Moment, nth: u64) -> Trapped {
+        let (snare, trapped) = Snare::set();
+        self.0.push((moment, nth.max(1), snare));
+        trapped
+    }
+
+    /// Somebody comes by: every snare for this moment counts, the first whose turn it is catches.
+    pub(crate) fn pass(&mut self, here: impl Fn(&Moment) -> bool) -> Option<Snare> {
+        let mut caught = None;
+        for (place, (wanted, left, _)) in self.0.iter_mut().enumerate() {
+            if here(wanted) {
+                *left = left.saturating_sub(1);
+                if *left == 0 && caught.is_none() {
+                    caught = Some(place);
+                }
+            }
+        }
+        caught.map(|place| self.0.remove(place).2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn the_nth_is_caught_and_meets_its_fate() {
+        let mut snares = Snares::default();
+        let (second, third) = (snares.set("a", 2), snares.set("a", 3));
+        assert!(snares.pass(|m| *m == "b").is_none());
+        assert!(snares.pass(|m| *m == "a").is_none());
+        let standing = tokio::spawn(snares.pass(|m| *m == "a").expect("the second").stand());
+        second.hit(SOON).await.unwrap();
+        assert!(!standing.is_finished() && !third.is_hit());
+        second.cut();
+        assert_eq!(standing.await.unwrap(), Fate::Cut);
+        let standing = tokio::spawn(snares.pass(|m| *m == "a").expect("the third").stand());
+        third.hit(SOON).await.unwrap();
+        drop(third);
+        assert_eq!(standing.await.unwrap(), Fate::Release, "nobody hangs when the test is gone");
+        assert!(snares.pass(|m| *m == "a").is_none());
+    }
+
+    #[tokio::test]
+    async fn who_was_decided_beforehand_is_not_held() {
+        let (snare, trapped) = Snare::set();
+        trapped.cut();
+        assert_eq!(snare.stand().await, Fate::Cut);
+        let (snare, trapped) = Snare::set();
+        drop(snare);
+        assert!(trapped.hit(SOON).await.is_err());
+    }
+}

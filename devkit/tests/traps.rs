@@ -1,0 +1,151 @@
+//! Traps: the wire to PostgreSQL and the relay stand still where they say, and what was held back goes on or is lost.
+
+use std::time::Duration;
+
+use devkit::broker::{Broker, SubscriptionSpec};
+use devkit::postgres::{Cluster, CuttingProxy, TestDatabase, Trap, Variant};
+use devkit::smtp::{Rule, SmtpOptions, SmtpServer, Stage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_postgres::{Client, NoTls};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn connect(proxy: &CuttingProxy) -> Client {
+    let (client, connection) = tokio_postgres::connect(&proxy.url_as("forms_app"), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// What maple-router's named transactions look like on the wire.
+async fn act(client: &Client, name: &str) -> Result<(), tokio_postgres::Error> {
+    let begin = format!("BEGIN; SET LOCAL application_name = 'maple-router:{name}'");
+    client.batch_execute(&begin).await?;
+    client.batch_execute("INSERT INTO audit_log (actor, action) VALUES ('trap', 'email_sent')").await?;
+    client.batch_execute("SELECT 1; COMMIT").await
+}
+
+async fn done(database: &TestDatabase) -> i64 {
+    let sql = "SELECT count(*) FROM audit_log WHERE actor = 'trap'";
+    database.superuser().await.unwrap().query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_named_transaction_stands_still_where_it_was_asked_to() {
+    let database = Cluster::shared().await.unwrap().database(Variant::default()).await.unwrap();
+    let proxy = CuttingProxy::start(&database).await.unwrap();
+    // The place, whether it is cut, and whether the transaction stands: while it is held, and afterwards.
+    let table = [
+        (Trap::BeginSent("a"), false, 0, 1),
+        (Trap::CommitSent("a"), false, 0, 1),
+        (Trap::CommitAnswered("a"), false, 1, 1),
+        (Trap::BeginSent("a"), true, 0, 0),
+        (Trap::CommitSent("a"), true, 0, 0),
+        (Trap::CommitAnswered("a"), true, 1, 1),
+    ];
+    let mut so_far = 0;
+    for (place, cut, while_held, afterwards) in table {
+        let trapped = proxy.trap(place, 2);
+        let client = connect(&proxy).await;
+        act(&client, "a").await.unwrap();
+        act(&client, "b").await.unwrap();
+        assert!(!trapped.is_hit(), "{place:?}: the second, and of this name");
+        so_far += 2;
+        let acting = tokio::spawn(async move { act(&client, "a").await });
+        trapped.hit(PATIENCE).await.unwrap();
+        assert_eq!(done(&database).await, so_far + while_held, "{place:?}");
+        assert!(!acting.is_finished(), "{place:?}");
+        if cut {
+            trapped.cut();
+        } else {
+            trapped.release();
+        }
+        assert_eq!(acting.await.unwrap().is_err(), cut, "{place:?}");
+        so_far += afterwards;
+        assert_eq!(done(&database).await, so_far, "{place:?}, cut: {cut}");
+    }
+}
+
+/// Says the whole dialogue at once and reads until the relay closes or has nothing to say for a moment.
+async fn dialogue(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let said = "EHLO a\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nSubject: s\r\n\r\nt\r\n.\r\nQUIT\r\n";
+    stream.write_all(said.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    // A relay that hangs up on unread input resets the connection.
+    if stream.read_to_string(&mut heard).await.is_err() {
+        heard.push_str("reset");
+    }
+    heard
+}
+
+#[tokio::test]
+async fn the_relay_stands_still_at_every_stage() {
+    let relay = SmtpServer::start(SmtpOptions::default()).await.unwrap();
+    // The stage, and how many mails are stored: while it is held, and when it was cut there.
+    let table = [
+        (Stage::Banner, 0),
+        (Stage::Ehlo, 0),
+        (Stage::Mail, 0),
+        (Stage::Rcpt, 0),
+        (Stage::Data, 0),
+        (Stage::Body, 0),
+        (Stage::Dot, 0),
+        (Stage::AfterDot, 1),
+        (Stage::Replied, 1),
+    ];
+    for (stage, stored) in table {
+        for cut in [false, true] {
+            let before = relay.counters().mails;
+            let trapped = relay.trap(Rule::at(stage));
+            let talking = tokio::spawn(dialogue(relay.port()));
+            trapped.hit(PATIENCE).await.unwrap();
+            assert_eq!(relay.counters().mails - before, stored, "{stage:?}");
+            assert!(!talking.is_finished(), "{stage:?}");
+            if cut {
+                trapped.cut();
+            } else {
+                trapped.release();
+            }
+            let heard = talking.await.unwrap();
+            let bye = heard.contains("221 ");
+            assert_eq!(bye, !cut, "{stage:?}, cut: {cut}: {heard}");
+            let expected = if cut { stored } else { 1 };
+            assert_eq!(relay.counters().mails - before, expected, "{stage:?}, cut: {cut}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_ack_is_held_and_can_be_forgotten() {
+    let (topic, subscription) = ("projects/p/topics/trap", "projects/p/subscriptions/trap");
+    let broker = Broker::start("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    broker.create_topic(topic).unwrap();
+    broker.create_subscription(SubscriptionSpec::new(subscription, topic)).unwrap();
+    let client = google_cloud_pubsub::client::Subscriber::builder()
+        .with_endpoint(broker.endpoint())
+        .with_credentials(google_cloud_auth::credentials::anonymous::Builder::new().build())
+        .build()
+        .await
+        .unwrap();
+    let mut stream = client.subscribe(subscription).build();
+    for (cut, acked) in [(true, 0), (false, 1)] {
+        let trapped = broker.trap_ack(subscription, 1);
+        broker.publish(topic, "x", [("k", "v")]).unwrap();
+        let (_, handler) = stream.next().await.unwrap().unwrap();
+        handler.ack();
+        trapped.hit(PATIENCE).await.unwrap();
+        assert_eq!(broker.stats(subscription).unwrap().acked, 0);
+        if cut {
+            trapped.cut();
+            // Forgotten: it stays out until its lease ends.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        } else {
+            trapped.release();
+            while broker.stats(subscription).unwrap().acked == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        assert_eq!(broker.stats(subscription).unwrap().acked, acked);
+    }
+}
