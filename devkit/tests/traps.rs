@@ -12,7 +12,8 @@ use tokio_postgres::{Client, NoTls};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn connect(proxy: &CuttingProxy) -> Client {
-    let (client, connection) = tokio_postgres::connect(&proxy.url_as("forms_app"), NoTls).await.unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&proxy.url_as("forms_app"), NoTls).await.expect("connected");
     tokio::spawn(connection);
     client
 }
@@ -27,7 +28,7 @@ async fn act(client: &Client, name: &str) -> Result<(), tokio_postgres::Error> {
 
 async fn done(database: &TestDatabase) -> i64 {
     let sql = "SELECT count(*) FROM audit_log WHERE actor = 'trap'";
-    database.superuser().await.unwrap().query_one(sql, &[]).await.unwrap().get(0)
+    database.superuser().await.expect("superuser").query_one(sql, &[]).await.expect("a count").get(0)
 }
 
 #[tokio::test]
@@ -68,9 +69,9 @@ async fn a_named_transaction_stands_still_where_it_was_asked_to() {
 
 /// Says the whole dialogue at once and reads until the relay closes or has nothing to say for a moment.
 async fn dialogue(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
     let said = "EHLO a\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nSubject: s\r\n\r\nt\r\n.\r\nQUIT\r\n";
-    stream.write_all(said.as_bytes()).await.unwrap();
+    stream.write_all(said.as_bytes()).await.expect("said");
     let mut heard = String::new();
     // A relay that hangs up on unread input resets the connection.
     if stream.read_to_string(&mut heard).await.is_err() {
