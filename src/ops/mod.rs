@@ -28,7 +28,9 @@ macro_rules! closed_set {
 
 pub mod chance;
 pub mod clock;
+pub mod gate;
 pub mod http;
+pub mod incident;
 pub mod json_log;
 pub mod metrics;
 pub mod systemd;
