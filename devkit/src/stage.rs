@@ -46,6 +46,8 @@ pub struct StageOptions {
     pub variant: Variant,
     /// Redelivery back-off of the routing subscription.
     pub retry: (Duration, Duration),
+    /// Ack deadline of the routing subscription; what a router leases it for is its own configuration's.
+    pub ack_deadline: Duration,
     /// How the relay behaves and what it keeps.
     pub smtp: SmtpOptions,
     /// Load the sample forms.
@@ -59,6 +61,7 @@ impl Default for StageOptions {
         Self {
             variant: Variant { audit_readable: true, ..Variant::default() },
             retry: (Duration::from_millis(200), Duration::from_secs(2)),
+            ack_deadline: Duration::from_secs(60),
             smtp: SmtpOptions::default(),
             sample_forms: true,
             dir: None,
@@ -106,7 +109,7 @@ impl Stage {
         let (shortest, longest) = options.retry;
         broker.create_subscription(
             SubscriptionSpec::new(SUBSCRIPTION, TOPIC)
-                .ack_deadline(Duration::from_secs(60))
+                .ack_deadline(options.ack_deadline)
                 .retry(shortest, longest)
                 .dead_letter(DEAD_TOPIC, 5),
         )?;

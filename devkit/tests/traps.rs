@@ -149,4 +149,11 @@ async fn an_ack_is_held_and_can_be_forgotten() {
         }
         assert_eq!(broker.stats(subscription).unwrap().acked, acked);
     }
+    // Gone and back: what it holds is kept, and the stream finds it again by itself.
+    broker.down().await;
+    assert!(TcpStream::connect(broker.host_port()).await.is_err());
+    broker.publish(topic, "meanwhile", [("k", "v")]).unwrap();
+    broker.up().await.unwrap();
+    let (message, _) = tokio::time::timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!(message.data.as_ref(), b"meanwhile");
 }

@@ -22,7 +22,7 @@ mod spec;
 mod stream;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -46,8 +46,8 @@ pub struct Broker {
     engine: Arc<Engine>,
     address: SocketAddr,
     hang: watch::Sender<bool>,
-    /// `None` once [`Broker::shutdown`] waits for it.
-    server: Option<JoinHandle<()>>,
+    /// `None` while it is down, and once [`Broker::shutdown`] waits for it.
+    server: Mutex<Option<JoinHandle<()>>>,
     timer: JoinHandle<()>,
 }
 
@@ -61,12 +61,44 @@ impl Broker {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let engine = Arc::new(Engine::new());
-        let (hang, hanging) = watch::channel(false);
-        let router = server::router(&engine);
-        let server = tokio::spawn(server::serve(listener, router, engine.closing.clone(), hanging));
+        let (hang, _) = watch::channel(false);
         let timed = Arc::clone(&engine);
         let timer = tokio::spawn(async move { timed.run_timer().await });
-        Ok(Self { engine, address, hang, server: Some(server), timer })
+        let broker = Self { engine, address, hang, server: Mutex::default(), timer };
+        broker.serve(listener);
+        Ok(broker)
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let (router, closing) = (server::router(&self.engine), self.engine.closing.clone());
+        let server = tokio::spawn(server::serve(listener, router, closing, self.hang.subscribe()));
+        *self.server() = Some(server);
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fault: the broker is gone: every connection is cut at once, new ones are refused. What it holds is kept, as the
+    /// service keeps it, leases included; [`Broker::publish`] in this process still works.
+    pub async fn down(&self) {
+        let server = self.server().take();
+        if let Some(server) = server {
+            server.abort();
+            // The port is free, and nobody is served, once this is over.
+            drop(server.await);
+        }
+    }
+
+    /// Ends the fault of [`Broker::down`], on the same port.
+    ///
+    /// # Errors
+    /// The port has been taken meanwhile.
+    pub async fn up(&self) -> Result<(), BrokerError> {
+        self.down().await;
+        let failed = |source| BrokerError::Listen { address: self.address, source };
+        self.serve(TcpListener::bind(self.address).await.map_err(failed)?);
+        Ok(())
     }
 
     /// For `with_endpoint`: `http://HOST:PORT`.
@@ -82,9 +114,10 @@ impl Broker {
     }
 
     /// Ends all streams with `UNAVAILABLE`, lets connections close (for 2 s at most) and stops.
-    pub async fn shutdown(mut self) {
+    pub async fn shutdown(self) {
         self.engine.closing.cancel();
-        if let Some(server) = self.server.take()
+        let server = self.server().take();
+        if let Some(server) = server
             && let Err(error) = server.await
         {
             tracing::debug!(%error, "the broker's server did not end by itself");
@@ -194,7 +227,7 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.engine.closing.cancel();
         self.timer.abort();
-        if let Some(server) = &self.server {
+        if let Some(server) = self.server().take() {
             server.abort();
         }
     }

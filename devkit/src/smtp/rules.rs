@@ -65,6 +65,8 @@ pub struct Rule {
     submission_id: Option<String>,
     skip: u64,
     times: Option<u64>,
+    /// Of 10,000 matches, and where its sequence begins.
+    share: Option<(u64, u64)>,
     delay: Duration,
     act: Act,
 }
@@ -81,6 +83,7 @@ impl Rule {
             submission_id: None,
             skip: 0,
             times: None,
+            share: None,
             delay: Duration::ZERO,
             act: Act::Normal,
         }
@@ -125,6 +128,14 @@ impl Rule {
     #[must_use]
     pub fn times(mut self, n: u64) -> Self {
         self.times = Some(n);
+        self
+    }
+
+    /// Only for so many of 10,000 matches, spread as if by chance; the same ones for the same seed. A match it
+    /// lets pass goes on to the next rule. Not to be combined with `skip` and `times`.
+    #[must_use]
+    pub fn share(mut self, of_ten_thousand: u64, seed: u64) -> Self {
+        self.share = Some((of_ten_thousand, seed));
         self
     }
 
@@ -183,6 +194,14 @@ fn same_recipient(wanted: &str, given: &str) -> bool {
         Some((_, domain)) if wanted.starts_with('@') => wanted[1..].eq_ignore_ascii_case(domain),
         Some(_) | None => wanted.eq_ignore_ascii_case(given),
     }
+}
+
+/// Spreads a counter over all numbers (splitmix64).
+fn scatter(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// What is known when a rule is looked for.
@@ -250,6 +269,9 @@ impl Script {
                 continue;
             }
             *seen += 1;
+            if rule.share.is_some_and(|(share, seed)| scatter(seed.wrapping_add(*seen)) % 10_000 >= share) {
+                continue;
+            }
             if *seen > rule.skip {
                 return Orders { delay: rule.delay, snare: snare.take(), act: rule.act.clone() };
             }
@@ -272,6 +294,19 @@ mod tests {
         script.add(Rule::at(Stage::Mail).skip(1).times(2).disconnect());
         let acts: Vec<_> = (0..5).map(|_| script.ask(&moment(Stage::Mail, &[])).act).collect();
         assert_eq!(acts, [Act::Normal, Act::Disconnect, Act::Disconnect, Act::Normal, Act::Normal]);
+    }
+
+    #[test]
+    fn a_share_is_spread_and_lets_the_next_rule_have_the_rest() {
+        let mut script = Script::default();
+        script.add(Rule::at(Stage::Mail).share(500, 7).disconnect());
+        script.add(Rule::at(Stage::Mail).share(10_000, 7).silence());
+        let acts: Vec<_> = (0..10_000).map(|_| script.ask(&moment(Stage::Mail, &[])).act).collect();
+        let cut = acts.iter().filter(|act| **act == Act::Disconnect).count();
+        assert!((400..600).contains(&cut), "{cut} of 10,000 instead of about 500");
+        assert_eq!(acts.iter().filter(|act| **act == Act::Silence).count(), 10_000 - cut);
+        let halves = acts[..5_000].iter().filter(|act| **act == Act::Disconnect).count();
+        assert!((200..300).contains(&halves), "not spread: {halves} of {cut} in the first half");
     }
 
     #[test]
