@@ -1,0 +1,92 @@
+//! A slow worker: SIGSTOP at a point, others take the submission over and end it, SIGCONT. It wakes with a claim that
+//! is not its own any more: it may still record what the relay accepted, and nothing else; it sends nothing (P1, P4).
+
+use std::time::Duration;
+
+use devkit::postgres::Trap;
+use devkit::smtp::Stage as At;
+use devkit::trap::Fate;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::harness::{Row, Scene};
+use crate::points::{Place, Point, mails_are_as_expected, play};
+
+/// Long enough for a router that has woken to do whatever it would do: its timers are seconds.
+const AWAKE: Duration = Duration::from_secs(4);
+
+const FROZEN: &[Point] = &[
+    // What it waits for has come meanwhile, and waits in its socket when it wakes.
+    Point { place: Place::Wire(Trap::CommitAnswered("claim"), 1), name: "claim committed", ..ONCE },
+    Point { place: Place::Wire(Trap::CommitAnswered("begin"), 1), name: "begun", ..DOUBTED },
+    Point { place: Place::Relay(At::Banner, 0), name: "connected", ..DOUBTED },
+    Point { place: Place::Relay(At::Rcpt, 0), name: "RCPT", ..DOUBTED },
+    // The fence: nothing but the final dot is missing, and it is not written.
+    Point { place: Place::Relay(At::Data, 0), name: "DATA", ..DOUBTED },
+    Point { place: Place::Relay(At::AfterDot, 0), name: "stored", ..TWICE },
+    Point { place: Place::Wire(Trap::CommitAnswered("record"), 2), name: "finish committed", ..ONCE },
+    // The server has begun and locked the row, and its client is silent: the server must not wait for ever.
+    Point { place: Place::Wire(Trap::BeginSent("record"), 1), name: "in an open transaction", ..TWICE },
+    Point { place: Place::Wire(Trap::BeginSent("begin"), 1), name: "in an open begin", ..ONCE },
+];
+
+const ONCE: Point = Point {
+    name: "",
+    place: Place::Ack,
+    fate: Fate::Release,
+    copies: (1, 1),
+    doubted: (false, false),
+    attempts: 1,
+};
+const DOUBTED: Point = Point { doubted: (true, false), attempts: 2, ..ONCE };
+const TWICE: Point = Point { copies: (2, 1), ..DOUBTED };
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "what a dead or frozen worker leaves is taken back by the sweep, which is not here yet"]
+async fn with_a_second_router() {
+    play(FROZEN.iter().copied(), 5, |point| frozen_at(point, 2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "what a dead or frozen worker leaves is taken back by the sweep, which is not here yet"]
+async fn with_two_others() {
+    play(FROZEN.iter().copied(), 5, |point| frozen_at(point, 3)).await;
+}
+
+async fn frozen_at(point: Point, routers: usize) {
+    let scene = Scene::start(routers).await;
+    let caught = point.catch(&scene).await;
+    let slow = &scene.daemons[caught.who];
+    slow.router.signal("STOP").await.expect("sent");
+    caught.trapped.release();
+    let ended = scene.ended(caught.id).await;
+    assert_eq!(ended.status, "routed", "{}: {ended:?}", point.name);
+
+    slow.router.signal("CONT").await.expect("sent");
+    tokio::time::sleep(AWAKE).await;
+    let row = scene.row(caught.id).await;
+    let told = || format!("{}: {row:?}\n{}", point.name, scene.logs());
+    assert_eq!(row.status, ended.status, "{}", told());
+    assert_eq!(row.updated_at, ended.updated_at, "a stale fact is no sign of life: {}", told());
+    assert_eq!(row.ledger["finished"], ended.ledger["finished"], "{}", told());
+    mails_are_as_expected(&scene, caught.id, &point).await;
+    late_facts_are_told(&scene, caught.id, &row, &point).await;
+    scene.ended(caught.id).await;
+    scene.settled().await;
+    scene.stop().await;
+}
+
+/// What the slow worker's mail came to stands beside the first fact, in the ledger and in the trail.
+async fn late_facts_are_told(scene: &Scene, id: Uuid, row: &Row, point: &Point) {
+    let late = usize::from(point.copies.0 > 1);
+    for key in ["1|a@x.test", "1|b@x.test"] {
+        let dups = row.entry(key)["dups"].as_array().map_or(0, Vec::len);
+        assert_eq!(dups, late, "{}: {key}: {row:?}\n{}", point.name, scene.logs());
+    }
+    let trail = scene.audit(id).await;
+    let copies = trail.iter().filter(|line| {
+        line.action == "email_sent"
+            && ["duplicate", "stale", "late"].iter().all(|flag| line.detail[flag] == Value::Bool(true))
+    });
+    assert_eq!(copies.count(), 2 * late, "{}: {trail:?}", point.name);
+}

@@ -1,0 +1,247 @@
+//! A stage with one or more routers, each on a wire of its own to the database, so that a test can tell them apart and
+//! catch one at a named point; and eyes for what they leave behind.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::postgres::CuttingProxy;
+use devkit::stage::{Router, SUBSCRIPTION, Stage, StageOptions};
+use serde_json::Value;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::laws;
+
+/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+const STEP: Duration = Duration::from_millis(25);
+
+/// Close to the smallest that the inequalities of the protocol allow, with two seconds for a statement, because the
+/// machine may be busy. A claim is stuck after 16 s.
+const SHORT: &str = r#"
+[database]
+connect_timeout = "2s"
+lock_timeout = "1s"
+statement_timeout = "2s"
+[pubsub]
+retry_max = "2s"
+ack_deadline = "10s"
+[smtp]
+lanes = 2
+connect_timeout = "1s"
+command_timeout = "1500ms"
+dot_timeout = "2500ms"
+delivery_deadline = "7s"
+[slack]
+group_wait = "1s"
+timeout = "1s"
+lease = "4s"
+[routing]
+heartbeat = "2100ms"
+fence_after = "8500ms"
+stuck_after = "16s"
+claim_deadline = "60s"
+sweep_interval = "1s"
+due_grace = "2s"
+orphan_after = "15s"
+backoff_min = "1s"
+backoff_max = "5s"
+drain_timeout = "9s"
+"#;
+
+/// One router and its wire.
+pub(crate) struct Daemon {
+    pub(crate) name: String,
+    pub(crate) router: Router,
+    pub(crate) wire: CuttingProxy,
+}
+
+/// A row as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) status: String,
+    pub(crate) ledger: Value,
+    pub(crate) updated_at: String,
+}
+
+impl Row {
+    pub(crate) fn entry(&self, key: &str) -> &Value {
+        &self.ledger["deliveries"][key]
+    }
+
+    pub(crate) fn attempts(&self) -> u64 {
+        self.ledger["attempts"].as_u64().unwrap_or_default()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "routed" | "failed")
+    }
+}
+
+/// One row of the audit log.
+#[derive(Debug, Clone)]
+pub(crate) struct Audited {
+    pub(crate) action: String,
+    pub(crate) detail: Value,
+}
+
+/// The stage and who is on it.
+pub(crate) struct Scene {
+    // First: the routers go before what they work with.
+    pub(crate) daemons: Vec<Daemon>,
+    pub(crate) stage: Stage,
+    pub(crate) eyes: Client,
+    pub(crate) max_attempts: u64,
+    backend: Client,
+    started: usize,
+}
+
+impl Scene {
+    /// `count` routers, ready; one form `f` with two actions and three recipients.
+    pub(crate) async fn start(count: usize) -> Self {
+        let options = StageOptions {
+            sample_forms: false,
+            ack_deadline: Duration::from_secs(10),
+            ..StageOptions::default()
+        };
+        let stage = Stage::start(options).await.expect("a stage");
+        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
+        let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
+        devkit::forms::load(&mut loader, &[form]).await.expect("the form");
+        let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+        let eyes = stage.database.superuser().await.expect("superuser");
+        let mut scene = Self { daemons: Vec::new(), stage, eyes, max_attempts: 5, backend, started: 0 };
+        for _ in 0..count {
+            scene.one_more().await;
+        }
+        scene
+    }
+
+    /// Starts one more router and waits until it is ready.
+    pub(crate) async fn one_more(&mut self) {
+        self.started += 1;
+        let name = format!("router{}", self.started);
+        let wire = CuttingProxy::start(&self.stage.database).await.expect("a wire");
+        let own = format!(
+            "[database]\nurl = \"{}\"\n[routing]\nworker_name = \"{name}\"\n",
+            wire.url_as("forms_app")
+        );
+        let extra = format!("{SHORT}{own}");
+        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
+        let mut router = self.stage.router(binary, &name, &extra).await.expect("a router");
+        router.ready().await.expect("ready");
+        self.daemons.push(Daemon { name, router, wire });
+    }
+
+    /// Inserts and publishes one submission, as the backend's finalize does.
+    pub(crate) async fn submit(&self) -> Uuid {
+        let id = SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id;
+        self.stage.publish(id, "finalized").expect("published");
+        id
+    }
+
+    pub(crate) async fn row(&self, id: Uuid) -> Row {
+        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
+        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
+        Row { status: row.get(0), ledger: row.get(1), updated_at: row.get(2) }
+    }
+
+    pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
+        let sql = "SELECT action::text, detail FROM audit_log WHERE submission_id = $1 ORDER BY id";
+        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
+        rows.iter().map(|row| Audited { action: row.get(0), detail: row.get(1) }).collect()
+    }
+
+    /// Waits until the row is as wanted.
+    pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            let row = self.row(id).await;
+            if wanted(&row) {
+                return row;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.logs());
+    }
+
+    /// Waits for the end of a submission, and holds it to the laws of the protocol.
+    pub(crate) async fn ended(&self, id: Uuid) -> Row {
+        let row = self.await_row(id, "end", Row::has_ended).await;
+        laws::hold(self, id).await;
+        row
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            if so().await {
+                return;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("no {what} after {PATIENCE:?}:\n{}", self.logs());
+    }
+
+    /// Waits until the routing subscription holds nothing any more: every event is settled for good.
+    pub(crate) async fn settled(&self) {
+        let nothing_left = async || {
+            let stats = self.stage.broker.stats(SUBSCRIPTION).expect("stats");
+            stats.outstanding == 0 && stats.backlog == 0
+        };
+        self.until("settled events", nothing_left).await;
+    }
+
+    /// How often the relay has stored this submission's mail for each recipient, and that each has one Message-ID only.
+    pub(crate) fn copies(&self, id: Uuid) -> BTreeMap<String, u64> {
+        let of_this = id.to_string();
+        let mut copies = BTreeMap::new();
+        for (digest, count) in self.stage.relay.digests() {
+            if digest.submission_id == of_this {
+                let second = copies.insert(digest.recipient.clone(), count);
+                assert_eq!(second, None, "two Message-IDs for {}: {digest:?}", digest.recipient);
+            }
+        }
+        copies
+    }
+
+    /// Who has this submission: by the claim in the ledger, or by who said last that he claimed it.
+    pub(crate) fn holder(&self, id: Uuid) -> usize {
+        let of_this = format!("\"{id}\"");
+        let mut claims = Vec::new();
+        for (place, daemon) in self.daemons.iter().enumerate() {
+            let log = daemon.router.log();
+            let mine = log.lines().filter(|l| l.contains("\"claimed\"") && l.contains(&of_this));
+            claims.extend(mine.map(|line| (time_of(line), place)));
+        }
+        claims.sort();
+        claims.last().unwrap_or_else(|| panic!("nobody has claimed {id}:\n{}", self.logs())).1
+    }
+
+    pub(crate) fn logs(&self) -> String {
+        self.daemons.iter().map(|d| format!("--- {}\n{}\n", d.name, d.router.log())).collect()
+    }
+
+    /// SIGKILL, and gone.
+    pub(crate) async fn kill(&mut self, place: usize) {
+        self.daemons[place].router.signal("KILL").await.expect("sent");
+        self.daemons[place].router.ended().await.expect("ends");
+    }
+
+    /// SIGTERM to all that run; they must end well.
+    pub(crate) async fn stop(mut self) {
+        for daemon in &mut self.daemons {
+            if daemon.router.end().expect("asked").is_none() {
+                let ended = daemon.router.stop().await.expect("stops");
+                assert!(ended.success(), "{ended}\n{}", daemon.router.log());
+            }
+        }
+    }
+}
+
+/// When a line was written; the log's own form sorts.
+fn time_of(line: &str) -> String {
+    let line: Value = serde_json::from_str(line).unwrap_or_default();
+    line["time"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,60 @@
+//! The same points, and the process lives: what it said, or what it was told, is lost on the way. It finds out by itself
+//! what stands; a mail is sent twice only where the relay had it and its 250 was lost.
+
+use devkit::postgres::Trap;
+use devkit::smtp::Stage as At;
+use devkit::trap::Fate;
+
+use crate::harness::Scene;
+use crate::points::{KILL, Place, Point, mails_are_as_expected, play};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_lost_on_the_way_is_found_out() {
+    let lost = KILL.iter().filter(|point| point.fate == Fate::Cut);
+    play(lost.copied(), 6, lost_at).await;
+}
+
+async fn lost_at(point: Point) {
+    let scene = Scene::start(1).await;
+    let caught = point.catch(&scene).await;
+    caught.trapped.cut();
+    let row = scene.ended(caught.id).await;
+    assert_eq!(row.status, "routed", "{}: {row:?}", point.name);
+    mails_are_as_expected(&scene, caught.id, &expected(&point)).await;
+    scene.settled().await;
+    scene.stop().await;
+}
+
+/// What a living process makes of it.
+fn expected(point: &Point) -> Point {
+    let once = Point { copies: (1, 1), doubted: (false, false), attempts: 1, ..*point };
+    match point.place {
+        // The first action was sent under this claim: its attempt is spent, although nothing is in doubt.
+        Place::Wire(Trap::CommitAnswered("begin"), 2) => Point { attempts: 2, ..once },
+        // Nothing was sent, and it knows: given back without cost. Or: it keeps what it knows until it is recorded.
+        Place::Wire(Trap::BeginSent(_) | Trap::CommitSent(_) | Trap::CommitAnswered(_), _) | Place::Ack => {
+            once
+        }
+        // After the final dot: perhaps delivered.
+        Place::Relay(At::Dot | At::Body, _) => Point { doubted: (true, false), attempts: 2, ..once },
+        Place::Relay(At::AfterDot, 0) => {
+            Point { copies: (2, 1), doubted: (true, false), attempts: 2, ..once }
+        }
+        Place::Relay(At::AfterDot, _) => {
+            Point { copies: (1, 2), doubted: (false, true), attempts: 2, ..once }
+        }
+        // Before it: surely not.
+        Place::Relay(
+            At::Banner
+            | At::Ehlo
+            | At::Mail
+            | At::Rcpt
+            | At::Data
+            | At::Replied
+            | At::Rset
+            | At::Noop
+            | At::Quit,
+            _,
+        ) => Point { attempts: 2, ..once },
+    }
+}

@@ -1,0 +1,11 @@
+//! The kill matrix: real processes are killed, stopped and frozen at every named point between two commits or network
+//! steps, and others take over. The points are seen from outside (`devkit::trap`); the product has no hooks for this.
+
+mod frozen;
+mod harness;
+mod killed;
+#[path = "../routing/laws.rs"]
+mod laws;
+mod lost;
+mod points;
+mod stopped;

@@ -1,0 +1,182 @@
+//! The named points between two commits or network steps, and what they mean for the mails of a submission whose worker
+//! ends there.
+//!
+//! The form has two actions: the first to `a` and `b`, the second to `c`. A mail is sent twice only where its worker died
+//! after the relay had taken it and before the fact was committed (P1); that it is *exactly* twice there shows that the
+//! table is about the points it names.
+
+use std::panic::AssertUnwindSafe;
+
+use devkit::postgres::Trap;
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::SUBSCRIPTION;
+use devkit::trap::{Fate, Trapped};
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::harness::{PATIENCE, Scene};
+
+/// Where a router is caught.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// On its wire to the database, at the n-th transaction of that name.
+    Wire(Trap, u64),
+    /// In its dialogue with the relay, after so many such stages.
+    Relay(At, u64),
+    /// Its ack has arrived at the broker and does not count yet.
+    Ack,
+}
+
+/// One point, and what follows from an end there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) name: &'static str,
+    pub(crate) place: Place,
+    /// What becomes of what is on its way when the worker is gone: it arrives, or it is lost.
+    pub(crate) fate: Fate,
+    /// Mails at the relay in the end: for `a` and `b`, for `c`.
+    pub(crate) copies: (u64, u64),
+    /// Deliveries that were in doubt: those of `a` and `b`, that of `c`.
+    pub(crate) doubted: (bool, bool),
+    /// Attempts in the end: 1 where the lost claim had begun nothing, or had finished.
+    pub(crate) attempts: u64,
+}
+
+const fn point(
+    name: &'static str,
+    place: Place,
+    fate: Fate,
+    copies: (u64, u64),
+    doubted: (bool, bool),
+    attempts: u64,
+) -> Point {
+    Point { name, place, fate, copies, doubted, attempts }
+}
+
+const NO_DOUBT: (bool, bool) = (false, false);
+const FIRST: (bool, bool) = (true, false);
+const SECOND: (bool, bool) = (false, true);
+const ONCE: (u64, u64) = (1, 1);
+
+/// Every point at which a process can die.
+pub(crate) const KILL: &[Point] = {
+    use Fate::{Cut, Release};
+    use Place::{Ack, Relay, Wire};
+    use Trap::{BeginSent, CommitAnswered, CommitSent};
+    &[
+        point("claim not committed", Wire(CommitSent("claim"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("claim committed after the end", Wire(CommitSent("claim"), 1), Release, ONCE, NO_DOUBT, 1),
+        point("claim committed", Wire(CommitAnswered("claim"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("about to begin", Wire(BeginSent("begin"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("begin not committed", Wire(CommitSent("begin"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("begun", Wire(CommitAnswered("begin"), 1), Cut, ONCE, FIRST, 2),
+        point("connected", Relay(At::Banner, 0), Cut, ONCE, FIRST, 2),
+        point("EHLO", Relay(At::Ehlo, 0), Cut, ONCE, FIRST, 2),
+        point("MAIL", Relay(At::Mail, 0), Cut, ONCE, FIRST, 2),
+        point("first RCPT", Relay(At::Rcpt, 0), Cut, ONCE, FIRST, 2),
+        point("second RCPT", Relay(At::Rcpt, 1), Cut, ONCE, FIRST, 2),
+        point("DATA", Relay(At::Data, 0), Cut, ONCE, FIRST, 2),
+        point("message under way, lost", Relay(At::Body, 0), Cut, ONCE, FIRST, 2),
+        point("final dot written, lost", Relay(At::Dot, 0), Cut, ONCE, FIRST, 2),
+        point("final dot written, stored after the end", Relay(At::Dot, 0), Release, (2, 1), FIRST, 2),
+        point("stored, 250 not written", Relay(At::AfterDot, 0), Cut, (2, 1), FIRST, 2),
+        point("250 read", Wire(BeginSent("record"), 1), Cut, (2, 1), FIRST, 2),
+        point("fact not committed", Wire(CommitSent("record"), 1), Cut, (2, 1), FIRST, 2),
+        point("fact committed after the end", Wire(CommitSent("record"), 1), Release, ONCE, NO_DOUBT, 2),
+        point("fact committed", Wire(CommitAnswered("record"), 1), Cut, ONCE, NO_DOUBT, 2),
+        point("second action begun", Wire(CommitAnswered("begin"), 2), Cut, ONCE, SECOND, 2),
+        point("second action stored", Relay(At::AfterDot, 1), Cut, (1, 2), SECOND, 2),
+        point("finish not committed", Wire(CommitSent("record"), 2), Cut, (1, 2), SECOND, 2),
+        point("finish committed", Wire(CommitAnswered("record"), 2), Cut, ONCE, NO_DOUBT, 1),
+        point("ack lost", Ack, Cut, ONCE, NO_DOUBT, 1),
+        point("acked", Ack, Release, ONCE, NO_DOUBT, 1),
+    ]
+};
+
+/// Somebody stands at a point.
+pub(crate) struct Caught {
+    /// His place among the scene's daemons.
+    pub(crate) who: usize,
+    /// He stands until this is released or cut.
+    pub(crate) trapped: Trapped,
+    /// The submission he carries.
+    pub(crate) id: Uuid,
+}
+
+impl Point {
+    /// Sets the trap before every router, submits, and waits for the first to step into it.
+    pub(crate) async fn catch(&self, scene: &Scene) -> Caught {
+        match self.place {
+            Place::Wire(trap, nth) => {
+                let mut traps: Vec<Trapped> =
+                    scene.daemons.iter().map(|daemon| daemon.wire.trap(trap, nth)).collect();
+                let id = scene.submit().await;
+                let somebody = async || traps.iter().any(Trapped::is_hit);
+                scene.until(self.name, somebody).await;
+                let who = traps.iter().position(Trapped::is_hit).expect("somebody");
+                // The others hold nobody: they are dropped with the vector.
+                Caught { who, trapped: traps.swap_remove(who), id }
+            }
+            Place::Relay(stage, skip) => {
+                let trapped = scene.stage.relay.trap(Rule::at(stage).skip(skip));
+                self.caught(scene, trapped).await
+            }
+            Place::Ack => self.caught(scene, scene.stage.broker.trap_ack(SUBSCRIPTION, 1)).await,
+        }
+    }
+
+    async fn caught(&self, scene: &Scene, trapped: Trapped) -> Caught {
+        let id = scene.submit().await;
+        if let Err(nobody) = trapped.hit(PATIENCE).await {
+            panic!("{}: {nobody}\n{}", self.name, scene.logs());
+        }
+        Caught { who: scene.holder(id), trapped, id }
+    }
+}
+
+/// Plays every point, some side by side because they mostly wait; names all that failed. `KILL_POINT` chooses one.
+pub(crate) async fn play<Playing>(
+    points: impl Iterator<Item = Point>,
+    side_by_side: usize,
+    play: impl Fn(Point) -> Playing,
+) where
+    Playing: Future<Output = ()>,
+{
+    let only = std::env::var("KILL_POINT").ok();
+    let wanted = points.filter(|point| only.as_deref().is_none_or(|name| point.name == name));
+    let failed: Vec<&str> = futures::stream::iter(wanted)
+        .map(|point| {
+            // A panic ends this point only: the others tell as much.
+            let played = AssertUnwindSafe(play(point)).catch_unwind();
+            async move { played.await.is_err().then_some(point.name) }
+        })
+        .buffer_unordered(side_by_side)
+        .filter_map(async |failed| failed)
+        .collect()
+        .await;
+    assert!(failed.is_empty(), "failed at: {failed:?}; why is told above");
+}
+
+/// Ends what is held back.
+pub(crate) fn meet(trapped: Trapped, fate: Fate) {
+    match fate {
+        Fate::Release => trapped.release(),
+        Fate::Cut => trapped.cut(),
+    }
+}
+
+/// What the relay has, and that the ledger explains it.
+pub(crate) async fn mails_are_as_expected(scene: &Scene, id: Uuid, point: &Point) {
+    let row = scene.row(id).await;
+    let told = || format!("{} (routers: {}): {row:?}\n{}", point.name, scene.daemons.len(), scene.logs());
+    let (first, second) = point.copies;
+    let expected = [("a@x.test", first), ("b@x.test", first), ("c@x.test", second)];
+    let expected = expected.map(|(recipient, copies)| (recipient.to_owned(), copies)).into_iter().collect();
+    assert_eq!(scene.copies(id), expected, "{}", told());
+    let (first, second) = point.doubted;
+    for (key, doubted) in [("1|a@x.test", first), ("1|b@x.test", first), ("2|c@x.test", second)] {
+        assert_eq!(row.entry(key)["doubted"] == Value::Bool(true), doubted, "{key}: {}", told());
+    }
+    assert_eq!(row.attempts(), point.attempts, "{}", told());
+}
