@@ -73,6 +73,7 @@ const PURE: &[&str] = &[
     "routing/decide.rs",
     "routing/outcome.rs",
     "routing/message_id.rs",
+    "routing/replay.rs",
     "routing/text.rs",
     "scrub.rs",
 ];

@@ -68,6 +68,52 @@ impl Desk {
     }
 }
 
+/// Announces submissions that the sweep would find as well: the first event that cannot be published is the last one
+/// tried, so that an outage of Pub/Sub holds nothing up.
+pub(super) struct Announcer<'a> {
+    desk: &'a Desk,
+    publisher: Option<PubsubPublisher>,
+    trouble: Option<String>,
+}
+
+impl<'a> Announcer<'a> {
+    /// Connects at the first event.
+    pub(super) fn of(desk: &'a Desk) -> Self {
+        Self { desk, publisher: None, trouble: None }
+    }
+
+    /// Publishes an event for it; answers Pub/Sub's id of it.
+    pub(super) async fn announce(&mut self, id: uuid::Uuid, form_id: &str) -> Option<String> {
+        if self.trouble.is_some() {
+            return None;
+        }
+        match self.publish(id, form_id).await {
+            Ok(message_id) => Some(message_id),
+            Err(why) => {
+                self.trouble = Some(why);
+                None
+            }
+        }
+    }
+
+    async fn publish(&mut self, id: uuid::Uuid, form_id: &str) -> Result<String, String> {
+        if self.publisher.is_none() {
+            let settings = parts::pubsub(&self.desk.config).map_err(|error| error.to_string())?;
+            self.publisher = Some(PubsubPublisher::open(&settings).await.map_err(|error| error.to_string())?);
+        }
+        let Some(publisher) = &self.publisher else { return Err("no publisher".to_owned()) };
+        let event =
+            RoutingEvent { submission_id: id, form_id: Some(form_id.to_owned()), reason: Reason::Operator };
+        let (attributes, data) = event::encode(&event);
+        publisher.publish(attributes, data).await.map_err(|error| error.to_string())
+    }
+
+    /// What to say where something could not be announced.
+    pub(super) fn warning(self) -> Option<String> {
+        self.trouble.map(|why| format!("not everything was announced, the sweep finds the rest: {why}"))
+    }
+}
+
 /// Nothing has this id.
 pub(super) fn unknown(what: &str, id: uuid::Uuid) -> CliError {
     CliError::new(

@@ -254,7 +254,7 @@ impl DeliveryPart {
             message_id: delivery.message_id.clone(),
             error: delivery.error.clone(),
             late: delivery.late,
-            duplicates: delivery.dups.len(),
+            duplicates: delivery.repeats(),
         }
     }
 }

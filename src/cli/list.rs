@@ -44,7 +44,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 }
 
 /// The filters as the store asks them; a reason that cannot occur is a slip of the fingers.
-fn selection(filters: Filters) -> Result<Selection, CliError> {
+pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
     if let Some(reason) = &filters.reason_code
         && !FailReason::ALL.iter().any(|known| known.label() == reason)
     {

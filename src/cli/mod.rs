@@ -19,6 +19,7 @@ mod output;
 mod provision;
 mod publish;
 mod render;
+mod replay;
 mod run;
 mod status;
 mod test_send;
@@ -75,6 +76,8 @@ enum Verb {
     Render(render::Args),
     /// Make fresh signed URLs for the attachments of a submission
     Links(links::Args),
+    /// Route again what has ended, with a reason
+    Replay(replay::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
     /// Print shell completions
@@ -134,6 +137,7 @@ impl Cli {
             Verb::Explain(args) => explain::run(&ctx, args).await,
             Verb::Render(args) => render::run(&ctx, args).await,
             Verb::Links(args) => links::run(&ctx, args).await,
+            Verb::Replay(args) => replay::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Completions(args) => completions::run(&args),
         }

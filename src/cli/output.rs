@@ -42,6 +42,36 @@ pub(super) fn note(text: &str) -> Result<(), CliError> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
+/// How far a bulk verb has come, told to a person at a terminal and to nobody else.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    total: usize,
+    told: bool,
+}
+
+impl Progress {
+    /// Of so many.
+    pub(super) fn of(total: usize) -> Self {
+        Self { total, told: total > 1 && io::stderr().is_terminal() }
+    }
+
+    /// So many are done.
+    pub(super) fn at(self, done: usize) {
+        self.say(&format!("\r{done}/{}", self.total));
+    }
+
+    /// Leaves the line empty for what follows.
+    pub(super) fn end(self) {
+        self.say("\r\u{1b}[K");
+    }
+
+    fn say(self, text: &str) {
+        if self.told && write!(io::stderr(), "{text}").and_then(|()| io::stderr().flush()).is_err() {
+            // Nobody looks any more.
+        }
+    }
+}
+
 /// Colours, where a person looks at a terminal and has not asked for none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Palette {

@@ -9,7 +9,9 @@ use super::destination;
 use super::ledger::Ledger;
 use super::plan::PlannedAction;
 
-/// The entries that the ledger lacks: those of every action of the plan that has none yet.
+/// The entries that the ledger lacks: those of every action of the plan that has none yet. Where the ledger has no plan,
+/// every entry of `plan` that is not there: a fact may have come before the plan was pinned (again), and the other
+/// recipients of its action must not go without.
 #[must_use]
 pub fn missing_deliveries(
     ledger: &Ledger,
@@ -18,11 +20,13 @@ pub fn missing_deliveries(
 ) -> Map<String, Value> {
     let mut entries = Map::new();
     for action in plan {
-        if ledger.deliveries_of(action.action_order).next().is_some() {
+        if !ledger.plan.is_empty() && ledger.deliveries_of(action.action_order).next().is_some() {
             continue;
         }
         for key in keys(action, max_recipients) {
-            entries.insert(key, json!({"state": "open"}));
+            if !ledger.deliveries.contains_key(&key) {
+                entries.insert(key, json!({"state": "open"}));
+            }
         }
     }
     entries
@@ -38,4 +42,27 @@ pub fn keys(action: &PlannedAction, max_recipients: usize) -> Vec<String> {
         .into_iter()
         .map(|target| target.key)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fact_that_came_before_the_plan_hides_no_recipient() {
+        let action =
+            json!({"action_order": 1, "action_type": "email_raw", "destination": "a@x.test, b@x.test"});
+        let plan: Vec<PlannedAction> = serde_json::from_value(json!([action])).expect("a plan");
+        let deliveries = json!({"1|a@x.test": {"state": "accepted"}});
+        let missing = |ledger: Value| {
+            let ledger = Ledger::read(&ledger).expect("well-shaped");
+            missing_deliveries(&ledger, &plan, 50).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(json!({})), ["1|a@x.test", "1|b@x.test"]);
+        assert_eq!(missing(json!({"deliveries": deliveries})), ["1|b@x.test"]);
+        assert!(
+            missing(json!({"plan": [action], "deliveries": deliveries})).is_empty(),
+            "pinned with its keys"
+        );
+    }
 }

@@ -4,7 +4,7 @@
 //! SQL, so that keys unknown to this version survive. Shapes are tested before anything is believed: a damaged ledger
 //! is a value ([`LedgerFault`]), never a panic and never an aborted batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -101,10 +101,14 @@ pub struct Delivery {
     pub queue_id: Option<String>,
     /// RFC 5322 Message-ID of the accepted mail.
     pub message_id: Option<String>,
+    /// Generation of the action under which it was accepted; absent means 0.
+    pub generation: u32,
     /// Recorded after the submission had ended.
     pub late: bool,
-    /// Further acceptances of the same delivery.
+    /// Further acceptances of the same delivery, of this generation and of former ones.
     pub dups: Vec<Value>,
+    /// The facts of former generations, oldest first: what a forced replay reopened.
+    pub history: Vec<Value>,
     /// Write-ahead mark "about to send".
     pub begun: Option<Begun>,
     /// Sent, or perhaps sent, without a known outcome.
@@ -302,6 +306,17 @@ impl Delivery {
         self.state == DeliveryState::Open
             && (self.doubt || self.begun.as_ref().is_some_and(|begun| begun.token != token))
     }
+
+    /// How often the relay accepted it again under a Message-ID it had accepted before: acceptances of a generation
+    /// beyond the first.
+    #[must_use]
+    pub fn repeats(&self) -> usize {
+        let recorded = |fact: &Value| fact.get("generation").and_then(Value::as_u64).unwrap_or(0);
+        let own = (self.state == DeliveryState::Accepted).then_some(u64::from(self.generation));
+        let beside = self.history.iter().chain(&self.dups).map(recorded);
+        let generations: Vec<u64> = own.into_iter().chain(beside).collect();
+        generations.len() - generations.iter().collect::<BTreeSet<_>>().len()
+    }
 }
 
 /// The action order of a delivery key (`order|…`).
@@ -395,5 +410,24 @@ mod tests {
         assert!(Delivery { doubt: true, ..Delivery::default() }.in_doubt("mine"));
         let accepted = Delivery { state: DeliveryState::Accepted, ..begun("theirs") };
         assert!(!accepted.in_doubt("mine"));
+    }
+
+    #[test]
+    fn only_a_second_acceptance_of_one_generation_is_a_repeat() {
+        let cases = [
+            (json!({"state": "accepted"}), 0),
+            (json!({"state": "accepted", "dups": [{"nonce": "n"}]}), 1),
+            (json!({"state": "open", "dups": [{"nonce": "n"}]}), 0),
+            (json!({"state": "open", "history": [{"generation": 0}], "dups": [{"generation": 0}]}), 1),
+            (json!({"state": "accepted", "generation": 1, "history": [{"generation": 0}]}), 0),
+            (
+                json!({"state": "accepted", "generation": 1, "dups": [{"generation": 0}, {"generation": 1}]}),
+                1,
+            ),
+        ];
+        for (entry, repeats) in cases {
+            let delivery: Delivery = serde_json::from_value(entry.clone()).expect("an entry");
+            assert_eq!(delivery.repeats(), repeats, "{entry}");
+        }
     }
 }

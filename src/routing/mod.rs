@@ -1,7 +1,7 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
-//! [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`store`], `journal`.
+//! [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`store`], `journal`.
 
 pub mod claims;
 pub mod compose;
@@ -18,6 +18,7 @@ pub mod persist;
 pub mod plan;
 pub mod prepare;
 pub mod receive;
+pub mod replay;
 pub mod store;
 pub(crate) mod text;
 pub mod worker;

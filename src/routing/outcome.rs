@@ -48,7 +48,7 @@ impl Entries {
             Outcome::Accepted { reply, queue_id } => {
                 let fact = json!({
                     "state": "accepted", "nonce": context.nonce, "token": context.token, "smtp": reply,
-                    "queue_id": queue_id, "message_id": context.message_id,
+                    "queue_id": queue_id, "message_id": context.message_id, "generation": context.generation,
                 });
                 let mut audit = audit(context.attempt, context.generation);
                 extend(

@@ -18,6 +18,7 @@ mod outcomes;
 mod privacy;
 mod readiness;
 mod reload;
+mod replay;
 mod spent;
 mod stop;
 mod waiting;

@@ -5,6 +5,7 @@ use maple_router::lifecycle::next;
 use maple_router::lifecycle::submission::{Command, Status, TABLE};
 use maple_router::ports::Outcome;
 use maple_router::routing::ledger::FailReason;
+use maple_router::routing::replay::ReplayOptions;
 use serde_json::json;
 
 use super::*;
@@ -23,6 +24,9 @@ async fn row_for(bench: &Bench, status: Status, command: Command) -> Uuid {
         ledger["claim"] = json!({
             "token": "t", "worker": "host/1", "at": "2026-01-01T00:00:00Z", "deadline": "2036-01-01T00:00:00Z",
         });
+    }
+    if command == Command::Replay {
+        ledger["deliveries"][A] = json!({"state": "accepted", "nonce": "n"});
     }
     let seed = SubmissionSeed::of("f").status(status.label()).ledger(ledger);
     let seed = if command == Command::Refuse { seed.attachment("a", "infected") } else { seed };
@@ -50,7 +54,12 @@ async fn give(bench: &Bench, id: Uuid, command: Command) -> bool {
             drop(bench.store.record(scope, &open).await.expect("answered"));
             drop(bench.store.release(scope, true).await.expect("answered"));
         }
-        Command::Reset | Command::Replay | Command::Purge => return false,
+        Command::Replay => {
+            // Something is accepted in every row, so that a routed one can be forced.
+            let options = ReplayOptions { force_action: Some(1), replan: false };
+            drop(bench.store.replay(id, options, OPERATOR, false).await.expect("answered"));
+        }
+        Command::Reset | Command::Purge => return false,
     }
     true
 }
@@ -83,5 +92,5 @@ async fn what_the_table_allows_happens_and_nothing_else() {
             }
         }
     }
-    assert_eq!(tried, Status::ALL.len() * 5, "every pair that has a statement");
+    assert_eq!(tried, Status::ALL.len() * 6, "every pair that has a statement");
 }

@@ -7,6 +7,7 @@ mod ends;
 mod facts;
 mod lifecycle;
 mod ready;
+mod replay;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use maple_router::db::{Pool, PoolOptions};
 use maple_router::ops::clock::SystemClock;
 use maple_router::ports::{Fault, Outcome, Reply, Stage};
 use maple_router::routing::outcome::{Entries, SendContext};
+use maple_router::routing::store::seams::Override;
 use maple_router::routing::store::{ClaimRequest, Claimed, RecordScope, Store};
 use serde_json::Value;
 use tokio_postgres::Client;
@@ -55,6 +57,10 @@ impl Row {
         self.ledger["finished"]["reason"].as_str().unwrap_or_default()
     }
 }
+
+/// Who overrides, in these tests.
+const OPERATOR: Override<'static> =
+    Override { actor: "operator:test", verb: "replay", reason: Some("a test"), more: &Value::Null };
 
 const A: &str = "1|a@x.test";
 const B: &str = "1|b@x.test";
@@ -185,6 +191,11 @@ fn fault(code: u16) -> Fault {
 
 /// The entries of one send under `token`, identified by `nonce`.
 fn entries(token: &str, nonce: &str, outcomes: &[(&str, Outcome)]) -> Entries {
+    entries_of(0, token, nonce, outcomes)
+}
+
+/// The same, sent under a generation.
+fn entries_of(generation: u32, token: &str, nonce: &str, outcomes: &[(&str, Outcome)]) -> Entries {
     let mut entries = Entries::default();
     for (key, outcome) in outcomes {
         let order = key.split_once('|').and_then(|(order, _)| order.parse().ok()).expect("an order");
@@ -193,7 +204,7 @@ fn entries(token: &str, nonce: &str, outcomes: &[(&str, Outcome)]) -> Entries {
             nonce,
             attempt: 1,
             action_order: order,
-            generation: 0,
+            generation,
             destination: "",
             message_id: Some("<m@x.test>"),
         };

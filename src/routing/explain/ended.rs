@@ -29,7 +29,7 @@ pub(super) fn routed(case: &Case<'_>) -> Explanation {
             if waiting == 1 { "1 action is".to_owned() } else { format!("{waiting} actions are") }
         ),
     };
-    let twice = ledger.deliveries.values().filter(|d| !d.dups.is_empty()).count();
+    let twice = ledger.deliveries.values().filter(|d| d.repeats() > 0).count();
     if twice > 0 {
         why.push_str(&format!(
             "; {} accepted more than once, under the same Message-ID",
@@ -111,6 +111,9 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
                     })
                     .take(3),
             );
+            if case.infected.is_empty() {
+                remedy.push(case.command("replay", "--reason TEXT"));
+            }
             (infected(case), remedy)
         }
         FailReason::NoActions => (

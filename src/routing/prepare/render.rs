@@ -164,11 +164,10 @@ impl Preparer {
 /// The ledger as a claim would leave it: plan pinned, a delivery for each recipient.
 fn as_claimed(scope: &RenderScope<'_>) -> Ledger {
     let mut ledger = scope.ledger.clone();
-    if ledger.plan.is_empty() {
-        ledger.plan = scope.current.to_vec();
-    }
-    for (key, _) in expand::missing_deliveries(&ledger, &ledger.plan, scope.max_recipients) {
+    let plan = if ledger.plan.is_empty() { scope.current.to_vec() } else { ledger.plan.clone() };
+    for (key, _) in expand::missing_deliveries(&ledger, &plan, scope.max_recipients) {
         ledger.deliveries.insert(key, Delivery::default());
     }
+    ledger.plan = plan;
     ledger
 }

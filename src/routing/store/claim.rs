@@ -197,9 +197,9 @@ impl Store {
         mut ledger: Ledger,
         current: Vec<PlannedAction>,
     ) -> (Value, Ledger) {
-        if ledger.plan.is_empty() {
-            ledger.plan = current;
-        }
+        let plan = if ledger.plan.is_empty() { current } else { ledger.plan.clone() };
+        let missing = expand::missing_deliveries(&ledger, &plan, self.settings.max_recipients);
+        ledger.plan = plan;
         let deadline = now.checked_add(self.settings.claim_deadline).unwrap_or(Timestamp::MAX);
         let claim = ClaimMark {
             token: request.token.clone(),
@@ -209,7 +209,6 @@ impl Store {
         };
         // Everything accepted but not finished may be claimed once more when no attempts are left (protocol §6).
         ledger.attempts = (ledger.attempts + 1).min(self.settings.max_attempts);
-        let missing = expand::missing_deliveries(&ledger, &ledger.plan, self.settings.max_recipients);
         let mut deliveries = match stored.get("deliveries") {
             Some(Value::Object(known)) => known.clone(),
             Some(_) | None => Map::new(),

@@ -8,6 +8,7 @@ mod begin;
 mod claim;
 mod dossier;
 mod record;
+mod replay;
 pub mod seams;
 mod sql;
 mod stored;
@@ -19,6 +20,7 @@ pub use begin::Begun;
 pub use claim::{ClaimRequest, Claimed, TakenRow};
 pub use dossier::{Attachment, Dossier};
 pub use record::{Conclusion, RecordScope, Recorded};
+pub use replay::Replayed;
 
 use crate::config::Config;
 use crate::db::pool::Pool;

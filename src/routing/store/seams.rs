@@ -97,6 +97,17 @@ pub struct Override<'a> {
     pub more: &'a Value,
 }
 
+impl Override<'_> {
+    /// The entry, but for its time.
+    pub(super) fn entry(&self) -> Value {
+        let mut entry = json!({"actor": self.actor, "verb": self.verb, "reason": self.reason});
+        if let (Value::Object(entry), Value::Object(more)) = (&mut entry, self.more) {
+            entry.extend(more.clone());
+        }
+        entry
+    }
+}
+
 /// Whether an override stands in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noted {
@@ -239,11 +250,7 @@ async fn append(tx: &Transaction, id: Uuid, note: Override<'_>) -> Result<Noted,
     if row.try_get::<_, Stored>("routing_result")?.ledger().is_err() {
         return Ok(Noted::Nowhere);
     }
-    let mut entry = json!({"actor": note.actor, "verb": note.verb, "reason": note.reason});
-    if let (Value::Object(entry), Value::Object(more)) = (&mut entry, note.more) {
-        entry.extend(more.clone());
-    }
-    let changed = tx.execute(OVERRIDE, &[&id, &entry]).await?;
+    let changed = tx.execute(OVERRIDE, &[&id, &note.entry()]).await?;
     Ok(if changed == 1 { Noted::InLedger } else { Noted::Nowhere })
 }
 

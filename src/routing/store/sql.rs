@@ -21,6 +21,7 @@ pub(super) struct Statements {
     pub(super) claim_read: String,
     pub(super) begin: String,
     pub(super) reread: String,
+    pub(super) replay_read: String,
 }
 
 /// SQL, jsonb array: a form's actions as a plan, in order, with the template texts they need. `with_bodies` is SQL,
@@ -75,6 +76,11 @@ RETURNING s.id"
 SELECT s.status::text AS status, s.routing_result#>>'{{claim,token}}' AS token,
   {pending} AS pending, {infected} AS infected FROM submissions s WHERE s.id = $1"
             ),
+            replay_read: format!(
+                "-- replay_read
+SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected,
+  {plan} AS plan FROM submissions s WHERE s.id = $1"
+            ),
         }
     }
 }
@@ -110,7 +116,8 @@ SELECT s.form_id, f.name AS form_name, s.created_at, clock_timestamp() AS now,
 FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1";
 
 /// Merges facts, no matter who holds the claim (protocol §5): first wins, later ones are kept under `dups`, and a
-/// nonce already known changes nothing. `$1` id, `$2` token, `$3` `{key: {fact, audit}}`, `$4` actor.
+/// nonce already known changes nothing. A fact of a former generation is kept there too and closes nothing: an
+/// operator has asked for another mail since. `$1` id, `$2` token, `$3` `{key: {fact, audit}}`, `$4` actor.
 ///
 /// The lock is held, so what `old` reads is what the UPDATE changes. Zero rows: all known already, or purged.
 pub(super) const RECORD_FACTS: &str = "-- record_facts
@@ -122,18 +129,25 @@ WITH old AS (
 ), n AS (
   SELECT old.id, old.form_id, e.key, e.value->'fact' AS fact, e.value->'audit' AS audit, old.mine,
     old.status IN ('routed', 'failed') AS late,
-    CASE WHEN jsonb_typeof(old.r->'deliveries'->e.key) = 'object' THEN old.r->'deliveries'->e.key ELSE '{}' END AS d
+    CASE WHEN jsonb_typeof(old.r->'deliveries'->e.key) = 'object' THEN old.r->'deliveries'->e.key ELSE '{}' END AS d,
+    COALESCE(e.value#>>'{fact,generation}', '0')
+      <> COALESCE(old.r->'generations'->>split_part(e.key, '|', 1), '0') AS former
   FROM old, jsonb_each($3::jsonb) AS e
+), k AS (
+  SELECT n.*, n.d ? 'state' AND (n.former OR n.d->>'state' = 'accepted') AS beside,
+    COALESCE(n.d->'dups', '[]') || COALESCE(n.d->'history', '[]') AS others FROM n
 ), fresh AS (
-  SELECT n.*, COALESCE(n.d->>'state' = 'accepted', false) AS duplicate FROM n
-  WHERE n.d->>'nonce' IS DISTINCT FROM n.fact->>'nonce'
-    AND NOT COALESCE(n.d->'dups', '[]') @> jsonb_build_array(jsonb_build_object('nonce', n.fact->>'nonce'))
+  SELECT k.*, CASE WHEN k.former
+      THEN k.others @> jsonb_build_array(jsonb_build_object('generation', k.fact->'generation'))
+      ELSE COALESCE(k.d->>'state' = 'accepted', false) END AS duplicate
+  FROM k WHERE k.d->>'nonce' IS DISTINCT FROM k.fact->>'nonce'
+    AND NOT k.others @> jsonb_build_array(jsonb_build_object('nonce', k.fact->>'nonce'))
 ), u AS (
   UPDATE submissions s SET
     updated_at = CASE WHEN old.mine THEN clock_timestamp() ELSE s.updated_at END,
     routing_result = old.r || jsonb_build_object('v', COALESCE(old.r->'v', '1'), 'deliveries',
       COALESCE(old.r->'deliveries', '{}') || (SELECT jsonb_object_agg(fresh.key,
-        CASE WHEN fresh.duplicate
+        CASE WHEN fresh.beside
           THEN fresh.d || jsonb_build_object('dups', COALESCE(fresh.d->'dups', '[]')
             || jsonb_build_array(fresh.fact || jsonb_build_object('at', clock_timestamp())))
           ELSE (fresh.d - '{begun,doubt,error}'::text[]) || fresh.fact
@@ -209,6 +223,15 @@ UPDATE submissions s SET status = 'received', updated_at = clock_timestamp(),
       FROM jsonb_each(s.routing_result->'deliveries') AS e(k, v)), '{}'))
 WHERE s.id = $1 AND s.status = 'processing' AND s.routing_result#>>'{claim,token}' = $2
 RETURNING s.id, (s.routing_result->>'next_attempt_at')::timestamptz AS due";
+
+/// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override. The end and its alert
+/// go: another failure is another alert.
+pub(super) const REPLAY: &str = "-- replay
+UPDATE submissions s SET status = 'received', updated_at = clock_timestamp(),
+  routing_result = (s.routing_result - '{claim,finished,alert,next_attempt_at}'::text[]) || $2::jsonb
+    || jsonb_build_object('overrides', COALESCE(s.routing_result->'overrides', '[]')
+      || jsonb_build_array($3::jsonb || jsonb_build_object('at', clock_timestamp())))
+WHERE s.id = $1 AND s.status IN ('failed', 'routed') RETURNING s.id";
 
 /// How a claim ended, where the answer to its last record was lost.
 pub(super) const READ_END: &str = "-- read_end

@@ -1,0 +1,92 @@
+//! Replay (protocol, "Crash, doubt, stop, replay"): an ended submission is opened again, because a person says so.
+//!
+//! If we die before the commit nothing happened; after it the row is `received`, and the sweep finds it even when no
+//! event follows. Never touches a row that has not ended, and forgets no fact.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::seams::Override;
+use super::stored::Stored;
+use super::{Store, sql};
+use crate::db::DbError;
+use crate::lifecycle::submission::Status;
+use crate::routing::plan::PlannedAction;
+use crate::routing::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
+
+/// What became of a replay.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Replayed {
+    /// It is `received` again; in a dry run, it would be.
+    Done {
+        /// Its form.
+        form_id: String,
+        /// What was decided.
+        replay: Replay,
+    },
+    /// It stays as it is.
+    Refused(ReplayRefusal),
+    /// No such row.
+    Unknown,
+}
+
+impl Store {
+    /// Opens an ended submission again; with `dry_run` only decides whether it would. `note.more` is extended by what
+    /// was decided.
+    ///
+    /// # Errors
+    /// [`DbError`]: where the commit's answer was lost, the row tells: it has not ended any more.
+    pub async fn replay(
+        &self,
+        id: Uuid,
+        options: ReplayOptions,
+        note: Override<'_>,
+        dry_run: bool,
+    ) -> Result<Replayed, DbError> {
+        self.pool
+            .transaction("replay", async |tx| {
+                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+                let read = tx.prepare_cached(&self.statements.replay_read).await?;
+                let (_, row) = futures::future::try_join(
+                    tx.query(&lock, &[&id]),
+                    tx.query_opt(&read, &[&id, &self.settings.pin_bodies]),
+                )
+                .await?;
+                let Some(row) = row else { return Ok(Replayed::Unknown) };
+                let label: String = row.try_get("status")?;
+                let status = Status::from_label(&label).ok_or_else(|| {
+                    DbError::Shape(format!("submissions.status {label:?} is not known here"))
+                })?;
+                let stored: Stored = row.try_get("routing_result")?;
+                let (ledger, stored) = (stored.ledger(), stored.original());
+                let current: Value = row.try_get("plan")?;
+                let current: Option<Vec<PlannedAction>> = serde_json::from_value(current).ok();
+                let view = ReplayView {
+                    status,
+                    stored: &stored,
+                    ledger: ledger.as_ref(),
+                    infected: row.try_get("infected")?,
+                    current: current.as_deref(),
+                    max_recipients: self.settings.max_recipients,
+                };
+                let replay = match replay(&view, options, row.try_get("now")?) {
+                    Ok(replay) => replay,
+                    Err(refusal) => return Ok(Replayed::Refused(refusal)),
+                };
+                let form_id = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
+                if !dry_run {
+                    let mut entry = note.entry();
+                    if let (Value::Object(entry), Value::Object(decided)) = (&mut entry, &replay.note) {
+                        entry.extend(decided.clone());
+                    }
+                    let write = tx.prepare_cached(sql::REPLAY).await?;
+                    if tx.execute(&write, &[&id, &replay.keys, &entry]).await? != 1 {
+                        // Impossible under the lock.
+                        return Err(DbError::Shape("the row changed under our lock".to_owned()));
+                    }
+                }
+                Ok(Replayed::Done { form_id, replay })
+            })
+            .await
+    }
+}
