@@ -26,6 +26,7 @@ macro_rules! closed_set {
     };
 }
 
+pub mod breaker;
 pub mod chance;
 pub mod clock;
 pub mod gate;
