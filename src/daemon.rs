@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::BackoffBuilder;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::config::{Config, SourceKind};
 use crate::db::contract::{self, ContractOptions, Verdict};
@@ -30,11 +32,22 @@ use crate::ports::{CheckLevel, Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
+use crate::routing::sweep::{Outlet, Republisher, Sweeper};
 use crate::routing::worker::{Pauses, Worker};
 use crate::scrub::scrub;
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 6] = ["claim", "begin", "record", "fail", "release", "heartbeat"];
+const TRANSACTIONS: [&str; 9] = [
+    "claim",
+    "begin",
+    "record",
+    "fail",
+    "release",
+    "heartbeat",
+    "sweep_stuck",
+    "sweep_orphans",
+    "sweep_infected",
+];
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -146,9 +159,10 @@ async fn route(
         max_waiting: waiting.max(config.routing.max_in_flight * 2),
     };
     let seed = worker.chance.uuid().as_u64_pair().0;
-    let (_find, found) = tokio::sync::mpsc::channel(bounds.max_waiting);
+    let (find, found) = mpsc::channel(bounds.max_waiting);
     let mut source = supervised(pubsub.clone(), seed);
     let pulse = tokio::spawn(watch_pulse(pubsub.clone(), source.rebuild()));
+    let sweeping = sweep(config, pubsub, &worker, find, stop).await;
     let mut receiver = Receiver::new(worker, live, bounds, found);
     let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
     let ended = tokio::select! {
@@ -159,6 +173,7 @@ async fn route(
         }
     };
     drop(receiver);
+    sweeping.abort();
     pulse.abort();
     if !stop.is_cancelled() {
         farewell.abort();
@@ -212,6 +227,21 @@ fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHa
             }
         }
     })
+}
+
+/// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep").
+async fn sweep(
+    config: &Config,
+    pubsub: &PubsubSettings,
+    worker: &Worker,
+    find: mpsc::Sender<Uuid>,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let events = if config.routing.republish { Republisher::open(pubsub).await } else { None };
+    let outlet = Outlet { queue: Some(find), events };
+    let sweeper = Sweeper::new(worker.store.clone(), config.into(), outlet, Arc::clone(&worker.chance));
+    let (clock, every, stop) = (Arc::clone(&worker.clock), config.routing.sweep_interval, stop.clone());
+    tokio::spawn(async move { sweeper.run(&*clock, every, || true, &stop).await })
 }
 
 /// Events from Pub/Sub; the stream is built anew whenever it ends.

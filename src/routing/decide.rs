@@ -3,6 +3,10 @@
 //! Invariant: nothing here does I/O. Every decision is taken while the caller holds the row's lock, on what was read
 //! under that lock (protocol, "Every guarded write locks its row first").
 
+mod stuck;
+
+pub use stuck::{REFUNDED_RESETS, StuckDecision, perhaps_sent, stuck};
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ use super::persist::GaveUp;
 use super::plan::ActionType;
 use super::prepare::ActionScope;
 use super::store::Conclusion;
+use super::store::sweep::{Found, Retaken, RetakenEnd, Unready};
 use crate::db::DbError;
 use crate::journal;
 use crate::ops::metrics;
@@ -246,6 +247,66 @@ pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
         facts = gave_up.facts,
         "its outcome is not recorded ({}): it stays in doubt until it is taken back",
         scrub(&gave_up.error.to_string())
+    );
+}
+
+/// The sweep dealt with a claim that nobody ended.
+pub(super) fn taken_back(retaken: &Retaken) {
+    let Retaken { id, form_id, worker, end } = retaken;
+    let worker = worker.as_deref().unwrap_or("unknown");
+    match end {
+        RetakenEnd::Reset { attempts, refunded, in_doubt } => journal!(
+            warn,
+            EventName::Rescued,
+            submission_id = %id,
+            form_id = form_id,
+            attempt = attempts,
+            "taken back from worker {worker}, which left it untouched: it is claimed again; {in_doubt} deliveries are in \
+             doubt{}",
+            if *refunded { ", the attempt is given back" } else { "" }
+        ),
+        RetakenEnd::Failed(reason) => journal!(
+            error,
+            EventName::Failed,
+            submission_id = %id,
+            form_id = form_id,
+            reason = reason.label(),
+            "failed when it was taken back from worker {worker}, which left it untouched: {}; see `maple-router explain {id}`",
+            meaning(*reason)
+        ),
+        RetakenEnd::Left => tracing::warn!(
+            submission_id = %id,
+            form_id = form_id,
+            "untouched for long, but a newer version of this program wrote its ledger: left to that; upgrade this host"
+        ),
+    }
+}
+
+/// The sweep found a submission that no event has brought back.
+pub(super) fn orphan(found: &Found) {
+    journal!(
+        info,
+        EventName::Orphan,
+        submission_id = %found.id,
+        form_id = found.form_id,
+        "ready, and no event came for it: it is claimed from here"
+    );
+}
+
+/// Submissions do not become ready.
+pub(super) fn unready(unready: &Unready) {
+    let Some(sample) = unready.sample else {
+        tracing::info!("no submission waits too long for its readiness any more");
+        return;
+    };
+    journal!(
+        warn,
+        EventName::Unready,
+        submission_id = %sample,
+        "{} submissions are not ready since long, the oldest for {} s: do the scan worker and the backend run? See \
+         `maple-router explain {sample}`",
+        unready.count,
+        unready.oldest.as_secs()
     );
 }
 

@@ -1,7 +1,8 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
-//! [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`store`], `journal`.
+//! [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`sweep`],
+//! [`store`], `journal`.
 
 pub mod claims;
 pub mod compose;
@@ -20,5 +21,6 @@ pub mod prepare;
 pub mod receive;
 pub mod replay;
 pub mod store;
+pub mod sweep;
 pub(crate) mod text;
 pub mod worker;

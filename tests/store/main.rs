@@ -8,6 +8,8 @@ mod facts;
 mod lifecycle;
 mod ready;
 mod replay;
+mod stuck;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -147,6 +149,17 @@ impl Bench {
     async fn tamper(&self, id: Uuid, set: &str) {
         let sql = format!("UPDATE submissions SET {set} WHERE id = $1");
         assert_eq!(self.eyes.execute(&sql, &[&id]).await.expect("changed"), 1);
+    }
+
+    /// From now on `now()` of every new connection of `forms_app` is this instant; what is written keeps its own time.
+    async fn freeze(&self, now: &str) {
+        let sql = format!(
+            "CREATE SCHEMA frozen; GRANT USAGE ON SCHEMA frozen TO PUBLIC;
+             CREATE FUNCTION frozen.now() RETURNS timestamptz LANGUAGE sql STABLE AS $$SELECT '{now}'::timestamptz$$;
+             DO $$BEGIN EXECUTE format('ALTER ROLE forms_app IN DATABASE %I SET search_path = frozen, pg_catalog, public',
+               current_database()); END$$"
+        );
+        self.eyes.batch_execute(&sql).await.expect("frozen");
     }
 
     /// What the sweep does to a stuck claim: begun becomes doubt, the claim goes.

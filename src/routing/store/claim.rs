@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::refusal::{Write, refusal};
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
@@ -18,8 +19,7 @@ use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
-use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
-use crate::routing::outcome::{Entries, refusal_detail};
+use crate::routing::ledger::{ClaimMark, Delivery, FailReason, Ledger, VERSION};
 use crate::routing::plan::PlannedAction;
 
 /// One submission to be claimed, with the token the claim shall have.
@@ -69,15 +69,6 @@ pub struct TakenRow {
     pub token: String,
     /// How long the claim lives, by the database's clock, from the moment it was read.
     pub lives: Duration,
-}
-
-/// A decision turned into what is written.
-struct Write {
-    id: Uuid,
-    status: Status,
-    keys: Value,
-    anew: bool,
-    audits: Value,
 }
 
 impl Store {
@@ -160,7 +151,7 @@ impl Store {
             ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
-                let write = refusal(request, now, reason, &ledger, &stored.original());
+                let write = refusal(request.id, &request.token, now, reason, &ledger, &stored.original());
                 (Claimed::Failed { form_id, reason }, Some(write))
             }
             ClaimDecision::Take => {
@@ -235,6 +226,20 @@ impl Store {
         writes: &[Write],
         answers: &mut HashMap<Uuid, Claimed>,
     ) -> Result<(), DbError> {
+        let written = self.write_received(tx, writes).await?;
+        for id in writes.iter().map(|write| write.id).filter(|id| !written.contains(id)) {
+            // Impossible under the lock; if it ever happens the row is not ours.
+            answers.insert(id, Claimed::Dropped(DropReason::HeldElsewhere));
+        }
+        Ok(())
+    }
+
+    /// Writes what was decided about `received` rows; answers the ids it has written.
+    pub(super) async fn write_received(
+        &self,
+        tx: &Transaction,
+        writes: &[Write],
+    ) -> Result<Vec<Uuid>, DbError> {
         let ids: Vec<Uuid> = writes.iter().map(|w| w.id).collect();
         let statuses: Vec<&str> = writes.iter().map(|w| w.status.label()).collect();
         let keys: Vec<&Value> = writes.iter().map(|w| &w.keys).collect();
@@ -243,47 +248,6 @@ impl Store {
         let statement = tx.prepare_cached(sql::CLAIM_WRITE).await?;
         let written =
             tx.query(&statement, &[&ids, &statuses, &keys, &anew, &audits, &self.settings.actor]).await?;
-        let written: Vec<Uuid> = written.iter().map(|row| row.get("id")).collect();
-        for id in ids.iter().filter(|id| !written.contains(id)) {
-            // Impossible under the lock; if it ever happens the row is not ours.
-            answers.insert(*id, Claimed::Dropped(DropReason::HeldElsewhere));
-        }
-        Ok(())
+        Ok(written.iter().map(|row| row.get("id")).collect())
     }
-}
-
-/// What a refusal writes. A ledger that cannot be read is replaced; its original goes to the audit detail. Where
-/// attempts are spent, what is still open fails with it.
-fn refusal(
-    request: &ClaimRequest,
-    now: Timestamp,
-    reason: FailReason,
-    ledger: &Result<Ledger, LedgerFault>,
-    stored: &Value,
-) -> Write {
-    let finished = json!({
-        "token": request.token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
-    });
-    let mut keys = json!({"v": VERSION, "finished": finished});
-    let mut audits = Vec::new();
-    let (anew, detail) = match ledger {
-        Err(_) => (true, refusal_detail(None, reason, Some(stored))),
-        Ok(ledger) => {
-            let mut ledger = ledger.clone();
-            let open = Entries::exhausted(&ledger);
-            if reason == FailReason::Exhausted && !open.is_empty() {
-                let mut deliveries = stored["deliveries"].clone();
-                for (key, failed) in open.others {
-                    deliveries[&key]["state"] = failed["entry"]["state"].clone();
-                    deliveries[&key]["at"] = json!(now);
-                    ledger.deliveries.entry(key).or_default().state = DeliveryState::Failed;
-                    audits.push(json!({"action": "email_failed", "detail": failed["audit"]}));
-                }
-                keys["deliveries"] = deliveries;
-            }
-            (false, refusal_detail(Some(&ledger), reason, None))
-        }
-    };
-    audits.push(json!({"action": "submission_route_failed", "detail": detail}));
-    Write { id: request.id, status: Status::Failed, keys, anew, audits: json!(audits) }
 }

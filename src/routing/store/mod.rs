@@ -9,9 +9,11 @@ mod claim;
 mod dossier;
 mod record;
 mod replay;
+mod refusal;
 pub mod seams;
 mod sql;
 mod stored;
+pub mod sweep;
 pub mod view;
 
 use std::sync::Arc;

@@ -22,6 +22,7 @@ pub(super) struct Statements {
     pub(super) begin: String,
     pub(super) reread: String,
     pub(super) replay_read: String,
+    pub(super) sweep: super::sweep::Statements,
 }
 
 /// SQL, jsonb array: a form's actions as a plan, in order, with the template texts they need. `with_bodies` is SQL,
@@ -50,6 +51,7 @@ impl Statements {
         );
         let plan = current_plan("s.form_id", "$2");
         Self {
+            sweep: super::sweep::Statements::new(readiness),
             // The plan is read only where it may have to be pinned.
             claim_read: format!(
                 "-- claim_read

@@ -5,6 +5,8 @@
 
 mod sql;
 
+pub(super) use sql::COUNTS;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

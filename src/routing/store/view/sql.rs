@@ -60,7 +60,7 @@ SELECT count(*) AS n FROM submissions s WHERE s.status = 'failed'
 
 /// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
 /// was last changed once it has ended. Answered from the index on (status, updated_at) where there is one.
-pub(super) const COUNTS: &str = "-- view_counts
+pub(in crate::routing::store) const COUNTS: &str = "-- view_counts
 WITH c AS (
   SELECT s.status, count(*) AS n, min(s.updated_at) AS changed FROM submissions s GROUP BY s.status
 ), o AS (

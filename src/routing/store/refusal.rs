@@ -1,0 +1,61 @@
+//! A submission that fails without a worker: before any claim (protocol §2), or when its claim is taken back
+//! (protocol, "Sweep"). Only what is to be written is made here; whoever holds the row's lock writes it.
+//!
+//! Nothing here does I/O: if we die, nothing happened.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::lifecycle::submission::Status;
+use crate::routing::ledger::{DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
+use crate::routing::outcome::{Entries, refusal_detail};
+
+/// A decision turned into what is written.
+pub(super) struct Write {
+    pub(super) id: Uuid,
+    pub(super) status: Status,
+    /// Keys to set.
+    pub(super) keys: Value,
+    /// The old document is replaced rather than merged.
+    pub(super) anew: bool,
+    /// Audit rows as `[{action, detail}]`.
+    pub(super) audits: Value,
+}
+
+/// What a failure writes; `token` names this end for its alert. A ledger that cannot be read is replaced; its original
+/// goes to the audit detail. Where attempts are spent, what is still open fails with it.
+pub(super) fn refusal(
+    id: Uuid,
+    token: &str,
+    now: Timestamp,
+    reason: FailReason,
+    ledger: &Result<Ledger, LedgerFault>,
+    stored: &Value,
+) -> Write {
+    let finished = json!({
+        "token": token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
+    });
+    let mut keys = json!({"v": VERSION, "finished": finished});
+    let mut audits = Vec::new();
+    let (anew, detail) = match ledger {
+        Err(_) => (true, refusal_detail(None, reason, Some(stored))),
+        Ok(ledger) => {
+            let mut ledger = ledger.clone();
+            let open = Entries::exhausted(&ledger);
+            if reason == FailReason::Exhausted && !open.is_empty() {
+                let mut deliveries = stored["deliveries"].clone();
+                for (key, failed) in open.others {
+                    deliveries[&key]["state"] = failed["entry"]["state"].clone();
+                    deliveries[&key]["at"] = json!(now);
+                    ledger.deliveries.entry(key).or_default().state = DeliveryState::Failed;
+                    audits.push(json!({"action": "email_failed", "detail": failed["audit"]}));
+                }
+                keys["deliveries"] = deliveries;
+            }
+            (false, refusal_detail(Some(&ledger), reason, None))
+        }
+    };
+    audits.push(json!({"action": "submission_route_failed", "detail": detail}));
+    Write { id, status: Status::Failed, keys, anew, audits: json!(audits) }
+}

@@ -1,0 +1,123 @@
+//! The statements of the sweep. Each is led by its name. What is locked is decided in a later statement of the same
+//! transaction; a ledger's shape is tested before anything is cast, so that a damaged one never aborts a page.
+
+use crate::db::readiness::Readiness;
+
+/// Keeps two sweeps from doing the same work; correctness never depends on it.
+pub(super) const ALONE: &str = "-- sweep_alone
+SELECT pg_try_advisory_xact_lock(hashtext('maple-router'), hashtext('sweep')) AS alone";
+
+/// The texts that depend on the configuration, made once.
+#[derive(Debug)]
+pub(in crate::routing::store) struct Statements {
+    pub(super) stuck: String,
+    pub(super) read: String,
+    pub(super) orphans: String,
+    pub(super) touch: String,
+    pub(super) infected: String,
+    pub(super) unready: String,
+    pub(super) count: String,
+}
+
+/// SQL, boolean: untouched for `$1` seconds, and no history. What was created before `$2` and names no claim of ours was
+/// left behind by whatever routed before us, and is not ours to send.
+const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_interval(secs => $1::float8)
+  AND ($2::timestamptz IS NULL OR s.created_at >= $2 OR jsonb_typeof(s.routing_result->'claim') = 'object')";
+
+/// A time as this program and PostgreSQL write it, and one that surely exists: `timestamptz` takes every text that this
+/// lets through. (A function that tries comes with PostgreSQL 16 only.)
+const TIME: &str = r"^([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)$";
+
+/// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
+/// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
+fn due() -> String {
+    format!(
+        "CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}'
+  THEN (s.routing_result->>'next_attempt_at')::timestamptz < now() - make_interval(secs => $1::float8)
+    AND s.updated_at < now() - make_interval(secs => $1::float8)
+  ELSE s.updated_at < now() - make_interval(secs => $2::float8) END"
+    )
+}
+
+impl Statements {
+    pub(in crate::routing::store) fn new(readiness: &Readiness) -> Self {
+        let (finalized, pending, infected, ready) = (
+            readiness.is_finalized("s"),
+            readiness.pending_count("s"),
+            readiness.any_infected("s"),
+            readiness.is_ready("s"),
+        );
+        let ours = "($3::timestamptz IS NULL OR s.created_at >= $3)";
+        let orphan = format!("s.status = 'received' AND {ours} AND {due} AND {ready}", due = due());
+        Self {
+            stuck: format!(
+                "-- sweep_stuck_lock
+SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3)
+ORDER BY s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+            ),
+            read: format!(
+                "-- sweep_read
+SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.routing_result#>>'{{claim,token}}' AS token,
+  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected
+FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id"
+            ),
+            orphans: format!(
+                "-- sweep_orphans_lock
+SELECT s.id FROM submissions s WHERE {orphan}
+ORDER BY s.updated_at, s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+            ),
+            // Touched, so that the next pass does not find them again while they wait for their claim.
+            touch: format!(
+                "-- sweep_touch
+UPDATE submissions s SET updated_at = clock_timestamp()
+WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.id, s.form_id"
+            ),
+            infected: format!(
+                "-- sweep_infected_lock
+SELECT s.id FROM submissions s WHERE s.status = 'received' AND ($1::timestamptz IS NULL OR s.created_at >= $1)
+  AND {infected} AND ($2::uuid IS NULL OR s.id > $2)
+ORDER BY s.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED"
+            ),
+            unready: format!(
+                "-- sweep_unready
+WITH u AS MATERIALIZED (
+  SELECT s.id, s.created_at FROM submissions s
+  WHERE s.status = 'received' AND ($2::timestamptz IS NULL OR s.created_at >= $2)
+    AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected}
+)
+SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at))::float8 AS oldest,
+  (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample FROM u"
+            ),
+            count: format!(
+                "-- sweep_count
+SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
+  (SELECT count(*) FROM submissions s WHERE s.status = 'received' AND {ours} AND {infected}) AS infected,
+  (SELECT count(*) FROM submissions s WHERE {stuck}) AS stuck",
+                stuck = STUCK.replace("$1", "$4").replace("$2", "$3"),
+            ),
+        }
+    }
+}
+
+/// Takes claims back or ends them, fenced by the token that was read. `$1` ids, `$2` tokens, `$3` status, `$4` keys to
+/// set, `$5` whether the old document is replaced rather than merged, `$6` audit rows as `[{action, detail}]`, `$7`
+/// actor, `$8` an override to append (null: none).
+pub(super) const WRITE: &str = "-- sweep_write
+WITH w AS (
+  SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::bool[], $6::jsonb[])
+    AS t(id, token, status, keys, anew, audits)
+), u AS (
+  UPDATE submissions s SET status = w.status::submission_status, updated_at = clock_timestamp(),
+    routing_result = CASE WHEN w.anew THEN w.keys
+        ELSE (s.routing_result - '{claim,next_attempt_at}'::text[]) || w.keys END
+      || CASE WHEN $8::jsonb IS NULL THEN '{}' ELSE jsonb_build_object('overrides',
+        CASE WHEN w.anew THEN '[]' ELSE COALESCE(s.routing_result->'overrides', '[]') END
+        || jsonb_build_array($8 || jsonb_build_object('at', clock_timestamp()))) END
+  FROM w WHERE s.id = w.id AND s.status = 'processing'
+    AND s.routing_result#>>'{claim,token}' IS NOT DISTINCT FROM w.token
+  RETURNING s.id, s.form_id, w.audits
+), a AS (
+  INSERT INTO audit_log (actor, action, submission_id, form_id, detail)
+  SELECT $7, (e->>'action')::audit_action, u.id, u.form_id, e->'detail' FROM u, jsonb_array_elements(u.audits) AS e
+)
+SELECT u.id FROM u";

@@ -1,0 +1,317 @@
+//! The sweep (protocol, "Sweep"): takes back what nobody touches, finds what no event brings, and counts what does not
+//! become ready. It runs beside the worker, or once from the command line.
+//!
+//! If we die in the middle, every page that was committed stands and the rest is found by the next pass, ours or
+//! another host's: what was touched and not handed on, in its time. Nothing here sends, and nothing is handed on that
+//! was not committed first, nor more than the queue has room for.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use rand::RngExt as _;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::event::{Reason, RoutingEvent, encode};
+use super::journal;
+use super::store::Store;
+use super::store::sweep::{Found, RetakenEnd, SweepBounds, Unready};
+use crate::db::DbError;
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::ops::chance::Chance;
+use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ports::Clock;
+use crate::scrub::scrub;
+
+/// Rows of one transaction.
+pub const PAGE: usize = 500;
+/// Events published at once.
+const PUBLISHED_AT_ONCE: usize = 64;
+
+/// What one pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct SweepReport {
+    /// Claims taken back, or ended because nothing was left to try.
+    pub stuck: u64,
+    /// Ready submissions that no event had brought back, handed on.
+    pub orphans: u64,
+    /// Waiting submissions that failed because of an infected attachment.
+    pub infected: u64,
+    /// Submissions that are not ready although they should long be; only counted.
+    pub never_ready: u64,
+    /// Alerts raised.
+    pub alerts: u64,
+}
+
+/// Where found submissions go. The local queue alone guarantees progress; events are published besides.
+#[derive(Debug, Default)]
+pub struct Outlet {
+    /// The receiver of this process.
+    pub queue: Option<mpsc::Sender<Uuid>>,
+    /// Publishes their events again.
+    pub events: Option<Republisher>,
+}
+
+/// One for the whole process.
+#[derive(Debug)]
+pub struct Sweeper {
+    store: Store,
+    bounds: SweepBounds,
+    outlet: Outlet,
+    chance: std::sync::Arc<Chance>,
+    page: usize,
+    /// What was last said about rows that are never ready: said again only when it changes.
+    said: Mutex<(u64, Option<Uuid>)>,
+}
+
+impl Sweeper {
+    /// A sweep over `store` that hands what it finds to `outlet`.
+    #[must_use]
+    pub fn new(store: Store, bounds: SweepBounds, outlet: Outlet, chance: std::sync::Arc<Chance>) -> Self {
+        Self { store, bounds, outlet, chance, page: PAGE, said: Mutex::default() }
+    }
+
+    /// With pages of another size.
+    #[must_use]
+    pub fn with_page(mut self, rows: usize) -> Self {
+        self.page = rows.max(1);
+        self
+    }
+
+    /// Passes until `stop`, the first one soon, the others about `every` apart; jittered, so that hosts started
+    /// together do not sweep together. `may_enqueue` is asked before anything is handed on.
+    pub async fn run(
+        &self,
+        clock: &dyn Clock,
+        every: Duration,
+        may_enqueue: impl Fn() -> bool + Send + Sync,
+        stop: &CancellationToken,
+    ) {
+        let jitter =
+            |low: f64, high: f64| self.chance.with(|rng| every.mul_f64(rng.random_range(low..=high)));
+        let mut pause = jitter(0.0, 0.1);
+        let passes = async {
+            loop {
+                clock.sleep(pause).await;
+                if let Err(error) = self.pass(&may_enqueue).await {
+                    tracing::warn!("the sweep was not completed: {}", scrub(&error.to_string()));
+                }
+                pause = jitter(0.9, 1.1);
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = passes => {}
+        }
+    }
+
+    /// One pass. Every part is tried, also when one before it failed. While `may_enqueue` says no, nothing is handed on
+    /// and no orphan is touched.
+    ///
+    /// # Errors
+    /// The first [`DbError`]; what was done by then stands and is counted.
+    pub async fn pass(&self, may_enqueue: impl Fn() -> bool + Send + Sync) -> Result<SweepReport, DbError> {
+        let mut report = SweepReport::default();
+        let parts = [
+            self.stuck(&mut report.stuck, &may_enqueue).await,
+            self.infected(&mut report.infected).await,
+            self.orphans(&mut report.orphans, &may_enqueue).await,
+            self.unready(&mut report.never_ready).await,
+            self.gauges().await,
+        ];
+        parts.into_iter().collect::<Result<(), DbError>>()?;
+        Ok(report)
+    }
+
+    async fn stuck(&self, done: &mut u64, may_enqueue: &(impl Fn() -> bool + Sync)) -> Result<(), DbError> {
+        let mut after = None;
+        loop {
+            let token = self.chance.uuid().to_string();
+            let Some(page) = self.store.sweep_stuck(&self.bounds, after, self.page, &token).await? else {
+                return Ok(());
+            };
+            let mut open = Vec::new();
+            for retaken in page.rows {
+                journal::taken_back(&retaken);
+                match retaken.end {
+                    RetakenEnd::Left => continue,
+                    RetakenEnd::Failed(_) => metrics::submission(SubmissionOutcome::Failed),
+                    RetakenEnd::Reset { .. } => {
+                        metrics::rescued(1);
+                        open.push(Found { id: retaken.id, form_id: retaken.form_id });
+                    }
+                }
+                *done += 1;
+            }
+            if may_enqueue() {
+                if let Some(queue) = &self.outlet.queue {
+                    // What finds no room is due, and found as such.
+                    open.iter().map_while(|found| queue.try_send(found.id).ok()).for_each(drop);
+                }
+                self.republish(&open).await;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn orphans(&self, done: &mut u64, may_enqueue: &(impl Fn() -> bool + Sync)) -> Result<(), DbError> {
+        while may_enqueue() {
+            let (permits, room) = match &self.outlet.queue {
+                Some(queue) => {
+                    let room = queue.capacity().min(self.page);
+                    // Room first: a row that is touched and has no place waits for as long as if it were new.
+                    match queue.try_reserve_many(room) {
+                        Ok(permits) => (Some(permits), room),
+                        Err(_) => return Ok(()),
+                    }
+                }
+                None => (None, if self.outlet.events.is_some() { self.page } else { 0 }),
+            };
+            if room == 0 {
+                return Ok(());
+            }
+            let Some(found) = self.store.sweep_orphans(&self.bounds, room).await? else {
+                return Ok(());
+            };
+            metrics::orphans(found.len().try_into().unwrap_or(u64::MAX));
+            *done += u64::try_from(found.len()).unwrap_or(u64::MAX);
+            found.iter().for_each(journal::orphan);
+            for (permit, found) in permits.into_iter().flatten().zip(&found) {
+                permit.send(found.id);
+            }
+            let published = self.republish(&found).await;
+            let handed_on = self.outlet.queue.is_some() || published;
+            if found.len() < room || !handed_on {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn infected(&self, done: &mut u64) -> Result<(), DbError> {
+        let mut after = None;
+        loop {
+            let token = self.chance.uuid().to_string();
+            let Some(page) = self.store.sweep_infected(&self.bounds, after, self.page, &token).await? else {
+                return Ok(());
+            };
+            for refused in page.rows {
+                journal::refused(refused.id, &refused.form_id, refused.reason);
+                metrics::submission(SubmissionOutcome::Failed);
+                *done += 1;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn unready(&self, seen: &mut u64) -> Result<(), DbError> {
+        let unready = self.store.unready(&self.bounds).await?;
+        *seen = unready.count;
+        let Unready { count, sample, .. } = unready;
+        let before = std::mem::replace(
+            &mut *self.said.lock().unwrap_or_else(PoisonError::into_inner),
+            (count, sample),
+        );
+        if before != (count, sample) {
+            journal::unready(&unready);
+        }
+        Ok(())
+    }
+
+    async fn gauges(&self) -> Result<(), DbError> {
+        for depth in self.store.depths().await? {
+            if let Some(status) = metrics::Status::parse(depth.status.label()) {
+                metrics::queue(status, depth.count, depth.oldest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the events of all of `found` were published.
+    async fn republish(&self, found: &[Found]) -> bool {
+        match &self.outlet.events {
+            Some(events) => events.publish(found).await,
+            None => false,
+        }
+    }
+}
+
+/// Publishes events of found submissions again, so that other hosts share the work. Never in the way of the sweep: a
+/// failure is said once per change, and what is not published is claimed from the local queue all the same.
+#[derive(Debug)]
+pub struct Republisher {
+    publisher: PubsubPublisher,
+    /// Why it did not work the last time.
+    fault: Mutex<Option<String>>,
+}
+
+impl Republisher {
+    /// `None` where nothing can be published as configured; says why.
+    pub async fn open(settings: &PubsubSettings) -> Option<Self> {
+        match PubsubPublisher::open(settings).await {
+            Ok(publisher) => Some(Self { publisher, fault: Mutex::default() }),
+            Err(error) => {
+                tracing::warn!(
+                    "events of found submissions are not published again: {}",
+                    scrub(&error.to_string())
+                );
+                None
+            }
+        }
+    }
+
+    /// Why the last event could not be published; absent when it could.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Publishes until the first failure; says whether all were published.
+    async fn publish(&self, found: &[Found]) -> bool {
+        if found.is_empty() {
+            return true;
+        }
+        // Futures do nothing before they are polled: a page of them is all there is at once.
+        let publishing: Vec<_> = found.iter().map(|found| self.publish_one(found)).collect();
+        let mut publishing = futures::stream::iter(publishing).buffer_unordered(PUBLISHED_AT_ONCE);
+        while let Some(answer) = publishing.next().await {
+            if let Err(error) = answer {
+                self.failed(&error);
+                return false;
+            }
+        }
+        let before = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if before.is_some() {
+            tracing::info!("events of found submissions are published again");
+        }
+        true
+    }
+
+    async fn publish_one(&self, found: &Found) -> Result<String, PublishError> {
+        let (submission_id, form_id) = (found.id, Some(found.form_id.clone()));
+        let (attributes, data) = encode(&RoutingEvent { submission_id, form_id, reason: Reason::Sweep });
+        self.publisher.publish(attributes, data).await
+    }
+
+    fn failed(&self, error: &PublishError) {
+        let now = scrub(&error.to_string());
+        let before = self.fault.lock().unwrap_or_else(PoisonError::into_inner).replace(now.clone());
+        if before.as_ref() != Some(&now) {
+            tracing::warn!(
+                "events of found submissions cannot be published: {now}; they are claimed on this host; grant \
+                 roles/pubsub.publisher on the topic, or set routing.republish = false"
+            );
+        }
+    }
+}
