@@ -237,7 +237,16 @@ async fn sweep(
     find: mpsc::Sender<Uuid>,
     stop: &CancellationToken,
 ) -> JoinHandle<()> {
-    let events = if config.routing.republish { Republisher::open(pubsub).await } else { None };
+    let mut events = None;
+    if config.routing.republish {
+        match Republisher::open(pubsub).await {
+            Ok(republisher) => events = Some(republisher),
+            Err(error) => tracing::warn!(
+                "events of found submissions are not published again: {}; they are claimed on this host",
+                scrub(&error.to_string())
+            ),
+        }
+    }
     let outlet = Outlet { queue: Some(find), events };
     let sweeper = Sweeper::new(worker.store.clone(), config.into(), outlet, Arc::clone(&worker.chance));
     let (clock, every, stop) = (Arc::clone(&worker.clock), config.routing.sweep_interval, stop.clone());

@@ -50,8 +50,11 @@ fn rules(config: &Config) -> Rules {
     Rules {
         max_attempts: routing.max_attempts,
         unready_alert_after: routing.unready_alert_after,
-        // This version has no sweep, so nothing may be promised of one.
-        sweep: None,
+        stuck_after: routing.stuck_after,
+        sweep_interval: routing.sweep_interval,
+        due_grace: routing.due_grace,
+        orphan_after: routing.orphan_after,
+        not_before: routing.not_before,
     }
 }
 

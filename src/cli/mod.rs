@@ -18,10 +18,12 @@ mod operator;
 mod output;
 mod provision;
 mod publish;
+mod release;
 mod render;
 mod replay;
 mod run;
 mod status;
+mod sweep;
 mod test_send;
 
 pub use check::CheckReport;
@@ -78,6 +80,10 @@ enum Verb {
     Links(links::Args),
     /// Route again what has ended, with a reason
     Replay(replay::Args),
+    /// Give stuck claims back now
+    Release(release::Args),
+    /// Take back, find and count what the daemon's own sweep would: one pass
+    Sweep(sweep::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
     /// Print shell completions
@@ -138,6 +144,8 @@ impl Cli {
             Verb::Render(args) => render::run(&ctx, args).await,
             Verb::Links(args) => links::run(&ctx, args).await,
             Verb::Replay(args) => replay::run(&ctx, args).await,
+            Verb::Release(args) => release::run(&ctx, args).await,
+            Verb::Sweep(args) => sweep::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Completions(args) => completions::run(&args),
         }

@@ -202,11 +202,15 @@ pub fn next_action(ledger: &Ledger, tried: &BTreeSet<i32>) -> Option<i32> {
 pub struct OpenDeliveries {
     /// To be sent, again where in doubt under `resend`.
     pub send: Vec<String>,
+    /// Those of `send` that are in doubt: perhaps delivered before, and sent with the same Message-ID.
+    pub resend: Vec<String>,
     /// In doubt under `hold`: these fail with `in_doubt`, the others proceed.
     pub hold: Vec<String>,
 }
 
-/// Splits the open deliveries of an action (protocol, "Crash, doubt, stop, replay").
+/// Splits the open deliveries of an action: the one place where doubt is resolved (protocol, "Crash, doubt, stop,
+/// replay"). Today the policy alone resolves it. What the relay's log proves comes before the policy and arrives here as
+/// a changed ledger: a fact ends the doubt, and so does the proof of the contrary.
 #[must_use]
 pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: InDoubt) -> OpenDeliveries {
     let mut open = OpenDeliveries::default();
@@ -214,9 +218,13 @@ pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: 
         if delivery.state != DeliveryState::Open {
             continue;
         }
-        match policy {
-            InDoubt::Hold if delivery.in_doubt(token) => open.hold.push(key.to_owned()),
-            InDoubt::Hold | InDoubt::Resend => open.send.push(key.to_owned()),
+        match (delivery.in_doubt(token), policy) {
+            (true, InDoubt::Hold) => open.hold.push(key.to_owned()),
+            (true, InDoubt::Resend) => {
+                open.send.push(key.to_owned());
+                open.resend.push(key.to_owned());
+            }
+            (false, InDoubt::Hold | InDoubt::Resend) => open.send.push(key.to_owned()),
         }
     }
     open
@@ -452,9 +460,13 @@ mod tests {
         );
         assert_eq!(
             open_deliveries(&mixed, 1, "t", InDoubt::Hold),
-            OpenDeliveries { send: vec!["1|b@x".to_owned()], hold: vec!["1|a@x".to_owned()] }
+            OpenDeliveries { send: vec!["1|b@x".to_owned()], resend: vec![], hold: vec!["1|a@x".to_owned()] }
         );
-        assert_eq!(open_deliveries(&mixed, 1, "t", InDoubt::Resend).send, ["1|a@x", "1|b@x"]);
+        let again = open_deliveries(&mixed, 1, "t", InDoubt::Resend);
+        assert_eq!(
+            (again.send, again.resend),
+            (vec!["1|a@x".to_owned(), "1|b@x".to_owned()], vec!["1|a@x".to_owned()])
+        );
     }
 
     #[test]

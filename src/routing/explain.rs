@@ -1,8 +1,8 @@
 //! Why a submission stands where it stands, what happens to it next and when, and what a person can do (`explain`).
 //!
-//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and, where there
-//! is one, the sweep would decide, and decides nothing itself; without a sweep it promises nothing of one. Texts may hold a relay's words, on one line and without control
-//! characters; they are for an operator's eyes and never for the journal.
+//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and the sweep
+//! would decide, and decides nothing itself. Texts may hold a relay's words, on one line and without control characters;
+//! they are for an operator's eyes and never for the journal.
 
 mod ended;
 mod open;
@@ -28,15 +28,8 @@ const MAX_REPLY: usize = 120;
 pub struct Rules {
     /// Attempts a submission has.
     pub max_attempts: u32,
-    /// A row not ready for this long is worth a question; where there is a sweep, it is alerted.
+    /// A row not ready for this long is alerted.
     pub unready_alert_after: Duration,
-    /// The sweep; absent where nothing sweeps: then only events and people move a row, and nobody is alerted.
-    pub sweep: Option<SweepRules>,
-}
-
-/// What only the sweep goes by.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SweepRules {
     /// `processing` untouched for this long is taken back.
     pub stuck_after: Duration,
     /// Interval of the sweep.
@@ -213,8 +206,8 @@ impl Case<'_> {
     }
 
     /// The sweep leaves it alone, because it was created before the router was installed.
-    fn is_history(&self, sweep: &SweepRules) -> bool {
-        sweep.not_before.is_some_and(|not_before| self.created_at < not_before)
+    fn is_history(&self, rules: &Rules) -> bool {
+        rules.not_before.is_some_and(|not_before| self.created_at < not_before)
     }
 }
 

@@ -17,7 +17,7 @@ use super::store::Conclusion;
 use super::store::sweep::{Found, Retaken, RetakenEnd, Unready};
 use crate::db::DbError;
 use crate::journal;
-use crate::ops::metrics;
+use crate::ops::metrics::{self, Resolution};
 use crate::ops::telemetry::EventName;
 use crate::ports::{Fault, Outcome};
 use crate::scrub::scrub;
@@ -179,6 +179,31 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome:
             line!(info, EventName::NotImplemented, "deferred until the help-desk client exists{}");
         }
     }
+}
+
+/// The doubt of one delivery was resolved. `place` counts from 0.
+pub(super) fn doubt(claim: &Claim, scope: &ActionScope, place: usize, resolution: Resolution) {
+    let follows = match resolution {
+        Resolution::Found => "the relay's log has it: it is delivered",
+        Resolution::Disproved => "the relay's log proves that it was not taken: it is open",
+        Resolution::NeitherResent => {
+            "it was sent again with the same Message-ID (routing.in_doubt = \"resend\")"
+        }
+        Resolution::NeitherHeld => "it is held and fails, the others proceed (routing.in_doubt = \"hold\")",
+    };
+    journal!(
+        warn,
+        EventName::InDoubt,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        action_order = scope.action_order,
+        action_type = scope.action_type.label(),
+        delivery = format!("{}/{}", place + 1, scope.total.max(place + 1)),
+        outcome = resolution.as_str(),
+        rfc_message_id = scope.message_id,
+        "perhaps delivered before: {follows}"
+    );
 }
 
 /// How a claim ended.

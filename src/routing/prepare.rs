@@ -147,6 +147,8 @@ pub struct Decided {
 pub struct Ready {
     /// Delivery keys, in the order of `recipients`.
     pub keys: Vec<String>,
+    /// Those of `keys` that are in doubt: perhaps delivered before.
+    pub resend: Vec<String>,
     /// Envelope recipients.
     pub recipients: Vec<String>,
     /// Envelope sender.
@@ -224,6 +226,7 @@ impl Preparer {
         match self.compose(claim.id, action, ledger, dossier, &attachments, &targets) {
             Ok(message) => Prepared::Ready(Box::new(Ready {
                 keys,
+                resend: open.resend,
                 recipients,
                 sender: self.rules.from.address.clone(),
                 message,

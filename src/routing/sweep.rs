@@ -128,6 +128,12 @@ impl Sweeper {
         Ok(report)
     }
 
+    /// Why what was found last could not be announced; absent when it could.
+    #[must_use]
+    pub fn unpublished(&self) -> Option<String> {
+        self.outlet.events.as_ref().and_then(Republisher::fault)
+    }
+
     async fn stuck(&self, done: &mut u64, may_enqueue: &(impl Fn() -> bool + Sync)) -> Result<(), DbError> {
         let mut after = None;
         loop {
@@ -257,18 +263,12 @@ pub struct Republisher {
 }
 
 impl Republisher {
-    /// `None` where nothing can be published as configured; says why.
-    pub async fn open(settings: &PubsubSettings) -> Option<Self> {
-        match PubsubPublisher::open(settings).await {
-            Ok(publisher) => Some(Self { publisher, fault: Mutex::default() }),
-            Err(error) => {
-                tracing::warn!(
-                    "events of found submissions are not published again: {}",
-                    scrub(&error.to_string())
-                );
-                None
-            }
-        }
+    /// Connects at the first event.
+    ///
+    /// # Errors
+    /// Nothing can be published as configured.
+    pub async fn open(settings: &PubsubSettings) -> Result<Self, PublishError> {
+        Ok(Self { publisher: PubsubPublisher::open(settings).await?, fault: Mutex::default() })
     }
 
     /// Why the last event could not be published; absent when it could.
@@ -278,7 +278,7 @@ impl Republisher {
     }
 
     /// Publishes until the first failure; says whether all were published.
-    async fn publish(&self, found: &[Found]) -> bool {
+    pub async fn publish(&self, found: &[Found]) -> bool {
         if found.is_empty() {
             return true;
         }

@@ -16,12 +16,12 @@ use super::journal;
 use super::ledger::{FailReason, Ledger};
 use super::outcome::Entries;
 use super::persist::{GaveUp, Persist, Persisted};
-use super::prepare::{Decided, Prepared, Preparer, Ready};
+use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
 use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
 use crate::db::DbError;
 use crate::gateway::smtp::{Envelope, Lane, Lanes};
 use crate::ops::chance::Chance;
-use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ops::metrics::{self, Resolution, SubmissionOutcome};
 use crate::ports::{Clock, Outcome};
 
 /// What the worker works with; one for the whole daemon.
@@ -198,6 +198,9 @@ impl Worker {
         for (place, (key, outcome)) in ready.keys.iter().zip(outcomes).enumerate() {
             metrics::action_attempt(scope.action_type, outcome);
             journal::outcome(claim, scope, beside + place, outcome, took);
+            if ready.resend.contains(key) {
+                resent(claim, scope, beside + place, outcome);
+            }
             entries.add(&scope.context(claim), key, outcome);
         }
         entries
@@ -209,7 +212,10 @@ impl Worker {
             metrics::action_attempt(decided.scope.action_type, outcome);
             journal::outcome(claim, &decided.scope, place, outcome, Duration::ZERO);
         }
-        metrics::in_doubt(metrics::Resolution::NeitherHeld, decided.held.len().try_into().unwrap_or(0));
+        for place in 0..decided.held.len() {
+            metrics::in_doubt(Resolution::NeitherHeld, 1);
+            journal::doubt(claim, &decided.scope, decided.outcomes.len() + place, Resolution::NeitherHeld);
+        }
         decided.entries(claim)
     }
 
@@ -275,6 +281,17 @@ impl Worker {
         let claim = journey.claim;
         let pause = self.pauses.after(claim.attempt, &self.chance);
         RecordScope { id: claim.id, token: &claim.token, tried: &journey.tried, pause }
+    }
+}
+
+/// Doubt that was resolved by sending again. What was deferred was not sent: its doubt is as it was.
+fn resent(claim: &Claim, scope: &ActionScope, place: usize, outcome: &Outcome) {
+    match outcome {
+        Outcome::Deferred(_) => {}
+        Outcome::Accepted { .. } | Outcome::Refused(_) | Outcome::Unknown(_) | Outcome::NotImplemented => {
+            metrics::in_doubt(Resolution::NeitherResent, 1);
+            journal::doubt(claim, scope, place, Resolution::NeitherResent);
+        }
     }
 }
 

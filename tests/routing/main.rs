@@ -21,5 +21,6 @@ mod reload;
 mod replay;
 mod spent;
 mod stop;
+mod sweep;
 mod waiting;
 mod wakeups;

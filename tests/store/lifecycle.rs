@@ -6,6 +6,7 @@ use maple_router::lifecycle::submission::{Command, Status, TABLE};
 use maple_router::ports::Outcome;
 use maple_router::routing::ledger::FailReason;
 use maple_router::routing::replay::ReplayOptions;
+use maple_router::routing::store::seams::Override;
 use serde_json::json;
 
 use super::*;
@@ -59,7 +60,13 @@ async fn give(bench: &Bench, id: Uuid, command: Command) -> bool {
             let options = ReplayOptions { force_action: Some(1), replan: false };
             drop(bench.store.replay(id, options, OPERATOR, false).await.expect("answered"));
         }
-        Command::Reset | Command::Purge => return false,
+        Command::Reset => {
+            drop(bench.sweep_stuck().await);
+            // The operator's way to the same end.
+            let note = Override { actor: "operator:x", verb: "release", reason: Some("y"), more: &json!({}) };
+            drop(bench.store.reset(id, "u", note).await.expect("answered"));
+        }
+        Command::Purge => return false,
     }
     true
 }
@@ -71,6 +78,7 @@ async fn what_the_table_allows_happens_and_nothing_else() {
     for from in Status::ALL {
         for command in Command::ALL {
             let id = row_for(&bench, from, command).await;
+            bench.untouched(id, 700).await;
             let before = bench.row(id).await;
             if !give(&bench, id, command).await {
                 continue;

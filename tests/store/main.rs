@@ -9,6 +9,7 @@ mod lifecycle;
 mod ready;
 mod replay;
 mod stuck;
+mod sweeper;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};

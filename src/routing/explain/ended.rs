@@ -158,11 +158,10 @@ fn elsewhere(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
             remedy: vec![case.command("replay", "--reason TEXT")],
         };
     }
-    let next = match &rules.sweep {
-        Some(sweep) if case.is_history(sweep) => {
-            Next::now(Step::Nothing, "nothing by itself; it lies before routing.not_before")
-        }
-        Some(_) | None => alert(case, rules, ledger),
+    let next = if case.is_history(rules) {
+        Next::now(Step::Nothing, "nothing by itself; it lies before routing.not_before")
+    } else {
+        alert(case, rules, ledger)
     };
     Explanation {
         why: format!("{}; the scan worker failed it", infected(case)),
@@ -190,19 +189,16 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
         .as_ref()
         .filter(|alert| token.is_none() || alert.finish.as_ref() == token)
         .and_then(|alert| alert.confirmed_at);
-    match (confirmed, &rules.sweep) {
-        // What the ledger records stays true, whoever alerted.
-        (Some(at), _) => {
+    match confirmed {
+        Some(at) => {
             let mut next = kept(case);
             next.what = format!("nothing by itself; alerted in Slack at {}; {}", super::at(at), next.what);
             next
         }
-        (None, None) if !case.infected.is_empty() => Next::now(Step::Nothing, "nothing by itself"),
-        (None, None) => Next::now(Step::Nothing, "nothing by itself: correct the cause"),
-        (None, Some(sweep)) => Next::at(
+        None => Next::at(
             Step::Alert,
             "nothing by itself; its alert is not confirmed by Slack yet, the next sweep sees to it",
-            plus(case.now, sweep.sweep_interval),
+            plus(case.now, rules.sweep_interval),
         ),
     }
 }

@@ -1,18 +1,12 @@
 //! Submissions on their way: `received` and `processing`. Asks in the order in which the claim does (protocol §2).
 
-use std::iter;
-
 use jiff::Timestamp;
 
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
 use super::super::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use super::super::text::{bounded, one_line};
-use super::{
-    Case, Explanation, Next, Remedy, Rules, Step, SweepRules, deliveries, is_in_doubt, number, plus, trouble,
-};
+use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble};
 use crate::ports::Stage;
-
-const IF_LOST: &str = "if its event was lost:";
 
 pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
     // The very function the claim asks, so that what is promised here is what will be done.
@@ -65,23 +59,21 @@ fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation 
         }
     };
     let by_event = format!("it fails as {} when its event comes", reason.label());
-    let next = match &rules.sweep {
-        None => Next::now(Step::Fail, by_event),
-        Some(sweep) if case.is_history(sweep) => {
-            Next::now(Step::Fail, format!("{by_event}; the sweep leaves it alone (routing.not_before)"))
-        }
-        Some(sweep) => Next::at(
-            Step::Fail,
-            format!("{by_event}, or at the next sweep"),
-            plus(case.now, sweep.sweep_interval),
-        ),
+    let by_sweep = match reason {
+        FailReason::Infected => plus(case.now, rules.sweep_interval),
+        FailReason::Refused
+        | FailReason::Exhausted
+        | FailReason::NoActions
+        | FailReason::LedgerDamaged
+        | FailReason::InDoubt => found_by(case, rules),
     };
-    match &rules.sweep {
-        None => remedy.push(case.command("publish", "").when(IF_LOST)),
-        Some(sweep) if case.older_than(case.updated_at, sweep.orphan_after) => {
-            remedy.push(case.command("publish", ""));
-        }
-        Some(_) => {}
+    let next = if case.is_history(rules) {
+        Next::now(Step::Fail, format!("{by_event}; the sweep leaves it alone (routing.not_before)"))
+    } else {
+        Next::at(Step::Fail, format!("{by_event}, by the sweep at the latest"), by_sweep)
+    };
+    if case.older_than(case.updated_at, rules.orphan_after) {
+        remedy.push(case.command("publish", ""));
     }
     Explanation { why, next, remedy }
 }
@@ -131,10 +123,7 @@ fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {
 
 /// What an unready submission waits for, and when somebody is told that it waits for long.
 fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
-    let Some(sweep) = &rules.sweep else {
-        return Next::now(step, format!("{what}, and the event of that comes"));
-    };
-    if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(sweep) {
+    if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(rules) {
         return Next::now(step, what);
     }
     Next::at(
@@ -164,9 +153,7 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
         return Explanation {
             why: "its form has no actions: there is nobody to send it to".to_owned(),
             next: attempt_by(case, rules, ledger, &format!("{of}; after the last it fails as no_actions")),
-            remedy: iter::once(Remedy::advice("add actions to the form and reload the YAML"))
-                .chain(rules.sweep.is_none().then(|| case.command("publish", "").when(IF_LOST)))
-                .collect(),
+            remedy: vec![Remedy::advice("add actions to the form and reload the YAML")],
         };
     }
     if spent == 0 && ledger.plan.is_empty() {
@@ -184,50 +171,32 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     };
     why.push_str(&doubt(case, ledger));
     let mut remedy = advice(ledger);
-    let publish = case.command("publish", "");
-    match &rules.sweep {
-        None => remedy.push(publish.when(IF_LOST)),
-        Some(sweep) => {
-            let since = ledger.next_attempt_at.unwrap_or(case.updated_at);
-            if due.is_none() && case.older_than(since, sweep.orphan_after) {
-                remedy.push(Remedy::advice(
-                    "is the daemon running, and is nothing paused? systemctl status maple-router",
-                ));
-            }
-            remedy.push(publish);
-        }
+    let since = ledger.next_attempt_at.unwrap_or(case.updated_at);
+    if due.is_none() && case.older_than(since, rules.orphan_after) {
+        remedy.push(Remedy::advice(
+            "is the daemon running, and is nothing paused? systemctl status maple-router",
+        ));
     }
+    remedy.push(case.command("publish", ""));
     Explanation { why, next: attempt_by(case, rules, ledger, &of), remedy }
 }
 
 fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
-    let Some(sweep) = &rules.sweep else {
-        return Explanation {
-            why: "it is complete and clean; no worker has taken it yet".to_owned(),
-            next: Next::now(Step::Claim, format!("{of} when its event comes")),
-            remedy: vec![
-                case.command("publish", "").when(IF_LOST),
-                Remedy::advice("systemctl status maple-router; maple-router check")
-                    .when("if nobody takes it even so:"),
-            ],
-        };
-    };
-    let late = case.older_than(case.created_at, sweep.orphan_after);
+    let late = case.older_than(case.created_at, rules.orphan_after);
     let why = if late {
         "it is complete and clean, and no worker has taken it: its event is lost, or nobody receives"
             .to_owned()
     } else {
         "it is complete and clean; no worker has taken it yet".to_owned()
     };
-    let by_sweep = plus(plus(case.created_at, sweep.orphan_after), sweep.sweep_interval);
-    let (next, mut remedy) = if case.is_history(sweep) {
+    let (next, mut remedy) = if case.is_history(rules) {
         let what = format!(
             "{of} when its event comes; the sweep leaves it alone (created before routing.not_before)"
         );
         (Next::now(Step::Claim, what), Vec::new())
     } else {
         let what = format!("{of} when its event comes, by the sweep at the latest");
-        (Next::at(Step::Claim, what, by_sweep.max(case.now)), Vec::new())
+        (Next::at(Step::Claim, what, found_by(case, rules)), Vec::new())
     };
     if late {
         remedy.push(Remedy::advice("systemctl status maple-router; maple-router check"));
@@ -236,39 +205,35 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
     Explanation { why, next, remedy }
 }
 
-/// The next attempt: not before it is due; its event brings it, else the sweep, where there is one.
+/// The next attempt: not before it is due; its event brings it, else the sweep.
 fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next {
-    let Some(sweep) = &rules.sweep else {
-        let what = format!("{of}: when its event comes");
-        return match ledger.next_attempt_at {
-            Some(due) if due > case.now => Next::at(Step::Attempt, format!("{what}, not before then"), due),
-            Some(due) => Next::at(Step::Attempt, format!("{what}; it has been due since then"), due),
-            None => Next::now(Step::Attempt, what),
-        };
-    };
     match ledger.next_attempt_at {
+        Some(_) | None if case.is_history(rules) => Next::now(
+            Step::Attempt,
+            format!(
+                "{of}: when its event returns; the sweep leaves it alone (created before routing.not_before)"
+            ),
+        ),
         Some(due) if due > case.now => Next::at(
             Step::Attempt,
             format!("{of}, not before then: when its event returns, else by the sweep"),
             due,
         ),
-        Some(due) => {
-            let latest = plus(plus(due, sweep.due_grace), sweep.sweep_interval).max(case.now);
-            Next::at(
-                Step::Attempt,
-                format!("{of}: when its event returns, by the sweep at the latest"),
-                latest,
-            )
-        }
-        None => {
-            let latest = plus(plus(case.updated_at, sweep.orphan_after), sweep.sweep_interval).max(case.now);
-            Next::at(
-                Step::Attempt,
-                format!("{of}: when its event returns, by the sweep at the latest"),
-                latest,
-            )
-        }
+        Some(_) | None => Next::at(
+            Step::Attempt,
+            format!("{of}: when its event returns, by the sweep at the latest"),
+            found_by(case, rules),
+        ),
     }
+}
+
+/// When the sweep finds what waits and no event brings back, at the latest.
+fn found_by(case: &Case<'_>, rules: &Rules) -> Timestamp {
+    let found = match case.ledger.ok().and_then(|ledger| ledger.next_attempt_at) {
+        Some(due) => plus(due.max(case.updated_at), rules.due_grace),
+        None => plus(case.updated_at, rules.orphan_after),
+    };
+    plus(found, rules.sweep_interval).max(case.now)
 }
 
 fn open_count(ledger: &Ledger) -> String {
@@ -308,51 +273,29 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
         ledger.deliveries.values().any(|d| d.begun.as_ref().is_some_and(|b| b.token == claim.token));
     let doubt = doubt(case, ledger);
     let begun = if sending { "; what it had begun to send is in doubt" } else { "" };
-    let next = match &rules.sweep {
-        None if claim.deadline <= case.now => {
-            return Explanation {
-                why: format!(
-                    "worker {worker} took it and had to end its claim by {}{begun}{doubt}",
-                    super::at(claim.deadline)
-                ),
-                next: Next::now(
-                    Step::Nothing,
-                    "nothing by itself: its worker is gone and this version does not take rows back",
-                ),
-                remedy: iter::once(Remedy::advice(
-                    "systemctl status maple-router on the host of that worker",
-                ))
-                .chain(left_as_it_is())
-                .collect(),
-            };
-        }
-        None => Next::at(Step::Finish, "the worker ends its claim", claim.deadline),
-        Some(sweep) => {
-            let stuck_at = plus(case.updated_at, sweep.stuck_after);
-            if stuck_at <= case.now {
-                return Explanation {
-                    why: format!(
-                        "worker {worker} took it and has not touched it for longer than {}{begun}{doubt}",
-                        humantime::format_duration(sweep.stuck_after),
-                    ),
-                    next: Next::at(
-                        Step::Rescue,
-                        "the sweep takes it back for another attempt",
-                        swept_at(case, sweep),
-                    ),
-                    remedy: vec![
-                        Remedy::advice("systemctl status maple-router on the host of that worker"),
-                        case.command("release", "--reason TEXT"),
-                    ],
-                };
-            }
-            Next::at(
-                Step::Finish,
-                "the worker ends its claim; untouched until then, the sweep takes it back",
-                stuck_at.min(claim.deadline.max(case.now)),
-            )
-        }
-    };
+    let stuck_at = plus(case.updated_at, rules.stuck_after);
+    if stuck_at <= case.now {
+        return Explanation {
+            why: format!(
+                "worker {worker} took it and has not touched it for longer than {}{begun}{doubt}",
+                humantime::format_duration(rules.stuck_after),
+            ),
+            next: Next::at(
+                Step::Rescue,
+                "the sweep takes it back for another attempt",
+                swept_at(case, rules),
+            ),
+            remedy: vec![
+                Remedy::advice("systemctl status maple-router on the host of that worker"),
+                case.command("release", "--reason TEXT"),
+            ],
+        };
+    }
+    let next = Next::at(
+        Step::Finish,
+        "the worker ends its claim; untouched until then, the sweep takes it back",
+        stuck_at.min(claim.deadline.max(case.now)),
+    );
     Explanation {
         why: format!(
             "worker {worker} has it (attempt {} of {}){}{doubt}",
@@ -366,33 +309,25 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
 }
 
 /// When the sweep takes back what nobody touches, at the latest.
-fn swept_at(case: &Case<'_>, sweep: &SweepRules) -> Timestamp {
-    plus(plus(case.updated_at, sweep.stuck_after), sweep.sweep_interval).max(case.now)
-}
-
-/// What is to be known about a row in `processing` that nothing takes back.
-fn left_as_it_is() -> [Remedy; 2] {
-    [
-        Remedy::advice("the row stays as it is until it is taken back"),
-        Remedy::advice(
-            "deliveries that were begun may have been delivered: compare their Message-IDs with the relay's log before \
-             anything is sent again",
-        ),
-    ]
+fn swept_at(case: &Case<'_>, rules: &Rules) -> Timestamp {
+    plus(plus(case.updated_at, rules.stuck_after), rules.sweep_interval).max(case.now)
 }
 
 fn claimless(case: &Case<'_>, rules: &Rules, but: &str) -> Explanation {
-    let mut remedy =
-        vec![Remedy::advice("find out who changed the row: the router writes status and claim together")];
-    let next = match &rules.sweep {
-        None => {
-            remedy.extend(left_as_it_is());
-            Next::now(Step::Nothing, "nothing by itself: this version does not take rows back")
-        }
-        Some(sweep) => {
-            remedy.push(case.command("release", "--reason TEXT"));
-            Next::at(Step::Rescue, "the sweep takes it back or fails it", swept_at(case, sweep))
-        }
+    let next = if case.ledger.is_ok() && case.is_history(rules) {
+        Next::now(
+            Step::Nothing,
+            "nothing by itself: it was created before routing.not_before, so the sweep leaves it alone",
+        )
+    } else {
+        Next::at(Step::Rescue, "the sweep takes it back or fails it", swept_at(case, rules))
     };
-    Explanation { why: format!("it is marked as being worked on, but {but}"), next, remedy }
+    Explanation {
+        why: format!("it is marked as being worked on, but {but}"),
+        next,
+        remedy: vec![
+            Remedy::advice("find out who changed the row: the router writes status and claim together"),
+            case.command("release", "--reason TEXT"),
+        ],
+    }
 }

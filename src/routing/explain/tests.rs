@@ -1,7 +1,5 @@
 //! Tables: each case as the row would say it, and what is promised about it.
 
-mod unswept;
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -17,13 +15,11 @@ fn rules() -> Rules {
     Rules {
         max_attempts: 5,
         unready_alert_after: s(3600),
-        sweep: Some(SweepRules {
-            stuck_after: s(600),
-            sweep_interval: s(60),
-            due_grace: s(120),
-            orphan_after: s(900),
-            not_before: Some(time("2026-01-01T00:00:00Z")),
-        }),
+        stuck_after: s(600),
+        sweep_interval: s(60),
+        due_grace: s(120),
+        orphan_after: s(900),
+        not_before: Some(time("2026-01-01T00:00:00Z")),
     }
 }
 
@@ -107,7 +103,7 @@ fn each_open_case_says_what_follows_and_when() {
         ("fresh", r(), Step::Claim, Some("2026-11-01T12:15:00Z"), "no worker has taken it yet", ""),
         (
             "orphan",
-            Row { created: old, ..r() },
+            Row { created: old, updated: old, ..r() },
             Step::Claim,
             Some(NOW),
             "its event is lost",
@@ -173,7 +169,7 @@ fn each_open_case_says_what_follows_and_when() {
             "damaged",
             Row { stored: json!([]), ..r() },
             Step::Fail,
-            Some("2026-11-01T12:01:00Z"),
+            Some("2026-11-01T12:15:00Z"),
             "the ledger is damaged",
             "routing_result",
         ),
@@ -211,6 +207,14 @@ fn each_open_case_says_what_follows_and_when() {
             "maple-router publish",
         ),
         (
+            "due, history",
+            Row { stored: tried(2, Some("2026-11-01T11:59:30Z"), &deferred()), created: history, ..r() },
+            Step::Attempt,
+            None,
+            "attempt 2 of 5",
+            "maple-router publish",
+        ),
+        (
             "given back",
             Row { stored: tried(0, Some("2026-11-01T11:59:30Z"), &json!({"state": "open"})), ..r() },
             Step::Attempt,
@@ -233,7 +237,7 @@ fn each_open_case_says_what_follows_and_when() {
             "spent",
             Row { stored: tried(5, None, &deferred()), ..r() },
             Step::Fail,
-            Some("2026-11-01T12:01:00Z"),
+            Some("2026-11-01T12:15:00Z"),
             "all 5 attempts are spent",
             "maple-router check",
         ),

@@ -1,0 +1,256 @@
+//! `release`: gives stuck claims back now, however young they are; the sweep would do the same later.
+//!
+//! A worker that is alive after all loses its claim: what it had begun is in doubt, and may be delivered twice. So a reason
+//! is required, and stands in the ledger. If we die in the middle, what was released stays so; doing it again is harmless.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::{CliError, Context, Exit, Filters, list, operator, output};
+use crate::config::SourceKind;
+use crate::journal;
+use crate::lifecycle::submission::Status;
+use crate::ops::chance::Chance;
+use crate::ops::telemetry::EventName;
+use crate::parts;
+use crate::routing::store::seams::Override;
+use crate::routing::store::sweep::{Found, Released, Retaken, RetakenEnd};
+use crate::routing::sweep::Republisher;
+
+/// Arguments of `release`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Submission ids; or choose by filters
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<Uuid>,
+    #[command(flatten)]
+    pub(super) filters: Filters,
+    /// Why; recorded
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// Only tell what would be released
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A submission whose claim was taken back.
+#[derive(Debug, Serialize)]
+struct Changed {
+    id: Uuid,
+    /// `received`, or `failed` where nothing is left to try; absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    /// Attempts spent now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+    /// Deliveries in doubt by this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_doubt: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Skipped {
+    id: Uuid,
+    why: String,
+}
+
+/// As every bulk verb tells it.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    matched: usize,
+    changed: Vec<Changed>,
+    skipped: Vec<Skipped>,
+    dry_run: bool,
+    warnings: Vec<String>,
+}
+
+/// Releases the claims.
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    if args.reason.trim().is_empty() {
+        return Err(CliError::new(
+            Exit::Usage,
+            anyhow::anyhow!("--reason says nothing: it is kept for those who ask"),
+        ));
+    }
+    let desk = Desk::open(ctx)?;
+    let ids = chosen(&desk, &args).await?;
+    let mut report = Report { matched: ids.len(), dry_run: args.dry_run, ..Report::default() };
+    let actor = operator::actor(&ctx.env);
+    let note = Override { actor: &actor, verb: "release", reason: Some(&args.reason), more: &json!({}) };
+    let (store, chance) = (desk.store()?, Arc::new(Chance::from_system()));
+    let mut open = Vec::new();
+    for id in ids {
+        if args.dry_run {
+            match desk.view().look(id).await.map_err(desk::database)? {
+                None => report.skip(id, missing()),
+                Some(sight) if sight.status != Status::Processing => {
+                    report.skip(id, not_processing(sight.status))
+                }
+                Some(_) => {
+                    let (status, reason, attempts, in_doubt) = (None, None, None, None);
+                    report.changed.push(Changed { id, status, reason, attempts, in_doubt });
+                }
+            }
+            continue;
+        }
+        match store.reset(id, &chance.uuid().to_string(), note).await.map_err(desk::database)? {
+            Released::Unknown => report.skip(id, missing()),
+            Released::NotProcessing(status) => report.skip(id, not_processing(status)),
+            Released::Done(retaken) => {
+                if report.released(&retaken) {
+                    recorded(&retaken, note);
+                }
+                if matches!(retaken.end, RetakenEnd::Reset { .. }) {
+                    open.push(Found { id, form_id: retaken.form_id });
+                }
+            }
+        }
+    }
+    if !open.is_empty() {
+        report.warnings.extend(announce(&desk, &open).await);
+    }
+    tell(&report, args.json)?;
+    Ok(if report.skipped.is_empty() { Exit::Done } else { Exit::FoundWanting })
+}
+
+/// The ids named, each once, or those that the filters choose among what is being worked on.
+async fn chosen(desk: &Desk, args: &Args) -> Result<Vec<Uuid>, CliError> {
+    let unfiltered = args.filters == Filters::default();
+    if args.ids.is_empty() == unfiltered {
+        let both = anyhow::anyhow!("name submissions, or choose them by filters: one of the two");
+        return Err(CliError::new(Exit::Usage, both).remedy("maple-router release ID --reason TEXT"));
+    }
+    if unfiltered {
+        let mut seen = BTreeSet::new();
+        return Ok(args.ids.iter().copied().filter(|id| seen.insert(*id)).collect());
+    }
+    let mut selection = list::selection(args.filters.clone())?;
+    if selection.status.is_empty() {
+        selection.status = vec![Status::Processing];
+    }
+    let listed = desk.view().list(&selection).await.map_err(desk::database)?;
+    Ok(listed.into_iter().map(|listed| listed.id).collect())
+}
+
+/// Publishes the events of what is open again; answers what could not be done.
+async fn announce(desk: &Desk, open: &[Found]) -> Option<String> {
+    let wait = format!(
+        "the daemon's sweep takes them within {}",
+        humantime::format_duration(desk.config.routing.due_grace + desk.config.routing.sweep_interval)
+    );
+    if desk.config.source.kind != SourceKind::Pubsub {
+        return Some(format!("no event was published: {wait}"));
+    }
+    let events = match parts::pubsub(&desk.config) {
+        Ok(settings) => Republisher::open(&settings).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match events {
+        Ok(events) if events.publish(open).await => None,
+        Ok(events) => {
+            Some(format!("no event was published ({}): {wait}", events.fault().unwrap_or_default()))
+        }
+        Err(why) => Some(format!("no event was published ({why}): {wait}")),
+    }
+}
+
+impl Report {
+    fn skip(&mut self, id: Uuid, why: String) {
+        self.skipped.push(Skipped { id, why });
+    }
+
+    /// Whether anything was changed.
+    fn released(&mut self, retaken: &Retaken) -> bool {
+        let id = retaken.id;
+        let changed = match retaken.end {
+            RetakenEnd::Left => {
+                let why = "a newer version of this program wrote its ledger: upgrade this host, or release it there";
+                self.skip(id, why.to_owned());
+                return false;
+            }
+            RetakenEnd::Failed(reason) => Changed {
+                id,
+                status: Some(Status::Failed),
+                reason: Some(reason.label()),
+                attempts: None,
+                in_doubt: None,
+            },
+            RetakenEnd::Reset { attempts, in_doubt, .. } => Changed {
+                id,
+                status: Some(Status::Received),
+                reason: None,
+                attempts: Some(attempts),
+                in_doubt: Some(in_doubt),
+            },
+        };
+        self.changed.push(changed);
+        true
+    }
+}
+
+fn missing() -> String {
+    "there is no such submission that this database role can see".to_owned()
+}
+
+fn not_processing(status: Status) -> String {
+    let follows = match status {
+        Status::Received => "nobody holds a claim of it; `maple-router publish ID` has it looked at",
+        Status::Routed | Status::Failed => {
+            "it has ended; `maple-router replay ID --reason TEXT` routes it again"
+        }
+        Status::Purged => "retention has emptied it",
+        Status::Processing => "its claim has just changed hands",
+    };
+    format!("it is {status}, not processing: {follows}")
+}
+
+/// The journal's line of an override.
+fn recorded(retaken: &Retaken, note: Override<'_>) {
+    journal!(
+        warn,
+        EventName::Override,
+        submission_id = %retaken.id,
+        form_id = retaken.form_id,
+        actor = note.actor,
+        verb = note.verb,
+        reason = note.reason,
+        "an operator took a claim back from worker {}",
+        retaken.worker.as_deref().unwrap_or("unknown")
+    );
+}
+
+fn tell(report: &Report, json: bool) -> Result<(), CliError> {
+    if json {
+        return output::json(report);
+    }
+    for warning in &report.warnings {
+        output::note(&format!("warning: {warning}"))?;
+    }
+    let mut text = String::new();
+    for changed in &report.changed {
+        let what = match (changed.status, changed.reason, changed.in_doubt) {
+            (None, _, _) => "would be released".to_owned(),
+            (Some(_), Some(reason), _) => format!("failed as {reason}: nothing is left to try"),
+            (Some(_), None, Some(0) | None) => "released: it is claimed again".to_owned(),
+            (Some(_), None, Some(n)) => format!("released: it is claimed again; deliveries in doubt: {n}"),
+        };
+        text.push_str(&format!("{}: {what}\n", changed.id));
+    }
+    for skipped in &report.skipped {
+        text.push_str(&format!("{}: not released: {}\n", skipped.id, skipped.why));
+    }
+    let (changed, skipped) = (report.changed.len(), report.skipped.len());
+    text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", report.matched));
+    output::text(&text)
+}

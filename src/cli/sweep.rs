@@ -1,0 +1,112 @@
+//! `sweep --once`: one pass of the sweep, out of process.
+//!
+//! It has no worker beside it, so what it finds is announced by events; without a way to publish, what waits is only
+//! counted. If we die in the middle, what was done stands and the next pass does the rest.
+
+use serde::Serialize;
+
+use super::desk::{self, Desk};
+use super::{CliError, Context, Exit, output};
+use crate::config::{Config, SourceKind};
+use crate::parts;
+use crate::routing::store::sweep::SweepBounds;
+use crate::routing::sweep::{Outlet, Republisher, SweepReport, Sweeper};
+
+/// Arguments of `sweep`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// One pass; the daemon sweeps by itself
+    #[arg(long, required = true)]
+    pub(super) once: bool,
+    /// Only count what would be found
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What is shown (interfaces page, `sweep --once`).
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    counts: SweepReport,
+    /// Nothing was changed.
+    dry_run: bool,
+    /// What could not be done.
+    warnings: Vec<String>,
+}
+
+/// Makes one pass.
+pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    let desk = Desk::open(ctx)?;
+    let store = desk.store()?;
+    let bounds = SweepBounds::from(&desk.config);
+    let mut warnings = Vec::new();
+    let counts = if args.dry_run {
+        let found = store.sweep_count(&bounds).await.map_err(desk::database)?;
+        let unready = store.unready(&bounds).await.map_err(desk::database)?;
+        SweepReport {
+            stuck: found.stuck,
+            orphans: found.orphans,
+            infected: found.infected,
+            never_ready: unready.count,
+            alerts: 0,
+        }
+    } else {
+        let events = match events(&desk.config).await {
+            Ok(events) => Some(events),
+            Err(why) => {
+                let waiting = store.sweep_count(&bounds).await.map_err(desk::database)?.orphans;
+                warnings.push(format!(
+                    "{waiting} waiting submissions were left to the daemon's own sweep: {why}"
+                ));
+                None
+            }
+        };
+        let chance = std::sync::Arc::new(crate::ops::chance::Chance::from_system());
+        let sweeper = Sweeper::new(store, bounds, Outlet { queue: None, events }, chance);
+        let counts = sweeper.pass(|| true).await.map_err(desk::database)?;
+        if let Some(why) = sweeper.unpublished() {
+            warnings.push(format!(
+                "not every submission that was found could be announced ({why}): the daemon's own sweep finds the rest"
+            ));
+        }
+        counts
+    };
+    tell(&Report { counts, dry_run: args.dry_run, warnings }, args.json)?;
+    Ok(Exit::Done)
+}
+
+/// What announces found submissions, or why nothing can.
+async fn events(config: &Config) -> Result<Republisher, String> {
+    if config.source.kind != SourceKind::Pubsub {
+        return Err("there is no Pub/Sub to announce them on (source.kind = \"postgres\")".to_owned());
+    }
+    let settings = parts::pubsub(config).map_err(|error| error.to_string())?;
+    Republisher::open(&settings).await.map_err(|error| error.to_string())
+}
+
+fn tell(report: &Report, json: bool) -> Result<(), CliError> {
+    if json {
+        return output::json(report);
+    }
+    for warning in &report.warnings {
+        output::note(&format!("warning: {warning}"))?;
+    }
+    let SweepReport { stuck, orphans, infected, never_ready, alerts } = report.counts;
+    let mut text = String::new();
+    if report.dry_run {
+        text.push_str("nothing was changed; a pass would find\n");
+    }
+    for (count, what) in [
+        (stuck, "stuck: claims that nobody ends, taken back or failed"),
+        (orphans, "orphans: ready and due, handed on"),
+        (infected, "infected: failed"),
+        (never_ready, "never ready: only counted"),
+        (alerts, "alerts raised"),
+    ] {
+        text.push_str(&format!("{count:>6}  {what}\n"));
+    }
+    output::text(&text)
+}

@@ -1,0 +1,180 @@
+//! The sweep inside `run`: what a crash or a lost event leaves behind is carried to its end, and nothing is sent that
+//! need not be.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::{SUBSCRIPTION, StageOptions};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::{Scene, binary};
+
+const OFTEN: &str = "[routing]\nsweep_interval = \"1s\"";
+const ALONE: &str = "[routing]\nsweep_interval = \"1s\"\nrepublish = false";
+
+/// The row looks as if nobody had touched it for this long.
+async fn untouched(scene: &Scene, id: Uuid, seconds: u32) {
+    let sql = format!("UPDATE submissions SET updated_at = now() - interval '{seconds} s' WHERE id = $1");
+    assert_eq!(scene.eyes.execute(&sql, &[&id]).await.expect("aged"), 1);
+}
+
+async fn metric(scene: &Scene, name: &str) -> f64 {
+    scene.router.metric(&format!("maple_router_{name}")).await.expect("metrics").expect("the series")
+}
+
+/// Kills the router with SIGKILL and starts another one on the same stage.
+async fn crash(scene: &mut Scene, extra: &str) {
+    scene.router.signal("KILL").await.expect("sent");
+    scene.router.ended().await.expect("killed");
+    scene.router = scene.stage.router(binary(), "successor", extra).await.expect("a router");
+    scene.router.ready().await.expect("ready");
+}
+
+/// Killed between the mail and its record: the successor takes it back, says what is in doubt, and sends it again under
+/// the same Message-ID.
+#[tokio::test]
+async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explained() {
+    let mut scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).to("a@x.test").silence().times(1));
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.until("mail at the relay", async || scene.stage.relay.mails().len() == 1).await;
+    assert!(!scene.row(id).await.entry("1|a@x.test")["begun"].is_null());
+    crash(&mut scene, ALONE).await;
+    assert_eq!(scene.row(id).await.status, "processing", "young: it may be alive");
+    // Nobody can tell yet; `explain` says so of what was begun.
+    let told =
+        scene.stage.ask(binary(), scene.router.config(), &["explain", &id.to_string(), "--json"]).await;
+    let told = told.expect("explained").json().expect("JSON");
+    assert_eq!(told["next"]["code"], "finish", "{told:#}");
+    untouched(&scene, id, 700).await;
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
+    assert_eq!((&row.entry("1|a@x.test")["doubted"], &row.ledger["resets"]), (&json!(true), &json!(1)));
+    let mails = scene.stage.relay.mails();
+    let ids: BTreeSet<_> = mails.iter().map(|mail| mail.message_id.clone()).collect();
+    assert_eq!((mails.len(), ids.len()), (2, 1), "twice, and recognisable as such");
+    assert_eq!(metric(&scene, "rescued_total").await, 1.0);
+    assert_eq!(metric(&scene, "in_doubt_total{resolution=\"neither_resent\"}").await, 1.0);
+    let events: Vec<_> = scene.journal(id).iter().map(|line| line["event"].clone()).collect();
+    for event in ["rescued", "claimed", "in_doubt", "routed"] {
+        assert!(events.contains(&json!(event)), "{event}: {events:?}");
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_router_that_had_begun_nothing_costs_no_attempt() {
+    let forms = [Form::new("f").mail_to("a@x.test"), Form::new("slow").mail_to("slow@x.test")];
+    let one_lane = "[smtp]\nlanes = 1\n[routing]\nsweep_interval = \"1s\"";
+    let mut scene = Scene::with(StageOptions::default(), &forms, one_lane).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).to("slow@x.test").silence().times(1));
+    let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
+    scene.await_row(slow, "begin", |row| !row.entry("1|slow@x.test")["begun"].is_null()).await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.await_row(id, "claim", |row| row.status == "processing").await;
+    crash(&mut scene, OFTEN).await;
+    for id in [slow, id] {
+        untouched(&scene, id, 700).await;
+    }
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    let row = scene.ended(slow).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "it was begun: {row:?}");
+    assert_eq!(scene.stage.relay.mails().len(), 2, "each once");
+    scene.stop().await;
+}
+
+/// No event, ever: the local queue alone brings it to its end, and again after a deferral.
+#[tokio::test]
+async fn a_submission_whose_event_was_lost_is_routed_without_any() {
+    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later").times(1));
+    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    untouched(&scene, id, 890).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(scene.row(id).await.attempts(), 0, "its event may still come");
+    untouched(&scene, id, 901).await;
+    scene.await_row(id, "first attempt", |row| row.status == "received" && row.attempts() == 1).await;
+    let due = "UPDATE submissions SET updated_at = now() - interval '200 s', routing_result =
+               routing_result || jsonb_build_object('next_attempt_at', now() - interval '150 s') WHERE id = $1";
+    scene.eyes.execute(due, &[&id]).await.expect("due");
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
+    assert_eq!(metric(&scene, "orphans_total").await, 2.0);
+    assert_eq!(scene.stage.broker.stats(SUBSCRIPTION).expect("stats").delivered, 0, "not one event");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_event_is_made_up_for_while_the_router_is_busy_and_its_event_published_again() {
+    let forms = [Form::new("f").mail_to("a@x.test"), Form::new("busy").mail_to("busy@x.test")];
+    let extra = "[routing]\nsweep_interval = \"1s\"\nmax_in_flight = 2";
+    let scene = Scene::with(StageOptions::default(), &forms, extra).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).to("busy@x.test").delay(Duration::from_millis(400)));
+    let mut busy = Vec::new();
+    for _ in 0..20 {
+        busy.push(scene.submit(&SubmissionSeed::of("busy")).await.id);
+    }
+    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    untouched(&scene, id, 1000).await;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    for id in busy {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    let stats = scene.settled().await;
+    assert_eq!(stats.acked, 21, "its event as well: {stats:?}");
+    assert_eq!(scene.stage.relay.mails().len(), 21, "each once");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once() {
+    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+    let mut other = scene.stage.router(binary(), "other", ALONE).await.expect("a router");
+    other.ready().await.expect("ready");
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+    }
+    scene
+        .eyes
+        .batch_execute("UPDATE submissions SET updated_at = now() - interval '1 hour'")
+        .await
+        .expect("aged");
+    for id in &ids {
+        assert_eq!(scene.ended(*id).await.status, "routed");
+    }
+    assert_eq!(scene.stage.relay.mails().len(), ids.len());
+    let series = "maple_router_orphans_total";
+    let found =
+        metric(&scene, "orphans_total").await + other.metric(series).await.expect("metrics").expect("it");
+    assert_eq!(found, 40.0, "each was found once");
+    assert!(other.stop().await.expect("stops").success());
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_sent_and_what_waits_too_long_is_told() {
+    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
+    let infected = SubmissionSeed::of("f").attachment("a.pdf", "infected");
+    let infected = infected.insert(&scene.backend).await.expect("a row").id;
+    let row = scene.ended(infected).await;
+    assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
+    let scanning = SubmissionSeed::of("f").attachment("a.pdf", "pending").age(Duration::from_secs(7200));
+    let scanning = scanning.insert(&scene.backend).await.expect("a row").id;
+    let line = scene.await_line("warning", |line| line["event"] == "unready").await;
+    assert_eq!(line["submission_id"], scanning.to_string(), "{line}");
+    // Damaged, and nobody's event: found as an orphan, judged by the claim.
+    let damaged = SubmissionSeed::of("f").ledger(json!({"next_attempt_at": "2026-02-31T00:00:00Z"}));
+    let damaged = damaged.insert(&scene.backend).await.expect("a row").id;
+    untouched(&scene, damaged, 1000).await;
+    assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
+    assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);
+    scene.until("gauges", async || metric(&scene, "queue_depth{status=\"failed\"}").await == 2.0).await;
+    assert!(metric(&scene, "oldest_age_seconds{status=\"received\"}").await >= 7200.0);
+    assert_eq!(scene.stage.relay.mails().len(), 0);
+    scene.stop().await;
+}
