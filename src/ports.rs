@@ -345,6 +345,16 @@ pub trait EventSource: Send {
     /// After an error the source is finished and must be built anew.
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>>;
 
+    /// Brings nothing until [`Self::resume`]: closes what events come through, so that nothing is delivered, or counted as
+    /// delivered, meanwhile. What was handed out stays leased, and so does what was received and not handed out yet. By
+    /// default nothing happens: a source that is not asked for its next event is paused enough.
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Brings events again after [`Self::pause`].
+    fn resume(&mut self) {}
+
     /// Takes no more: closes what events come through, and gives back what was received and not handed out. What was
     /// handed out stays leased, and its answers still count; whatever is given back from now on goes to others.
     /// [`Self::next`] gives no event any more. Waits for nothing but ourselves. Cancel-safe; a second call changes

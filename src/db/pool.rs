@@ -186,6 +186,21 @@ impl Pool {
         }
     }
 
+    /// Asks whether the database answers at all: the breaker's probe.
+    ///
+    /// # Errors
+    /// What kept it from answering.
+    pub async fn ask(&self) -> Result<(), DbError> {
+        let client = self.get().await?;
+        match tokio::time::timeout(self.statement_timeout, client.batch_execute("SELECT 1")).await {
+            Ok(answer) => answer.map_err(DbError::from),
+            Err(_) => {
+                drop(Object::take(client));
+                Err(DbError::NoAnswer { what: "a probe", after: self.statement_timeout })
+            }
+        }
+    }
+
     async fn answers(&self, question: impl Future<Output = Result<(), tokio_postgres::Error>>) -> bool {
         matches!(tokio::time::timeout(self.statement_timeout, question).await, Ok(Ok(())))
     }

@@ -27,7 +27,7 @@ use reqwest::redirect;
 pub use self::fault::SignError;
 use self::fault::{Fault, classify};
 use self::iam::IamSigner;
-pub use self::inspect::inspect;
+pub use self::inspect::{inspect, try_to_sign};
 use self::key_file::KeyFile;
 use self::link::Origin;
 use crate::config::{SignedUrl, SignerKind};

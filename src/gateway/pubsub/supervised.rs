@@ -79,6 +79,8 @@ enum Phase {
     Opening(BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>>),
     Running(Box<dyn EventSource>),
     Resting(Pin<Box<Sleep>>),
+    /// Nothing is taken until it is resumed.
+    Paused,
     /// Nothing is taken any more; the last source may still wait for answers.
     Quiet(Option<Box<dyn EventSource>>),
 }
@@ -151,11 +153,13 @@ impl EventSource for Supervised {
         // What is waited for lives in `phase`, so a future that is given up loses nothing.
         async move {
             loop {
-                if let Some(message) = self.kept.pop_front() {
+                if !matches!(self.phase, Phase::Paused)
+                    && let Some(message) = self.kept.pop_front()
+                {
                     return Ok(message);
                 }
                 match &mut self.phase {
-                    Phase::Quiet(_) => return std::future::pending().await,
+                    Phase::Quiet(_) | Phase::Paused => return std::future::pending().await,
                     Phase::Resting(sleep) => {
                         sleep.await;
                         self.phase = Phase::Opening((self.open)());
@@ -187,12 +191,28 @@ impl EventSource for Supervised {
         .boxed()
     }
 
+    /// Closes the streams; what they had brought already is kept, leased, for the time after.
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        async move {
+            if !matches!(self.phase, Phase::Quiet(_)) {
+                self.replace(Phase::Paused);
+            }
+        }
+        .boxed()
+    }
+
+    fn resume(&mut self) {
+        if matches!(self.phase, Phase::Paused) {
+            self.phase = Phase::Opening((self.open)());
+        }
+    }
+
     fn quiet(&mut self) -> BoxFuture<'_, ()> {
         async move {
             let last = match std::mem::replace(&mut self.phase, Phase::Quiet(None)) {
                 Phase::Running(source) => Some(source),
                 Phase::Quiet(source) => source,
-                Phase::Opening(_) | Phase::Resting(_) => None,
+                Phase::Opening(_) | Phase::Resting(_) | Phase::Paused => None,
             };
             self.phase = Phase::Quiet(last);
             if let Phase::Quiet(Some(source)) = &mut self.phase {
@@ -392,6 +412,35 @@ mod tests {
         source.rebuild().ask();
         assert!(tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err());
         assert_eq!(names(&reports), ["opened"]);
+    }
+
+    #[tokio::test]
+    async fn while_paused_nothing_comes_and_nothing_is_lost() {
+        let (mut source, reports) = supervised(vec![
+            Some(vec![Act::Give("1"), Act::Give("2"), Act::Give("3"), Act::Wait]),
+            Some(vec![Act::Give("4")]),
+            Some(vec![Act::Give("5")]),
+        ]);
+        assert_eq!(source.next().await.unwrap().message_id, "1");
+        source.pause().await;
+        source.pause().await;
+        source.rebuild().ask();
+        assert!(tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err());
+        source.resume();
+        source.resume();
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(source.next().await.unwrap().message_id);
+        }
+        assert_eq!(ids, ["2", "3", "4"], "what was held first, and a new stream");
+        source.pause().await;
+        source.quiet().await;
+        source.resume();
+        assert!(
+            tokio::time::timeout(Duration::from_millis(40), source.next()).await.is_err(),
+            "quiet is quiet"
+        );
+        assert_eq!(names(&reports), ["opened", "opened"], "a pause is no loss");
     }
 
     #[tokio::test]

@@ -68,6 +68,20 @@ pub async fn inspect(signer: &UrlSigner, probe_object: Option<&str>, ttl: Durati
     vec![signing, link]
 }
 
+/// Signs something that is never fetched: the breaker's probe.
+///
+/// # Errors
+/// See [`SignError`].
+pub async fn try_to_sign(signer: &UrlSigner) -> Result<(), SignError> {
+    let request = LinkRequest {
+        bucket: NOWHERE.0.to_owned(),
+        object: NOWHERE.1.to_owned(),
+        file_name: "maple-router-probe".to_owned(),
+        ttl: PROBE_TTL,
+    };
+    signer.sign(&request).await.map(|_| ())
+}
+
 const PROBE_FORM: &str = "write it as \"bucket/object\"";
 
 async fn signing_line(signer: &UrlSigner, error: Option<&SignError>, ttl: Duration) -> CheckLine {

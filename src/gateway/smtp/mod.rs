@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use classify::{Heard, Verdict, classify};
 pub use lane::{Envelope, Lane};
 pub use lanes::Lanes;
-pub use probe::{greet, inspect};
+pub use probe::{greet, inspect, offer};
 
 use crate::config;
 

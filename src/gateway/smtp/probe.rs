@@ -1,9 +1,10 @@
 //! Asking the relay whether it would talk to us: for readiness, the breaker's probe and `check`. Sends nothing.
 
 use super::SmtpSettings;
+use super::classify::{Verdict, classify};
 use super::connection::Connection;
 use super::patience::Patience;
-use crate::ports::{CheckLine, Fault, Stage};
+use crate::ports::{CheckLine, Fault, Outcome, Stage};
 use crate::scrub::scrub;
 
 /// Connects, reads the banner, says EHLO and QUIT; the banner's text.
@@ -16,6 +17,32 @@ pub async fn greet(settings: &SmtpSettings) -> Result<String, Fault> {
     let banner = connection.banner.clone();
     connection.quit().await;
     Ok(banner)
+}
+
+/// Goes as far as a send goes before it names a recipient: MAIL FROM, then RSET and QUIT.
+///
+/// # Errors
+///
+/// What went wrong, at which stage; always about us.
+pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
+    let mut patience = Patience::new(settings.connect_timeout + 3 * settings.command_timeout);
+    let mut connection = Connection::open(settings, &mut patience).await?;
+    let command = format!("MAIL FROM:<{sender}>");
+    let limit = settings.command_timeout;
+    let heard = connection.ask(Stage::Mail, &command, limit, &mut patience).await;
+    match classify(Stage::Mail, heard) {
+        Verdict::Granted => {
+            connection.ask(Stage::Mail, "RSET", limit, &mut patience).await;
+            connection.quit().await;
+            Ok(())
+        }
+        Verdict::Settled {
+            outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
+            ..
+        } => Err(fault),
+        // MAIL is never the end of anything.
+        Verdict::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => Ok(()),
+    }
 }
 
 /// The line `relay` of `check`.
