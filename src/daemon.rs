@@ -4,6 +4,8 @@
 //! [`Receiver::run`](crate::routing::receive::Receiver::run). A dependency that is down is waited for; a
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
+mod outages;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,11 +27,14 @@ use crate::gateway::smtp::{Lanes, SmtpSettings, greet};
 use crate::journal;
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
+use crate::ops::gate::Gate;
+use crate::ops::incident::Incidents;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
 use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
+use crate::routing::outages::Outages;
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::sweep::{Outlet, Republisher, Sweeper};
@@ -109,12 +114,23 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
         Ok(None) => Ok(()),
         Err(error) => Err(error),
         Ok(Some(())) => {
+            let gate = Gate::new();
+            let (incidents, _open) = Incidents::new();
+            let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
+            let dependencies = outages::Dependencies {
+                pool: pool.clone(),
+                smtp,
+                sender: preparer.rules.from.address.clone(),
+                signer: Arc::clone(&preparer.signer),
+            };
+            let _kept = outages::keep(probers, dependencies, &gate, &readiness);
             let live = LiveClaims::new(bounds(&config), given_up);
             let worker = Arc::new(Worker {
                 store,
                 lanes: lanes.clone(),
                 preparer,
                 persist: Persist::new(force.clone(), Arc::clone(&clock)),
+                outages,
                 pauses: Pauses {
                     paced_by_source: true,
                     min: config.routing.backoff_min,
@@ -219,11 +235,14 @@ fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHa
             let before = worker.clock.monotonic();
             match worker.store.heartbeat(&claims).await {
                 Ok(heard) => live.heard(&claims, &heard, before),
-                Err(error) => tracing::warn!(
-                    claims = claims.len(),
-                    "claims could not be touched, the fence holds them back in time: {}",
-                    scrub(&error.to_string())
-                ),
+                Err(error) => {
+                    worker.outages.database(&error);
+                    tracing::warn!(
+                        claims = claims.len(),
+                        "claims could not be touched, the fence holds them back in time: {}",
+                        scrub(&error.to_string())
+                    );
+                }
             }
         }
     })

@@ -185,6 +185,12 @@ pub fn verdict(ledger: &Ledger, max_attempts: u32) -> Verdict {
     if failed.any(held) { Verdict::Failed(FailReason::InDoubt) } else { Verdict::Failed(FailReason::Refused) }
 }
 
+/// The same where the attempt is given back, should it come to a release: the last attempt is not spent then.
+#[must_use]
+pub fn verdict_with_refund(ledger: &Ledger, max_attempts: u32, refund: bool) -> Verdict {
+    verdict(ledger, max_attempts.saturating_add(u32::from(refund)))
+}
+
 /// The next action of this claim: the first in order with an open delivery that was not tried under it (protocol §3).
 /// An action tried and deferred waits for the next claim; it never blocks the ones behind it.
 #[must_use]

@@ -1,9 +1,10 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
-//! Pure: [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`], [`message_id`],
-//! [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`claims`], [`sweep`],
-//! [`store`], `journal`.
+//! Pure: [`blame`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`],
+//! [`message_id`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`outages`],
+//! [`claims`], [`sweep`], [`store`], `journal`.
 
+pub mod blame;
 pub mod claims;
 pub mod compose;
 pub mod decide;
@@ -14,6 +15,7 @@ pub mod explain;
 mod journal;
 pub mod ledger;
 pub mod message_id;
+pub mod outages;
 pub mod outcome;
 pub mod persist;
 pub mod plan;

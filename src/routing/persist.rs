@@ -1,5 +1,6 @@
 //! Keeps trying to record what happened: a fact that meets a database fault is retried until it is recorded
-//! (protocol §5), because the mail it stands for cannot be called back.
+//! (protocol §5), because the mail it stands for cannot be called back. An outage of the database ends no claim: what
+//! was decided before it is recorded after it, so that the outage leaves neither doubt nor a spent attempt.
 //!
 //! If we die while trying, the deliveries stay begun without an outcome: in doubt, and resolved as such.
 
@@ -11,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::claims::Claim;
 use super::journal;
-use crate::db::DbError;
+use super::outages::Outages;
+use crate::db::{DbError, DbErrorKind};
 use crate::ports::Clock;
 
 /// Waits between tries.
@@ -51,8 +53,8 @@ impl Persist {
         Self { force, clock }
     }
 
-    /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one it gives up when the claim ends
-    /// (such a row can be taken back without harm), with one only when the process must end.
+    /// Runs `record` until it succeeds. `facts` counts the facts at stake: without one, and with a database that answers,
+    /// it gives up when the claim ends (such a row can be taken back without harm); else only when the process must end.
     ///
     /// # Errors
     /// [`GaveUp`].
@@ -60,6 +62,7 @@ impl Persist {
         &self,
         claim: &Claim,
         facts: usize,
+        outages: &Outages,
         record: impl Fn() -> Recording,
     ) -> Result<Persisted<T>, GaveUp>
     where
@@ -79,12 +82,16 @@ impl Persist {
             };
             repeated = true;
             journal::database_fault(claim, "an outcome could not be recorded yet", &error);
-            let over = facts == 0 && self.clock.monotonic() >= claim.deadline();
+            outages.database(&error);
+            let answered = error.kind() != DbErrorKind::Unreachable;
+            let over = facts == 0 && answered && self.clock.monotonic() >= claim.deadline();
             if self.force.is_cancelled() || over {
                 return Err(GaveUp { error, facts });
             }
             tokio::select! {
                 () = self.clock.sleep(waits.next().unwrap_or(LONGEST)) => {}
+                // Before anybody takes the row for abandoned.
+                () = outages.postgres.recovered() => {}
                 () = self.force.cancelled() => {}
             }
         }

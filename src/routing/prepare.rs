@@ -334,7 +334,8 @@ impl Preparer {
                 Err(SignError::UnsignableObject { why, .. }) => Err(why),
                 Err(error) => {
                     return Err(Fault {
-                        about_us: error.is_about_us(),
+                        // Only an outage feeds the breaker; a right that is missing fails loudly, and holds up nobody else.
+                        about_us: error.is_transient(),
                         ..ours(Stage::Sign, &error.to_string())
                     });
                 }

@@ -2,7 +2,8 @@
 //! [`Receiver::run`]; the worker carries out what is claimed here.
 //!
 //! One task owns everything in this file, so there are no locks. If we die, unsettled events come again. What never
-//! happens here: an ack before the commit, a claim without a slot, a spawn without a bound.
+//! happens here: an ack before the commit, a claim without a slot, a spawn without a bound, a claim while the gate is
+//! shut.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::ledger::FailReason;
 use super::store::{ClaimRequest, Claimed, Conclusion};
 use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
+use crate::ops::gate::Passage;
 use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError};
 use crate::scrub::scrub;
@@ -31,6 +33,9 @@ const BATCH: usize = 64;
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
 /// Waits before a row that somebody else had locked is looked at again.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
+
+/// Slots there are after the gate was shut; each piece of work that ends adds one, so that they double at every round.
+const FIRST_SLOTS: usize = 2;
 
 /// Bounds of what is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +64,10 @@ pub struct Receiver {
     tasks: JoinSet<Done>,
     /// How many are claimed at once; less after a fault, so that a row at fault is found alone.
     batch: usize,
+    /// How far the gate was open when it was last looked at.
+    passage: Passage,
+    /// Slots in use at most, as long as that is less than `max_in_flight`.
+    slots: usize,
     /// The batch being claimed; one at a time.
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
@@ -101,6 +110,8 @@ impl Receiver {
             events: 0,
             tasks: JoinSet::new(),
             batch: BATCH,
+            passage: Passage::Open,
+            slots: bounds.max_in_flight,
             claiming: None,
             working: HashMap::new(),
         }
@@ -116,13 +127,16 @@ impl Receiver {
         stop: &CancellationToken,
     ) -> Result<(), SourceError> {
         let clock = Arc::clone(&self.worker.clock);
+        let gate = self.worker.outages.gate.clone();
         let ended = loop {
+            self.follow(gate.passage(), source).await;
             self.claim_what_fits();
             let due = self.held.first().map(|(due, _)| *due);
-            let room = self.events < self.bounds.max_waiting;
+            let room = self.events < self.bounds.max_waiting && self.passage != Passage::Shut;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
+                () = gate.changed_from(self.passage) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
                 () = until(&*clock, due) => self.wake_due(),
                 Some(id) = self.found.recv(), if self.known.len() < self.bounds.max_waiting => self.find(id),
@@ -138,7 +152,33 @@ impl Receiver {
         while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);
         }
+        // What came back meanwhile and was to be kept.
+        self.give_back_waiting();
         ended
+    }
+
+    /// Follows the gate: while it is shut the source brings nothing, so that no deliveries are counted there, and what is
+    /// in hand stays in hand. Afterwards work is taken up slowly.
+    async fn follow(&mut self, passage: Passage, source: &mut dyn EventSource) {
+        let before = std::mem::replace(&mut self.passage, passage);
+        match (before, passage) {
+            (Passage::Shut, Passage::Shut) => {}
+            (_, Passage::Shut) => {
+                source.pause().await;
+                self.slots = FIRST_SLOTS.min(self.bounds.max_in_flight);
+            }
+            (Passage::Shut, _) => source.resume(),
+            (Passage::Ajar | Passage::Open, Passage::Ajar | Passage::Open) => {}
+        }
+    }
+
+    /// Slots that may be in use now.
+    fn slots(&self) -> usize {
+        match self.passage {
+            Passage::Shut => 0,
+            Passage::Ajar => 1,
+            Passage::Open => self.slots.min(self.bounds.max_in_flight),
+        }
     }
 
     /// Takes one message in (protocol §1).
@@ -188,7 +228,7 @@ impl Receiver {
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
     /// load the next batch gathers while this one commits.
     fn claim_what_fits(&mut self) {
-        let free = self.bounds.max_in_flight.saturating_sub(self.working.len()).min(self.batch);
+        let free = self.slots().saturating_sub(self.working.len()).min(self.batch);
         if self.claiming.is_some() || free == 0 || self.queue.is_empty() {
             return;
         }
@@ -207,7 +247,8 @@ impl Receiver {
             let before = worker.clock.monotonic();
             let answers = worker.store.claim(&requests).await;
             let after = worker.clock.monotonic();
-            if answers.is_err() {
+            if let Err(error) = &answers {
+                worker.outages.database(error);
                 worker.clock.sleep(CLAIM_RETRY).await;
             }
             Done::Claim { before, after, answers }
@@ -217,6 +258,7 @@ impl Receiver {
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
             Ok((task, Done::Work(routed))) => {
+                self.slots = self.slots.saturating_add(1).min(self.bounds.max_in_flight);
                 if let Some(id) = self.working.remove(&task) {
                     self.finished(id, &routed);
                 }
@@ -301,8 +343,17 @@ impl Receiver {
         }
         match (&routed.conclusion, routed.settlement) {
             (None, Settlement::Ack) => self.ack_seen(id),
+            (_, Settlement::Keep) => self.keep(id),
             (None, Settlement::Nack) | (Some(_), _) => self.settle(id, routed.settlement),
         }
+    }
+
+    /// Holds a released submission, with its events, until it can be claimed again.
+    fn keep(&mut self, id: Uuid) {
+        let token = self.worker.chance.uuid().to_string();
+        let Some(known) = self.known.get_mut(&id) else { return };
+        known.token = token;
+        self.queue.push_back(id);
     }
 
     /// Acks the events that were here when the row was read. One that came later may tell of a change that the read did
@@ -329,7 +380,7 @@ impl Receiver {
         for event in known.events {
             match settlement {
                 Settlement::Ack => event.ack(),
-                Settlement::Nack => event.nack(),
+                Settlement::Nack | Settlement::Keep => event.nack(),
             }
         }
     }

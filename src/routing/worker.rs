@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
+use super::blame::Tally;
 use super::claims::Claim;
 use super::decide;
 use super::journal;
 use super::ledger::{FailReason, Ledger};
+use super::outages::Outages;
 use super::outcome::Entries;
 use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
@@ -35,6 +37,8 @@ pub struct Worker {
     pub preparer: Preparer,
     /// Repeats what must be recorded.
     pub persist: Persist,
+    /// The breakers, and the gate before new work.
+    pub outages: Outages,
     /// Pause before another attempt.
     pub pauses: Pauses,
     /// Measures.
@@ -70,6 +74,8 @@ pub enum Settlement {
     Ack,
     /// Come again.
     Nack,
+    /// No answer yet: it stays in hand until the gate opens, so that an outage costs no deliveries.
+    Keep,
 }
 
 /// How a claim went.
@@ -86,14 +92,14 @@ struct Journey<'a> {
     claim: &'a Claim,
     /// Actions tried under this claim.
     tried: BTreeSet<i32>,
-    /// Something was sent under this claim: its attempt is spent unless the daemon stops.
-    sent: bool,
+    /// What was left open under this claim, and why: decides whether its attempt is spent.
+    tally: Tally,
     dossier: OnceCell<Dossier>,
 }
 
 impl<'a> Journey<'a> {
     fn of(claim: &'a Claim) -> Self {
-        Self { claim, tried: BTreeSet::new(), sent: false, dossier: OnceCell::new() }
+        Self { claim, tried: BTreeSet::new(), tally: Tally::default(), dossier: OnceCell::new() }
     }
 }
 
@@ -121,7 +127,7 @@ impl Worker {
             match self.record(&journey, &entries).await {
                 Ok(Persisted { value: Recorded::Continue(then), .. }) => ledger = *then,
                 Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => {
-                    return settle(&claim, conclusion);
+                    return self.settle(&claim, conclusion);
                 }
                 Ok(Persisted { value: Recorded::Stale, repeated }) => {
                     return self.stale(&claim, repeated).await;
@@ -135,19 +141,24 @@ impl Worker {
     async fn carry_out(&self, journey: &mut Journey<'_>, ledger: &Ledger, order: i32) -> Step {
         let (claim, started) = (journey.claim, self.clock.monotonic());
         journey.tried.insert(order);
-        if claim.is_given_up() {
+        if self.is_over(claim) {
             return self.give_back(journey, true).await;
         }
         let ready = match self.preparer.prepare(claim, ledger, order, &journey.dossier).await {
             Prepared::Ready(ready) => ready,
-            Prepared::Decided(decided) => return Step::Outcomes(self.decided(claim, &decided)),
+            Prepared::Decided(decided) => {
+                let entries = self.decided(claim, &decided);
+                self.outages.decided(claim, &decided.outcomes, &mut journey.tally).await;
+                return Step::Outcomes(entries);
+            }
             Prepared::Unreadable(error) => {
                 journal::database_fault(claim, "the submission could not be read", &error);
-                return self.give_back(journey, !journey.sent).await;
+                self.outages.database(&error);
+                return self.give_back(journey, journey.tally.is_unspent()).await;
             }
         };
         let Some(mut lane) = self.lane(claim).await else {
-            return self.give_back(journey, !journey.sent || claim.is_given_up()).await;
+            return self.give_back(journey, journey.tally.is_unspent() || self.is_over(claim)).await;
         };
         let touched = self.clock.monotonic();
         match self.store.begin(claim.id, &claim.token, &ready.keys).await {
@@ -161,21 +172,29 @@ impl Worker {
             }
             Err(error) => {
                 journal::database_fault(claim, "the begin mark could not be written", &error);
-                return self.give_back(journey, !journey.sent).await;
+                self.outages.database(&error);
+                return self.give_back(journey, journey.tally.is_unspent()).await;
             }
         }
         journal::begun(claim, &ready.beside.scope, ready.keys.len());
-        journey.sent = true;
         let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
         let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);
-        Step::Outcomes(self.sent(claim, &ready, &outcomes, took))
+        let entries = self.sent(claim, &ready, &outcomes, took);
+        self.outages.decided(claim, &ready.beside.outcomes, &mut journey.tally).await;
+        self.outages.sent(claim, &ready.recipients, &outcomes, &mut journey.tally).await;
+        Step::Outcomes(entries)
     }
 
-    /// A lane and its turn; `None` when the daemon stops, or when waiting takes so long that the fence would not let the
-    /// send end: then nothing is begun, and no turn is taken from those who can still use it.
+    /// Nothing more is begun: the daemon stops, or the gate is shut.
+    fn is_over(&self, claim: &Claim) -> bool {
+        claim.is_given_up() || !self.outages.gate.is_open()
+    }
+
+    /// A lane and its turn; `None` when the daemon stops or the gate shuts, or when waiting takes so long that the fence
+    /// would not let the send end: then nothing is begun, and no turn is taken from those who can still use it.
     async fn lane(&self, claim: &Claim) -> Option<Lane> {
         let turn = async {
             let mut lane = self.lanes.acquire().await;
@@ -185,6 +204,7 @@ impl Worker {
         tokio::select! {
             biased;
             () = claim.given_up() => None,
+            () = self.outages.gate.shut() => None,
             () = self.clock.sleep(claim.may_wait(self.clock.monotonic())) => None,
             lane = turn => lane,
         }
@@ -223,7 +243,8 @@ impl Worker {
         let scope = self.scope(journey);
         let touched = self.clock.monotonic();
         let record = || self.store.record(scope, entries);
-        let recorded = self.persist.until_recorded(journey.claim, entries.facts.len(), record).await;
+        let facts = entries.facts.len();
+        let recorded = self.persist.until_recorded(journey.claim, facts, &self.outages, record).await;
         if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
             journey.claim.touched(touched);
         }
@@ -246,8 +267,8 @@ impl Worker {
         Ending: Future<Output = Result<Recorded, DbError>>,
     {
         let claim = journey.claim;
-        Step::Ended(match self.persist.until_recorded(claim, 0, end).await {
-            Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => settle(claim, conclusion),
+        Step::Ended(match self.persist.until_recorded(claim, 0, &self.outages, end).await {
+            Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => self.settle(claim, conclusion),
             Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale, repeated }) => {
                 self.stale(claim, repeated).await
             }
@@ -269,7 +290,7 @@ impl Worker {
             return Routed { settlement: Settlement::Ack, conclusion: None };
         }
         match self.store.ended_by(claim.id, &claim.token).await {
-            Ok(Some(conclusion)) => settle(claim, conclusion),
+            Ok(Some(conclusion)) => self.settle(claim, conclusion),
             Ok(None) | Err(_) => {
                 journal::answer_lost(claim);
                 Routed { settlement: Settlement::Nack, conclusion: None }
@@ -280,7 +301,27 @@ impl Worker {
     fn scope<'a>(&self, journey: &'a Journey<'_>) -> RecordScope<'a> {
         let claim = journey.claim;
         let pause = self.pauses.after(claim.attempt, &self.chance);
-        RecordScope { id: claim.id, token: &claim.token, tried: &journey.tried, pause }
+        let refund = journey.tally.refunds();
+        RecordScope { id: claim.id, token: &claim.token, tried: &journey.tried, pause, refund }
+    }
+
+    /// Settles (protocol §7): terminal → ack; released → nack, so that the source paces it, or kept while the gate is
+    /// shut; attempts spent, on open deliveries or on a form without actions → nack, so that the source dead-letters it.
+    fn settle(&self, claim: &Claim, conclusion: Conclusion) -> Routed {
+        journal::concluded(claim, &conclusion);
+        let (settlement, outcome) = match &conclusion {
+            Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
+            Conclusion::Failed { reason: FailReason::Exhausted | FailReason::NoActions, .. } => {
+                (Settlement::Nack, SubmissionOutcome::Failed)
+            }
+            Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
+            Conclusion::Released { .. } if self.outages.gate.is_open() => {
+                (Settlement::Nack, SubmissionOutcome::Released)
+            }
+            Conclusion::Released { .. } => (Settlement::Keep, SubmissionOutcome::Released),
+        };
+        metrics::submission(outcome);
+        Routed { settlement, conclusion: Some(conclusion) }
     }
 }
 
@@ -293,22 +334,6 @@ fn resent(claim: &Claim, scope: &ActionScope, place: usize, outcome: &Outcome) {
             journal::doubt(claim, scope, place, Resolution::NeitherResent);
         }
     }
-}
-
-/// Settles (protocol §7): terminal → ack; released → nack, so that the source paces it; attempts spent, on open deliveries or on a
-/// form without actions → nack, so that the source dead-letters it.
-fn settle(claim: &Claim, conclusion: Conclusion) -> Routed {
-    journal::concluded(claim, &conclusion);
-    let (settlement, outcome) = match &conclusion {
-        Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
-        Conclusion::Failed { reason: FailReason::Exhausted | FailReason::NoActions, .. } => {
-            (Settlement::Nack, SubmissionOutcome::Failed)
-        }
-        Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
-        Conclusion::Released { .. } => (Settlement::Nack, SubmissionOutcome::Released),
-    };
-    metrics::submission(outcome);
-    Routed { settlement, conclusion: Some(conclusion) }
 }
 
 /// The row stays `processing` until it is taken back; the event comes again meanwhile.

@@ -86,7 +86,11 @@ async fn a_signer_in_trouble_defers_and_its_return_routes() {
         let row = scene.ended(seeded.id).await;
         assert_eq!(row.status, "routed", "{name}: {row:?}");
         scene.stage.relay.await_mails(1, Duration::from_secs(5)).await.expect("the mail");
-        assert!(row.attempts() >= 2, "{name}: {row:?}");
+        // An outage costs nobody an attempt; a right that is missing is none.
+        assert!(
+            if name == "not allowed" { row.attempts() >= 2 } else { row.attempts() == 1 },
+            "{name}: {row:?}"
+        );
         scene.stage.relay.forget();
     }
     scene.stop().await;

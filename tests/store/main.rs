@@ -190,7 +190,7 @@ fn all_tried() -> BTreeSet<i32> {
 }
 
 fn scope<'a>(id: Uuid, token: &'a str, tried: &'a BTreeSet<i32>) -> RecordScope<'a> {
-    RecordScope { id, token, tried, pause: Duration::ZERO }
+    RecordScope { id, token, tried, pause: Duration::ZERO, refund: false }
 }
 
 fn accepted(queue_id: &str) -> Outcome {

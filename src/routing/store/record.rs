@@ -67,6 +67,8 @@ pub struct RecordScope<'a> {
     pub tried: &'a BTreeSet<i32>,
     /// Pause before the next attempt, should there be one.
     pub pause: Duration,
+    /// What is open was left so by an outage: a release gives the attempt back (protocol, "Outages").
+    pub refund: bool,
 }
 
 impl Store {
@@ -83,21 +85,22 @@ impl Store {
                 if decide::next_action(&ledger, scope.tried).is_some() {
                     return Ok(Recorded::Continue(Box::new(ledger)));
                 }
-                let ended = match decide::verdict(&ledger, self.settings.max_attempts) {
-                    Verdict::Routed => self.finish(&tx, &scope, &ledger, None).await?,
-                    Verdict::Failed(reason) => {
-                        let open = Entries::exhausted(&ledger);
-                        if open.is_empty() {
-                            self.finish(&tx, &scope, &ledger, Some(reason)).await?
-                        } else {
-                            match self.write_entries(&tx, &scope, &open).await? {
-                                Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
-                                None => None,
+                let ended =
+                    match decide::verdict_with_refund(&ledger, self.settings.max_attempts, scope.refund) {
+                        Verdict::Routed => self.finish(&tx, &scope, &ledger, None).await?,
+                        Verdict::Failed(reason) => {
+                            let open = Entries::exhausted(&ledger);
+                            if open.is_empty() {
+                                self.finish(&tx, &scope, &ledger, Some(reason)).await?
+                            } else {
+                                match self.write_entries(&tx, &scope, &open).await? {
+                                    Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
+                                    None => None,
+                                }
                             }
                         }
-                    }
-                    Verdict::Release => self.give_back(&tx, &scope, false).await?,
-                };
+                        Verdict::Release => self.give_back(&tx, &scope, scope.refund).await?,
+                    };
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
             })
             .await
