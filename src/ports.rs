@@ -2,6 +2,8 @@
 //!
 //! Rooms never import each other and gateways know nothing of rooms' state: what both must name lives here.
 
+mod alerting;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,6 +12,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use alerting::{AlertLease, Failures, LedgerTrouble, Posted, Story, Unalerted, Webhook};
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").
 pub trait Clock: Send + Sync + fmt::Debug {
