@@ -76,6 +76,9 @@ const PURE: &[&str] = &[
     "routing/replay.rs",
     "routing/text.rs",
     "scrub.rs",
+    "ops/alerting/groups.rs",
+    "ops/alerting/channel.rs",
+    "ops/alerting/message.rs",
 ];
 
 #[test]

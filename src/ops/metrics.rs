@@ -328,9 +328,9 @@ pub fn dead_letter(kind: DeadLetterKind) {
     counter!(DEAD_LETTERS, "kind" => kind.as_str()).increment(1);
 }
 
-/// Something became of an alert.
-pub fn alert(result: AlertResult) {
-    counter!(ALERTS, "result" => result.as_str()).increment(1);
+/// This became of so many alerts.
+pub fn alerts(result: AlertResult, alerts: usize) {
+    counter!(ALERTS, "result" => result.as_str()).increment(u64::try_from(alerts).unwrap_or(u64::MAX));
 }
 
 /// The relay's log told of an accepted mail.

@@ -1,4 +1,4 @@
-//! What operators see: journal, metrics, HTTP endpoints, systemd.
+//! What operators see: journal, metrics, HTTP endpoints, systemd, alerts.
 
 /// A closed set of words that dashboards, alerts and searches rely on: an enum, so that nothing else can be said.
 macro_rules! closed_set {
@@ -26,6 +26,7 @@ macro_rules! closed_set {
     };
 }
 
+pub mod alerting;
 pub mod breaker;
 pub mod chance;
 pub mod clock;

@@ -1,0 +1,213 @@
+//! The text of an alert, as Slack's mrkdwn.
+//!
+//! Pure. Whatever comes from elsewhere is scrubbed of addresses, put on one line, bounded and escaped, so that nothing in
+//! it can mention anybody, make a link or push the command out of sight.
+
+use std::time::Duration;
+
+use super::groups::Say;
+use crate::ports::Story;
+use crate::scrub::scrub;
+
+/// Longest cause, in characters.
+const WHAT_LIMIT: usize = 300;
+/// Longest line below it, in characters.
+const LINE_LIMIT: usize = 240;
+/// Most lines of each kind.
+const LINES: usize = 6;
+
+/// What stands on every alert.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Letterhead {
+    /// The host that says it.
+    pub host: String,
+    /// The channel it is meant for; a webhook may post elsewhere.
+    pub channel: String,
+}
+
+/// What is said of a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Headline {
+    /// So many of them; `more`: and more, which another message tells.
+    Pile {
+        /// How many.
+        count: usize,
+        /// More than this message tells.
+        more: bool,
+    },
+    /// An incident that began so long ago.
+    Incident {
+        /// First, again, or over.
+        say: Say,
+        /// How long it lasts, or lasted.
+        lasts: Duration,
+    },
+}
+
+/// The text.
+#[must_use]
+pub fn text(head: &Letterhead, headline: Headline, story: &Story) -> String {
+    let what = shown(&story.what, WHAT_LIMIT);
+    let first = match headline {
+        Headline::Pile { count, more } => {
+            format!(":rotating_light: *{count}{} × {what}*", if more { "+" } else { "" })
+        }
+        Headline::Incident { say: Say::News, lasts } => {
+            format!(":rotating_light: *{what}* (for {})", span(lasts))
+        }
+        Headline::Incident { say: Say::Still, lasts } => {
+            format!(":rotating_light: *still, for {}: {what}*", span(lasts))
+        }
+        Headline::Incident { say: Say::Over, lasts } => {
+            format!(":white_check_mark: *over, after {}: {what}*", span(lasts))
+        }
+    };
+    let mut lines = vec![first];
+    if !matches!(headline, Headline::Incident { say: Say::Over, .. }) {
+        lines.extend(story.details.iter().take(LINES).map(|line| shown(line, LINE_LIMIT)));
+        lines.extend(story.commands.iter().take(LINES).map(|line| format!("→ `{}`", code(line))));
+        if !story.runbook.is_empty() {
+            lines.push(format!("runbook: {}", shown(story.runbook, LINE_LIMIT)));
+        }
+    }
+    let origin = format!("maple-router on {} {}", head.host, head.channel);
+    lines.push(format!("_{}_", shown(&origin, LINE_LIMIT)));
+    lines.join("\n")
+}
+
+/// Scrubbed, on one line, bounded, escaped.
+fn shown(text: &str, limit: usize) -> String {
+    escaped(&bounded(&scrub(&one_line(text)), limit))
+}
+
+/// The same between back-ticks.
+fn code(text: &str) -> String {
+    shown(text, LINE_LIMIT).replace('`', "'")
+}
+
+fn one_line(text: &str) -> String {
+    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most `limit` characters, the last of them an ellipsis where something was cut.
+fn bounded(text: &str, limit: usize) -> String {
+    if text.chars().nth(limit).is_none() {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(limit - 1).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Slack's three characters: after this nothing is a link, a mention or a channel.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// `45 s`, `12 min`, `3 h 5 min`, `2 d`.
+#[must_use]
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match hours {
+        0 if minutes == 0 => format!("{seconds} s"),
+        0 => format!("{minutes} min"),
+        1..48 if minutes % 60 > 0 => format!("{hours} h {} min", minutes % 60),
+        1..48 => format!("{hours} h"),
+        _ => format!("{} d", hours / 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Letterhead {
+        Letterhead { host: "maple-1".to_owned(), channel: "#us-soc-alerts".to_owned() }
+    }
+
+    fn story() -> Story {
+        Story {
+            what: "submission failed: a delivery was refused for good (RCPT 550 5.1.1)".to_owned(),
+            details: vec![
+                "the relay said: <a.user@example.org>: no such user & no <!channel> here".to_owned(),
+                "oldest 12 min ago".to_owned(),
+            ],
+            commands: vec!["maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11".to_owned()],
+            runbook: "rb-009-routing-failure.md",
+        }
+    }
+
+    #[test]
+    fn a_pile_says_how_many_why_and_what_to_run() {
+        insta::assert_snapshot!(text(&head(), Headline::Pile { count: 500, more: false }, &story()), @r"
+        :rotating_light: *500 × submission failed: a delivery was refused for good (RCPT 550 5.1.1)*
+        the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
+        oldest 12 min ago
+        → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
+        runbook: rb-009-routing-failure.md
+        _maple-router on maple-1 #us-soc-alerts_
+        ");
+    }
+
+    #[test]
+    fn an_incident_says_since_when_and_its_end_only_that() {
+        let told = |say, seconds| {
+            text(&head(), Headline::Incident { say, lasts: Duration::from_secs(seconds) }, &story())
+        };
+        let all = [told(Say::News, 30), told(Say::Still, 4 * 3600 + 60), told(Say::Over, 90)].join("\n\n");
+        insta::assert_snapshot!(all, @r"
+        :rotating_light: *submission failed: a delivery was refused for good (RCPT 550 5.1.1)* (for 30 s)
+        the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
+        oldest 12 min ago
+        → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
+        runbook: rb-009-routing-failure.md
+        _maple-router on maple-1 #us-soc-alerts_
+
+        :rotating_light: *still, for 4 h 1 min: submission failed: a delivery was refused for good (RCPT 550 5.1.1)*
+        the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
+        oldest 12 min ago
+        → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
+        runbook: rb-009-routing-failure.md
+        _maple-router on maple-1 #us-soc-alerts_
+
+        :white_check_mark: *over, after 1 min: submission failed: a delivery was refused for good (RCPT 550 5.1.1)*
+        _maple-router on maple-1 #us-soc-alerts_
+        ");
+    }
+
+    #[test]
+    fn nothing_from_elsewhere_leaves_its_place() {
+        let hostile = "a\nb `rm` <https://x.test|click> @here <!here> \u{7} me@x.test ".repeat(40);
+        let story = Story {
+            what: hostile.clone(),
+            details: vec![hostile.clone(); 40],
+            commands: vec![hostile.clone(); 40],
+            runbook: "rb-009-routing-failure.md",
+        };
+        let head = Letterhead { host: hostile.clone(), channel: hostile };
+        let told = text(&head, Headline::Pile { count: 1, more: true }, &story);
+        assert!(told.starts_with(":rotating_light: *1+ × "), "{told}");
+        assert!(!told.contains(['<', '>', '@', '\u{7}']) && !told.contains("me@"), "{told}");
+        assert_eq!(told.lines().count(), 1 + 2 * LINES + 2, "{told}");
+        assert!(told.lines().filter(|line| line.starts_with('→')).all(|line| line.matches('`').count() == 2));
+        // Escaping makes three characters longer.
+        assert!(told.chars().count() < 40_000 / 4, "{}", told.chars().count());
+    }
+
+    #[test]
+    fn times_are_told_as_people_do() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3599, "59 min"),
+            (3600, "1 h"),
+            (3660, "1 h 1 min"),
+            (172_799, "47 h 59 min"),
+            (172_800, "2 d"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), expected);
+        }
+    }
+}
