@@ -14,6 +14,7 @@ mod laws;
 mod links;
 mod locked_rows;
 mod lost_answers;
+mod outages;
 mod outcomes;
 mod privacy;
 mod readiness;

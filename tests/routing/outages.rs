@@ -1,0 +1,202 @@
+//! A dependency is away: nobody spends an attempt, nothing is claimed or delivered meanwhile, one line of the journal
+//! tells of it and one of its end, and everything is routed afterwards, once.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::google::Mishap;
+use devkit::postgres::{Cluster, ClusterOptions};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::{SUBSCRIPTION, Stage, StageOptions};
+use uuid::Uuid;
+
+use crate::harness::{Scene, lines, load};
+
+/// Lines of the journal with this event.
+fn count(scene: &Scene, event: &str) -> usize {
+    lines(&scene.router).iter().filter(|line| line["event"] == event).count()
+}
+
+async fn breaker(scene: &Scene, dependency: &str) -> Option<f64> {
+    let series = format!("maple_router_breaker_open{{dependency=\"{dependency}\"}}");
+    scene.router.metric(&series).await.expect("metrics")
+}
+
+/// One opening, one end.
+async fn told_once(scene: &Scene, dependency: &str) {
+    scene.await_line("end of the outage", |line| line["event"] == "breaker_closed").await;
+    assert_eq!(
+        (count(scene, "breaker_open"), count(scene, "breaker_closed")),
+        (1, 1),
+        "{}",
+        scene.router.log()
+    );
+    let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    assert_eq!(opened["dependency"], dependency);
+    assert_eq!(breaker(scene, dependency).await, Some(0.0));
+}
+
+async fn submit(scene: &Scene, form: &str, n: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    for _ in 0..n {
+        ids.push(scene.submit(&SubmissionSeed::of(form)).await.id);
+    }
+    ids
+}
+
+/// All routed, each at its first attempt that counts.
+async fn routed_unspent(scene: &Scene, ids: &[Uuid]) {
+    for id in ids {
+        let row = scene.ended(*id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_relay_nobody_spends_an_attempt_and_the_stream_is_closed() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@x.test")]).await;
+    scene.stage.relay.stop().await;
+    let first = submit(&scene, "f", 6).await;
+    scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    let mut met = 0;
+    for id in &first {
+        let row =
+            scene.await_row(*id, "release", |row| row.status == "received" && row.attempts() == 0).await;
+        met += usize::from(row.entry("1|a@x.test")["error"]["stage"] == "connect");
+    }
+    assert!(met > 0, "a refund loses no error text");
+    assert_eq!(breaker(&scene, "relay").await, Some(1.0));
+    let (code, body) = scene.router.get("/-/ready").await.expect("asked");
+    assert!(code == 503 && body.contains("deliberately") && body.contains("\"relay\""), "{code} {body}");
+    let streams = async || scene.stage.broker.stats(SUBSCRIPTION).expect("stats").streams;
+    scene.until("end of the stream", async || streams().await == 0).await;
+    let delivered = scene.stage.broker.stats(SUBSCRIPTION).expect("stats").delivered;
+    let later = submit(&scene, "f", 4).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");
+    assert_eq!((stats.delivered, stats.backlog, stats.nacked), (delivered, 4, 0), "{stats:?}");
+    for id in &later {
+        assert_eq!(scene.row(*id).await.ledger, serde_json::json!({}), "not claimed");
+    }
+    scene.stage.relay.restart().await.expect("the relay is back");
+    routed_unspent(&scene, &[first, later].concat()).await;
+    assert_eq!(scene.stage.relay.mails().len(), 10);
+    told_once(&scene, "relay").await;
+    let stats = scene.settled().await;
+    assert_eq!((stats.delivered, stats.acked, stats.nacked), (10, 10, 0), "each event came once: {stats:?}");
+    scene.stop().await;
+}
+
+/// A relay that is there and turns everybody away before a recipient is named is not there.
+#[tokio::test]
+async fn a_relay_that_refuses_the_sender_is_an_outage_too() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.relay.rule(Rule::at(At::Mail).reply("451 4.3.0 queue disk is full"));
+    let ids = submit(&scene, "f", 3).await;
+    scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    scene.stage.relay.clear_rules();
+    routed_unspent(&scene, &ids).await;
+    told_once(&scene, "relay").await;
+    scene.stop().await;
+}
+
+/// The relay is restarted: every kept connection breaks, some of them in the middle. That is no outage.
+#[tokio::test]
+async fn a_relay_that_is_only_restarted_opens_nothing() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).times(6).disconnect());
+    let ids = submit(&scene, "f", 6).await;
+    for id in ids {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    assert_eq!(count(&scene, "breaker_open"), 0, "{}", scene.router.log());
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt() {
+    let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
+    let database = cluster.database(StageOptions::default().variant).await.expect("a database");
+    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+    let stage = Stage::on(database, options).await.expect("a stage");
+    load(&stage, &[Form::new("f").mail_to("a@x.test").mail_to("b@x.test")]).await;
+    let mut scene = Scene::on(stage, "").await;
+    // Some are being sent when it goes, some wait to be claimed.
+    scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(2)));
+    let mut ids = submit(&scene, "f", 6).await;
+    scene.await_row(ids[0], "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
+    for _ in 0..3 {
+        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+    }
+    cluster.stop().await;
+    ids[6..].iter().for_each(|id| scene.publish(*id));
+    scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster.start_again().await.expect("it is back");
+    scene.backend = scene.stage.database.client_as("forms_app").await.expect("forms_app");
+    scene.eyes = scene.stage.database.superuser().await.expect("superuser");
+    routed_unspent(&scene, &ids).await;
+    for mail in scene.stage.relay.digests() {
+        assert_eq!(mail.1, 1, "nothing twice: {mail:?}");
+    }
+    assert_eq!(scene.stage.relay.counters().mails, 18);
+    told_once(&scene, "postgres").await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_signer_nobody_spends_an_attempt() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.google.iam_script().always(Mishap::Status(503));
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(scene.submit(&SubmissionSeed::of("f").attachment("a.pdf", "clean")).await.id);
+    }
+    scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    scene.stage.google.iam_script().clear();
+    routed_unspent(&scene, &ids).await;
+    told_once(&scene, "signer").await;
+    scene.stop().await;
+}
+
+const DENIED: &str = "554 5.7.1 <somebody>: Relay access denied";
+
+#[tokio::test]
+async fn a_relay_that_denies_everybody_is_one_outage_and_ends_with_a_trial() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).reply(DENIED));
+    let ids = submit(&scene, "f", 12).await;
+    let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    assert!(opened["message"].as_str().is_some_and(|text| text.contains("denies")), "{opened}");
+    // Trials go on, one at a time, and cost nobody anything.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    scene.stage.relay.clear_rules();
+    for id in &ids {
+        let row = scene.ended(*id).await;
+        // The first five told us; only they may have spent one, and never more.
+        assert!(row.status == "routed" && row.attempts() <= 2, "{row:?}");
+    }
+    told_once(&scene, "relay").await;
+    assert_eq!(scene.stage.relay.mails().len(), 12);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_poison_recipient_stops_nobody_else() {
+    let forms = [Form::new("poison").mail_to("poison@y.test"), Form::new("f").mail_to("a@x.test")];
+    let scene = Scene::start(&forms).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).to("poison@y.test").reply(DENIED));
+    let poison = submit(&scene, "poison", 8).await;
+    let good = submit(&scene, "f", 8).await;
+    for id in good {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    for id in poison {
+        let row = scene.ended(id).await;
+        assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("exhausted")), "{row:?}");
+        assert_eq!(row.attempts(), 5, "{row:?}");
+    }
+    assert!(count(&scene, "breaker_open") <= 1, "{}", scene.router.log());
+    scene.stop().await;
+}
