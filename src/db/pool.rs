@@ -83,10 +83,14 @@ impl Pool {
             .runtime(deadpool::Runtime::Tokio1)
             .build()
             .map_err(|error| DbError::Settings(format!("database pool: {error}")))?;
+        // The last: a client that freezes, or is gone without a word, must not keep its row locked until the network's
+        // keepalive notices, because the sweep passes over what is locked. As long as we wait ourselves.
         let limits = format!(
-            "SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}",
+            "SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}; \
+             SET LOCAL idle_in_transaction_session_timeout = {}",
             settings.statement_timeout.as_millis(),
             settings.lock_timeout.as_millis(),
+            settings.statement_timeout.as_millis() * 2,
         );
         Ok(Self {
             inner,

@@ -29,13 +29,14 @@ async fn a_transaction_has_a_name_limits_and_an_isolation_level() {
     let shown = pool(&db)
         .transaction("probe", async |tx| {
             let sql = "SELECT current_setting('application_name'), current_setting('transaction_isolation'),
-                       current_setting('statement_timeout'), current_setting('lock_timeout'), current_user::text";
+                       current_setting('statement_timeout'), current_setting('lock_timeout'), current_user::text,
+                       current_setting('idle_in_transaction_session_timeout')";
             let row = tx.query_one(&tx.prepare_cached(sql).await?, &[]).await?;
-            Ok((0..5).map(|at| row.get::<_, String>(at)).collect::<Vec<_>>())
+            Ok((0..6).map(|at| row.get::<_, String>(at)).collect::<Vec<_>>())
         })
         .await
         .expect("a transaction");
-    assert_eq!(shown, ["maple-router:probe", "read committed", "1500ms", "300ms", "forms_app"]);
+    assert_eq!(shown, ["maple-router:probe", "read committed", "1500ms", "300ms", "forms_app", "3s"]);
 }
 
 #[tokio::test]
