@@ -8,19 +8,16 @@ use crate::points::{KILL, Point, mails_are_as_expected, meet, play};
 const SIDE_BY_SIDE: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "what a dead or frozen worker leaves is taken back by the sweep, which is not here yet"]
 async fn one_router_and_its_successor() {
     every_point(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "what a dead or frozen worker leaves is taken back by the sweep, which is not here yet"]
 async fn two_routers() {
     every_point(2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "what a dead or frozen worker leaves is taken back by the sweep, which is not here yet"]
 async fn three_routers() {
     every_point(3).await;
 }

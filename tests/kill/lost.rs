@@ -14,12 +14,32 @@ async fn what_is_lost_on_the_way_is_found_out() {
     play(lost.copied(), 6, lost_at).await;
 }
 
+/// Nobody closes a connection: the network swallows what is on its way to or from the database, and the server holds the
+/// row's lock for a client that has given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_swallowed_on_the_way_is_given_up() {
+    let on_a_wire =
+        KILL.iter().filter(|point| point.fate == Fate::Cut && matches!(point.place, Place::Wire(..)));
+    play(on_a_wire.copied(), 6, |point| lost_from(point, true)).await;
+}
+
 async fn lost_at(point: Point) {
+    lost_from(point, false).await;
+}
+
+async fn lost_from(point: Point, silent: bool) {
     let scene = Scene::start(1).await;
     let caught = point.catch(&scene).await;
-    caught.trapped.cut();
+    let swallowed = if silent {
+        Some(caught.trapped)
+    } else {
+        caught.trapped.cut();
+        None
+    };
     let row = scene.ended(caught.id).await;
     assert_eq!(row.status, "routed", "{}: {row:?}", point.name);
+    // Too late for everybody.
+    drop(swallowed);
     mails_are_as_expected(&scene, caught.id, &expected(&point)).await;
     scene.settled().await;
     scene.stop().await;

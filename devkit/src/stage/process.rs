@@ -123,6 +123,23 @@ impl Router {
         if sent.success() { Ok(()) } else { bail!("SIG{name} could not be sent to {pid}") }
     }
 
+    /// SIGSTOP, and stands still: every thread of it, because the signal is only on its way when it is sent. SIGCONT
+    /// lets it go on.
+    ///
+    /// # Errors
+    /// It has ended, or does not stand still.
+    pub async fn freeze(&self) -> Result<()> {
+        let pid = self.child.id().context("the router has ended")?;
+        self.signal("STOP").await?;
+        for _ in 0..500 {
+            if stands_still(pid)? {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!("process {pid} does not stand still after SIGSTOP")
+    }
+
     /// Waits for its end.
     ///
     /// # Errors
@@ -186,6 +203,18 @@ fn command(stage: &Stage, binary: &Path, config: &Path) -> Command {
         .arg(config)
         .kill_on_drop(true);
     command
+}
+
+/// Whether every thread of a process is stopped (proc(5): the field after the name in parentheses).
+fn stands_still(pid: u32) -> Result<bool> {
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        if state != Some('T') {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A loopback port that was free a moment ago.
