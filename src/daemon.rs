@@ -269,7 +269,8 @@ async fn sweep(
     let outlet = Outlet { queue: Some(find), events };
     let sweeper = Sweeper::new(worker.store.clone(), config.into(), outlet, Arc::clone(&worker.chance));
     let (clock, every, stop) = (Arc::clone(&worker.clock), config.routing.sweep_interval, stop.clone());
-    tokio::spawn(async move { sweeper.run(&*clock, every, || true, &stop).await })
+    let gate = worker.outages.gate.clone();
+    tokio::spawn(async move { sweeper.run(&*clock, every, || gate.is_open(), &stop).await })
 }
 
 /// Events from Pub/Sub; the stream is built anew whenever it ends.
