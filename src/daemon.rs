@@ -184,7 +184,7 @@ async fn route(
     let ended = tokio::select! {
         ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
         () = out_of_time(config.routing.drain_timeout, stop, force) => {
-            tracing::error!("not everything was finished within routing.drain_timeout: what is left stays in processing");
+            tracing::error!("not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep takes it back");
             Ok(())
         }
     };

@@ -95,7 +95,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             match desk.view().look(id).await.map_err(desk::database)? {
                 None => report.skip(id, missing()),
                 Some(sight) if sight.status != Status::Processing => {
-                    report.skip(id, not_processing(sight.status))
+                    report.skip(id, not_processing(sight.status));
                 }
                 Some(_) => {
                     let (status, reason, attempts, in_doubt) = (None, None, None, None);

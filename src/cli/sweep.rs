@@ -59,7 +59,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             Err(why) => {
                 let waiting = store.sweep_count(&bounds).await.map_err(desk::database)?.orphans;
                 warnings.push(format!(
-                    "{waiting} waiting submissions were left to the daemon's own sweep: {why}"
+                    "left to the daemon's own sweep: {waiting} that wait without an event, because {why}"
                 ));
                 None
             }

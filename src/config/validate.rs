@@ -113,7 +113,7 @@ pub fn warnings(config: &Config) -> Vec<Problem> {
     if config.routing.not_before.is_none() {
         add(
             &["routing.not_before"],
-            "a later version's sweep will take every open submission that exists, however old",
+            "the sweep takes every open submission that exists, however old",
             "set it to the time of installation if the database has a history",
         );
     }

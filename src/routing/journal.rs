@@ -67,7 +67,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
         DropReason::HeldElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
         DropReason::NotFinalized | DropReason::NotClean => {
-            "it is not ready: the event of its readiness brings it back"
+            "it is not ready: the event of its readiness brings it back, or the sweep"
         }
     };
     journal!(info, EventName::Dropped, submission_id = %id, reason = why.label(), "event dropped: {follows}");
@@ -278,7 +278,7 @@ pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
 /// The sweep dealt with a claim that nobody ended.
 pub(super) fn taken_back(retaken: &Retaken) {
     let Retaken { id, form_id, worker, end } = retaken;
-    let worker = worker.as_deref().unwrap_or("unknown");
+    let worker = worker.as_deref().map_or_else(|| "unknown".to_owned(), scrub);
     match end {
         RetakenEnd::Reset { attempts, refunded, in_doubt } => journal!(
             warn,

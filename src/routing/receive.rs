@@ -277,7 +277,7 @@ impl Receiver {
             }
             Err(error) => {
                 tracing::error!(
-                    "a task of ours ended abnormally; its submission stays in processing: {error}"
+                    "a task of ours ended abnormally; its submission is in doubt until the sweep takes it back: {error}"
                 );
                 match self.working.remove(&error.id()) {
                     Some(id) => self.settle(id, Settlement::Nack),

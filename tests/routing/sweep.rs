@@ -10,7 +10,7 @@ use devkit::stage::{SUBSCRIPTION, StageOptions};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::harness::{Scene, binary};
+use crate::harness::{Scene, binary, lines};
 
 const OFTEN: &str = "[routing]\nsweep_interval = \"1s\"";
 const ALONE: &str = "[routing]\nsweep_interval = \"1s\"\nrepublish = false";
@@ -153,6 +153,23 @@ async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once() {
         metric(&scene, "orphans_total").await + other.metric(series).await.expect("metrics").expect("it");
     assert_eq!(found, 40.0, "each was found once");
     assert!(other.stop().await.expect("stops").success());
+    scene.stop().await;
+}
+
+/// The role to publish may be missing: that is said once, and costs nothing else.
+#[tokio::test]
+async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_once() {
+    let extra = "[pubsub]\ntopic = \"nowhere\"\n[routing]\nsweep_interval = \"1s\"";
+    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], extra).await;
+    for _ in 0..2 {
+        let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+        untouched(&scene, id, 1000).await;
+        assert_eq!(scene.ended(id).await.status, "routed");
+        let told =
+            |line: &serde_json::Value| line.to_string().contains("found submissions cannot be published");
+        scene.await_line("warning", told).await;
+        assert_eq!(lines(&scene.router).iter().filter(|line| told(line)).count(), 1);
+    }
     scene.stop().await;
 }
 

@@ -6,4 +6,5 @@ mod links;
 mod overview;
 mod render;
 mod seams;
+mod sweep;
 mod test_send;

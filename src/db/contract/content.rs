@@ -64,10 +64,7 @@ pub(super) async fn history(client: &Client, options: &ContractOptions) -> Resul
         } else {
             CheckLine::warn(
                 "history",
-                format!(
-                    "routing.not_before is not set: a later version's sweep will route {} waiting",
-                    at_most(open)
-                ),
+                format!("routing.not_before is not set: the sweep routes {} waiting", at_most(open)),
                 "set routing.not_before to the time of the install, unless all of them are to be routed",
             )
         });
