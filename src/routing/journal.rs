@@ -299,11 +299,20 @@ pub(super) fn taken_back(retaken: &Retaken) {
             "failed when it was taken back from worker {worker}, which left it untouched: {}; see `maple-router explain {id}`",
             meaning(*reason)
         ),
-        RetakenEnd::Left => tracing::warn!(
-            submission_id = %id,
-            form_id = form_id,
-            "untouched for long, but a newer version of this program wrote its ledger: left to that; upgrade this host"
-        ),
+        // Said once for all of them, and not at every pass.
+        RetakenEnd::Left => {}
+    }
+}
+
+/// Stuck claims whose ledger this version does not know.
+pub(super) fn left(claims: u64) {
+    if claims == 0 {
+        tracing::info!("no stuck claim of a newer version is left any more");
+    } else {
+        tracing::warn!(
+            "{claims} claims are untouched for long, but a newer version of this program wrote their ledgers: left to \
+             that; upgrade this host, or start the newer one"
+        );
     }
 }
 

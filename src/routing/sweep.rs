@@ -5,7 +5,7 @@
 //! another host's: what was touched and not handed on, in its time. Nothing here sends, and nothing is handed on that
 //! was not committed first, nor more than the queue has room for.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -56,6 +56,15 @@ pub struct Outlet {
     pub events: Option<Republisher>,
 }
 
+/// What stays as it is from pass to pass.
+#[derive(Debug, Default)]
+struct Said {
+    /// Rows that are never ready, and the oldest.
+    unready: (u64, Option<Uuid>),
+    /// Stuck rows that a newer version wrote.
+    left: u64,
+}
+
 /// One for the whole process.
 #[derive(Debug)]
 pub struct Sweeper {
@@ -64,8 +73,8 @@ pub struct Sweeper {
     outlet: Outlet,
     chance: std::sync::Arc<Chance>,
     page: usize,
-    /// What was last said about rows that are never ready: said again only when it changes.
-    said: Mutex<(u64, Option<Uuid>)>,
+    /// What was said last: it is said again only when it changes.
+    said: Mutex<Said>,
 }
 
 impl Sweeper {
@@ -135,7 +144,7 @@ impl Sweeper {
     }
 
     async fn stuck(&self, done: &mut u64, may_enqueue: &(impl Fn() -> bool + Sync)) -> Result<(), DbError> {
-        let mut after = None;
+        let (mut after, mut left) = (None, 0);
         loop {
             let token = self.chance.uuid().to_string();
             let Some(page) = self.store.sweep_stuck(&self.bounds, after, self.page, &token).await? else {
@@ -145,7 +154,10 @@ impl Sweeper {
             for retaken in page.rows {
                 journal::taken_back(&retaken);
                 match retaken.end {
-                    RetakenEnd::Left => continue,
+                    RetakenEnd::Left => {
+                        left += 1;
+                        continue;
+                    }
                     RetakenEnd::Failed(_) => metrics::submission(SubmissionOutcome::Failed),
                     RetakenEnd::Reset { .. } => {
                         metrics::rescued(1);
@@ -163,9 +175,14 @@ impl Sweeper {
             }
             after = page.next;
             if after.is_none() {
-                return Ok(());
+                break;
             }
         }
+        let before = std::mem::replace(&mut self.said().left, left);
+        if before != left {
+            journal::left(left);
+        }
+        Ok(())
     }
 
     async fn orphans(&self, done: &mut u64, may_enqueue: &(impl Fn() -> bool + Sync)) -> Result<(), DbError> {
@@ -225,14 +242,15 @@ impl Sweeper {
         let unready = self.store.unready(&self.bounds).await?;
         *seen = unready.count;
         let Unready { count, sample, .. } = unready;
-        let before = std::mem::replace(
-            &mut *self.said.lock().unwrap_or_else(PoisonError::into_inner),
-            (count, sample),
-        );
+        let before = std::mem::replace(&mut self.said().unready, (count, sample));
         if before != (count, sample) {
             journal::unready(&unready);
         }
         Ok(())
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn gauges(&self) -> Result<(), DbError> {

@@ -308,9 +308,12 @@ async fn of_many_sweepers_one_takes_each_claim_back_and_none_sweeps_beside_anoth
     let stores: Vec<Store> = (0..4).map(|_| store(&bench.db, 1)).collect();
     let sweeps = stores.iter().map(|store| async {
         let mut taken = Vec::new();
-        for _ in 0..20 {
-            let page = store.sweep_stuck(&here, None, 3, "s").await.expect("answered");
-            taken.extend(page.into_iter().flat_map(|page| page.rows).map(|row| row.id));
+        loop {
+            match store.sweep_stuck(&here, None, 3, "s").await.expect("answered") {
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+                Some(page) if page.rows.is_empty() => break,
+                Some(page) => taken.extend(page.rows.into_iter().map(|row| row.id)),
+            }
         }
         taken
     });

@@ -6,26 +6,26 @@
 //! touches a claim that is alive, or a row that this version cannot read.
 
 mod sql;
+mod takeback;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 pub(super) use sql::Statements;
+pub use takeback::{Released, Retaken, RetakenEnd};
 
-use super::refusal::{Write, refusal};
-use super::seams::Override;
+use super::refusal::refusal;
 use super::stored::Stored;
-use super::{Store, sql as mission, view};
+use super::{Store, view};
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
-use crate::routing::decide::{self, ClaimDecision, RowView, StuckDecision};
-use crate::routing::ledger::{FailReason, Ledger, VERSION};
+use crate::routing::decide::{self, ClaimDecision, RowView};
+use crate::routing::ledger::FailReason;
 
 /// When the sweep finds what (protocol, "Defaults").
 #[derive(Debug, Clone, PartialEq)]
@@ -62,37 +62,6 @@ pub struct Page<T> {
     pub rows: Vec<T>,
     /// Where the next page begins; absent after the last.
     pub next: Option<Uuid>,
-}
-
-/// A claim that nobody ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retaken {
-    /// The submission.
-    pub id: Uuid,
-    /// Its form.
-    pub form_id: String,
-    /// `host/pid` of the worker that had it, where the ledger says so.
-    pub worker: Option<String>,
-    /// What became of it.
-    pub end: RetakenEnd,
-}
-
-/// What became of a claim that nobody ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RetakenEnd {
-    /// `received` again, and due.
-    Reset {
-        /// Attempts spent now.
-        attempts: u32,
-        /// The attempt was given back.
-        refunded: bool,
-        /// Deliveries that are in doubt by this.
-        in_doubt: usize,
-    },
-    /// Failed for good.
-    Failed(FailReason),
-    /// Left as it is: a newer version wrote it.
-    Left,
 }
 
 /// A submission found lying, to be claimed.
@@ -148,17 +117,6 @@ pub struct SweepCount {
     pub infected: u64,
 }
 
-/// What an operator's release came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Released {
-    /// Taken back, as the sweep would.
-    Done(Retaken),
-    /// Nobody holds a claim of it.
-    NotProcessing(Status),
-    /// No such row.
-    Unknown,
-}
-
 /// A row as the sweep reads it, under its lock.
 struct Locked {
     id: Uuid,
@@ -170,12 +128,6 @@ struct Locked {
     finalized: bool,
     pending: i64,
     infected: bool,
-}
-
-/// A claim to be taken back, with the token it is fenced by.
-struct Takeback {
-    token: Option<String>,
-    write: Write,
 }
 
 impl Store {
@@ -337,78 +289,6 @@ impl Store {
         })
     }
 
-    /// Takes one claim back, however young, because a person says so: the same transition as the sweep's, and the
-    /// override stands in the ledger.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn reset(&self, id: Uuid, token: &str, note: Override<'_>) -> Result<Released, DbError> {
-        self.pool
-            .transaction("reset", async |tx| {
-                let lock = tx.prepare_cached(mission::LOCK_ONE).await?;
-                tx.query(&lock, &[&id]).await?;
-                let Some(row) = self.read_locked(&tx, &[id]).await?.pop() else {
-                    return Ok(Released::Unknown);
-                };
-                if row.status != Status::Processing {
-                    return Ok(Released::NotProcessing(row.status));
-                }
-                let retaken = self.take_back(&tx, &[id], token, note.actor, Some(&note.entry())).await?.pop();
-                Ok(retaken.map_or(Released::Unknown, Released::Done))
-            })
-            .await
-    }
-
-    /// Decides about locked rows in `processing` and writes what follows.
-    async fn take_back(
-        &self,
-        tx: &Transaction,
-        ids: &[Uuid],
-        token: &str,
-        actor: &str,
-        note: Option<&Value>,
-    ) -> Result<Vec<Retaken>, DbError> {
-        let (mut retaken, mut writes) = (Vec::new(), Vec::new());
-        for row in self.read_locked(tx, ids).await? {
-            let (end, write) = self.judge_stuck(&row, token);
-            writes.extend(write.map(|write| Takeback { token: row.token.clone(), write }));
-            let worker = row.stored.ledger().ok().and_then(|ledger| ledger.claim).map(|claim| claim.worker);
-            retaken.push(Retaken { id: row.id, form_id: row.form_id, worker, end });
-        }
-        let written = write_back(tx, &writes, actor, note).await?;
-        retaken.retain(|row| row.end == RetakenEnd::Left || written.contains(&row.id));
-        Ok(retaken)
-    }
-
-    fn judge_stuck(&self, row: &Locked, token: &str) -> (RetakenEnd, Option<Write>) {
-        let ledger = row.stored.ledger();
-        let stored = doubted(&ledger, row.stored.original());
-        match (decide::stuck(&ledger, row.infected, self.settings.max_attempts), &ledger) {
-            (StuckDecision::Leave, _) => (RetakenEnd::Left, None),
-            (StuckDecision::Fail(reason), _) => {
-                let mut write = refusal(row.id, token, row.now, reason, &ledger, &stored);
-                if ledger.is_ok() && write.keys.get("deliveries").is_none() {
-                    keep_deliveries(&mut write.keys, &stored);
-                }
-                (RetakenEnd::Failed(reason), Some(write))
-            }
-            // What cannot be read is never reset; said for the sake of the compiler.
-            (StuckDecision::Reset { .. }, Err(_)) => (RetakenEnd::Left, None),
-            (StuckDecision::Reset { refund }, Ok(ledger)) => {
-                let attempts = ledger.attempts.saturating_sub(u32::from(refund));
-                let in_doubt = decide::perhaps_sent(ledger).count();
-                let mut keys = json!({
-                    "v": VERSION, "attempts": attempts, "resets": ledger.resets.saturating_add(1),
-                    "next_attempt_at": row.now,
-                });
-                keep_deliveries(&mut keys, &stored);
-                let write =
-                    Write { id: row.id, status: Status::Received, keys, anew: false, audits: json!([]) };
-                (RetakenEnd::Reset { attempts, refunded: refund, in_doubt }, Some(write))
-            }
-        }
-    }
-
     /// Reads rows that are locked. One that is not as the contract says is left out, and said.
     async fn read_locked(&self, tx: &Transaction, ids: &[Uuid]) -> Result<Vec<Locked>, DbError> {
         if ids.is_empty() {
@@ -444,45 +324,6 @@ impl Locked {
             infected: row.try_get("infected")?,
         })
     }
-}
-
-/// The document with every delivery that is perhaps sent marked as such: its begin mark becomes doubt.
-fn doubted(ledger: &Result<Ledger, crate::routing::ledger::LedgerFault>, mut stored: Value) -> Value {
-    let Ok(ledger) = ledger else { return stored };
-    for key in decide::perhaps_sent(ledger) {
-        if let Some(Value::Object(delivery)) = stored["deliveries"].get_mut(key) {
-            delivery.remove("begun");
-            delivery.insert("doubt".to_owned(), Value::Bool(true));
-        }
-    }
-    stored
-}
-
-fn keep_deliveries(keys: &mut Value, stored: &Value) {
-    if let Some(deliveries) = stored.get("deliveries") {
-        keys["deliveries"] = deliveries.clone();
-    }
-}
-
-async fn write_back(
-    tx: &Transaction,
-    writes: &[Takeback],
-    actor: &str,
-    note: Option<&Value>,
-) -> Result<Vec<Uuid>, DbError> {
-    if writes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ids: Vec<Uuid> = writes.iter().map(|w| w.write.id).collect();
-    let tokens: Vec<Option<&str>> = writes.iter().map(|w| w.token.as_deref()).collect();
-    let statuses: Vec<&str> = writes.iter().map(|w| w.write.status.label()).collect();
-    let keys: Vec<&Value> = writes.iter().map(|w| &w.write.keys).collect();
-    let anew: Vec<bool> = writes.iter().map(|w| w.write.anew).collect();
-    let audits: Vec<&Value> = writes.iter().map(|w| &w.write.audits).collect();
-    let statement = tx.prepare_cached(sql::WRITE).await?;
-    let written =
-        tx.query(&statement, &[&ids, &tokens, &statuses, &keys, &anew, &audits, &actor, &note]).await?;
-    Ok(written.iter().map(|row| row.get("id")).collect())
 }
 
 async fn alone(tx: &Transaction) -> Result<bool, DbError> {

@@ -1,0 +1,179 @@
+//! Taking a claim back from a worker that is gone: the sweep's reset, and the operator's (protocol, "Crash, doubt, stop,
+//! replay").
+//!
+//! Everything here happens under the row's lock and is fenced by the token that was read under it; the end of a claim
+//! and its audit rows are one statement. If we die before the commit nothing happened.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::refusal::{Write, refusal};
+use super::super::seams::Override;
+use super::super::{Store, sql as mission};
+use super::{Locked, sql};
+use crate::db::DbError;
+use crate::db::pool::Transaction;
+use crate::lifecycle::submission::Status;
+use crate::routing::decide::{self, StuckDecision};
+use crate::routing::ledger::{FailReason, Ledger, LedgerFault, VERSION};
+
+/// A claim that nobody ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retaken {
+    /// The submission.
+    pub id: Uuid,
+    /// Its form.
+    pub form_id: String,
+    /// `host/pid` of the worker that had it, where the ledger says so.
+    pub worker: Option<String>,
+    /// What became of it.
+    pub end: RetakenEnd,
+}
+
+/// What became of a claim that nobody ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RetakenEnd {
+    /// `received` again, and due.
+    Reset {
+        /// Attempts spent now.
+        attempts: u32,
+        /// The attempt was given back.
+        refunded: bool,
+        /// Deliveries that are in doubt by this.
+        in_doubt: usize,
+    },
+    /// Failed for good.
+    Failed(FailReason),
+    /// Left as it is: a newer version wrote it.
+    Left,
+}
+
+/// What an operator's release came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Released {
+    /// Taken back, as the sweep would.
+    Done(Retaken),
+    /// Nobody holds a claim of it.
+    NotProcessing(Status),
+    /// No such row.
+    Unknown,
+}
+
+/// A claim to be taken back, with the token it is fenced by.
+struct Takeback {
+    token: Option<String>,
+    write: Write,
+}
+
+impl Store {
+    /// Takes one claim back, however young, because a person says so: the same transition as the sweep's, and the
+    /// override stands in the ledger.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn reset(&self, id: Uuid, token: &str, note: Override<'_>) -> Result<Released, DbError> {
+        self.pool
+            .transaction("reset", async |tx| {
+                let lock = tx.prepare_cached(mission::LOCK_ONE).await?;
+                tx.query(&lock, &[&id]).await?;
+                let Some(row) = self.read_locked(&tx, &[id]).await?.pop() else {
+                    return Ok(Released::Unknown);
+                };
+                if row.status != Status::Processing {
+                    return Ok(Released::NotProcessing(row.status));
+                }
+                let retaken = self.take_back(&tx, &[id], token, note.actor, Some(&note.entry())).await?.pop();
+                Ok(retaken.map_or(Released::Unknown, Released::Done))
+            })
+            .await
+    }
+
+    /// Decides about locked rows in `processing` and writes what follows.
+    pub(super) async fn take_back(
+        &self,
+        tx: &Transaction,
+        ids: &[Uuid],
+        token: &str,
+        actor: &str,
+        note: Option<&Value>,
+    ) -> Result<Vec<Retaken>, DbError> {
+        let (mut retaken, mut writes) = (Vec::new(), Vec::new());
+        for row in self.read_locked(tx, ids).await? {
+            let (end, write) = self.judge_stuck(&row, token);
+            writes.extend(write.map(|write| Takeback { token: row.token.clone(), write }));
+            let worker = row.stored.ledger().ok().and_then(|ledger| ledger.claim).map(|claim| claim.worker);
+            retaken.push(Retaken { id: row.id, form_id: row.form_id, worker, end });
+        }
+        let written = write_back(tx, &writes, actor, note).await?;
+        retaken.retain(|row| row.end == RetakenEnd::Left || written.contains(&row.id));
+        Ok(retaken)
+    }
+
+    fn judge_stuck(&self, row: &Locked, token: &str) -> (RetakenEnd, Option<Write>) {
+        let ledger = row.stored.ledger();
+        let stored = doubted(&ledger, row.stored.original());
+        match (decide::stuck(&ledger, row.infected, self.settings.max_attempts), &ledger) {
+            (StuckDecision::Leave, _) => (RetakenEnd::Left, None),
+            (StuckDecision::Fail(reason), _) => {
+                let mut write = refusal(row.id, token, row.now, reason, &ledger, &stored);
+                if ledger.is_ok() && write.keys.get("deliveries").is_none() {
+                    keep_deliveries(&mut write.keys, &stored);
+                }
+                (RetakenEnd::Failed(reason), Some(write))
+            }
+            // What cannot be read is never reset; said for the sake of the compiler.
+            (StuckDecision::Reset { .. }, Err(_)) => (RetakenEnd::Left, None),
+            (StuckDecision::Reset { refund }, Ok(ledger)) => {
+                let attempts = ledger.attempts.saturating_sub(u32::from(refund));
+                let in_doubt = decide::perhaps_sent(ledger).count();
+                let mut keys = json!({
+                    "v": VERSION, "attempts": attempts, "resets": ledger.resets.saturating_add(1),
+                    "next_attempt_at": row.now,
+                });
+                keep_deliveries(&mut keys, &stored);
+                let write =
+                    Write { id: row.id, status: Status::Received, keys, anew: false, audits: json!([]) };
+                (RetakenEnd::Reset { attempts, refunded: refund, in_doubt }, Some(write))
+            }
+        }
+    }
+}
+
+/// The document with every delivery that is perhaps sent marked as such: its begin mark becomes doubt.
+fn doubted(ledger: &Result<Ledger, LedgerFault>, mut stored: Value) -> Value {
+    let Ok(ledger) = ledger else { return stored };
+    for key in decide::perhaps_sent(ledger) {
+        if let Some(Value::Object(delivery)) = stored["deliveries"].get_mut(key) {
+            delivery.remove("begun");
+            delivery.insert("doubt".to_owned(), Value::Bool(true));
+        }
+    }
+    stored
+}
+
+fn keep_deliveries(keys: &mut Value, stored: &Value) {
+    if let Some(deliveries) = stored.get("deliveries") {
+        keys["deliveries"] = deliveries.clone();
+    }
+}
+
+async fn write_back(
+    tx: &Transaction,
+    writes: &[Takeback],
+    actor: &str,
+    note: Option<&Value>,
+) -> Result<Vec<Uuid>, DbError> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<Uuid> = writes.iter().map(|w| w.write.id).collect();
+    let tokens: Vec<Option<&str>> = writes.iter().map(|w| w.token.as_deref()).collect();
+    let statuses: Vec<&str> = writes.iter().map(|w| w.write.status.label()).collect();
+    let keys: Vec<&Value> = writes.iter().map(|w| &w.write.keys).collect();
+    let anew: Vec<bool> = writes.iter().map(|w| w.write.anew).collect();
+    let audits: Vec<&Value> = writes.iter().map(|w| &w.write.audits).collect();
+    let statement = tx.prepare_cached(sql::WRITE).await?;
+    let written =
+        tx.query(&statement, &[&ids, &tokens, &statuses, &keys, &anew, &audits, &actor, &note]).await?;
+    Ok(written.iter().map(|row| row.get("id")).collect())
+}
