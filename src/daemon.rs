@@ -35,6 +35,7 @@ use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
 use crate::routing::outages::Outages;
+use crate::routing::pauses::{PauseBoard, PauseWatch};
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::sweep::{Outlet, Republisher, Sweeper};
@@ -91,7 +92,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
         return Err(DaemonError::SourceKind);
     }
     let pool = parts::pool(&config, Arc::clone(&clock))?;
-    let store = parts::store(&config, pool.clone())?;
+    let board = PauseBoard::default();
+    let store = parts::store(&config, pool.clone())?.with_pauses(board.clone());
     let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance))?;
     let pubsub = parts::pubsub(&config)?;
     let smtp = SmtpSettings::from(&config.smtp);
@@ -123,7 +125,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
                 sender: preparer.rules.from.address.clone(),
                 signer: Arc::clone(&preparer.signer),
             };
-            let _kept = outages::keep(probers, dependencies, &gate, &readiness);
+            let mut pauses = PauseWatch::new(parts::pause_book(&config, pool.clone()), board, gate.clone());
+            pauses.look().await;
+            let mut kept = outages::keep(probers, dependencies, &gate, &readiness);
+            kept.spawn(pauses.run(Arc::clone(&clock)));
             let live = LiveClaims::new(bounds(&config), given_up);
             let worker = Arc::new(Worker {
                 store,

@@ -12,8 +12,10 @@ use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::ops::chance::Chance;
 use crate::ports::Clock;
+use crate::routing::pauses::PauseBook;
 use crate::routing::prepare::{MailRules, Preparer};
 use crate::routing::store::Store;
+use crate::routing::store::pauses::PauseTable;
 
 /// A part that cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,12 @@ pub fn worker_name(config: &Config) -> String {
 pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     Ok(Store::new(pool, &readiness, config, &host(), &worker_name(config)))
+}
+
+/// Where pauses are kept.
+#[must_use]
+pub fn pause_book(config: &Config, pool: Pool) -> PauseBook {
+    PauseBook::new(PauseTable::new(pool), &config.state.dir)
 }
 
 /// The signer of links.

@@ -38,6 +38,11 @@ impl Desk {
         View::new(self.pool.clone(), &self.readiness, &self.config)
     }
 
+    /// The connections to the database.
+    pub(super) fn pool(&self) -> Pool {
+        self.pool.clone()
+    }
+
     /// For the readiness seams and for recording overrides.
     pub(super) fn seams(&self) -> Seams {
         Seams::new(self.pool.clone(), &self.readiness, self.config.readiness.finalized_column.as_deref())

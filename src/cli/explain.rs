@@ -11,12 +11,17 @@ use uuid::Uuid;
 
 use super::desk::{self, Desk};
 use super::output::{self, Palette};
+use super::pause;
 use super::{CliError, Context, Exit};
 use crate::config::Config;
 use crate::lifecycle::submission::Status;
 use crate::routing::destination::{self, TargetKind};
+use crate::routing::expand;
 use crate::routing::explain::{self, Case, Explanation, Remedy, Rules};
-use crate::routing::ledger::{Delivery, DeliveryError, FailReason, Finished, Ledger, order_of};
+use crate::routing::ledger::{
+    Delivery, DeliveryError, DeliveryState, FailReason, Finished, Ledger, order_of,
+};
+use crate::routing::pause::{Pause, Pauses};
 use crate::routing::plan::{ActionType, PlannedAction};
 use crate::routing::store::view::{AuditRow, Scan, Sight};
 
@@ -36,13 +41,34 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
     let sight = desk.look(args.id).await?;
     let audit = desk.view().audit(args.id).await.map_err(desk::database)?;
-    let page = Page::of(args.id, sight, audit, &rules(&desk.config));
+    let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
+    let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
+    let page = Page::of(args.id, sight, audit, &rules(&desk.config)).held_up_by(hold);
     if args.json {
         output::json(&page)?;
     } else {
         output::text(&text::page(&page, Palette::of_stdout()))?;
     }
     Ok(Exit::Done)
+}
+
+/// The pause that holds it up, wholly or in part; none for what would not be claimed anyway.
+fn held_up(sight: &Sight, pauses: &Pauses, max_recipients: usize) -> Option<Pause> {
+    let ledger = sight.ledger.as_ref().ok()?;
+    if sight.status != Status::Received || sight.infected || !sight.finalized || sight.pending > 0 {
+        return None;
+    }
+    let plan = match &sight.current {
+        Ok(current) if ledger.plan.is_empty() => current,
+        Ok(_) | Err(_) => &ledger.plan,
+    };
+    let is_open = |delivery: &Delivery| delivery.state == DeliveryState::Open;
+    let mut open: Vec<String> =
+        ledger.deliveries.iter().filter(|(_, d)| is_open(d)).map(|(key, _)| key.clone()).collect();
+    open.extend(expand::missing_deliveries(ledger, plan, max_recipients).into_iter().map(|(key, _)| key));
+    let keys = || open.iter().map(String::as_str);
+    let whole = pauses.of_submission(&sight.form_id, keys());
+    whole.or_else(|| keys().find_map(|key| pauses.of_delivery(key))).cloned()
 }
 
 fn rules(config: &Config) -> Rules {
@@ -86,6 +112,8 @@ pub(super) struct Page {
     /// Absent where this role may not read the log.
     audit: Option<Vec<AuditRow>>,
     audit_note: Option<&'static str>,
+    /// The pause that holds it up.
+    paused: Option<Pause>,
     #[serde(flatten)]
     explanation: Explanation,
 }
@@ -216,11 +244,20 @@ impl Page {
             overrides: ledger.overrides,
             audit_note: audit.is_none().then_some(AUDIT_UNREADABLE),
             audit,
+            paused: None,
             explanation: Explanation {
                 remedy: explanation.remedy.into_iter().filter(is_at_hand).collect(),
                 ..explanation
             },
         }
+    }
+
+    fn held_up_by(mut self, pause: Option<Pause>) -> Self {
+        if let Some(pause) = pause {
+            self.explanation = explain::paused(self.explanation, &pause);
+            self.paused = Some(pause);
+        }
+        self
     }
 }
 

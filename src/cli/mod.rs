@@ -5,6 +5,7 @@
 
 mod check;
 mod completions;
+mod daemon_word;
 mod desk;
 mod exit;
 mod explain;
@@ -16,11 +17,13 @@ mod mark_attachment;
 mod migrate;
 mod operator;
 mod output;
+mod pause;
 mod provision;
 mod publish;
 mod release;
 mod render;
 mod replay;
+mod resume;
 mod run;
 mod status;
 mod sweep;
@@ -84,6 +87,10 @@ enum Verb {
     Release(release::Args),
     /// Take back, find and count what the daemon's own sweep would: one pass
     Sweep(sweep::Args),
+    /// Hold everything, a form or a destination domain, without spending attempts
+    Pause(pause::Args),
+    /// End a pause
+    Resume(resume::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
     /// Print shell completions
@@ -146,6 +153,8 @@ impl Cli {
             Verb::Replay(args) => replay::run(&ctx, args).await,
             Verb::Release(args) => release::run(&ctx, args).await,
             Verb::Sweep(args) => sweep::run(&ctx, args).await,
+            Verb::Pause(args) => pause::run(&ctx, args).await,
+            Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Completions(args) => completions::run(&args),
         }

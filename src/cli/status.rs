@@ -1,15 +1,19 @@
 //! `status`: how many submissions are where, and what is wrong.
 //!
-//! Reads only. What no part of this version knows yet is said to be empty, or null where even that is not known.
+//! Reads only. Breakers are the daemon's own: they are asked of the one on this host. What no part of this version knows
+//! yet is said to be empty, or null where even that is not known.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::daemon_word::{self, BreakerPart};
 use super::desk::{self, Desk};
 use super::output::{self, Palette};
+use super::pause;
 use super::{CliError, Context, Exit};
 use crate::lifecycle::submission::Status;
+use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
 
 /// Arguments of `status`.
@@ -22,8 +26,16 @@ pub(super) struct Args {
 
 /// Prints the counts.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let overview = Desk::open(ctx)?.view().overview().await.map_err(desk::database)?;
-    let report = Report::from(overview);
+    let desk = Desk::open(ctx)?;
+    let overview = desk.view().overview().await.map_err(desk::database)?;
+    let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
+    let breakers = daemon_word::breakers(&desk.config.http.listen).await;
+    let report = Report {
+        paused: paused.iter().cloned().collect(),
+        daemon_reachable: breakers.is_some(),
+        breaker: breakers.unwrap_or_default(),
+        ..Report::from(overview)
+    };
     if args.json {
         output::json(&report)?;
     } else {
@@ -42,8 +54,10 @@ struct Report {
     in_doubt: i64,
     unalerted: i64,
     not_implemented_only: i64,
-    paused: Vec<String>,
-    breaker: Vec<String>,
+    paused: Vec<Pause>,
+    /// As the daemon on this host says; empty where none answers.
+    breaker: Vec<BreakerPart>,
+    daemon_reachable: bool,
     relay: Relay,
 }
 
@@ -65,6 +79,7 @@ impl From<Overview> for Report {
             not_implemented_only: overview.not_implemented_only,
             paused: Vec::new(),
             breaker: Vec::new(),
+            daemon_reachable: false,
             relay: Relay { accepted_undelivered: None, oldest_seconds: None },
         }
     }
@@ -85,6 +100,22 @@ fn text(report: &Report, palette: Palette) -> String {
     if !report.attempts.is_empty() {
         let spent: Vec<String> = report.attempts.iter().map(|(n, count)| format!("{n}: {count}")).collect();
         text.push_str(&format!("attempts spent by open submissions   {}\n", spent.join(", ")));
+    }
+    for pause in &report.paused {
+        text.push_str(&format!("{} paused: {}\n", palette.yellow("!"), pause::line(pause)));
+    }
+    for breaker in report.breaker.iter().filter(|breaker| breaker.open) {
+        text.push_str(&format!(
+            "{} {} does not work: nothing is claimed, no attempt is spent\n",
+            palette.red("✗"),
+            breaker.dependency
+        ));
+    }
+    if !report.daemon_reachable {
+        text.push_str(&format!(
+            "{} daemon not reachable on this host: breakers are not known\n",
+            palette.yellow("!")
+        ));
     }
     let mut wrong = false;
     for (count, what, follows) in [

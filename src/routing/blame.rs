@@ -119,13 +119,18 @@ impl Tally {
         self.by_outage = true;
     }
 
+    /// A delivery stays open because it is paused.
+    pub fn paused(&mut self) {
+        self.by_outage = true;
+    }
+
     /// A delivery stays open for a reason of its own.
     pub fn itself(&mut self) {
         self.by_itself = true;
     }
 
     /// Whether the attempt is given back when the claim ends with something open: every delivery left open was left so
-    /// by an outage, and one was.
+    /// by an outage or a pause, and one was.
     #[must_use]
     pub fn refunds(self) -> bool {
         self.by_outage && !self.by_itself

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::{Rng, RngExt};
 
 use super::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
+use super::pause::Pauses;
 use crate::config::InDoubt;
 use crate::lifecycle::submission::Status;
 
@@ -62,6 +63,8 @@ pub enum DropReason {
     NotFinalized,
     /// Attachments are still being scanned: the seam or the sweep brings it back.
     NotClean,
+    /// An operator has paused all there is to do: the sweep brings it back when that ends.
+    Paused,
 }
 
 impl DropReason {
@@ -73,6 +76,7 @@ impl DropReason {
             Self::Finished(_) => "finished",
             Self::NotFinalized => "not_finalized",
             Self::NotClean => "not_clean",
+            Self::Paused => "paused",
         }
     }
 }
@@ -144,6 +148,28 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
             }
         }
         Some(_) | None => ClaimDecision::Take,
+    }
+}
+
+/// The same where something may be paused. Only a claim is held up: what fails without a send fails all the same, and a
+/// row with nothing left to send is finished.
+#[must_use]
+pub fn claim_unless_paused(
+    row: &RowView<'_>,
+    now: Timestamp,
+    max_attempts: u32,
+    form_id: &str,
+    open: &[String],
+    pauses: &Pauses,
+) -> ClaimDecision {
+    match claim(row, now, max_attempts) {
+        ClaimDecision::Take
+            if pauses.of_submission(form_id, open.iter().map(String::as_str)).is_some()
+                && !row.ledger.as_ref().is_ok_and(nothing_left_open) =>
+        {
+            ClaimDecision::Drop(DropReason::Paused)
+        }
+        decision => decision,
     }
 }
 

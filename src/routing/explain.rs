@@ -16,6 +16,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
+use super::pause::Pause;
 use super::text::{bounded, one_line};
 use crate::lifecycle::submission::Status;
 use crate::ports::{Reply, Stage};
@@ -69,6 +70,26 @@ pub struct Case<'a> {
     pub retention_expires_at: Option<Timestamp>,
     /// Database time.
     pub now: Timestamp,
+}
+
+/// A case that a pause holds up: the same, and what holds it up first.
+#[must_use]
+pub fn paused(explanation: Explanation, pause: &Pause) -> Explanation {
+    let what = format!(
+        "{} is paused since {} by {} ({})",
+        pause.scope,
+        at(pause.since),
+        one_line(&pause.actor),
+        bounded(one_line(&pause.reason), MAX_REPLY)
+    );
+    let next = Next {
+        code: Step::Nothing,
+        what: "nothing while it is paused; afterwards the sweep, or its event, brings it back".to_owned(),
+        when: pause.until,
+    };
+    let mut remedy = vec![Remedy { question: None, line: pause.remedy(), verb: Some("resume") }];
+    remedy.extend(explanation.remedy);
+    Explanation { why: format!("{what}; otherwise: {}", explanation.why), next, remedy }
 }
 
 /// What is said about a case.

@@ -69,6 +69,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
         DropReason::NotFinalized | DropReason::NotClean => {
             "it is not ready: the event of its readiness brings it back, or the sweep"
         }
+        DropReason::Paused => "it is paused by an operator: the sweep brings it back when that ends",
     };
     journal!(info, EventName::Dropped, submission_id = %id, reason = why.label(), "event dropped: {follows}");
 }

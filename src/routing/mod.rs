@@ -1,8 +1,8 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`],
-//! [`message_id`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`], [`outages`],
-//! [`claims`], [`sweep`], [`store`], `journal`.
+//! [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`],
+//! [`outages`], [`pauses`], [`claims`], [`sweep`], [`store`], `journal`.
 
 pub mod blame;
 pub mod claims;
@@ -17,6 +17,8 @@ pub mod ledger;
 pub mod message_id;
 pub mod outages;
 pub mod outcome;
+pub mod pause;
+pub mod pauses;
 pub mod persist;
 pub mod plan;
 pub mod prepare;

@@ -140,6 +140,8 @@ pub struct Decided {
     pub outcomes: Vec<(String, Outcome)>,
     /// Keys in doubt that the policy holds.
     pub held: Vec<String>,
+    /// Some of the action's deliveries are not begun because their destination is paused.
+    pub paused: bool,
 }
 
 /// A mail that is ready, and what was decided beside it.
@@ -192,9 +194,16 @@ impl Preparer {
         let Some(action) = ledger.plan.iter().find(|action| action.action_order == order) else {
             return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
         };
-        let open = decide::open_deliveries(ledger, order, &claim.token, self.rules.in_doubt);
-        let mut decided =
-            Decided { scope: self.scope(claim, ledger, action), outcomes: Vec::new(), held: open.hold };
+        let mut open = decide::open_deliveries(ledger, order, &claim.token, self.rules.in_doubt);
+        let (pauses, all) = (self.store.pauses(), open.send.len());
+        open.send.retain(|key| pauses.of_delivery(key).is_none());
+        let paused = open.send.len() < all;
+        let mut decided = Decided {
+            scope: self.scope(claim, ledger, action),
+            outcomes: Vec::new(),
+            held: open.hold,
+            paused,
+        };
         if !action.action_type.is_email() {
             decided.everything(open.send, &Outcome::NotImplemented);
             return Prepared::Decided(Box::new(decided));

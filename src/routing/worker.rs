@@ -101,6 +101,12 @@ impl<'a> Journey<'a> {
     fn of(claim: &'a Claim) -> Self {
         Self { claim, tried: BTreeSet::new(), tally: Tally::default(), dossier: OnceCell::new() }
     }
+
+    fn notice(&mut self, decided: &Decided) {
+        if decided.paused {
+            self.tally.paused();
+        }
+    }
 }
 
 /// What one action came to.
@@ -148,6 +154,7 @@ impl Worker {
             Prepared::Ready(ready) => ready,
             Prepared::Decided(decided) => {
                 let entries = self.decided(claim, &decided);
+                journey.notice(&decided);
                 self.outages.decided(claim, &decided.outcomes, &mut journey.tally).await;
                 return Step::Outcomes(entries);
             }
@@ -183,6 +190,7 @@ impl Worker {
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);
         let entries = self.sent(claim, &ready, &outcomes, took);
+        journey.notice(&ready.beside);
         self.outages.decided(claim, &ready.beside.outcomes, &mut journey.tally).await;
         self.outages.sent(claim, &ready.recipients, &outcomes, &mut journey.tally).await;
         Step::Outcomes(entries)

@@ -16,6 +16,7 @@ mod locked_rows;
 mod lost_answers;
 mod outages;
 mod outcomes;
+mod pauses;
 mod privacy;
 mod readiness;
 mod reload;

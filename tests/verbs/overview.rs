@@ -27,7 +27,7 @@ async fn status_names_every_status_even_of_an_empty_database() {
     assert_eq!(
         told,
         json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
-               "not_implemented_only": 0, "paused": [], "breaker": [],
+               "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": false,
                "relay": {"accepted_undelivered": null, "oldest_seconds": null}})
     );
     let text = run(&stage, &["status"]).await.out;

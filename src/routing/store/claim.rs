@@ -19,7 +19,7 @@ use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
-use crate::routing::ledger::{ClaimMark, Delivery, FailReason, Ledger, VERSION};
+use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, VERSION};
 use crate::routing::plan::PlannedAction;
 
 /// One submission to be claimed, with the token the claim shall have.
@@ -146,7 +146,13 @@ impl Store {
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
         };
-        Ok(match decide::claim(&view, now, self.settings.max_attempts) {
+        let pauses = self.pauses();
+        let open = match &ledger {
+            Ok(ledger) if pauses.iter().next().is_some() => self.open_keys(ledger, row)?,
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        let max = self.settings.max_attempts;
+        Ok(match decide::claim_unless_paused(&view, now, max, &form_id, &open, &pauses) {
             ClaimDecision::Drop(why) => (Claimed::Dropped(why), None),
             ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
@@ -177,6 +183,22 @@ impl Store {
                 (Claimed::Taken(Box::new(taken)), Some(write))
             }
         })
+    }
+
+    /// Keys of the deliveries that are open, or would be after a claim.
+    fn open_keys(&self, ledger: &Ledger, row: &Row) -> Result<Vec<String>, DbError> {
+        let open = ledger.deliveries.iter().filter(|(_, delivery)| delivery.state == DeliveryState::Open);
+        let mut keys: Vec<String> = open.map(|(key, _)| key.clone()).collect();
+        let configured: Option<Value> = row.try_get("plan")?;
+        let plan = match configured {
+            Some(configured) if ledger.plan.is_empty() => {
+                serde_json::from_value::<Vec<PlannedAction>>(configured).unwrap_or_default()
+            }
+            Some(_) | None => ledger.plan.clone(),
+        };
+        let missing = expand::missing_deliveries(ledger, &plan, self.settings.max_recipients);
+        keys.extend(missing.into_iter().map(|(key, _)| key));
+        Ok(keys)
     }
 
     /// The ledger keys of a claim, and the ledger as it will stand.

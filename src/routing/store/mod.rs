@@ -7,6 +7,7 @@
 mod begin;
 mod claim;
 mod dossier;
+pub mod pauses;
 mod record;
 mod refusal;
 mod replay;
@@ -27,6 +28,8 @@ pub use replay::Replayed;
 use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
+use crate::routing::pause::Pauses;
+use crate::routing::pauses::PauseBoard;
 
 /// The store of the mission: a pool, the statements, and what every write is signed with.
 #[derive(Debug, Clone)]
@@ -34,6 +37,8 @@ pub struct Store {
     pool: Pool,
     statements: Arc<sql::Statements>,
     settings: Arc<StoreSettings>,
+    /// What operators have paused.
+    pauses: PauseBoard,
 }
 
 /// What the statements need from the configuration.
@@ -64,7 +69,20 @@ impl Store {
                 claim_deadline: config.routing.claim_deadline,
                 pin_bodies: config.mail.body == crate::config::MailBody::Template,
             }),
+            pauses: PauseBoard::default(),
         }
+    }
+
+    /// The same store, going by these pauses.
+    #[must_use]
+    pub fn with_pauses(self, pauses: PauseBoard) -> Self {
+        Self { pauses, ..self }
+    }
+
+    /// What is paused at this moment.
+    #[must_use]
+    pub fn pauses(&self) -> Arc<Pauses> {
+        self.pauses.now()
     }
 
     /// Attempts a submission has.

@@ -1,0 +1,208 @@
+//! Pauses: of everything, of a form, of a destination domain. What they hold up spends no attempt, survives restarts, and
+//! comes back when they end, by an operator or by the database's clock.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::{Answer, SUBSCRIPTION};
+use serde_json::{Value, json};
+
+use crate::harness::{Row, Scene, binary, lines};
+
+/// A verb beside the router, with its configuration.
+async fn verb(scene: &Scene, line: &str) -> Answer {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    scene.stage.ask(binary(), scene.router.config(), &words).await.expect("the verb runs")
+}
+
+async fn done(scene: &Scene, line: &str) -> Answer {
+    let answer = verb(scene, line).await;
+    assert_eq!(answer.code, Some(0), "{line}: {answer:?}");
+    answer
+}
+
+/// Pauses, and waits until the router has noticed.
+async fn pause(scene: &Scene, selector: &str) {
+    let before = count(scene, "paused");
+    done(scene, &format!("pause {selector} --reason maintenance")).await;
+    scene.until("pause", async || count(scene, "paused") > before).await;
+}
+
+async fn resume(scene: &Scene, selector: &str) {
+    let before = count(scene, "resumed");
+    done(scene, &format!("resume {selector} --reason over")).await;
+    scene.until("end of the pause", async || count(scene, "resumed") > before).await;
+}
+
+fn count(scene: &Scene, event: &str) -> usize {
+    lines(&scene.router).iter().filter(|line| line["event"] == event).count()
+}
+
+async fn gauge(scene: &Scene, scope: &str) -> Option<f64> {
+    let series = format!("maple_router_paused{{scope=\"{scope}\"}}");
+    scene.router.metric(&series).await.expect("metrics")
+}
+
+fn unspent(row: &Row) -> bool {
+    row.status == "received" && row.attempts() == 0
+}
+
+#[tokio::test]
+async fn a_pause_of_everything_survives_a_restart_and_costs_no_deliveries() {
+    let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    pause(&scene, "").await;
+    assert_eq!(gauge(&scene, "all").await, Some(1.0));
+    let (code, body) = scene.router.get("/-/ready").await.expect("asked");
+    assert!(code == 503 && body.contains("paused by an operator"), "{code} {body}");
+    let streams = async || scene.stage.broker.stats(SUBSCRIPTION).expect("stats").streams;
+    scene.until("end of the stream", async || streams().await == 0).await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    assert!(scene.router.stop().await.expect("stops").success());
+    scene.router = scene.stage.router(binary(), "router", "").await.expect("a router");
+    scene.await_line("start", |line| line["event"] == "ready").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(scene.row(id).await.ledger, json!({}), "not claimed");
+    let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");
+    assert_eq!((stats.delivered, stats.backlog), (0, 1), "{stats:?}");
+    let status: Value = done(&scene, "status --json").await.json().expect("JSON");
+    let paused = &status["paused"][0];
+    assert_eq!((&paused["scope"], &paused["reason"]), (&json!("all"), &json!("maintenance")), "{status:#}");
+    assert_eq!(status["breaker"][0], json!({"dependency": "postgres", "open": false}), "{status:#}");
+    let page: Value = done(&scene, &format!("explain {id} --json")).await.json().expect("JSON");
+    assert!(page["why"].as_str().is_some_and(|why| why.contains("paused since")), "{page:#}");
+    assert!(page["remedy"][0].as_str().is_some_and(|line| line.contains("maple-router resume")), "{page:#}");
+    resume(&scene, "").await;
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.settled().await;
+    assert_eq!(gauge(&scene, "all").await, Some(0.0));
+    let twice = verb(&scene, "resume --reason again").await;
+    assert_eq!(twice.code, Some(1), "nothing was paused: {twice:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_form_waits_and_others_do_not() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test"), Form::new("g").mail_to("a@x.test")]).await;
+    pause(&scene, "--form f").await;
+    let held = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let other = scene.submit(&SubmissionSeed::of("g")).await.id;
+    assert_eq!(scene.ended(other).await.status, "routed");
+    let dropped = |line: &Value| line["event"] == "dropped" && line["reason"] == "paused";
+    scene.await_line("drop", dropped).await;
+    assert_eq!(scene.row(held).await.ledger, json!({}), "untouched");
+    // The event is gone; whoever brings it back after the end (the sweep does) finds it as it was.
+    scene.settled().await;
+    resume(&scene, "--form f").await;
+    scene.publish(held);
+    let row = scene.ended(held).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_destination_holds_up_its_deliveries_only() {
+    let form = Form::new("f").mail_to("a@x.test, b@Paused.test").mail_to("c@paused.test").mail_to("d@x.test");
+    let scene = Scene::start(&[form, Form::new("only").mail_to("e@paused.test")]).await;
+    pause(&scene, "--destination-domain @PAUSED.test").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let only = scene.submit(&SubmissionSeed::of("only")).await.id;
+    let sent = |row: &Row| unspent(row) && row.entry("3|d@x.test")["state"] == "accepted";
+    let row = scene.await_row(id, "the rest to be sent", sent).await;
+    assert_eq!(row.entry("1|a@x.test")["state"], "accepted", "{row:?}");
+    for key in ["1|b@paused.test", "2|c@paused.test"] {
+        assert_eq!(row.entry(key), &json!({"state": "open"}), "never begun: {row:?}");
+    }
+    scene.settled().await;
+    assert_eq!(scene.row(only).await.ledger, json!({}), "nothing of it can be sent, so it is not claimed");
+    assert!(unspent(&scene.row(id).await));
+    resume(&scene, "--all").await;
+    for id in [id, only] {
+        scene.publish(id);
+        let row = scene.ended(id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    }
+    assert_eq!(scene.stage.relay.counters().mails, 5);
+    scene.stop().await;
+}
+
+/// What fails for itself beside a paused delivery spends its attempt as ever.
+#[tokio::test]
+async fn a_deferral_beside_a_pause_is_spent() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@paused.test")]).await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later"));
+    pause(&scene, "--destination-domain paused.test").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let row = scene.ended(id).await;
+    assert_eq!((row.reason(), row.attempts()), (Some("exhausted"), 5), "{row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_pause_ends_by_itself_by_the_databases_clock() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    pause(&scene, "--until 5s").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    assert_eq!(count(&scene, "resumed"), 1, "{}", scene.router.log());
+    scene.stop().await;
+}
+
+/// Where schema `router` is there, a pause counts for every host.
+#[tokio::test]
+async fn with_schema_router_pauses_are_kept_in_the_database() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    let schema = include_str!("../../migrations/router/001_records.sql");
+    scene.stage.database.alter("CREATE SCHEMA router").await.expect("made");
+    scene.stage.database.alter(schema).await.expect("applied");
+    pause(&scene, "--form f").await;
+    pause(&scene, "").await;
+    done(&scene, "pause --form f --until 2h --reason longer").await;
+    let kept =
+        scene.eyes.query("SELECT scope, reason FROM router.pauses ORDER BY scope", &[]).await.expect("kept");
+    let kept: Vec<(String, String)> = kept.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let expected = [("all", "maintenance"), ("form", "longer")];
+    assert_eq!(kept, expected.map(|(scope, reason)| (scope.to_owned(), reason.to_owned())));
+    resume(&scene, "--all").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    scene.stop().await;
+}
+
+/// What cannot be understood must not end a pause.
+#[tokio::test]
+async fn a_damaged_file_pauses_everything_until_it_is_mended() {
+    let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    assert!(scene.router.stop().await.expect("stops").success());
+    let file = scene.stage.dir().join("router").join("pauses.json");
+    std::fs::write(&file, "[{\"scope\": \"al").expect("written");
+    scene.router = scene.stage.router(binary(), "router", "").await.expect("a router");
+    let told =
+        |line: &Value| line["message"].as_str().is_some_and(|text| text.contains("everything is paused"));
+    scene.await_line("fault", told).await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(scene.row(id).await.ledger, json!({}));
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(scene.ended(id).await.status, "routed");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn who_pauses_says_what_and_why() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    for line in [
+        "pause",
+        "pause --reason",
+        "pause --form f --destination-domain x.test --reason r",
+        "pause --destination-domain a@x.test --reason r",
+        "pause --until monday --reason r",
+        "resume",
+        "resume --all --form f --reason r",
+    ] {
+        assert_eq!(verb(&scene, line).await.code, Some(2), "{line}");
+    }
+    scene.stop().await;
+}
