@@ -5,6 +5,7 @@
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
 mod outages;
+mod spool;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,15 +39,17 @@ use crate::routing::outages::Outages;
 use crate::routing::pauses::{PauseBoard, PauseWatch};
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
+use crate::routing::spool::Spool;
 use crate::routing::sweep::{Outlet, Republisher, Sweeper};
 use crate::routing::worker::{Pauses, Worker};
 use crate::scrub::scrub;
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 9] = [
+const TRANSACTIONS: [&str; 10] = [
     "claim",
     "begin",
     "record",
+    "merge_facts",
     "fail",
     "release",
     "heartbeat",
@@ -116,6 +119,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
         Ok(None) => Ok(()),
         Err(error) => Err(error),
         Ok(Some(())) => {
+            let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
+            spool::empty(&spooled, &store, &stop).await;
+            let spooling = spool::keep_empty(spooled.clone(), store.clone(), config.routing.sweep_interval);
             let gate = Gate::new();
             let (incidents, _open) = Incidents::new();
             let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
@@ -135,6 +141,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
                 lanes: lanes.clone(),
                 preparer,
                 persist: Persist::new(force.clone(), Arc::clone(&clock)),
+                spool: spooled,
                 outages,
                 pauses: Pauses {
                     paced_by_source: true,
@@ -150,6 +157,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             journal!(info, EventName::Ready, "ready: events are received");
             let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness).await;
             heart.abort();
+            spooling.abort();
             ended
         }
     };

@@ -74,6 +74,7 @@ const PURE: &[&str] = &[
     "routing/outcome.rs",
     "routing/message_id.rs",
     "routing/replay.rs",
+    "routing/spool/sheet.rs",
     "routing/text.rs",
     "scrub.rs",
     "ops/alerting/groups.rs",

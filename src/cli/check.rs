@@ -158,6 +158,7 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
         within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
+    lines.extend(settings::state_line(config).await);
     lines.push(settings::secrets_line(&loaded, &ctx.env));
     lines.extend([database, pubsub, relay, signer, slack].into_iter().flatten());
     lines

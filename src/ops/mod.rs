@@ -35,5 +35,6 @@ pub mod http;
 pub mod incident;
 pub mod json_log;
 pub mod metrics;
+pub mod state_dir;
 pub mod systemd;
 pub mod telemetry;

@@ -13,6 +13,7 @@ use super::ledger::FailReason;
 use super::persist::GaveUp;
 use super::plan::ActionType;
 use super::prepare::ActionScope;
+use super::spool::SpoolError;
 use super::store::Conclusion;
 use super::store::sweep::{Found, Retaken, RetakenEnd, Unready};
 use crate::db::DbError;
@@ -271,9 +272,47 @@ pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
         form_id = claim.form_id,
         attempt = claim.attempt,
         facts = gave_up.facts,
-        "its outcome is not recorded ({}): it stays in doubt until it is taken back",
+        "its outcome is not recorded ({}): what is not in the spool stays in doubt until it is taken back",
         scrub(&gave_up.error.to_string())
     );
+}
+
+/// Facts wait in the spool.
+pub(super) fn spooled(id: Uuid, facts: usize) {
+    journal!(
+        warn,
+        EventName::Spooled,
+        submission_id = %id,
+        facts,
+        "the database does not take what the relay accepted: it is kept in the state directory until it does"
+    );
+}
+
+/// Facts wait in memory only.
+pub(super) fn not_spooled(id: Uuid, facts: usize, fault: &SpoolError) {
+    tracing::error!(
+        submission_id = %id,
+        facts,
+        "the database does not take what the relay accepted, and {fault}: it is lost if this process ends before it is \
+         recorded"
+    );
+}
+
+/// Spooled facts stand in the database.
+pub(super) fn spool_replayed(id: Uuid, facts: usize) {
+    journal!(
+        info,
+        EventName::SpoolReplayed,
+        submission_id = %id,
+        facts,
+        "what the relay accepted before is recorded from the spool"
+    );
+}
+
+/// A spool file that nobody can record.
+pub(super) fn spool_set_aside(id: Option<Uuid>, file: &std::path::Path, why: &str) {
+    let id = id.map(tracing::field::display);
+    tracing::error!(submission_id = id, "{} is kept and not recorded: {}", file.display(), scrub(why));
 }
 
 /// The sweep dealt with a claim that nobody ended.

@@ -2,7 +2,7 @@
 //!
 //! Pure: [`blame`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`],
 //! [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`],
-//! [`outages`], [`pauses`], [`claims`], [`sweep`], [`store`], `journal`.
+//! [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`store`], `journal`.
 
 pub mod blame;
 pub mod claims;
@@ -24,6 +24,7 @@ pub mod plan;
 pub mod prepare;
 pub mod receive;
 pub mod replay;
+pub mod spool;
 pub mod store;
 pub mod sweep;
 pub(crate) mod text;

@@ -19,6 +19,7 @@ use super::outages::Outages;
 use super::outcome::Entries;
 use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
+use super::spool::Spool;
 use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
 use crate::db::DbError;
 use crate::gateway::smtp::{Envelope, Lane, Lanes};
@@ -37,6 +38,8 @@ pub struct Worker {
     pub preparer: Preparer,
     /// Repeats what must be recorded.
     pub persist: Persist,
+    /// Keeps facts that the database does not take.
+    pub spool: Spool,
     /// The breakers, and the gate before new work.
     pub outages: Outages,
     /// Pause before another attempt.
@@ -250,9 +253,13 @@ impl Worker {
     async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Persisted<Recorded>, GaveUp> {
         let scope = self.scope(journey);
         let touched = self.clock.monotonic();
-        let record = || self.store.record(scope, entries);
+        let watched = self.spool.watch(scope.id, scope.token, &entries.facts);
+        let record = || watched.over(self.store.record(scope, entries));
         let facts = entries.facts.len();
         let recorded = self.persist.until_recorded(journey.claim, facts, &self.outages, record).await;
+        if recorded.is_ok() {
+            watched.recorded().await;
+        }
         if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
             journey.claim.touched(touched);
         }

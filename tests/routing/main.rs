@@ -22,6 +22,7 @@ mod readiness;
 mod reload;
 mod replay;
 mod spent;
+mod spool;
 mod stop;
 mod sweep;
 mod waiting;

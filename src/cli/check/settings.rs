@@ -6,6 +6,7 @@ use crate::config::dsn::Dsn;
 use crate::config::secret::{self, DATABASE_PASSWORD, Found, SecretError};
 use crate::config::validate::{self, Problem};
 use crate::config::{Config, ConfigError, Environment, Loaded, SignerKind};
+use crate::ops::state_dir::StateDir;
 use crate::ports::CheckLine;
 
 /// Where Google's libraries look for a key by themselves.
@@ -50,6 +51,21 @@ pub(super) fn config_lines(loaded: Result<Loaded, ConfigError>) -> (Vec<CheckLin
         remedies.push(warning.remedy);
     }
     (vec![CheckLine::warn("config", detail, remedies.join("; "))], Some(loaded))
+}
+
+/// A further line `config` where the state directory cannot be used by whoever runs the check.
+pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
+    let dir = &config.state.dir;
+    let error = StateDir::new(dir).probe().await.err()?;
+    Some(CheckLine::warn(
+        "config",
+        format!(
+            "state.dir = {}: it cannot be written to by this user ({error}); without it, what the relay accepts during \
+             an outage of the database is lost if the daemon ends before its return",
+            dir.display()
+        ),
+        "create it and give it to the daemon's user, or set [state] dir; systemd does both by StateDirectory=",
+    ))
 }
 
 fn said(problem: &Problem) -> String {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use begin::Begun;
 pub use claim::{ClaimRequest, Claimed, TakenRow};
 pub use dossier::{Attachment, Dossier};
-pub use record::{Conclusion, RecordScope, Recorded};
+pub use record::{Conclusion, Merged, RecordScope, Recorded};
 pub use replay::Replayed;
 
 use crate::config::Config;

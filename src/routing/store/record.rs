@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
+use crate::lifecycle::submission::Status;
 use crate::routing::claims::Heard;
 use crate::routing::decide::{self, Verdict};
 use crate::routing::ledger::{DeliveryState, FailReason, Finished, Ledger};
@@ -54,6 +55,17 @@ pub enum Conclusion {
         /// Not before this instant.
         due: Timestamp,
     },
+}
+
+/// What became of facts that came without their claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merged {
+    /// They are in the ledger, now or already.
+    Stand,
+    /// No such row.
+    Unknown,
+    /// Retention has emptied the submission: nothing is written to it.
+    Purged,
 }
 
 /// What a record needs to know of the claim.
@@ -102,6 +114,36 @@ impl Store {
                         Verdict::Release => self.give_back(&tx, &scope, scope.refund).await?,
                     };
                 Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
+            })
+            .await
+    }
+
+    /// Records facts and nothing else, whoever holds the claim now: what a process that ended left in the spool.
+    ///
+    /// # Errors
+    /// [`DbError`]: unknown whether they stand; repeat it, a fact is recognised by its nonce.
+    pub async fn merge_facts(
+        &self,
+        id: Uuid,
+        token: &str,
+        facts: &Map<String, Value>,
+    ) -> Result<Merged, DbError> {
+        let facts = Value::Object(facts.clone());
+        let (facts, actor) = (&facts, &self.settings.actor);
+        self.pool
+            .transaction("merge_facts", async |tx| {
+                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+                let record = tx.prepare_cached(sql::RECORD_FACTS).await?;
+                let read = tx.prepare_cached(sql::READ_STATUS).await?;
+                let (_, _, row) = futures::future::try_join3(
+                    tx.query(&lock, &[&id]),
+                    tx.query(&record, &[&id, &token, facts, actor]),
+                    tx.query_opt(&read, &[&id]),
+                )
+                .await?;
+                let Some(row) = row else { return Ok(Merged::Unknown) };
+                let status: String = row.try_get("status")?;
+                Ok(if status == Status::Purged.label() { Merged::Purged } else { Merged::Stand })
             })
             .await
     }

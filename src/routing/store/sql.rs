@@ -194,6 +194,10 @@ pub(super) const READ_OWN: &str = "-- read_own
 SELECT s.routing_result, clock_timestamp() AS now FROM submissions s
 WHERE s.id = $1 AND s.status = 'processing' AND s.routing_result#>>'{claim,token}' = $2";
 
+/// Where a row stands.
+pub(super) const READ_STATUS: &str = "-- read_status
+SELECT s.status::text AS status FROM submissions s WHERE s.id = $1";
+
 /// The terminal transition with its one audit row (P3), fenced. `$1` id, `$2` token, `$3` status, `$4` reason (null for
 /// routed), `$5` audit action, `$6` audit detail, `$7` actor.
 pub(super) const FINISH: &str = "-- finish

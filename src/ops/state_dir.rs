@@ -1,0 +1,247 @@
+//! The state directory (`[state] dir`): files for what must outlive the process and cannot be in the database.
+//!
+//! A file is there as a whole or not at all, and what was reported as written is on the disk: if we die in the middle
+//! of a write, a `.tmp` is left that nobody reads. Never readable by other users; bounded by what callers write.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Ending of a file that is being written.
+const UNFINISHED: &str = ".tmp";
+
+/// A directory for such files. Cheap to clone; touches nothing until asked to.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    dir: Arc<Path>,
+}
+
+impl StateDir {
+    /// The directory `dir`.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// A directory of its own below this one.
+    #[must_use]
+    pub fn below(&self, name: &str) -> Self {
+        Self { dir: self.dir.join(name).into() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes sure that files can be written here: creates the directory (0700) and tries.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn prepare(&self) -> io::Result<()> {
+        self.blocking(|dir| DirBuilder::new().recursive(true).mode(0o700).create(dir)).await?;
+        self.probe().await
+    }
+
+    /// Tries whether files can be written here; creates no directory.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn probe(&self) -> io::Result<()> {
+        self.blocking(|dir| {
+            let probe = dir.join(format!(".probe.{}{UNFINISHED}", std::process::id()));
+            File::create(&probe)?;
+            fs::remove_file(probe)
+        })
+        .await
+    }
+
+    /// Writes a file as a whole, 0600, and waits until the disk has it.
+    ///
+    /// # Errors
+    /// The system's; then the file is as it was before.
+    pub async fn write(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        let name = name.to_owned();
+        self.blocking(move |dir| {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            let unfinished = dir.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+            file.write_all(&content)?;
+            file.sync_all()?;
+            fs::rename(&unfinished, dir.join(name))?;
+            File::open(dir)?.sync_all()
+        })
+        .await
+    }
+
+    /// Appends a line to a file (0600) and waits until the disk has it. Half a line that an earlier death left is ended
+    /// first, so that it spoils nothing but itself.
+    ///
+    /// # Errors
+    /// The system's; then the line may be there in part.
+    pub async fn append(&self, name: &str, line: String) -> io::Result<()> {
+        let name = name.to_owned();
+        self.blocking(move |dir| {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            let path = dir.join(name);
+            let is_new = !path.exists();
+            let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
+            let mut whole = Vec::with_capacity(line.len() + 2);
+            if !ends_with_line_break(&mut file)? {
+                whole.push(b'\n');
+            }
+            whole.extend(line.into_bytes());
+            whole.push(b'\n');
+            file.write_all(&whole)?;
+            file.sync_all()?;
+            if is_new {
+                File::open(dir)?.sync_all()?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// A file's content, at most `limit` bytes of it; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn read(&self, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let name = name.to_owned();
+        self.blocking(move |dir| match File::open(dir.join(name)) {
+            Ok(file) => {
+                let mut content = Vec::new();
+                file.take(limit).read_to_end(&mut content)?;
+                Ok(Some(content))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+
+    /// Names of the files that end in `ending`, in order; none where there is no directory.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn list(&self, ending: &'static str) -> io::Result<Vec<String>> {
+        self.blocking(move |dir| {
+            let entries = match fs::read_dir(dir) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let mut names = Vec::new();
+            for entry in entries {
+                let name = entry?.file_name();
+                if let Some(name) = name.to_str().filter(|name| name.ends_with(ending)) {
+                    names.push(name.to_owned());
+                }
+            }
+            names.sort();
+            Ok(names)
+        })
+        .await
+    }
+
+    /// Removes a file; one that is gone is no fault.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn remove(&self, name: &str) -> io::Result<()> {
+        let name = name.to_owned();
+        self.blocking(move |dir| match fs::remove_file(dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })
+        .await
+    }
+
+    /// Gives a file another name; one that is gone is no fault.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.blocking(move |dir| match fs::rename(dir.join(from), dir.join(to)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })
+        .await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let dir: PathBuf = self.dir.to_path_buf();
+        tokio::task::spawn_blocking(move || work(&dir)).await.map_err(io::Error::other)?
+    }
+}
+
+fn ends_with_line_break(file: &mut File) -> io::Result<bool> {
+    use std::io::{Seek as _, SeekFrom};
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn files_are_whole_private_and_found_again() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let dir = StateDir::new(temporary.path()).below("spool");
+        assert_eq!(dir.list(".json").await.expect("listed"), Vec::<String>::new(), "no directory yet");
+        dir.prepare().await.expect("prepared");
+        dir.write("b.json", b"2".to_vec()).await.expect("written");
+        dir.write("a.json", b"1".to_vec()).await.expect("written");
+        dir.write("a.json", b"11".to_vec()).await.expect("written again");
+        assert_eq!(dir.list(".json").await.expect("listed"), ["a.json", "b.json"]);
+        assert_eq!(dir.read("a.json", 1).await.expect("read"), Some(b"1".to_vec()), "bounded");
+        assert_eq!((mode(dir.path()), mode(&dir.path().join("a.json"))), (0o700, 0o600));
+        dir.rename("a.json", "a.bad").await.expect("renamed");
+        dir.remove("b.json").await.expect("removed");
+        dir.remove("b.json").await.expect("gone is gone");
+        assert_eq!(dir.list("").await.expect("listed"), ["a.bad"], "nothing unfinished is left");
+        assert_eq!(dir.read("b.json", 9).await.expect("read"), None);
+    }
+
+    #[tokio::test]
+    async fn half_a_line_spoils_only_itself() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let dir = StateDir::new(temporary.path());
+        dir.append("x.jsonl", "one".to_owned()).await.expect("appended");
+        let mut file = OpenOptions::new().append(true).open(temporary.path().join("x.jsonl")).expect("open");
+        file.write_all(b"tw").expect("half");
+        dir.append("x.jsonl", "three".to_owned()).await.expect("appended");
+        let read = dir.read("x.jsonl", 99).await.expect("read").expect("there");
+        assert_eq!(String::from_utf8(read).expect("text"), "one\ntw\nthree\n");
+        assert_eq!(mode(&temporary.path().join("x.jsonl")), 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_cannot_be_written_to_says_so() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        fs::write(temporary.path().join("taken"), "a file").expect("a file");
+        let dir = StateDir::new(temporary.path()).below("taken").below("spool");
+        assert!(dir.prepare().await.is_err());
+        assert!(dir.write("a", Vec::new()).await.is_err());
+    }
+}
