@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Result;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::database::TestDatabase;
@@ -55,6 +56,7 @@ pub struct CuttingProxy {
     port: u16,
     database: String,
     script: Arc<Script>,
+    severed: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -70,16 +72,33 @@ impl CuttingProxy {
         let socket = endpoint.socket_dir.join(format!(".s.PGSQL.{}", endpoint.socket_port));
         let script = Arc::<Script>::default();
         let telling = Arc::clone(&script);
+        let (severed, mut is_severed) = watch::channel(false);
         let accepting = tokio::spawn(async move {
             let mut wires = JoinSet::new();
-            while let Ok((client, _)) = listener.accept().await {
+            loop {
+                let accepted = tokio::select! {
+                    changed = is_severed.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        if *is_severed.borrow() {
+                            wires.shutdown().await;
+                        }
+                        continue;
+                    }
+                    accepted = listener.accept() => accepted,
+                };
+                let Ok((client, _)) = accepted else { return };
+                if *is_severed.borrow() {
+                    continue;
+                }
                 let (socket, script) = (socket.clone(), Arc::clone(&telling));
                 // However a wire ends, both of its ends are closed, and each side notices by itself.
                 wires.spawn(async move { drop(carry(client, socket, &script).await) });
                 while wires.try_join_next().is_some() {}
             }
         });
-        Ok(Self { port, database: database.name().to_owned(), script, accepting })
+        Ok(Self { port, database: database.name().to_owned(), script, severed, accepting })
     }
 
     /// Connection URL of the same database for a role, by way of here. In the clear: what is encrypted cannot be followed.
@@ -99,6 +118,11 @@ impl CuttingProxy {
     /// ends, and what was held back never arrives. One catch for each call.
     pub fn trap(&self, trap: Trap, nth: u64) -> Trapped {
         self.script.lock().snares.set(trap, nth)
+    }
+
+    /// While severed every connection is broken, in whatever it is doing, and none is let through: the database is gone.
+    pub fn sever(&self, severed: bool) {
+        self.severed.send_replace(severed);
     }
 
     /// The transactions that were cut off so far, in order.
