@@ -1,0 +1,331 @@
+//! P1 to P8 of the protocol, asked of what the database kept, of the mails at the relays and of the alerts at the
+//! webhook; never of what a daemon says of itself.
+//!
+//! Nothing here looks at time that a test could be unlucky with: where two things happened at once, both orders count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use devkit::smtp::Mail;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::history::{Change, Record};
+
+/// `routing.max_attempts`
+const MAX_ATTEMPTS: u64 = 5;
+
+/// What a sequence left behind.
+pub(crate) struct Evidence {
+    pub(crate) records: BTreeMap<Uuid, Record>,
+    pub(crate) mails: Vec<Arc<Mail>>,
+    /// Not clean since then.
+    pub(crate) unclean_since: BTreeMap<Uuid, Timestamp>,
+    /// `routing.in_doubt = "hold"`
+    pub(crate) hold: bool,
+}
+
+/// Everything that is wrong, each named after its property.
+pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, record) in &evidence.records {
+        let before = wrong.len();
+        let mut told = Told { wrong: &mut wrong, id: *id };
+        ended(&mut told, record);
+        transitions(&mut told, record);
+        trail(&mut told, record);
+        attempts(&mut told, record);
+        plan(&mut told, record);
+        let mails: Vec<&Mail> = evidence
+            .mails
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|mail| mail.submission_id.as_deref() == Some(id.to_string().as_str()))
+            .collect();
+        sends(&mut told, record, &mails, evidence);
+        clean(&mut told, record, evidence.unclean_since.get(id));
+        routed(&mut told, record, &mails);
+        if wrong.len() > before {
+            let mails = mails.iter().map(|mail| {
+                let at = Timestamp::try_from(mail.at).expect("a time");
+                format!("  {at} {} to {:?}, {:?}\n", mail.queue_id, mail.recipients, mail.message_id)
+            });
+            wrong.push(format!("{id}:\n{record}{}", mails.collect::<String>()));
+        }
+    }
+    let known = |mail: &&Arc<Mail>| {
+        let id = mail.submission_id.as_deref().and_then(|id| id.parse().ok());
+        id.is_some_and(|id| evidence.records.contains_key(&id))
+    };
+    let strangers = evidence.mails.iter().filter(|mail| !known(mail)).count();
+    if strangers > 0 {
+        wrong.push(format!("{strangers} mails of no submission"));
+    }
+    wrong
+}
+
+struct Told<'a> {
+    wrong: &'a mut Vec<String>,
+    id: Uuid,
+}
+
+impl Told<'_> {
+    fn unless(&mut self, right: bool, what: impl FnOnce() -> String) {
+        if !right {
+            self.wrong.push(format!("{} of {}", what(), self.id));
+        }
+    }
+}
+
+fn is_terminal(status: &str) -> bool {
+    matches!(status, "routed" | "failed")
+}
+
+/// P2: what is ready ends; what is infected ends as failed; only what still waits for its scan may wait.
+fn ended(told: &mut Told<'_>, record: &Record) {
+    let has = |status: &str| record.attachments.iter().any(|found| found == status);
+    let status = record.status.as_str();
+    let fine = status == "processing"
+        || is_terminal(status)
+        || (status == "received" && has("pending") && !has("infected"));
+    told.unless(fine, || format!("P2: {status} {:?} at the end: {}", record.attachments, record.ledger));
+}
+
+/// P4: a claim is ended once, by its holder (or by the sweep), and nobody else changes anything but facts.
+fn transitions(told: &mut Told<'_>, record: &Record) {
+    let mut ended = BTreeSet::new();
+    for change in &record.changes {
+        let holder = change.before["claim"]["worker"].as_str().unwrap_or_default();
+        let token = change.before["claim"]["token"].as_str().unwrap_or_default();
+        let by_sweep = change.tx.starts_with("sweep") || change.tx.starts_with("stuck");
+        let mine = holder == change.process || by_sweep;
+        if change.from == "processing" && change.to != "processing" {
+            told.unless(mine, || {
+                format!("P4: {} ended the claim of {holder} in {}", change.process, change.tx)
+            });
+            told.unless(ended.insert(token.to_owned()), || format!("P4: claim {token} ended twice"));
+            if is_terminal(&change.to) && !by_sweep {
+                let by = change.after["finished"]["token"].as_str();
+                told.unless(by == Some(token), || format!("P4: claim {token} finished by {by:?}"));
+            }
+        }
+        let taken = change.from == "received" && change.to == "processing";
+        let taker = change.after["claim"]["worker"].as_str().unwrap_or_default();
+        told.unless(!taken || taker == change.process, || {
+            format!("P4: {} claimed for {taker}", change.process)
+        });
+        if change.from == "processing" && !mine {
+            let (before, after) = (deliveries(&change.before), deliveries(&change.after));
+            let facts_only = change.to == "processing"
+                && after
+                    .iter()
+                    .all(|(key, entry)| before.get(key) == Some(entry) || entry["state"] == "accepted");
+            told.unless(facts_only, || format!("P4: {} changed what {holder} holds", change.process));
+        }
+        let back = is_terminal(&change.from) && !is_terminal(&change.to);
+        let replayed = change.tx.starts_with("replay");
+        told.unless(!back || replayed, || {
+            format!("P4: {} back to {} in {}", change.from, change.to, change.tx)
+        });
+    }
+}
+
+/// P3: exactly one audit row for each terminal transition, in its transaction, and none besides.
+fn trail(told: &mut Told<'_>, record: &Record) {
+    let mut rows: Vec<(i64, &str)> = record
+        .audit
+        .iter()
+        .filter(|row| row.action.starts_with("submission_rout"))
+        .map(|row| (row.xid, row.action.as_str()))
+        .collect();
+    for change in &record.changes {
+        if !is_terminal(&change.to) || change.from == change.to {
+            continue;
+        }
+        let word = if change.to == "routed" { "submission_routed" } else { "submission_route_failed" };
+        let place = rows.iter().position(|row| *row == (change.xid, word));
+        told.unless(place.is_some(), || format!("P3: {} by {} without {word}", change.to, change.tx));
+        place.map(|place| rows.remove(place));
+    }
+    told.unless(rows.is_empty(), || format!("P3: audit rows of no transition: {rows:?}"));
+    for fact in record.audit.iter().filter(|row| row.action == "email_sent") {
+        let stands = record.changes.iter().any(|change| change.xid == fact.xid);
+        told.unless(stands, || format!("P3: email_sent without its fact: {}", fact.detail));
+    }
+}
+
+/// P8: attempts stay within bounds, rise by one with a claim, and a claim that began nothing is refunded.
+fn attempts(told: &mut Told<'_>, record: &Record) {
+    let count = |ledger: &Value| ledger["attempts"].as_u64().unwrap_or_default();
+    let mut begun = BTreeSet::new();
+    for change in &record.changes {
+        let (before, after) = (count(&change.before), count(&change.after));
+        told.unless(after <= MAX_ATTEMPTS, || format!("P8: {after} attempts"));
+        let claims = change.from == "received" && change.to == "processing";
+        told.unless(after <= before + u64::from(claims), || {
+            format!("P8: {before} to {after} in {}", change.tx)
+        });
+        for (_, entry) in fresh_begins(change) {
+            begun.insert(entry["begun"]["token"].as_str().unwrap_or_default().to_owned());
+        }
+        let token = change.before["claim"]["token"].as_str().unwrap_or_default();
+        let released = change.from == "processing" && change.to == "received";
+        let tried = begun.contains(token)
+            || change.before["plan"].as_array().is_none_or(Vec::is_empty)
+            || change.tx == "record";
+        let resets = change.before["resets"].as_u64().unwrap_or_default();
+        let refunded = after + 1 == before || before == 0;
+        told.unless(!released || tried || refunded || resets >= 10, || {
+            format!("P8: a claim that began nothing cost an attempt ({before} to {after} in {})", change.tx)
+        });
+    }
+}
+
+/// The plan is pinned: it never changes once it is there, except where an operator says so.
+fn plan(told: &mut Told<'_>, record: &Record) {
+    for change in record.changes.iter().filter(|change| !change.tx.starts_with("replay")) {
+        let (before, after) = (&change.before["plan"], &change.after["plan"]);
+        let pinned = before.as_array().is_some_and(|plan| !plan.is_empty());
+        told.unless(!pinned || before == after, || format!("pinned plan changed in {}", change.tx));
+    }
+}
+
+/// What became of one begin mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// A fact, or a doubt: a mail may be there.
+    Perhaps,
+    /// Recorded as not sent, or taken back before it was sent.
+    Not,
+}
+
+/// P1: no begin after a fact; a mail only after its begin; as many mails as sends that may have delivered, all with the
+/// one Message-ID of their generation; a second one only out of doubt, and under `hold` none.
+fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
+    let mut sent: BTreeMap<(String, u64), Vec<(Fate, Timestamp)>> = BTreeMap::new();
+    for (place, change) in record.changes.iter().enumerate() {
+        for (key, entry) in fresh_begins(change) {
+            let before = &change.before["deliveries"][&key];
+            told.unless(before["state"] == "open", || format!("P1: {key} begun after {}", before["state"]));
+            let doubtful = before["doubt"] == true || before["begun"].is_object();
+            let asked_for = change.after["overrides"].as_array().is_some_and(|all| !all.is_empty());
+            told.unless(!(evidence.hold && doubtful) || asked_for, || {
+                format!("P1: {key} in doubt, begun under hold")
+            });
+            let order = key.split('|').next().unwrap_or_default();
+            let generation = change.after["generations"][order].as_u64().unwrap_or_default();
+            let fate = fate(&record.changes[place + 1..], &key, entry["begun"]["token"].as_str());
+            sent.entry((key, generation)).or_default().push((fate, change.asked));
+        }
+    }
+    let mut at_relay: BTreeMap<(String, u64), Vec<&Mail>> = BTreeMap::new();
+    for mail in mails {
+        let Some((order, generation)) = mail.message_id.as_deref().and_then(origin) else {
+            told.unless(false, || format!("P1: a mail with Message-ID {:?}", mail.message_id));
+            continue;
+        };
+        for recipient in &mail.recipients {
+            at_relay.entry((format!("{order}|{recipient}"), generation)).or_default().push(mail);
+        }
+    }
+    for (delivery, mails) in &at_relay {
+        let sends = sent.get(delivery).map(Vec::as_slice).unwrap_or_default();
+        let perhaps = sends.iter().filter(|(fate, _)| *fate == Fate::Perhaps).count();
+        told.unless(mails.len() <= perhaps, || {
+            format!("P1: {delivery:?} {} times at the relay after {sends:?}", mails.len())
+        });
+        let first = sends.iter().map(|(_, asked)| *asked).min();
+        for mail in mails {
+            let at = Timestamp::try_from(mail.at).expect("a time");
+            told.unless(first.is_some_and(|first| first <= at), || {
+                format!("P1: {delivery:?} sent before begun")
+            });
+        }
+    }
+}
+
+/// The next thing that happened to a delivery begun under `token`.
+fn fate(later: &[Change], key: &str, token: Option<&str>) -> Fate {
+    for change in later {
+        let (before, after) = (&change.before["deliveries"][key], &change.after["deliveries"][key]);
+        if before == after {
+            continue;
+        }
+        if after["state"] == "accepted" {
+            return Fate::Perhaps;
+        }
+        if after["begun"]["token"].as_str() == token && after["doubt"] == before["doubt"] {
+            continue;
+        }
+        let doubted = after["doubt"] == true && before["doubt"] != true;
+        let unknown = after["error"]["class"] == "unknown" && after["error"] != before["error"];
+        let taken_over = after["begun"].is_object();
+        // The mark went without a doubt: it was recorded what became of it, and it was not sent. An error that is
+        // unknown again looks the same twice.
+        let again_unknown = after["error"]["class"] == "unknown" && change.tx == "record";
+        return if doubted || unknown || taken_over || again_unknown { Fate::Perhaps } else { Fate::Not };
+    }
+    Fate::Perhaps
+}
+
+/// P5: routed means that every action has a delivery, and every delivery a fact with its mail, or no client yet. Facts
+/// have mails in any case.
+fn routed(told: &mut Told<'_>, record: &Record, mails: &[&Mail]) {
+    let entries = deliveries(&record.ledger);
+    if record.status == "routed" {
+        let plan = record.ledger["plan"].as_array().cloned().unwrap_or_default();
+        told.unless(!plan.is_empty(), || "P5: routed without a plan".to_owned());
+        for action in plan {
+            let order = format!("{}|", action["action_order"]);
+            told.unless(entries.keys().any(|key| key.starts_with(&order)), || {
+                format!("P5: action {order} without")
+            });
+        }
+        let done = |entry: &Value| entry["state"] == "accepted" || entry["state"] == "not_implemented";
+        told.unless(entries.values().all(|e| done(e)), || {
+            format!("P5: routed with {}", record.ledger["deliveries"])
+        });
+    }
+    for (key, entry) in entries.iter().filter(|(_, entry)| entry["state"] == "accepted") {
+        let recipient = key.split_once('|').map(|(_, recipient)| recipient.to_owned()).unwrap_or_default();
+        let id = entry["message_id"].as_str().unwrap_or_default().trim_matches(['<', '>']);
+        let there = mails
+            .iter()
+            .filter(|mail| mail.message_id.as_deref() == Some(id) && mail.recipients.contains(&recipient));
+        let facts = 1 + entry["dups"].as_array().map_or(0, Vec::len);
+        let there = there.count();
+        told.unless(there >= facts, || format!("P5: {key} has {facts} facts and {there} mails: {entry}"));
+    }
+}
+
+/// P6: nothing is begun while an attachment is not clean. An attachment that turned while the statement ran is judged
+/// by the statement's own snapshot, which is as old as the moment it came in.
+fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>) {
+    for change in &record.changes {
+        let begins = fresh_begins(change).next().is_some();
+        let surely = change.unclean > 0 && unclean_since.is_some_and(|since| *since < change.asked);
+        told.unless(!(begins && surely), || {
+            format!("P6: begun with {} attachments not clean", change.unclean)
+        });
+    }
+}
+
+/// Deliveries that this change marked as begun, as they are after it.
+fn fresh_begins(change: &Change) -> impl Iterator<Item = (String, &Value)> {
+    let marked = |key: &str, entry: &Value| {
+        entry["begun"].is_object() && entry["begun"] != change.before["deliveries"][key]["begun"]
+    };
+    deliveries(&change.after).into_iter().filter(move |(key, entry)| marked(key, entry))
+}
+
+fn deliveries(ledger: &Value) -> BTreeMap<String, &Value> {
+    let entries = ledger["deliveries"].as_object().into_iter().flatten();
+    entries.map(|(key, entry)| (key.clone(), entry)).collect()
+}
+
+/// Action and generation of a Message-ID, `maple.SUBMISSION.ORDER.GENERATION@…`.
+fn origin(message_id: &str) -> Option<(i32, u64)> {
+    let mut parts = message_id.split('@').next()?.split('.').skip(2);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}

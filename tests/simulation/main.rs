@@ -1,0 +1,17 @@
+//! The simulation: the real receiver, worker, store and PostgreSQL under sequences of everything that can go wrong, with
+//! a clock that only the sequence moves. After every sequence P1 to P8 are asked of the database, of the relays and of
+//! the webhook.
+//!
+//! `SIM_SEQUENCES` (500), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
+//! that belongs into `stories.rs`.
+
+mod checks;
+mod clock;
+mod coverage;
+mod history;
+mod ops;
+mod process;
+mod run;
+mod stories;
+mod topic;
+mod world;

@@ -1,0 +1,213 @@
+//! One daemon: the real receiver, worker, store and gateways, put together as `daemon.rs` does, with a wire of its own to
+//! the database and a relay of its own, so that it can be caught, cut and killed alone.
+//!
+//! To kill it is to abort all its tasks and to cut its wires: nothing of it is heard any more, as of a process.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use devkit::postgres::{CuttingProxy, TestDatabase, Trap};
+use devkit::smtp::{Rule, SmtpServer, Stage};
+use devkit::trap::Trapped;
+use maple_router::config::{Config, InDoubt, SignerKind};
+use maple_router::gateway::smtp::{Lanes, SmtpSettings};
+use maple_router::ops::chance::Chance;
+use maple_router::parts;
+use maple_router::ports::{Clock, EventSource as _};
+use maple_router::routing::claims::{ClaimBounds, LiveClaims};
+use maple_router::routing::persist::Persist;
+use maple_router::routing::receive::{ReceiveBounds, Receiver};
+use maple_router::routing::worker::{Pauses, Worker};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::SimClock;
+use crate::history;
+use crate::ops::{At, Point};
+use crate::topic::{Stream, Tie, Topic};
+
+/// After `drain_timeout`, as in `daemon.rs`.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a process is put in.
+pub(crate) struct Place<'a> {
+    pub(crate) database: &'a TestDatabase,
+    pub(crate) relay: &'a SmtpServer,
+    pub(crate) topic: &'a Arc<Topic>,
+    pub(crate) clock: &'a SimClock,
+    pub(crate) dir: &'a Path,
+    pub(crate) hold: bool,
+}
+
+/// What happens to whoever is caught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doom {
+    Crash,
+    Cut,
+    Stall,
+}
+
+/// A trap that waits, or holds somebody.
+pub(crate) struct Armed {
+    pub(crate) point: Point,
+    pub(crate) doom: Doom,
+    pub(crate) trapped: Trapped,
+    /// Counted already: it stands there since.
+    pub(crate) seen: bool,
+}
+
+/// A running daemon.
+pub(crate) struct Process {
+    pub(crate) traps: Vec<Armed>,
+    pub(crate) proxy: CuttingProxy,
+    pub(crate) tie: Arc<Tie>,
+    pub(crate) stop: CancellationToken,
+    given: Arc<std::sync::Mutex<std::collections::BTreeMap<u64, u32>>>,
+    main: JoinHandle<()>,
+    around: Vec<JoinHandle<()>>,
+}
+
+fn config(place: &Place<'_>, url: String) -> Config {
+    let mut config = Config::default();
+    config.database.url = url;
+    config.database.max_connections = 4;
+    config.smtp.host = "127.0.0.1".to_owned();
+    config.smtp.port = place.relay.port();
+    config.smtp.hello_name = Some("maple.test".to_owned());
+    config.smtp.lanes = 2;
+    // Real time, and only a fault waits for it; the deadline is simulated time, longer than the fence.
+    config.smtp.connect_timeout = Duration::from_secs(1);
+    config.smtp.command_timeout = Duration::from_millis(400);
+    config.smtp.dot_timeout = Duration::from_millis(400);
+    config.smtp.delivery_deadline = Duration::from_secs(400);
+    config.mail.from = "gpus-it-security@greenpeace.org".to_owned();
+    config.signed_url.signer = SignerKind::KeyFile;
+    config.signed_url.key_file = Some(place.dir.join("key.json"));
+    config.routing.in_doubt = if place.hold { InDoubt::Hold } else { InDoubt::Resend };
+    config
+}
+
+impl Process {
+    /// Starts one under a name nobody had before.
+    pub(crate) async fn start(place: &Place<'_>, name: &str, seed: u64) -> Self {
+        let proxy = CuttingProxy::start(place.database).await.expect("a wire");
+        let url = format!("{}&{}", proxy.url_as("forms_app"), history::options(name));
+        let mut config = config(place, url);
+        config.routing.worker_name = Some(name.to_owned());
+        let clock: Arc<dyn Clock> = Arc::new(place.clock.clone());
+        let chance = Arc::new(Chance::seeded(seed));
+        let (stop, force) = (CancellationToken::new(), CancellationToken::new());
+        let pool = parts::pool(&config, Arc::clone(&clock)).expect("a pool");
+        let store = parts::store(&config, pool.clone()).expect("a store");
+        let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance)).expect("a preparer");
+        let lanes = Lanes::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
+        let bounds = ClaimBounds {
+            fence_after: config.routing.fence_after,
+            delivery_deadline: config.smtp.delivery_deadline,
+        };
+        let live = LiveClaims::new(bounds, stop.child_token());
+        let worker = Arc::new(Worker {
+            store,
+            lanes: lanes.clone(),
+            preparer,
+            persist: Persist::new(force.clone(), Arc::clone(&clock)),
+            pauses: Pauses {
+                paced_by_source: true,
+                min: config.routing.backoff_min,
+                max: config.routing.backoff_max,
+            },
+            clock: Arc::clone(&clock),
+            chance,
+        });
+        let heart = heartbeat(&worker, &live, config.routing.heartbeat);
+        let tie = Arc::<Tie>::default();
+        let mut stream = Stream::of(place.topic, &tie);
+        let given = Arc::clone(&stream.given);
+        let (_find, found) = tokio::sync::mpsc::channel(16);
+        let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
+        let mut receiver = Receiver::new(worker, live, bounds, found);
+        let (stopping, drain) = (stop.clone(), config.routing.drain_timeout);
+        let main = tokio::spawn(async move {
+            let _find = _find;
+            let out_of_time = async {
+                stopping.cancelled().await;
+                clock.sleep(drain).await;
+                force.cancel();
+                clock.sleep(LAST_WORDS).await;
+            };
+            tokio::select! {
+                _ = receiver.run(&mut stream, &stopping) => {}
+                () = out_of_time => {}
+            }
+            drop(receiver);
+            Box::new(stream).stop(LAST_WORDS).await;
+            lanes.close().await;
+            pool.close();
+        });
+        Self { traps: Vec::new(), proxy, tie, stop, given, main, around: vec![heart] }
+    }
+
+    /// Catches the next to come to a point.
+    pub(crate) fn catch(&mut self, relay: &SmtpServer, point: Point, doom: Doom) {
+        let trapped = match point {
+            Point::Before(tx) => self.proxy.trap(Trap::CommitSent(tx.name()), 1),
+            Point::After(tx) => self.proxy.trap(Trap::CommitAnswered(tx.name()), 1),
+            Point::Smtp(at) => relay.trap(Rule::at(stage(at))),
+            Point::BeforeAck => return self.tie.trap_ack(Some(false)),
+            Point::AfterAck => return self.tie.trap_ack(Some(true)),
+        };
+        self.traps.push(Armed { point, doom, trapped, seen: false });
+    }
+
+    /// It ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.main.is_finished()
+    }
+
+    /// Dies now. Its connections break, its leases run out.
+    pub(crate) async fn crash(self, topic: &Topic) {
+        self.tie.cut();
+        self.main.abort();
+        self.around.iter().for_each(JoinHandle::abort);
+        drop(self.proxy);
+        for armed in self.traps {
+            armed.trapped.cut();
+        }
+        // Gone is gone: only then does anything else happen.
+        self.main.await.ok();
+        let given = self.given.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        topic.orphan(&given);
+    }
+}
+
+pub(crate) fn stage(at: At) -> Stage {
+    match at {
+        At::Connect => Stage::Banner,
+        At::Mail => Stage::Mail,
+        At::Rcpt => Stage::Rcpt,
+        At::Data => Stage::Data,
+        At::Body => Stage::Body,
+        At::Dot => Stage::Dot,
+        At::Stored => Stage::AfterDot,
+        At::Replied => Stage::Replied,
+    }
+}
+
+/// As in `daemon.rs`, by the simulated clock.
+fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
+    let (worker, live) = (Arc::clone(worker), live.clone());
+    tokio::spawn(async move {
+        loop {
+            worker.clock.sleep(every).await;
+            let claims = live.all();
+            if claims.is_empty() {
+                continue;
+            }
+            let before = worker.clock.monotonic();
+            if let Ok(heard) = worker.store.heartbeat(&claims).await {
+                live.heard(&claims, &heard, before);
+            }
+        }
+    })
+}

@@ -1,0 +1,427 @@
+//! The world of one sequence after another: a database with an observer, a subscription, two daemons with a relay each,
+//! and the hands of everybody else (the backend, the scan worker, the YAML loader).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use devkit::forms::{self, Form, SubmissionSeed};
+use devkit::google::GoogleFake;
+use devkit::postgres::{Cluster, TestDatabase, Variant};
+use devkit::smtp::{Mail, Rule, SmtpOptions, SmtpServer};
+use jiff::Timestamp;
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+
+use crate::clock::SimClock;
+use crate::coverage::Coverage;
+use crate::history;
+use crate::ops::{At, DAEMONS, Files, FormKind, How, Op, Point, Story};
+use crate::process::{Armed, Doom, Place, Process, stage};
+use crate::topic::Topic;
+
+/// How often the world is looked at, and how often in a row it must have been quiet to count as such. If it was not
+/// really, the next operation comes in the middle of something, which it must bear.
+const LOOK: Duration = Duration::from_millis(2);
+const QUIET: u32 = 2;
+/// Longest wait for quiet.
+const LOOKS: u32 = 300;
+
+/// A submission and its attachment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) id: Uuid,
+    pub(crate) attachment: Option<Uuid>,
+}
+
+/// See the module's header.
+pub(crate) struct World {
+    pub(crate) eyes: Client,
+    backend: Client,
+    loader: Client,
+    database: TestDatabase,
+    pub(crate) clock: SimClock,
+    topic: Arc<Topic>,
+    relays: Vec<SmtpServer>,
+    processes: Vec<Option<Process>>,
+    pub(crate) submissions: Vec<Placed>,
+    /// Attachments that are not clean since this moment of real time.
+    pub(crate) unclean_since: Vec<(Uuid, Timestamp)>,
+    started: u64,
+    hold: bool,
+    pub(crate) coverage: Arc<Coverage>,
+    dir: PathBuf,
+    _temporary: TempDir,
+}
+
+impl World {
+    pub(crate) async fn new(coverage: Arc<Coverage>) -> Self {
+        let cluster = Cluster::shared().await.expect("a cluster");
+        let database = cluster.database(Variant::default()).await.expect("a database");
+        let temporary =
+            tempfile::Builder::new().prefix("maple-sim-").tempdir_in("/tmp").expect("a directory");
+        let dir = temporary.path().to_owned();
+        readable(&dir);
+        let clock = SimClock::new(&dir.join("clock"));
+        let eyes = database.superuser().await.expect("superuser");
+        history::install(&database, &eyes, &dir.join("clock")).await;
+        let google = GoogleFake::start().await.expect("a key");
+        google.write_key_file(dir.join("key.json")).expect("a key file");
+        let mut relays = Vec::new();
+        for _ in 0..DAEMONS {
+            relays.push(SmtpServer::start(SmtpOptions::default()).await.expect("a relay"));
+        }
+        Self {
+            backend: connect(&database, "forms_app", "backend").await,
+            loader: connect(&database, "forms_loader", "loader").await,
+            eyes,
+            topic: Topic::new(clock.clone()),
+            clock,
+            database,
+            relays,
+            processes: (0..DAEMONS).map(|_| None).collect(),
+            submissions: Vec::new(),
+            unclean_since: Vec::new(),
+            started: 0,
+            hold: false,
+            coverage,
+            dir,
+            _temporary: temporary,
+        }
+    }
+
+    /// Empties the world and sets a story's scene.
+    pub(crate) async fn set(&mut self, story: &Story) {
+        for daemon in 0..DAEMONS {
+            if let Some(process) = self.processes[daemon].take() {
+                process.crash(&self.topic).await;
+            }
+            self.relays[daemon].clear_rules();
+            self.relays[daemon].forget();
+        }
+        history::clear(&self.eyes).await;
+        self.topic.clear();
+        self.unclean_since.clear();
+        self.submissions.clear();
+        self.hold = story.hold;
+        for kind in [FormKind::One, FormKind::Many, FormKind::Two, FormKind::Mixed] {
+            forms::load(&mut self.loader, &[form(kind, 0)]).await.expect("forms");
+        }
+        for sub in &story.submissions {
+            let seed = SubmissionSeed::of(name(sub.0)).field("name", "Ann");
+            let seed = match sub.1 {
+                Files::None => seed,
+                Files::Clean => seed.attachment("a.pdf", "clean"),
+                Files::Pending => seed.attachment("a.pdf", "pending"),
+                Files::Infected => seed.attachment("a.pdf", "infected"),
+            };
+            let seeded = seed.insert(&self.backend).await.expect("a row");
+            let placed = Placed { id: seeded.id, attachment: seeded.attachments.first().copied() };
+            self.submissions.push(placed);
+            if matches!(sub.1, Files::Pending | Files::Infected) {
+                self.unclean_since.push((placed.id, self.real_time().await));
+            }
+        }
+        for daemon in 0..DAEMONS {
+            self.start(daemon).await;
+        }
+    }
+
+    async fn start(&mut self, daemon: usize) {
+        self.started += 1;
+        let place = Place {
+            database: &self.database,
+            relay: &self.relays[daemon],
+            topic: &self.topic,
+            clock: &self.clock,
+            dir: &self.dir,
+            hold: self.hold,
+        };
+        let name = format!("w{}", self.started);
+        self.processes[daemon] = Some(Process::start(&place, &name, self.started).await);
+    }
+
+    /// Carries out one operation.
+    pub(crate) async fn carry_out(&mut self, op: Op) {
+        self.clock.advance(Duration::from_millis(1));
+        let happened = self.happen(op).await;
+        if happened {
+            self.coverage.happened(op.label());
+        }
+    }
+
+    async fn happen(&mut self, op: Op) -> bool {
+        match op {
+            Op::Deliver(sub) => self.topic.publish(self.submissions[sub].id),
+            Op::Redeliver(sub) => return self.topic.redeliver(self.submissions[sub].id),
+            Op::Lose(sub) => return self.topic.lose(self.submissions[sub].id),
+            Op::Reorder => return self.topic.reorder(),
+            Op::ForgetAck => self.topic.forget_next_ack(),
+            Op::Flip(sub, to) => return self.flip(sub, to).await,
+            Op::Reload(kind, other) => {
+                forms::load(&mut self.loader, &[form(kind, other)]).await.expect("a reload");
+            }
+            Op::Fault(daemon, at, how, to, times) => self.relays[daemon].rule(fault(at, how, to, times)),
+            Op::CutAt(daemon, at) => self.catch(daemon, at, Doom::Cut),
+            Op::CrashAt(daemon, at) => self.catch(daemon, at, Doom::Crash),
+            Op::StallAt(daemon, at) => self.catch(daemon, at, Doom::Stall),
+            Op::Outage(daemon, down) => match &self.processes[daemon] {
+                Some(process) => process.proxy.sever(down),
+                None => return false,
+            },
+            Op::Crash(daemon) => self.crash(daemon).await,
+            Op::Resume(daemon) => return self.resume(daemon),
+            Op::Advance(seconds) => self.pass(Duration::from_secs(seconds)).await,
+            Op::Jump(seconds) => self.clock.advance(Duration::from_secs(seconds)),
+            Op::Stop(daemon) => self.stop(daemon).await,
+            Op::Rush => {}
+        }
+        true
+    }
+
+    /// Waits until nothing moves, and does to whoever was caught meanwhile what was asked for.
+    pub(crate) async fn rest(&mut self) {
+        let (mut last, mut quiet) = (self.activity(), 0);
+        for _ in 0..LOOKS {
+            tokio::time::sleep(LOOK).await;
+            let caught = self.doom().await;
+            let now = self.activity();
+            quiet = if now == last && !caught { quiet + 1 } else { 0 };
+            last = now;
+            if quiet >= QUIET {
+                return;
+            }
+        }
+    }
+
+    /// Everything that shows work: readings of the clock, events moved, words with the relays.
+    fn activity(&self) -> u64 {
+        let relays = self.relays.iter().map(|relay| {
+            let seen = relay.counters();
+            seen.connections
+                + seen.open
+                + seen.transactions
+                + seen.mails
+                + seen.dots
+                + seen.rsets
+                + seen.quits
+        });
+        self.clock.asked() + self.topic.moved() + relays.sum::<u64>()
+    }
+
+    /// Whoever was caught meets what was meant for him. Says whether anybody was.
+    async fn doom(&mut self) -> bool {
+        let mut any = false;
+        for daemon in 0..DAEMONS {
+            let Some(process) = &mut self.processes[daemon] else { continue };
+            let mut crash = None;
+            for place in (0..process.traps.len()).rev() {
+                let Armed { point, doom, trapped, seen } = &mut process.traps[place];
+                if !trapped.is_hit() || *seen {
+                    continue;
+                }
+                any = true;
+                *seen = true;
+                self.coverage.caught(*doom, *point);
+                match doom {
+                    Doom::Crash => crash = Some(()),
+                    Doom::Cut => process.traps.remove(place).trapped.cut(),
+                    Doom::Stall => {}
+                }
+            }
+            if let Some(after) = process.tie.died_at_ack() {
+                let point = if after { Point::AfterAck } else { Point::BeforeAck };
+                self.coverage.caught(Doom::Crash, point);
+                crash = Some(());
+            }
+            if crash.is_some() {
+                any = true;
+                self.crash(daemon).await;
+            }
+        }
+        any
+    }
+
+    fn catch(&mut self, daemon: usize, at: Point, doom: Doom) {
+        if let Some(process) = &mut self.processes[daemon] {
+            process.catch(&self.relays[daemon], at, doom);
+        }
+    }
+
+    /// Dies, and another takes its place.
+    async fn crash(&mut self, daemon: usize) {
+        if let Some(process) = self.processes[daemon].take() {
+            process.crash(&self.topic).await;
+        }
+        self.start(daemon).await;
+    }
+
+    fn resume(&mut self, daemon: usize) -> bool {
+        let Some(process) = &mut self.processes[daemon] else { return false };
+        let held = |armed: &mut Armed| armed.seen && armed.doom == Doom::Stall;
+        let held: Vec<Armed> = process.traps.extract_if(.., held).collect();
+        let any = !held.is_empty();
+        held.into_iter().for_each(|armed| armed.trapped.release());
+        any
+    }
+
+    /// Time passes; whoever works or waits for something notices every bit of it.
+    pub(crate) async fn pass(&mut self, mut time: Duration) {
+        const STEP: Duration = Duration::from_secs(40);
+        while !time.is_zero() {
+            let step = time.min(STEP);
+            self.clock.advance(step);
+            time -= step;
+            self.rest().await;
+        }
+    }
+
+    /// SIGTERM, the wait that systemd grants, and a new process.
+    async fn stop(&mut self, daemon: usize) {
+        let Some(process) = &self.processes[daemon] else { return };
+        let stop = process.stop.clone();
+        stop.cancel();
+        // TimeoutStopSec is 240 s.
+        for _ in 0..48 {
+            self.rest().await;
+            match &self.processes[daemon] {
+                Some(process) if process.stop.is_cancelled() && !process.has_ended() => {}
+                // It crashed meanwhile, and another is there already.
+                Some(process) if !process.stop.is_cancelled() => return,
+                Some(_) | None => break,
+            }
+            self.clock.advance(Duration::from_secs(5));
+        }
+        self.crash(daemon).await;
+    }
+
+    async fn flip(&mut self, sub: usize, to: Files) -> bool {
+        let Placed { id, attachment: Some(attachment) } = self.submissions[sub] else { return false };
+        let status = match to {
+            Files::None => return false,
+            Files::Clean => "clean",
+            Files::Pending => "pending",
+            Files::Infected => "infected",
+        };
+        forms::scan(&self.backend, attachment, status).await.expect("scanned");
+        self.unclean_since.retain(|(unclean, _)| *unclean != id);
+        if to != Files::Clean {
+            self.unclean_since.push((id, self.real_time().await));
+        }
+        true
+    }
+
+    /// PostgreSQL's real clock.
+    async fn real_time(&self) -> Timestamp {
+        self.eyes.query_one("SELECT clock_timestamp()", &[]).await.expect("a time").get(0)
+    }
+
+    /// No more faults: everybody is there, everything works, nobody is held.
+    pub(crate) async fn heal(&mut self) {
+        for daemon in 0..DAEMONS {
+            self.relays[daemon].clear_rules();
+            if let Some(process) = &mut self.processes[daemon] {
+                process.tie.trap_ack(None);
+                process.proxy.sever(false);
+                process.traps.drain(..).for_each(|armed| armed.trapped.release());
+            }
+        }
+        self.rest().await;
+    }
+
+    /// Time goes on until nothing is left to do; says whether it came to that.
+    pub(crate) async fn quiesce(&mut self) -> bool {
+        for _ in 0..60 {
+            self.pass(Duration::from_secs(80)).await;
+            // TEMPORARY until the sweep is there.
+            for placed in self.submissions.clone() {
+                self.topic.publish(placed.id);
+            }
+            if self.nothing_is_left().await {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn nothing_is_left(&self) -> bool {
+        let sql = "SELECT NOT EXISTS (SELECT FROM submissions s WHERE
+                     (s.status = 'received' AND NOT EXISTS (
+                       SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'pending')))";
+        self.topic.leased() == 0 && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
+    }
+
+    /// What the relays took responsibility for.
+    pub(crate) fn mails(&self) -> Vec<Arc<Mail>> {
+        self.relays.iter().flat_map(SmtpServer::mails).collect()
+    }
+}
+
+fn readable(dir: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("a readable directory");
+}
+
+async fn connect(database: &TestDatabase, role: &str, process: &str) -> Client {
+    let url = format!("{}&{}", database.url_as(role), history::options(process));
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
+    tokio::spawn(async move { drop(connection.await) });
+    client
+}
+
+fn name(kind: FormKind) -> &'static str {
+    match kind {
+        FormKind::One => "one",
+        FormKind::Many => "many",
+        FormKind::Two => "two",
+        FormKind::Mixed => "mixed",
+    }
+}
+
+/// The form as it is (0), or as a reload makes it.
+fn form(kind: FormKind, other: usize) -> Form {
+    let form = Form::new(name(kind));
+    match other {
+        1 => return form.mail_to("new@z.test"),
+        2 => return form.mail_to("c@y.test").mail_to("a@x.test, new@z.test"),
+        3 => return form,
+        _ => {}
+    }
+    match kind {
+        FormKind::One => form.mail_to("a@x.test"),
+        FormKind::Many => form.mail_to("a@x.test, b@x.test, c@y.test"),
+        FormKind::Two => form.mail_to("a@x.test, b@x.test").mail_to("c@y.test"),
+        FormKind::Mixed => {
+            let mut form = form.mail_to("a@x.test");
+            form.actions.push(forms::Action {
+                kind: "happyfox_template".to_owned(),
+                template: None,
+                destination: String::new(),
+                subject: None,
+                category: None,
+            });
+            form
+        }
+    }
+}
+
+fn fault(at: At, how: How, to: Option<usize>, times: u64) -> Rule {
+    let rule = Rule::at(stage(at)).times(times);
+    let rule = match to {
+        Some(place) if at >= At::Rcpt => rule.to(["a@x.test", "b@x.test", "c@y.test"][place]),
+        Some(_) | None => rule,
+    };
+    // A relay that refuses a mail after it took it, or in the middle of it and takes it then, would be lying.
+    let honest =
+        !matches!((at, how), (At::Body | At::Stored, How::Later | How::Never | How::NotUs | How::Garbage));
+    match how {
+        _ if !honest => rule.disconnect(),
+        How::Later => rule.reply("451 4.3.0 try again later"),
+        How::Never => rule.reply("550 5.1.1 no such user"),
+        How::NotUs => rule.reply("554 5.7.1 relay access denied"),
+        How::Drop => rule.disconnect(),
+        How::Silence => rule.silence(),
+        How::Garbage => rule.act(devkit::smtp::Act::Bytes(b"what?\r\n".to_vec())),
+    }
+}
