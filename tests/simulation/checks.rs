@@ -86,9 +86,7 @@ fn is_terminal(status: &str) -> bool {
 fn ended(told: &mut Told<'_>, record: &Record) {
     let has = |status: &str| record.attachments.iter().any(|found| found == status);
     let status = record.status.as_str();
-    let fine = status == "processing"
-        || is_terminal(status)
-        || (status == "received" && has("pending") && !has("infected"));
+    let fine = is_terminal(status) || (status == "received" && has("pending") && !has("infected"));
     told.unless(fine, || format!("P2: {status} {:?} at the end: {}", record.attachments, record.ledger));
 }
 
@@ -252,19 +250,17 @@ fn fate(later: &[Change], key: &str, token: Option<&str>) -> Fate {
         if before == after {
             continue;
         }
-        if after["state"] == "accepted" {
-            return Fate::Perhaps;
-        }
-        if after["begun"]["token"].as_str() == token && after["doubt"] == before["doubt"] {
-            continue;
-        }
-        let doubted = after["doubt"] == true && before["doubt"] != true;
-        let unknown = after["error"]["class"] == "unknown" && after["error"] != before["error"];
-        let taken_over = after["begun"].is_object();
-        // The mark went without a doubt: it was recorded what became of it, and it was not sent. An error that is
-        // unknown again looks the same twice.
-        let again_unknown = after["error"]["class"] == "unknown" && change.tx == "record";
-        return if doubted || unknown || taken_over || again_unknown { Fate::Perhaps } else { Fate::Not };
+        let still = after["begun"]["token"].as_str() == token;
+        let own = change.before["claim"]["token"].as_str() == token;
+        return match change.tx.as_str() {
+            _ if after["state"] == "accepted" => Fate::Perhaps,
+            _ if still => continue,
+            // Recorded by the claim that began it: only an unknown outcome may have delivered.
+            "record" if own && after["error"]["class"] != "unknown" => Fate::Not,
+            // Begun, and given back before it was sent.
+            "release" if own => Fate::Not,
+            _ => Fate::Perhaps,
+        };
     }
     Fate::Perhaps
 }

@@ -72,11 +72,23 @@ pub(crate) enum Tx {
     Fail,
     Release,
     Heartbeat,
+    SweepStuck,
+    SweepOrphans,
+    SweepInfected,
 }
 
 impl Tx {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Claim, Self::Begin, Self::Record, Self::Fail, Self::Release, Self::Heartbeat];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Claim,
+        Self::Begin,
+        Self::Record,
+        Self::Fail,
+        Self::Release,
+        Self::Heartbeat,
+        Self::SweepStuck,
+        Self::SweepOrphans,
+        Self::SweepInfected,
+    ];
 
     /// Its name in the product.
     pub(crate) fn name(self) -> &'static str {
@@ -87,6 +99,9 @@ impl Tx {
             Self::Fail => "fail",
             Self::Release => "release",
             Self::Heartbeat => "heartbeat",
+            Self::SweepStuck => "sweep_stuck",
+            Self::SweepOrphans => "sweep_orphans",
+            Self::SweepInfected => "sweep_infected",
         }
     }
 }
@@ -166,6 +181,17 @@ pub(crate) enum How {
     Garbage,
 }
 
+/// What an operator asks for beside opening it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Again {
+    /// What failed.
+    Plain,
+    /// Another mail of this action.
+    Force(i32),
+    /// By the form as it is now.
+    Replan,
+}
+
 /// One thing that happens. Daemons and submissions are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -192,6 +218,10 @@ pub(crate) enum Op {
     /// Time passes while every process is asleep.
     Jump(u64),
     Stop(usize),
+    /// A pass of the sweep, besides those that its timer makes.
+    Sweep(usize),
+    /// An operator opens it again.
+    Replay(usize, Again),
     /// The next operation follows at once, while this one is still going on.
     Rush,
 }
@@ -218,11 +248,13 @@ impl Op {
             Self::Advance(_) => "advance",
             Self::Jump(_) => "jump",
             Self::Stop(_) => "stop",
+            Self::Sweep(_) => "sweep",
+            Self::Replay(..) => "replay",
             Self::Rush => "rush",
         }
     }
 
-    pub(crate) const LABELS: [&'static str; 19] = [
+    pub(crate) const LABELS: [&'static str; 21] = [
         "deliver",
         "redeliver",
         "lose",
@@ -241,6 +273,8 @@ impl Op {
         "advance",
         "jump",
         "stop",
+        "sweep",
+        "replay",
         "rush",
     ];
 }
@@ -281,6 +315,10 @@ fn how() -> impl Strategy<Value = How> {
     ]
 }
 
+fn again() -> impl Strategy<Value = Again> {
+    prop_oneof![3 => Just(Again::Plain), 1 => (1..3_i32).prop_map(Again::Force), 1 => Just(Again::Replan)]
+}
+
 fn fault(daemon: usize) -> impl Strategy<Value = Op> {
     let to = prop_oneof![Just(None), (0..3_usize).prop_map(Some)];
     // Once the 250 is written nothing is left to spoil.
@@ -296,7 +334,7 @@ fn single() -> impl Strategy<Value = Op> {
         2 => sub.clone().prop_map(Op::Lose),
         2 => Just(Op::Reorder),
         1 => Just(Op::ForgetAck),
-        4 => (sub, files()).prop_map(|(sub, to)| Op::Flip(sub, to)),
+        4 => (sub.clone(), files()).prop_map(|(sub, to)| Op::Flip(sub, to)),
         2 => (form(), 0..4_usize).prop_map(|(form, other)| Op::Reload(form, other)),
         8 => daemon.clone().prop_flat_map(fault),
         3 => (daemon.clone(), database_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
@@ -307,7 +345,9 @@ fn single() -> impl Strategy<Value = Op> {
         3 => daemon.clone().prop_map(Op::Resume),
         12 => prop_oneof![3 => 1..20_u64, 3 => 20..90_u64, 1 => 100..700_u64].prop_map(Op::Advance),
         1 => (100..1300_u64).prop_map(Op::Jump),
-        3 => daemon.prop_map(Op::Stop),
+        3 => daemon.clone().prop_map(Op::Stop),
+        4 => daemon.prop_map(Op::Sweep),
+        3 => (sub, again()).prop_map(|(sub, again)| Op::Replay(sub, again)),
         4 => Just(Op::Rush),
     ]
 }
@@ -315,7 +355,8 @@ fn single() -> impl Strategy<Value = Op> {
 /// A few operations that reach what chance alone hardly would.
 fn fragment() -> impl Strategy<Value = Vec<Op>> {
     let drawn = (0..SUBMISSIONS, 0..DAEMONS, stall_point(), select(Point::all()), any::<bool>());
-    drawn.prop_flat_map(|(sub, daemon, at, anywhere, before)| {
+    let sweeps = select(vec![Tx::SweepStuck, Tx::SweepOrphans, Tx::SweepInfected]);
+    (drawn, sweeps).prop_flat_map(|((sub, daemon, at, anywhere, before), sweep)| {
         let other = (daemon + 1) % DAEMONS;
         let half = move |tx| if before { Point::Before(tx) } else { Point::After(tx) };
         let alone = Op::Outage(other, true);
@@ -376,6 +417,23 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
                 Op::Fault(1, At::Rcpt, How::Later, None, 1),
                 Op::CrashAt(daemon, anywhere),
                 Op::Deliver(sub),
+            ],
+            // A process dies while it sweeps, with something to sweep.
+            vec![
+                Op::Lose(sub),
+                Op::Flip(sub, Files::Infected),
+                Op::CrashAt(0, half(sweep)),
+                Op::CrashAt(1, half(sweep)),
+                Op::Sweep(daemon),
+            ],
+            // Ended, and opened again.
+            vec![Op::Deliver(sub), Op::Replay(sub, Again::Force(1)), Op::Deliver(sub)],
+            vec![
+                Op::Fault(0, At::Rcpt, How::Never, None, 1),
+                Op::Fault(1, At::Rcpt, How::Never, None, 1),
+                Op::Deliver(sub),
+                Op::Replay(sub, Again::Plain),
+                Op::Redeliver(sub),
             ],
             // A stop in the middle of a send.
             vec![Op::StallAt(daemon, at), Op::Deliver(sub), Op::Rush, Op::Stop(daemon)],

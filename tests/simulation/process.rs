@@ -18,6 +18,7 @@ use maple_router::ports::{Clock, EventSource as _};
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
 use maple_router::routing::persist::Persist;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
+use maple_router::routing::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -64,6 +65,7 @@ pub(crate) struct Process {
     pub(crate) tie: Arc<Tie>,
     pub(crate) stop: CancellationToken,
     given: Arc<std::sync::Mutex<std::collections::BTreeMap<u64, u32>>>,
+    sweeper: Arc<Sweeper>,
     main: JoinHandle<()>,
     around: Vec<JoinHandle<()>>,
 }
@@ -124,12 +126,16 @@ impl Process {
         let tie = Arc::<Tie>::default();
         let mut stream = Stream::of(place.topic, &tie);
         let given = Arc::clone(&stream.given);
-        let (_find, found) = tokio::sync::mpsc::channel(16);
+        let (find, found) = tokio::sync::mpsc::channel(16);
         let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
+        let outlet = Outlet { queue: Some(find), events: None };
+        let sweeper =
+            Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.chance));
+        let sweeper = Arc::new(sweeper);
+        let sweep = sweep(&sweeper, &clock, config.routing.sweep_interval, &stop);
         let mut receiver = Receiver::new(worker, live, bounds, found);
         let (stopping, drain) = (stop.clone(), config.routing.drain_timeout);
         let main = tokio::spawn(async move {
-            let _find = _find;
             let out_of_time = async {
                 stopping.cancelled().await;
                 clock.sleep(drain).await;
@@ -145,7 +151,7 @@ impl Process {
             lanes.close().await;
             pool.close();
         });
-        Self { traps: Vec::new(), proxy, tie, stop, given, main, around: vec![heart] }
+        Self { traps: Vec::new(), proxy, tie, stop, given, sweeper, main, around: vec![heart, sweep] }
     }
 
     /// Catches the next to come to a point.
@@ -158,6 +164,12 @@ impl Process {
             Point::AfterAck => return self.tie.trap_ack(Some(true)),
         };
         self.traps.push(Armed { point, doom, trapped, seen: false });
+    }
+
+    /// A pass, as if the timer had come to it.
+    pub(crate) fn sweep(&mut self) {
+        let sweeper = Arc::clone(&self.sweeper);
+        self.around.push(tokio::spawn(async move { drop(sweeper.pass(|| true).await) }));
     }
 
     /// It ended by itself.
@@ -192,6 +204,16 @@ pub(crate) fn stage(at: At) -> Stage {
         At::Stored => Stage::AfterDot,
         At::Replied => Stage::Replied,
     }
+}
+
+fn sweep(
+    sweeper: &Arc<Sweeper>,
+    clock: &Arc<dyn Clock>,
+    every: Duration,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let (sweeper, clock, stop) = (Arc::clone(sweeper), Arc::clone(clock), stop.clone());
+    tokio::spawn(async move { sweeper.run(&*clock, every, || true, &stop).await })
 }
 
 /// As in `daemon.rs`, by the simulated clock.

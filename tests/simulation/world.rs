@@ -10,6 +10,11 @@ use devkit::google::GoogleFake;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use devkit::smtp::{Mail, Rule, SmtpOptions, SmtpServer};
 use jiff::Timestamp;
+use maple_router::config::Config;
+use maple_router::parts;
+use maple_router::routing::replay::ReplayOptions;
+use maple_router::routing::store::seams::Override;
+use maple_router::routing::store::{Replayed, Store};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -17,7 +22,7 @@ use uuid::Uuid;
 use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
-use crate::ops::{At, DAEMONS, Files, FormKind, How, Op, Point, Story};
+use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Story};
 use crate::process::{Armed, Doom, Place, Process, stage};
 use crate::topic::Topic;
 
@@ -40,6 +45,7 @@ pub(crate) struct World {
     pub(crate) eyes: Client,
     backend: Client,
     loader: Client,
+    operator: Store,
     database: TestDatabase,
     pub(crate) clock: SimClock,
     topic: Arc<Topic>,
@@ -75,6 +81,7 @@ impl World {
         Self {
             backend: connect(&database, "forms_app", "backend").await,
             loader: connect(&database, "forms_loader", "loader").await,
+            operator: operator(&database, &clock),
             eyes,
             topic: Topic::new(clock.clone()),
             clock,
@@ -175,6 +182,11 @@ impl World {
             Op::Advance(seconds) => self.pass(Duration::from_secs(seconds)).await,
             Op::Jump(seconds) => self.clock.advance(Duration::from_secs(seconds)),
             Op::Stop(daemon) => self.stop(daemon).await,
+            Op::Sweep(daemon) => match &mut self.processes[daemon] {
+                Some(process) => process.sweep(),
+                None => return false,
+            },
+            Op::Replay(sub, again) => return self.replay(sub, again).await,
             Op::Rush => {}
         }
         true
@@ -312,6 +324,21 @@ impl World {
         true
     }
 
+    /// Says whether there was something to open again.
+    async fn replay(&self, sub: usize, again: Again) -> bool {
+        let mut options = ReplayOptions::default();
+        match again {
+            Again::Plain => {}
+            Again::Force(action) => options.force_action = Some(action),
+            Again::Replan => options.replan = true,
+        }
+        let more = serde_json::json!({});
+        let note =
+            Override { actor: "operator:ann", verb: "replay", reason: Some("a simulation"), more: &more };
+        let replayed = self.operator.replay(self.submissions[sub].id, options, note, false).await;
+        matches!(replayed.expect("an answer"), Replayed::Done { .. })
+    }
+
     /// PostgreSQL's real clock.
     async fn real_time(&self) -> Timestamp {
         self.eyes.query_one("SELECT clock_timestamp()", &[]).await.expect("a time").get(0)
@@ -334,10 +361,6 @@ impl World {
     pub(crate) async fn quiesce(&mut self) -> bool {
         for _ in 0..60 {
             self.pass(Duration::from_secs(80)).await;
-            // TEMPORARY until the sweep is there.
-            for placed in self.submissions.clone() {
-                self.topic.publish(placed.id);
-            }
             if self.nothing_is_left().await {
                 return true;
             }
@@ -346,8 +369,8 @@ impl World {
     }
 
     async fn nothing_is_left(&self) -> bool {
-        let sql = "SELECT NOT EXISTS (SELECT FROM submissions s WHERE
-                     (s.status = 'received' AND NOT EXISTS (
+        let sql = "SELECT NOT EXISTS (SELECT FROM submissions s WHERE s.status = 'processing'
+                     OR (s.status = 'received' AND NOT EXISTS (
                        SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'pending')))";
         self.topic.leased() == 0 && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
     }
@@ -368,6 +391,15 @@ async fn connect(database: &TestDatabase, role: &str, process: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
     tokio::spawn(async move { drop(connection.await) });
     client
+}
+
+/// What the command line works with.
+fn operator(database: &TestDatabase, clock: &SimClock) -> Store {
+    let mut config = Config::default();
+    config.database.url = format!("{}&{}", database.url_as("forms_app"), history::options("operator"));
+    config.database.max_connections = 1;
+    let pool = parts::pool(&config, Arc::new(clock.clone())).expect("a pool");
+    parts::store(&config, pool).expect("a store")
 }
 
 fn name(kind: FormKind) -> &'static str {
