@@ -16,7 +16,7 @@ use crate::laws;
 
 /// How long anything may take before a test calls it lost. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
-const STEP: Duration = Duration::from_millis(25);
+pub(crate) const STEP: Duration = Duration::from_millis(25);
 
 /// Close to the smallest that the inequalities of the protocol allow, with two seconds for a statement, because the
 /// machine may be busy. A claim is stuck after 16 s.
@@ -101,12 +101,11 @@ pub(crate) struct Scene {
 impl Scene {
     /// `count` routers, ready; one form `f` with two actions and three recipients.
     pub(crate) async fn start(count: usize) -> Self {
-        let options = StageOptions {
-            sample_forms: false,
-            ack_deadline: Duration::from_secs(10),
-            ..StageOptions::default()
-        };
-        let stage = Stage::start(options).await.expect("a stage");
+        Self::on(Stage::start(options()).await.expect("a stage"), count).await
+    }
+
+    /// The same on a stage with a database of its own.
+    pub(crate) async fn on(stage: Stage, count: usize) -> Self {
         let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
         let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
         devkit::forms::load(&mut loader, &[form]).await.expect("the form");
@@ -137,9 +136,20 @@ impl Scene {
 
     /// Inserts and publishes one submission, as the backend's finalize does.
     pub(crate) async fn submit(&self) -> Uuid {
-        let id = SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id;
+        let id = self.submit_quietly().await;
         self.stage.publish(id, "finalized").expect("published");
         id
+    }
+
+    /// Inserts one, and its event is lost.
+    pub(crate) async fn submit_quietly(&self) -> Uuid {
+        SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id
+    }
+
+    /// The database was restarted: looks and inserts over new connections.
+    pub(crate) async fn reconnect(&mut self) {
+        self.backend = self.stage.database.client_as("forms_app").await.expect("forms_app");
+        self.eyes = self.stage.database.superuser().await.expect("superuser");
     }
 
     pub(crate) async fn row(&self, id: Uuid) -> Row {
@@ -238,6 +248,11 @@ impl Scene {
             }
         }
     }
+}
+
+/// A stage without sample forms, where a lost lease ends soon.
+pub(crate) fn options() -> StageOptions {
+    StageOptions { sample_forms: false, ack_deadline: Duration::from_secs(10), ..StageOptions::default() }
 }
 
 /// When a line was written; the log's own form sorts.

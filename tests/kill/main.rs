@@ -1,5 +1,6 @@
 //! The kill matrix: real processes are killed, stopped and frozen at every named point between two commits or network
 //! steps, and others take over. The points are seen from outside (`devkit::trap`); the product has no hooks for this.
+//! And the faults of the network: a database, a broker, a relay that go, stall, or seem to be there.
 
 mod frozen;
 mod harness;
@@ -7,5 +8,7 @@ mod killed;
 #[path = "../routing/laws.rs"]
 mod laws;
 mod lost;
+mod outages;
 mod points;
+mod relay;
 mod stopped;

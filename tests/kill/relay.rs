@@ -1,0 +1,91 @@
+//! Every fault of the relay at every stage, once each, to the real process: what the ledger says of it, that nothing is
+//! lost, that a mail goes twice only where the relay may have had it, and that the process goes on.
+
+use std::time::Duration;
+
+use devkit::smtp::{Act, Rule, Stage as At};
+use serde_json::Value;
+
+use crate::harness::{Row, Scene};
+
+/// Longer than the router waits for a command, and for the reply to the dot.
+const TOO_LATE: Duration = Duration::from_millis(3_000);
+
+/// How the relay misbehaves, at a stage of its own.
+fn faults(stage: At) -> Vec<(&'static str, Rule)> {
+    let at = || Rule::at(stage).times(1);
+    vec![
+        ("stalls", at().silence()),
+        ("drops", at().disconnect()),
+        ("speaks garbage", at().act(Act::Bytes(b"\x00\xff yes?\r\n".to_vec()))),
+        ("answers late", at().delay(TOO_LATE)),
+        ("is one reply ahead", at().act(Act::NormalThenBytes(b"250 2.0.0 Ok\r\n".to_vec()))),
+        ("shuts down", at().act(Act::ReplyThenClose("421 4.3.2 shutting down".to_owned()))),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_fault_at_every_stage_is_told_and_survived() {
+    use futures::StreamExt as _;
+    let stages = [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Dot, At::AfterDot];
+    futures::stream::iter(stages.map(faults_at)).buffer_unordered(4).collect::<Vec<()>>().await;
+}
+
+async fn faults_at(stage: At) {
+    let mut scene = Scene::start(1).await;
+    for (name, rule) in faults(stage) {
+        if stage == At::Dot && name == "is one reply ahead" {
+            continue; // The reply to the dot itself is at AfterDot.
+        }
+        // Every connection is closed, so that the next send comes by the front door.
+        scene.stage.relay.stop().await;
+        scene.stage.relay.restart().await.expect("the relay is back");
+        scene.stage.relay.rule(rule);
+        let id = scene.submit().await;
+        // Between the stages an extra reply is met by the next command; behind the dot it is nobody's.
+        let harmless = name == "is one reply ahead" && stage == At::AfterDot;
+        if !harmless {
+            let told = scene.await_row(id, "fault", |row| is_told(row) || row.has_ended()).await;
+            if !told.has_ended() {
+                told_rightly(&told, stage, name);
+            }
+        }
+        let row = scene.ended(id).await;
+        assert_eq!(row.status, "routed", "{stage:?} {name}: {row:?}");
+        assert!(row.attempts() <= 2, "{stage:?} {name}: {row:?}");
+        let (copies, doubted) = expected(stage, name, harmless);
+        assert_eq!(scene.copies(id)["a@x.test"], copies, "{stage:?} {name}: {row:?}\n{}", scene.logs());
+        assert_eq!(row.entry("1|a@x.test")["doubted"] == true, doubted, "{stage:?} {name}: {row:?}");
+        assert_eq!(scene.copies(id)["c@x.test"], 1, "{stage:?} {name}: the second action is not touched");
+        scene.stage.relay.clear_rules();
+        assert!(scene.daemons[0].router.end().expect("asked").is_none(), "it goes on");
+    }
+    scene.stop().await;
+}
+
+fn is_told(row: &Row) -> bool {
+    !row.entry("1|a@x.test")["error"].is_null()
+}
+
+fn told_rightly(row: &Row, stage: At, name: &str) {
+    let error = &row.entry("1|a@x.test")["error"];
+    let after = matches!(stage, At::Dot | At::AfterDot) && name != "shuts down";
+    let class = if after { "unknown" } else { "deferred" };
+    assert_eq!(error["class"], class, "{stage:?} {name}: {row:?}");
+    assert_eq!(row.entry("1|a@x.test")["doubt"] == Value::Bool(true), after, "{stage:?} {name}: {row:?}");
+}
+
+/// Copies of the first mail, and whether it was in doubt.
+fn expected(stage: At, name: &str, harmless: bool) -> (u64, bool) {
+    match stage {
+        _ if harmless => (1, false),
+        // The relay had it, and what it said did not come, or was not understood. A clear 421 instead of the 250 is a
+        // clear answer; that the relay had stored it all the same is a relay's fault.
+        At::AfterDot => (2, name != "shuts down"),
+        // The relay is late, and stores what the router has given up.
+        At::Dot if name == "answers late" => (2, true),
+        At::Dot => (1, name != "shuts down"),
+        At::Banner | At::Ehlo | At::Mail | At::Rcpt | At::Data | At::Body | At::Replied => (1, false),
+        At::Rset | At::Noop | At::Quit => (1, false),
+    }
+}
