@@ -6,13 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
-
 use super::{CliError, Context, Exit, output};
 use crate::config::dsn::Dsn;
 use crate::config::validate::{self, Problem};
 use crate::config::{Config, ConfigError, Database, DatabaseAuth};
-use crate::db::migrations::{Applied, FORMS, MigrateError, MigrateOptions, migrate};
+use crate::db::migrations::{self, Applied, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
 use crate::db::{DbError, Pool, PoolOptions};
 use crate::ops::clock::SystemClock;
 
@@ -33,8 +31,8 @@ pub(super) struct Args {
     /// Apply this migration of the forms schema only, e.g. 011: for a production database, which has the others
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "audit_readable"])]
     pub(super) only: Option<String>,
-    /// Apply the migrations of the optional schema router
-    #[arg(long)]
+    /// Apply the migrations of the optional schema router, and no others
+    #[arg(long, conflicts_with = "audit_readable")]
     pub(super) router: bool,
     /// Stand-in schema only: let forms_app read the audit log
     #[arg(long)]
@@ -46,20 +44,19 @@ pub(super) struct Args {
 
 /// Applies what is missing.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    if args.router {
-        let error =
-            anyhow!("--router: the optional schema router comes with a later version of maple-router");
-        return Err(CliError::new(Exit::Usage, error)
-            .remedy("leave it out; without that schema pauses and dead-letter records live in [state] dir"));
-    }
     if args.dry_run {
-        output::text(&sql(args.only.as_deref(), args.audit_readable)?)?;
+        let text = if args.router { router_sql() } else { sql(args.only.as_deref(), args.audit_readable)? };
+        output::text(&text)?;
         return Ok(Exit::Done);
     }
     let pool = owner(ctx, args.owner_url.as_deref().filter(|url| !url.trim().is_empty()))?;
     let mut client = pool.get().await.map_err(unreachable)?;
-    let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
-    let applied = migrate(&mut client, &options).await?;
+    let applied = if args.router {
+        migrations::run(&mut client, &ROUTER).await?
+    } else {
+        let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
+        migrate(&mut client, &options).await?
+    };
     output::text(&told(&applied))?;
     Ok(Exit::Done)
 }
@@ -119,9 +116,19 @@ fn sql(only: Option<&str>, audit_readable: bool) -> Result<String, CliError> {
         return Err(MigrateError::NotAlone(only.to_owned()).into());
     }
     for (stem, sql) in files {
-        text.push_str(&format!("-- {stem}\n{}\n\n", sql.trim_end()));
+        text.push_str(&file(stem, sql));
     }
     Ok(text)
+}
+
+/// The same of schema router.
+fn router_sql() -> String {
+    let files = ROUTER.files.iter().map(|(stem, sql)| file(stem, sql));
+    format!("{};\n\n{}", ROUTER.prepare, files.collect::<String>())
+}
+
+fn file(stem: &str, sql: &str) -> String {
+    format!("-- {stem}\n{}\n\n", sql.trim_end())
 }
 
 fn told(applied: &[Applied]) -> String {

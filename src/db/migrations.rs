@@ -41,6 +41,15 @@ pub const FORMS: MigrationSet = MigrationSet {
     ],
 };
 
+/// The daemon's own records, in a schema of their own; optional.
+pub const ROUTER: MigrationSet = MigrationSet {
+    name: "router",
+    history_table: "router.history",
+    prepare: "CREATE SCHEMA IF NOT EXISTS router",
+    witness: "router.dead_letters",
+    files: &[("001_records", include_str!("../../migrations/router/001_records.sql"))],
+};
+
 /// What to apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrateOptions {

@@ -2,7 +2,7 @@
 
 use devkit::postgres::{TestDatabase, Variant};
 use maple_router::db::DbErrorKind;
-use maple_router::db::migrations::{MigrateError, MigrateOptions, migrate};
+use maple_router::db::migrations::{self, MigrateError, MigrateOptions, ROUTER, migrate};
 
 use super::database;
 
@@ -95,4 +95,31 @@ async fn a_changed_file_is_noticed() {
     let mut owner = db.owner().await.expect("owner");
     let refused = migrate(&mut owner, &MigrateOptions::default()).await.expect_err("diverged");
     assert!(matches!(refused, MigrateError::Diverged { .. }), "{refused:?}");
+}
+
+#[tokio::test]
+async fn schema_router_has_a_history_of_its_own_and_what_the_daemon_may_do_there() {
+    let db = empty().await;
+    names(&db, &MigrateOptions::default()).await;
+    let mut owner = db.owner().await.expect("owner");
+    let applied = migrations::run(&mut owner, &ROUTER).await.expect("migrated");
+    assert_eq!(applied.len(), ROUTER.files.len());
+    assert!(migrations::run(&mut owner, &ROUTER).await.expect("again").is_empty(), "once is enough");
+    assert_eq!(names(&db, &MigrateOptions::default()).await, [], "the forms' history is another one");
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    let letter = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256)
+        VALUES (gen_random_uuid(), $1, now(), 'r', $2, '', repeat('0', 64))";
+    app.execute(letter, &[&"unreadable", &"m1"]).await.expect("one");
+    for (kind, message) in [("unreadable", "m1"), ("exhausted", "m2")] {
+        assert!(app.execute(letter, &[&kind, &message]).await.is_err(), "{kind} {message}");
+    }
+    let close = "UPDATE router.dead_letters SET discarded_at = now()";
+    assert!(app.batch_execute(close).await.is_err(), "nothing is closed by nobody, for no reason");
+    let closed = format!("{close}, actor = 'a', reason_closed = 'r'");
+    app.batch_execute(&closed).await.expect("closed");
+    assert!(app.batch_execute("DELETE FROM router.dead_letters").await.is_err(), "records are kept");
+    let pause = "INSERT INTO router.pauses (scope, reason, actor) VALUES ('all', 'r', 'a')";
+    app.batch_execute(pause).await.expect("paused");
+    assert!(app.batch_execute(pause).await.is_err(), "one pause of a kind");
+    app.batch_execute("DELETE FROM router.pauses").await.expect("resumed");
 }
