@@ -67,6 +67,7 @@ const IMPURE: &[&str] = &[
 const PURE: &[&str] = &[
     "routing/event.rs",
     "routing/plan.rs",
+    "routing/cause.rs",
     "routing/destination.rs",
     "routing/expand.rs",
     "routing/ledger.rs",

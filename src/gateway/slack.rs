@@ -84,7 +84,7 @@ impl Slack {
         while body.len() < ANSWER_LIMIT {
             match answer.chunk().await {
                 Ok(Some(chunk)) => {
-                    body.extend_from_slice(&chunk[..chunk.len().min(ANSWER_LIMIT - body.len())])
+                    body.extend_from_slice(&chunk[..chunk.len().min(ANSWER_LIMIT - body.len())]);
                 }
                 Ok(None) => break,
                 Err(error) => return Posted::Retry(self.told(error)),

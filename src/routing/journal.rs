@@ -119,7 +119,7 @@ pub(super) fn refused(id: Uuid, form_id: &str, reason: FailReason) {
         form_id = form_id,
         reason = reason.label(),
         "failed without a send: {}; see `maple-router explain {id}`",
-        meaning(reason)
+        reason.meaning()
     );
 }
 
@@ -228,7 +228,7 @@ pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
             attempt = claim.attempt,
             reason = reason.label(),
             "failed: {}; see `maple-router explain {}`",
-            meaning(*reason),
+            reason.meaning(),
             claim.id
         ),
         Conclusion::Released { due } => journal!(
@@ -398,19 +398,6 @@ pub(super) fn database_fault(claim: &Claim, what: &str, error: &DbError) {
 fn said(fault: &Fault) -> String {
     let stage = serde_json::to_value(fault.stage).ok().and_then(|v| v.as_str().map(str::to_owned));
     format!("{}: {}", stage.unwrap_or_default(), scrub(&fault.reply.reply))
-}
-
-/// What a reason means, for people.
-#[must_use]
-pub(crate) fn meaning(reason: FailReason) -> &'static str {
-    match reason {
-        FailReason::Refused => "a delivery was refused for good",
-        FailReason::Exhausted => "its attempts are spent and something is still open",
-        FailReason::Infected => "an attachment is infected (rb-008)",
-        FailReason::NoActions => "its form has no actions",
-        FailReason::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
-        FailReason::InDoubt => "a delivery in doubt is held by policy",
-    }
 }
 
 impl From<ActionType> for metrics::ActionType {

@@ -189,6 +189,19 @@ impl FailReason {
             Self::InDoubt => "in_doubt",
         }
     }
+
+    /// What it means, for people.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Refused => "a delivery was refused for good",
+            Self::Exhausted => "its attempts are spent and something is still open",
+            Self::Infected => "an attachment is infected (rb-008)",
+            Self::NoActions => "its form has no actions",
+            Self::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
+            Self::InDoubt => "a delivery in doubt is held by policy",
+        }
+    }
 }
 
 /// How a submission ended.

@@ -1,10 +1,12 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
-//! Pure: [`blame`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`], [`outcome`],
-//! [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`], [`persist`],
-//! [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`store`], `journal`.
+//! Pure: [`blame`], [`cause`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
+//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
+//! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`store`], `journal`.
 
+pub mod alerts;
 pub mod blame;
+pub mod cause;
 pub mod claims;
 pub mod compose;
 pub mod decide;

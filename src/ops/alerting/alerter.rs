@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::RngExt as _;
+use rand::RngExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +54,14 @@ pub struct AlerterParts {
     pub chance: Arc<Chance>,
 }
 
+/// An incident, as it was last seen.
+#[derive(Debug)]
+struct Known {
+    since: Instant,
+    over: Option<Instant>,
+    incident: Incident,
+}
+
 /// The task.
 #[derive(Debug)]
 pub struct Alerter {
@@ -61,8 +69,8 @@ pub struct Alerter {
     groups: Groups<Topic>,
     channel: Channel,
     notices: Notices,
-    /// Incidents that are open, or over and not told so yet: since when, and what they are.
-    known: BTreeMap<IncidentKey, (Instant, Incident)>,
+    /// Incidents that are open, or over and not told so yet.
+    known: BTreeMap<IncidentKey, Known>,
     unconfirmed: Vec<AlertLease>,
     look_every: Duration,
     look_at: Instant,
@@ -138,13 +146,16 @@ impl Alerter {
     fn look_at_incidents(&mut self, now: Instant) {
         let open = self.parts.incidents.borrow_and_update().clone();
         for (key, incident) in &open {
-            self.known.entry(*key).or_insert_with(|| (now, incident.clone())).1 = incident.clone();
+            let known = self.known.entry(*key);
+            let known = known.or_insert_with(|| Known { since: now, over: None, incident: incident.clone() });
+            (known.over, known.incident) = (None, incident.clone());
             self.groups.raised(&Topic::Incident(*key), now);
         }
         let groups = &mut self.groups;
-        self.known.retain(|key, _| {
+        self.known.retain(|key, known| {
             let topic = Topic::Incident(*key);
             if !open.contains_key(key) {
+                known.over.get_or_insert(now);
                 groups.resolved(&topic, now);
             }
             open.contains_key(key) || groups.has_to_tell(&topic)
@@ -156,7 +167,9 @@ impl Alerter {
             Ok(waiting) => waiting,
             Err(trouble) => return self.ledger_is_in_trouble(trouble),
         };
-        self.ledger_trouble = None;
+        if self.unconfirmed.is_empty() {
+            self.ledger_trouble = None;
+        }
         let now = self.now();
         let found: BTreeSet<Topic> = waiting.into_iter().map(|found| Topic::Failures(found.cause)).collect();
         for topic in &found {
@@ -202,8 +215,8 @@ impl Alerter {
     }
 
     async fn tell_incident(&mut self, key: IncidentKey, say: Say) {
-        let Some((since, incident)) = self.known.get(&key) else { return };
-        let lasts = self.now().saturating_duration_since(*since);
+        let Some(Known { since, over, incident }) = self.known.get(&key) else { return };
+        let lasts = over.unwrap_or(self.now()).saturating_duration_since(*since);
         let story = Story {
             what: incident.what.clone(),
             details: Vec::new(),
@@ -251,7 +264,7 @@ impl Alerter {
             self.groups.sent(topic, more, now);
             return true;
         }
-        let chance = self.parts.chance.with(|rng| rng.random::<f64>());
+        let chance = self.parts.chance.with(RngExt::random::<f64>);
         match self.channel.failed(posted, now, chance) {
             None => {
                 self.groups.postponed(topic, now + long(chance));

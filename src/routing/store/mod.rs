@@ -4,6 +4,7 @@
 //! happens here: network I/O inside a transaction, a decision on what was read before the lock, a write that is
 //! neither fenced by the claim token nor a merge of facts.
 
+pub mod alerts;
 mod begin;
 mod claim;
 mod dossier;

@@ -34,9 +34,10 @@ fn play(ops: &[(u64, Op)], end: u64) -> Vec<(u64, Say)> {
     let pace = Pace { group_wait: Duration::from_secs(WAIT), repeat_interval: Duration::from_secs(REPEAT) };
     let mut groups = Groups::new(pace);
     let (mut told, mut up, mut part) = (Vec::new(), true, false);
+    let mut ops = ops.iter().peekable();
     for second in 0..=end {
         let now = zero + Duration::from_secs(second);
-        for (_, op) in ops.iter().filter(|(at, _)| *at == second) {
+        while let Some((_, op)) = ops.next_if(|(at, _)| *at == second) {
             match op {
                 Waits => groups.waiting(&"cause", now),
                 Gone => groups.nothing(&"cause"),

@@ -2,6 +2,7 @@
 //! taken from it, so that a damaged one never aborts a statement about many.
 
 use crate::db::readiness::Readiness;
+use crate::routing::store::alerts::is_unalerted;
 use crate::routing::store::sql::current_plan;
 
 /// The texts that depend on the configuration, made once.
@@ -16,7 +17,7 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
         let pending = readiness.pending_count("s");
-        let plan = current_plan("s.form_id", "$2");
+        let (plan, unalerted) = (current_plan("s.form_id", "$2"), is_unalerted(readiness, "$1"));
         Self {
             row: format!(
                 "-- view_row
@@ -44,15 +45,9 @@ SELECT l.* FROM (
 WHERE $6::text IS NULL OR l.reason = $6
 ORDER BY l.updated_at, l.id LIMIT $7"
             ),
-            // Those this daemon ended, and those the scan worker failed (protocol, "Sweep").
             unalerted: format!(
                 "-- view_unalerted
-SELECT count(*) AS n FROM submissions s WHERE s.status = 'failed'
-  AND (jsonb_typeof(s.routing_result->'finished') = 'object'
-    OR (({infected}) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))
-  AND (s.routing_result#>>'{{alert,confirmed_at}}' IS NULL
-    OR s.routing_result#>>'{{alert,for}}' IS DISTINCT FROM
-      COALESCE(s.routing_result#>>'{{finished,token}}', s.routing_result#>>'{{alert,for}}'))"
+SELECT count(*) AS n FROM submissions s WHERE {unalerted}"
             ),
         }
     }

@@ -1,0 +1,185 @@
+//! Failures as the alerter sees them: which wait to be told of, whose turn it is, and what is told of them.
+//!
+//! Several daemons share the rows: a lease keeps them from telling of the same ones. If we die after Slack's ok and before
+//! the confirmation, the lease ends and people are told again: at least once, never not at all. What is told names a
+//! submission, its form, a stage and a code; never a recipient.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::cause::{Cause, anonymous};
+use super::store::alerts::{AlertStore, Marked, Sample};
+use super::text::{bounded, one_line};
+use crate::db::DbError;
+use crate::ops::alerting::message::span;
+use crate::ops::chance::Chance;
+use crate::ports::{AlertLease, Clock, Failures, LedgerTrouble, Story, Unalerted};
+use crate::scrub::scrub;
+
+/// Longest part of a reply that is shown, in characters.
+const MAX_REPLY: usize = 160;
+/// A row somebody else has locked is tried again so often, after this pause.
+const BUSY_TRIES: usize = 5;
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// The failures in the rows.
+#[derive(Debug)]
+pub struct FailureAlerts {
+    /// The rows.
+    pub store: AlertStore,
+    /// For pauses.
+    pub clock: Arc<dyn Clock>,
+    /// For lease tokens.
+    pub chance: Arc<Chance>,
+}
+
+impl FailureAlerts {
+    async fn leased(&self, cause: &str) -> Result<Option<AlertLease>, DbError> {
+        let token = self.chance.uuid();
+        let leased = self.store.lease(cause, token).await?;
+        if leased.rows.is_empty() {
+            return Ok(None);
+        }
+        // Without a sample the message is poorer, not wrong.
+        let sample = self.store.sample(&leased.rows).await.ok().flatten();
+        let story = story(&Cause::of(cause), sample.as_ref());
+        Ok(Some(AlertLease { token, rows: leased.rows, more: leased.more, story }))
+    }
+
+    /// Marks rows, those that are busy a little later. What stays busy is told of again when its lease ends.
+    async fn marked<Marking>(
+        &self,
+        lease: &AlertLease,
+        mark: impl Fn(Vec<uuid::Uuid>) -> Marking,
+    ) -> Result<usize, DbError>
+    where
+        Marking: Future<Output = Result<Marked, DbError>>,
+    {
+        let (mut done, mut rest) = (0, lease.rows.clone());
+        for again in 0..BUSY_TRIES {
+            if again > 0 {
+                self.clock.sleep(BUSY_PAUSE).await;
+            }
+            let Marked { marked, busy } = mark(rest).await?;
+            done += marked;
+            rest = busy;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Failures for FailureAlerts {
+    fn unalerted(&self) -> BoxFuture<'_, Result<Vec<Unalerted>, LedgerTrouble>> {
+        async { self.store.unalerted().await.map_err(trouble) }.boxed()
+    }
+
+    fn lease<'a>(&'a self, cause: &'a str) -> BoxFuture<'a, Result<Option<AlertLease>, LedgerTrouble>> {
+        async move { self.leased(cause).await.map_err(trouble) }.boxed()
+    }
+
+    fn confirm<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<usize, LedgerTrouble>> {
+        let confirm =
+            move |rows: Vec<uuid::Uuid>| async move { self.store.confirm(lease.token, &rows).await };
+        async move { self.marked(lease, confirm).await.map_err(trouble) }.boxed()
+    }
+
+    fn give_back<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<(), LedgerTrouble>> {
+        let give_back =
+            move |rows: Vec<uuid::Uuid>| async move { self.store.give_back(lease.token, &rows).await };
+        async move { self.marked(lease, give_back).await.map(drop).map_err(trouble) }.boxed()
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn trouble(error: DbError) -> LedgerTrouble {
+    LedgerTrouble(scrub(&error.to_string()))
+}
+
+/// What is told. Pure.
+fn story(cause: &Cause<'_>, sample: Option<&Sample>) -> Story {
+    let mut story = Story {
+        what: cause.words(),
+        details: Vec::new(),
+        commands: vec![cause.listing()],
+        runbook: cause.runbook(),
+    };
+    let Some(sample) = sample else { return story };
+    // A cause without a stage is not about what a server said.
+    let said = sample.said.as_ref().filter(|_| !cause.told.is_empty());
+    if let Some(said) =
+        said.map(|(key, reply)| anonymous(&one_line(reply), key)).filter(|said| !said.is_empty())
+    {
+        story.details.push(format!("one reply: {}", bounded(said, MAX_REPLY)));
+    }
+    let others = match sample.forms {
+        ..=1 => String::new(),
+        2 => " and 1 other form".to_owned(),
+        forms => format!(" and {} other forms", forms - 1),
+    };
+    story.details.push(format!(
+        "form {}{others}; the oldest failed {} ago",
+        sample.form_id,
+        span(sample.age)
+    ));
+    story.commands.insert(0, format!("maple-router explain {}", sample.id));
+    story
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_story_names_a_submission_and_nobody() {
+        let sample = |forms, said: Option<(&str, &str)>| Sample {
+            id: Uuid::from_u128(7),
+            form_id: "contact".to_owned(),
+            age: Duration::from_secs(720),
+            forms,
+            said: said.map(|(key, reply)| (key.to_owned(), reply.to_owned())),
+        };
+        let told = |key, sample: Option<Sample>| {
+            let story = story(&Cause::of(key), sample.as_ref());
+            let lines = [vec![story.what], story.details, story.commands, vec![story.runbook.to_owned()]];
+            lines.concat().join("\n")
+        };
+        let refused = Some(("1|bob@x.test", "<bob@x.test>: no mailbox\r\n for Bob here"));
+        insta::assert_snapshot!([
+            told("refused|RCPT|550|5.1.1", Some(sample(3, refused))),
+            told("exhausted|connect||", Some(sample(2, Some(("1|bob@x.test", ""))))),
+            told("infected", Some(sample(1, refused))),
+            told("no_actions", None),
+        ].join("\n\n"), @r"
+        submission failed: a delivery was refused for good (RCPT 550 5.1.1)
+        one reply: <address>: no mailbox for … here
+        form contact and 2 other forms; the oldest failed 12 min ago
+        maple-router explain 00000000-0000-0000-0000-000000000007
+        maple-router list --status failed --reason-code refused
+        rb-009-routing-failure.md
+
+        submission failed: its attempts are spent and something is still open (connect)
+        form contact and 1 other form; the oldest failed 12 min ago
+        maple-router explain 00000000-0000-0000-0000-000000000007
+        maple-router list --status failed --reason-code exhausted
+        rb-009-routing-failure.md
+
+        submission failed: an attachment is infected (rb-008)
+        form contact; the oldest failed 12 min ago
+        maple-router explain 00000000-0000-0000-0000-000000000007
+        maple-router list --status failed --reason-code infected
+        rb-008-infected-attachment.md
+
+        submission failed: its form has no actions
+        maple-router list --status failed --reason-code no_actions
+        rb-009-routing-failure.md
+        ");
+    }
+}

@@ -1,0 +1,144 @@
+//! The statements of the alerts. Each is led by its name.
+//!
+//! Documents may be damaged in any way: paths into them (`#>>`, `->`) answer NULL where there is nothing, what is compared is
+//! compared as text, and nothing is cast. Leases are written as UTC text of one width, so that comparing the texts compares
+//! the times; one that reaches further than we ever lease was not written by us and binds nobody.
+
+use crate::db::readiness::Readiness;
+use crate::routing::ledger::FailReason;
+
+/// `2026-11-01T10:00:00.000000Z`: of one width, and what the ledger's readers expect.
+const UTC: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'";
+
+/// The words of `Stage`, as the ledger writes them.
+pub(super) const STAGES: [&str; 14] = [
+    "address", "template", "sign", "connect", "banner", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA",
+    "dot", "fence", "",
+];
+
+/// The deliveries, where they are an object.
+const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
+      THEN s.routing_result->'deliveries' ELSE '{}' END)";
+/// The first delivery that failed with an error, else the first open one with one.
+const FIRST_ERROR: &str =
+    "WHERE e.v->>'state' IN ('failed', 'open') AND jsonb_typeof(e.v->'error') = 'object'
+    ORDER BY e.v->>'state' COLLATE \"C\", e.k COLLATE \"C\" LIMIT 1";
+
+/// SQL, boolean, never NULL: the failure of this row was not confirmed by Slack. Those that this daemon finished, and
+/// those with an infected attachment that the scan worker failed itself, after `not_before` (SQL, timestamptz or NULL).
+/// A confirmation counts for the finish it names.
+pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before: &str) -> String {
+    let infected = readiness.any_infected("s");
+    format!(
+        "(s.status = 'failed'
+  AND (s.routing_result->'finished' IS NOT NULL
+    OR (({not_before}::timestamptz IS NULL OR s.created_at >= {not_before}::timestamptz) AND {infected}))
+  AND (s.routing_result#>>'{{alert,confirmed_at}}' IS NULL
+    OR s.routing_result#>>'{{alert,for}}' IS DISTINCT FROM s.routing_result#>>'{{finished,token}}'))"
+    )
+}
+
+/// SQL, boolean, never NULL: nobody is telling of this row now. `seconds` is SQL, the length of a lease.
+fn is_free(seconds: &str) -> String {
+    let until = "s.routing_result#>>'{alert,leased_until}' COLLATE \"C\"";
+    format!(
+        "COALESCE({until} <= (SELECT to_char(now() AT TIME ZONE 'UTC', {UTC}))
+    OR {until} > (SELECT to_char((now() + make_interval(secs => 2 * {seconds})) AT TIME ZONE 'UTC', {UTC})), true)"
+    )
+}
+
+/// SQL, text, never NULL: the cause's key, of closed forms only.
+fn cause() -> String {
+    let quoted = |words: &mut dyn Iterator<Item = &'static str>| {
+        words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
+    };
+    let reasons = quoted(&mut FailReason::ALL.iter().map(|reason| reason.label()));
+    let told = [FailReason::Refused, FailReason::Exhausted, FailReason::InDoubt];
+    let told = quoted(&mut told.iter().map(|reason| reason.label()));
+    let stages = quoted(&mut STAGES.into_iter());
+    let infected = FailReason::Infected.label();
+    let reason = "s.routing_result#>>'{finished,reason}'";
+    format!(
+        "CASE WHEN s.routing_result->'finished' IS NULL THEN '{infected}'
+    WHEN {reason} IN ({told}) THEN {reason} || COALESCE((
+      SELECT '|' || CASE WHEN x.error->>'stage' IN ({stages}) THEN x.error->>'stage' ELSE '' END
+        || '|' || CASE WHEN x.error->>'code' ~ '^[1-9][0-9]{{2}}$' THEN x.error->>'code' ELSE '' END
+        || '|' || CASE WHEN x.error->>'enhanced' ~ '^[245][.][0-9]{{1,3}}[.][0-9]{{1,3}}$'
+          THEN x.error->>'enhanced' ELSE '' END
+      FROM (SELECT e.v->'error' AS error FROM {DELIVERIES} AS e(k, v) {FIRST_ERROR}) AS x), '')
+    WHEN {reason} IN ({reasons}) THEN {reason} ELSE 'unknown' END"
+    )
+}
+
+/// The texts that depend on the configuration, made once.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) causes: String,
+    pub(super) candidates: String,
+    pub(super) lease: String,
+}
+
+impl Statements {
+    pub(super) fn new(readiness: &Readiness) -> Self {
+        let (unalerted, free, cause) = (is_unalerted(readiness, "$1"), is_free("$2::float8"), cause());
+        Self {
+            causes: format!(
+                "-- alert_causes
+SELECT f.cause, count(*) AS n FROM (
+  SELECT s.updated_at, {cause} AS cause FROM submissions s
+  WHERE {unalerted} AND {free} ORDER BY s.updated_at LIMIT $3
+) AS f GROUP BY f.cause ORDER BY min(f.updated_at), f.cause LIMIT $4"
+            ),
+            candidates: format!(
+                "-- alert_candidates
+SELECT s.id FROM submissions s WHERE {unalerted} AND {free} AND {cause} = $3 LIMIT $4"
+            ),
+            // The lock is held: what is asked here is what is written. A document that is no object cannot hold a
+            // confirmation; it is kept whole beside it.
+            lease: format!(
+                "-- alert_lease
+UPDATE submissions s SET routing_result =
+  CASE WHEN jsonb_typeof(s.routing_result) = 'object' THEN s.routing_result
+    ELSE jsonb_build_object('damaged', s.routing_result) END
+  || jsonb_build_object('alert',
+    (CASE WHEN jsonb_typeof(s.routing_result->'alert') = 'object' THEN s.routing_result->'alert' ELSE '{{}}' END
+      - 'confirmed_at')
+    || jsonb_build_object('for', s.routing_result#>'{{finished,token}}', 'lease', $5::text,
+      'leased_until', to_char((clock_timestamp() + make_interval(secs => $2::float8)) AT TIME ZONE 'UTC', {UTC})))
+WHERE s.id = ANY($4::uuid[]) AND {unalerted} AND {free} AND {cause} = $3
+RETURNING s.id"
+            ),
+        }
+    }
+}
+
+/// What is shown of rows: the one that waits longest, how far they reach, and what was said to it. `$1` ids.
+pub(super) const SAMPLE: &str = "-- alert_sample
+WITH r AS (
+  SELECT s.id, s.form_id, s.updated_at FROM submissions s WHERE s.id = ANY($1::uuid[])
+), o AS (
+  SELECT r.id FROM r ORDER BY r.updated_at, r.id LIMIT 1
+)
+SELECT s.id, s.form_id, (SELECT count(DISTINCT r.form_id) FROM r) AS forms, d.key, d.reply,
+  CASE WHEN isfinite(s.updated_at) THEN EXTRACT(EPOCH FROM clock_timestamp() - s.updated_at)::float8
+    ELSE 0 END AS age
+FROM o JOIN submissions s ON s.id = o.id LEFT JOIN LATERAL (
+  SELECT e.k AS key, e.v#>>'{error,reply}' AS reply
+  FROM jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
+      THEN s.routing_result->'deliveries' ELSE '{}' END) AS e(k, v)
+  WHERE e.v->>'state' IN ('failed', 'open') AND jsonb_typeof(e.v->'error') = 'object'
+  ORDER BY e.v->>'state' COLLATE \"C\", e.k COLLATE \"C\" LIMIT 1) AS d ON true";
+
+/// Slack has confirmed it: for the finish the lease was taken for, if that still stands. `$1` ids, `$2` lease token.
+pub(super) const CONFIRM: &str = "-- alert_confirm
+UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('alert',
+  ((s.routing_result->'alert') - '{lease,leased_until}'::text[])
+    || jsonb_build_object('confirmed_at', clock_timestamp()))
+WHERE s.id = ANY($1::uuid[]) AND s.status = 'failed' AND s.routing_result#>>'{alert,lease}' = $2
+  AND s.routing_result#>>'{alert,for}' IS NOT DISTINCT FROM s.routing_result#>>'{finished,token}'";
+
+/// Nobody was told: others may. `$1` ids, `$2` lease token.
+pub(super) const GIVE_BACK: &str = "-- alert_release
+UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('alert',
+  (s.routing_result->'alert') - '{lease,leased_until}'::text[])
+WHERE s.id = ANY($1::uuid[]) AND s.status = 'failed' AND s.routing_result#>>'{alert,lease}' = $2";
