@@ -4,12 +4,14 @@
 //! [`Receiver::run`](crate::routing::receive::Receiver::run). A dependency that is down is waited for; a
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
+mod alerting;
 mod outages;
 mod spool;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use alerting::Alerting;
 use backon::BackoffBuilder;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -45,7 +47,7 @@ use crate::routing::worker::{Pauses, Worker};
 use crate::scrub::scrub;
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 10] = [
+const TRANSACTIONS: [&str; 14] = [
     "claim",
     "begin",
     "record",
@@ -56,6 +58,10 @@ const TRANSACTIONS: [&str; 10] = [
     "sweep_stuck",
     "sweep_orphans",
     "sweep_infected",
+    "alert_look",
+    "alert_lease",
+    "alert_confirm",
+    "alert_release",
 ];
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -99,6 +105,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
     let store = parts::store(&config, pool.clone())?.with_pauses(board.clone());
     let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance))?;
     let pubsub = parts::pubsub(&config)?;
+    let desk = parts::alert_desk(&config, pool.clone(), Arc::clone(&clock), Arc::clone(&chance))?;
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
 
@@ -123,7 +130,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             spool::empty(&spooled, &store, &stop).await;
             let spooling = spool::keep_empty(spooled.clone(), store.clone(), config.routing.sweep_interval);
             let gate = Gate::new();
-            let (incidents, _open) = Incidents::new();
+            let (incidents, seen) = Incidents::new();
             let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
             let dependencies = outages::Dependencies {
                 pool: pool.clone(),
@@ -152,12 +159,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
                 chance: Arc::clone(&chance),
             });
             let heart = heartbeat(&worker, &live, config.routing.heartbeat);
+            let alerting = Alerting::start(desk, parts::alert_pace(&config), seen, &clock, &chance);
             readiness.clear("starting");
             systemd::ready("routing");
             journal!(info, EventName::Ready, "ready: events are received");
             let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness).await;
             heart.abort();
             spooling.abort();
+            alerting.stop().await;
             ended
         }
     };

@@ -10,11 +10,15 @@ use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::gateway::slack::{Slack, SlackError};
+use crate::ops::alerting::{Desk, Letterhead, Pace};
 use crate::ops::chance::Chance;
 use crate::ports::Clock;
+use crate::routing::alerts::FailureAlerts;
 use crate::routing::pauses::PauseBook;
 use crate::routing::prepare::{MailRules, Preparer};
 use crate::routing::store::Store;
+use crate::routing::store::alerts::AlertStore;
 use crate::routing::store::pauses::PauseTable;
 
 /// A part that cannot be made from this configuration.
@@ -32,6 +36,9 @@ pub enum PartError {
     /// `[signed_url]`.
     #[error(transparent)]
     Signer(#[from] SignError),
+    /// `[slack]`
+    #[error("{0}; see slack.webhook_file")]
+    Slack(#[from] SlackError),
     /// `[mail]`.
     #[error("{0}")]
     Mail(String),
@@ -72,6 +79,33 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
 #[must_use]
 pub fn pause_book(config: &Config, pool: Pool) -> PauseBook {
     PauseBook::new(PauseTable::new(pool), &config.state.dir)
+}
+
+/// Where alerts are made and handed to Slack; `None` where no webhook is configured: then nobody is told.
+///
+/// # Errors
+/// [`PartError`].
+pub fn alert_desk(
+    config: &Config,
+    pool: Pool,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+) -> Result<Option<Desk>, PartError> {
+    let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
+    let slack = Slack::new(&webhook.secret, &config.slack.channel, config.slack.timeout)?;
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let store = AlertStore::new(pool, &readiness, config);
+    Ok(Some(Desk {
+        webhook: Arc::new(slack),
+        failures: Arc::new(FailureAlerts { store, clock, chance }),
+        head: Letterhead { host: host(), channel: config.slack.channel.clone() },
+    }))
+}
+
+/// How often people may be told.
+#[must_use]
+pub fn alert_pace(config: &Config) -> Pace {
+    Pace { group_wait: config.slack.group_wait, repeat_interval: config.slack.repeat_interval }
 }
 
 /// The signer of links.

@@ -198,7 +198,11 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         |see: &str| names.iter().map(|name| not_tried(name, "what it needs cannot be used", see)).collect();
     match error {
         PartError::Secret(_) => told_by("secrets"),
-        PartError::Database(_) | PartError::Pubsub(_) | PartError::Signer(_) | PartError::Mail(_)
+        PartError::Database(_)
+        | PartError::Pubsub(_)
+        | PartError::Signer(_)
+        | PartError::Slack(_)
+        | PartError::Mail(_)
             if !config_is_whole =>
         {
             told_by("config")
@@ -206,7 +210,7 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         PartError::Signer(error) => {
             failed(names, |name| CheckLine::fail(name, error.detail(), error.remedy()))
         }
-        PartError::Database(_) | PartError::Pubsub(_) | PartError::Mail(_) => {
+        PartError::Database(_) | PartError::Pubsub(_) | PartError::Slack(_) | PartError::Mail(_) => {
             failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
         }
     }

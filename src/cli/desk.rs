@@ -143,9 +143,11 @@ pub(super) fn database(error: DbError) -> CliError {
 pub(super) fn part(error: PartError) -> CliError {
     match error {
         PartError::Database(error) => database(error),
-        PartError::Secret(_) | PartError::Pubsub(_) | PartError::Signer(_) | PartError::Mail(_) => {
-            CliError::new(Exit::BadConfig, error)
-        }
+        PartError::Secret(_)
+        | PartError::Pubsub(_)
+        | PartError::Signer(_)
+        | PartError::Slack(_)
+        | PartError::Mail(_) => CliError::new(Exit::BadConfig, error),
     }
 }
 

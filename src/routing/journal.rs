@@ -337,7 +337,7 @@ pub(super) fn taken_back(retaken: &Retaken) {
             form_id = form_id,
             reason = reason.label(),
             "failed when it was taken back from worker {worker}, which left it untouched: {}; see `maple-router explain {id}`",
-            meaning(*reason)
+            reason.meaning()
         ),
         // Said once for all of them, and not at every pass.
         RetakenEnd::Left => {}

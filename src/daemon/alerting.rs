@@ -1,0 +1,56 @@
+//! Starts and stops the task that tells people. It runs beside the routing, and ends with it.
+//!
+//! If we die, what waits to be told still stands in its rows.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::LAST_WORDS;
+use crate::ops::alerting::{Alerter, AlerterParts, Alerts, Desk, Pace};
+use crate::ops::chance::Chance;
+use crate::ops::incident::Open;
+use crate::ports::Clock;
+
+/// The alerter, where there is one.
+pub(super) struct Alerting {
+    task: Option<JoinHandle<()>>,
+    stop: CancellationToken,
+    /// For those who must know that people were told; `None` where nobody is.
+    _alerts: Option<Alerts>,
+}
+
+impl Alerting {
+    /// Starts it, or says once that nobody is alerted.
+    pub(super) fn start(
+        desk: Option<Desk>,
+        pace: Pace,
+        incidents: watch::Receiver<Open>,
+        clock: &Arc<dyn Clock>,
+        chance: &Arc<Chance>,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let Some(desk) = desk else {
+            tracing::warn!(
+                "slack.webhook_file is not configured: nobody is alerted; failures stay in `maple-router status` as unalerted"
+            );
+            return Self { task: None, stop, _alerts: None };
+        };
+        let (clock, chance) = (Arc::clone(clock), Arc::clone(chance));
+        let (alerter, alerts) =
+            Alerter::new(AlerterParts { desk: Arc::new(desk), pace, incidents, clock, chance });
+        Self { task: Some(tokio::spawn(alerter.run(stop.clone()))), stop, _alerts: Some(alerts) }
+    }
+
+    /// Lets the message that is on its way end. What waits stays in its rows, for the next start or another daemon.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if let Some(mut task) = self.task
+            && tokio::time::timeout(LAST_WORDS, &mut task).await.is_err()
+        {
+            task.abort();
+        }
+    }
+}
