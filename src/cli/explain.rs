@@ -81,6 +81,8 @@ fn rules(config: &Config) -> Rules {
         due_grace: routing.due_grace,
         orphan_after: routing.orphan_after,
         not_before: routing.not_before,
+        // A webhook that only the service may read is one as well.
+        alerts: !matches!(config.slack_webhook(), Ok(None)),
     }
 }
 

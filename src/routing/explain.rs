@@ -31,6 +31,8 @@ pub struct Rules {
     pub max_attempts: u32,
     /// A row not ready for this long is alerted.
     pub unready_alert_after: Duration,
+    /// Whether a webhook is configured: otherwise nobody is told of a failure.
+    pub alerts: bool,
     /// `processing` untouched for this long is taken back.
     pub stuck_after: Duration,
     /// Interval of the sweep.

@@ -1,7 +1,7 @@
 //! Submissions that have ended: `routed` and `failed`. Nothing moves them but retention, and a person.
 
 use super::super::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
-use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, number, plus, trouble};
+use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, number, trouble};
 
 pub(super) fn routed(case: &Case<'_>) -> Explanation {
     let next = kept(case);
@@ -187,18 +187,20 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
     let confirmed = ledger
         .alert
         .as_ref()
-        .filter(|alert| token.is_none() || alert.finish.as_ref() == token)
+        .filter(|alert| alert.finish.as_ref() == token)
         .and_then(|alert| alert.confirmed_at);
-    match confirmed {
-        Some(at) => {
+    match (confirmed, rules.alerts) {
+        // What the ledger records stays true, whoever alerted.
+        (Some(at), _) => {
             let mut next = kept(case);
             next.what = format!("nothing by itself; alerted in Slack at {}; {}", super::at(at), next.what);
             next
         }
-        None => Next::at(
+        (None, false) if !case.infected.is_empty() => Next::now(Step::Nothing, "nothing by itself"),
+        (None, false) => Next::now(Step::Nothing, "nothing by itself: correct the cause"),
+        (None, true) => Next::now(
             Step::Alert,
-            "nothing by itself; its alert is not confirmed by Slack yet, the next sweep sees to it",
-            plus(case.now, rules.sweep_interval),
+            "nothing by itself; its alert is not confirmed by Slack yet, and is sent until it is",
         ),
     }
 }

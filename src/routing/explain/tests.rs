@@ -20,6 +20,7 @@ fn rules() -> Rules {
         due_grace: s(120),
         orphan_after: s(900),
         not_before: Some(time("2026-01-01T00:00:00Z")),
+        alerts: true,
     }
 }
 
@@ -326,6 +327,28 @@ fn each_end_says_why_and_whether_it_was_told() {
         ),
         ("no reason", failed(ended(None, &json!(null)), 0, None), Step::Alert, "no reason"),
         ("by the scan worker", failed(json!({}), 1, None), Step::Alert, "scan worker failed it"),
+        (
+            "by the scan worker, alerted",
+            failed(json!({"alert": {"for": null, "confirmed_at": NOW}}), 1, kept),
+            Step::Purge,
+            "scan worker failed it",
+        ),
+        (
+            "by the scan worker, history",
+            Row { created: "2025-12-31T00:00:00Z", ..failed(json!({}), 1, None) },
+            Step::Nothing,
+            "scan worker failed it",
+        ),
+        (
+            "an end without a token, alerted for another",
+            failed(
+                json!({"finished": {"at": NOW, "status": "failed"}, "alert": confirmed("older")}),
+                0,
+                kept,
+            ),
+            Step::Alert,
+            "no reason",
+        ),
         ("by somebody", failed(json!({}), 0, None), Step::Nothing, "somebody else"),
         ("damaged", failed(json!(3), 0, None), Step::Nothing, "damaged"),
         (
