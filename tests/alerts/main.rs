@@ -1,0 +1,12 @@
+//! Alerts against a real PostgreSQL as `forms_app` and a webhook that speaks Slack's protocol: nothing that failed stays
+//! untold, nothing is told without end, and Slack being away costs nothing but time.
+
+mod clock;
+mod crowds;
+mod grouping;
+mod harness;
+mod outages;
+mod process;
+mod rows;
+mod shapes;
+mod stories;
