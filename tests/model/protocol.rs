@@ -1,0 +1,437 @@
+//! The protocol over the model's row: what each statement of the store writes, and what the worker does with the answer.
+//! Decisions come from [`super::product`]; only the writes are retold here, and the real ones are tested against
+//! PostgreSQL in `tests/store` and `tests/races`.
+
+use maple_router::lifecycle::submission::Status;
+use maple_router::routing::decide::{StuckDecision, Verdict};
+use maple_router::routing::ledger::{DeliveryState, FailReason};
+
+use super::product::{self, Claim, Shape};
+use super::world::{Attachment, DELIVERIES, Entry, GONE, Heard, Row, Spool, Step, Token, World, has};
+
+/// A rule of the protocol that can be switched off, to see that its loss is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The plan is pinned at the first claim.
+    Pin,
+    /// Transitions need the claim's token.
+    TokenFence,
+    /// No final dot without a recent touch.
+    DotFence,
+    /// Attempts are bounded.
+    Budget,
+    /// A stop, or a claim that began nothing, costs no attempt.
+    Refund,
+    /// The sweep marks what was begun as in doubt.
+    Doubt,
+    /// The verdict is read from the row.
+    VerdictFromLedger,
+    /// Begin asks whether the attachment is clean.
+    ReadyAtBegin,
+    /// Begin asks whether its deliveries are open.
+    OpenAtBegin,
+    /// The end of a claim and its audit row are one transaction.
+    AuditWithEnd,
+    /// The sweep hands on what no event names.
+    Orphans,
+    /// The sweep takes back what nobody works on.
+    Stuck,
+}
+
+/// The protocol at its bounds, perhaps with one rule gone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Protocol {
+    pub(crate) shape: Shape,
+    /// `in_doubt = "hold"` rather than `"resend"`.
+    pub(crate) hold: bool,
+    pub(crate) max_attempts: u8,
+    /// Resets that give an attempt back (`decide::REFUNDED_RESETS`, or fewer: the model starts that much further on).
+    pub(crate) refunded_resets: u8,
+    /// The rule that is switched off.
+    pub(crate) without: Option<Rule>,
+}
+
+/// How a record ended.
+enum Recorded {
+    Continue,
+    Concluded { ack: bool },
+    Stale,
+}
+
+impl Protocol {
+    pub(crate) fn holds(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
+    fn attempts_allowed(&self) -> u32 {
+        if self.holds(Rule::Budget) { u32::from(self.max_attempts) } else { u32::MAX }
+    }
+
+    /// Whether a write that needs `token` may be done; the witness sees when it should not have been.
+    fn fence(&self, world: &World, token: Token) -> bool {
+        world.is_claimed_by(token) || !self.holds(Rule::TokenFence) && world.row.status == Status::Processing
+    }
+
+    /// `Store::claim` for one row, by worker `w`, which has an event or was told by the sweep.
+    pub(crate) fn claim(&self, world: &mut World, w: usize) {
+        let token = World::token_of(w);
+        if world.is_claimed_by(token) {
+            return self.take_up(world, w);
+        }
+        if let Some((by, Some(reason))) = world.row.finished
+            && by == token
+        {
+            world.workers[w].step = Step::Settling { ack: reason != FailReason::Exhausted };
+            return;
+        }
+        match product::claim(self.shape, &world.row, world.attachment, self.attempts_allowed()) {
+            Claim::Drop => world.idle(w, false),
+            Claim::Wait => world.idle(w, true),
+            Claim::Fail(reason) => {
+                if reason == FailReason::Exhausted {
+                    self.fail_open(&mut world.row);
+                }
+                self.end(world, token, Some(reason), false);
+                world.workers[w].step = Step::Settling { ack: reason != FailReason::Exhausted };
+            }
+            Claim::Take => {
+                self.take(world, token);
+                self.take_up(world, w);
+            }
+        }
+    }
+
+    fn take(&self, world: &mut World, token: Token) {
+        let row = &mut world.row;
+        let pinned = if self.holds(Rule::Pin) { row.plan } else { None };
+        let plan = pinned.unwrap_or(world.form);
+        if product::lacks_deliveries(self.shape, row, plan) {
+            row.expanded = Some(plan);
+        }
+        row.plan = (!self.shape.plan(plan).is_empty()).then_some(plan);
+        let most = if self.holds(Rule::Budget) { self.max_attempts } else { u8::MAX };
+        row.attempts = (row.attempts + 1).min(most);
+        row.status = Status::Processing;
+        row.claim = Some(token);
+        row.due = true;
+        world.witness.tries += 1;
+    }
+
+    /// The worker has the claim, and the ledger as it stands.
+    fn take_up(&self, world: &mut World, w: usize) {
+        let (row, worker) = (&world.row, &mut world.workers[w]);
+        (worker.step, worker.slow) = (Step::Claimed, false);
+        (worker.plan, worker.knows) = (row.plan, row.entries);
+        (worker.keys, worker.heard, worker.repeated) = (0, [Heard::Nothing; DELIVERIES], false);
+    }
+
+    /// The ledger as the worker knows it.
+    fn known(world: &World, w: usize) -> Row {
+        let worker = &world.workers[w];
+        let row = World::new(world.form, world.left).row;
+        Row { plan: worker.plan, expanded: world.row.expanded, entries: worker.knows, ..row }
+    }
+
+    /// `Worker::carry_out` up to the begin, or to the record of a claim that has nothing to try.
+    pub(crate) fn go_on(&self, world: &mut World, w: usize) {
+        let known = Self::known(world, w);
+        let Some(order) = product::next_action(self.shape, &known, world.workers[w].tried) else {
+            world.workers[w].step = Step::Recording;
+            return;
+        };
+        world.workers[w].tried |= 1 << order;
+        if world.workers[w].stopping {
+            world.workers[w].step = Step::Releasing { refund: true };
+            return;
+        }
+        let token = World::token_of(w);
+        let (send, hold) = product::open_deliveries(self.shape, &known, order, token, self.hold);
+        for d in (0..DELIVERIES).filter(|d| has(hold, *d)) {
+            world.workers[w].heard[d] = Heard::Held;
+        }
+        if send == 0 {
+            world.workers[w].step = Step::Recording;
+            return;
+        }
+        self.begin(world, w, order, send);
+    }
+
+    /// `Store::begin`.
+    fn begin(&self, world: &mut World, w: usize, order: i32, keys: u8) {
+        let token = World::token_of(w);
+        let marked: Vec<usize> = (0..DELIVERIES).filter(|d| has(keys, *d)).collect();
+        let open = marked.iter().all(|d| world.row.entries[*d].state == DeliveryState::Open);
+        if !self.fence(world, token) {
+            world.workers[w].step = Step::Settling { ack: true };
+            return;
+        }
+        if world.attachment != Attachment::Clean && self.holds(Rule::ReadyAtBegin) {
+            world.workers[w].step = match world.attachment {
+                Attachment::Infected => Step::Failing,
+                Attachment::Pending | Attachment::Clean => Step::Releasing { refund: true },
+            };
+            return;
+        }
+        if !open && self.holds(Rule::OpenAtBegin) {
+            let worker = &mut world.workers[w];
+            worker.tried &= !(1 << order);
+            (worker.step, worker.heard) = (Step::Recording, [Heard::Nothing; DELIVERIES]);
+            return;
+        }
+        world.witness.begun_after_fact |=
+            marked.iter().any(|d| world.row.entries[*d].state == DeliveryState::Accepted);
+        world.witness.begun_unclean |= world.attachment != Attachment::Clean;
+        for d in &marked {
+            world.row.entries[*d].begun = Some(token);
+        }
+        let generation = world.row.generation[marked[0]];
+        let worker = &mut world.workers[w];
+        (worker.step, worker.slow, worker.keys, worker.generation) = (Step::Begun, false, keys, generation);
+    }
+
+    /// Asks the fence before the final dot.
+    pub(crate) fn ask_fence(&self, world: &mut World, w: usize) {
+        let worker = &mut world.workers[w];
+        if worker.slow && self.holds(Rule::DotFence) {
+            for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
+                worker.heard[d] = Heard::Deferred;
+            }
+            (worker.step, worker.by_itself) = (Step::Recording, true);
+        } else {
+            worker.step = Step::AtDot;
+        }
+    }
+
+    /// The relay cannot be reached, and the breaker knows: what stays open is not to blame.
+    pub(crate) fn outage(world: &mut World, w: usize) {
+        let worker = &mut world.workers[w];
+        for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
+            worker.heard[d] = Heard::Deferred;
+        }
+        (worker.step, worker.by_outage) = (Step::Recording, true);
+    }
+
+    /// The relay answers to the dot.
+    pub(crate) fn dot(world: &mut World, w: usize, answers: [Heard; DELIVERIES]) {
+        let worker = &mut world.workers[w];
+        for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
+            worker.heard[d] = answers[d];
+            worker.by_itself |= answers[d] == Heard::Deferred;
+            if answers[d] == Heard::Accepted {
+                let copies = &mut world.relay[d][usize::from(worker.generation)];
+                *copies = (*copies + 1).min(3);
+            }
+        }
+        worker.step = Step::Recording;
+    }
+
+    /// `Store::record`, and what the worker makes of its answer. With `answer_lost` it commits and is repeated.
+    pub(crate) fn record(&self, world: &mut World, w: usize, answer_lost: bool) {
+        let token = World::token_of(w);
+        let (heard, repeated) = (world.workers[w].heard, world.workers[w].repeated);
+        if !repeated {
+            for d in (0..DELIVERIES).filter(|d| heard[*d] == Heard::Accepted) {
+                Self::merge(&mut world.row, d, token, world.workers[w].generation);
+            }
+        }
+        let recorded = self.conclude(world, w, &heard);
+        if answer_lost {
+            world.workers[w].repeated = true;
+            return;
+        }
+        self.answered(world, w, &recorded);
+    }
+
+    fn conclude(&self, world: &mut World, w: usize, heard: &[Heard; DELIVERIES]) -> Recorded {
+        let token = World::token_of(w);
+        if !self.fence(world, token) {
+            return Recorded::Stale;
+        }
+        for (d, heard) in heard.iter().enumerate() {
+            Self::outcome(&mut world.row.entries[d], *heard, token);
+        }
+        let tried = world.workers[w].tried;
+        if product::next_action(self.shape, &world.row, tried).is_some() {
+            return Recorded::Continue;
+        }
+        let judged = if self.holds(Rule::VerdictFromLedger) {
+            world.row
+        } else {
+            let mut memory = Self::known(world, w);
+            for d in 0..DELIVERIES {
+                Self::outcome(&mut memory.entries[d], heard[d], token);
+                if heard[d] == Heard::Accepted {
+                    memory.entries[d].state = DeliveryState::Accepted;
+                }
+            }
+            Row { attempts: world.row.attempts, ..memory }
+        };
+        let refund = world.workers[w].by_outage && !world.workers[w].by_itself;
+        match product::verdict(self.shape, &judged, self.attempts_allowed(), refund) {
+            Verdict::Routed => self.end(world, token, None, true),
+            Verdict::Failed(reason) => {
+                self.fail_open(&mut world.row);
+                self.end(world, token, Some(reason), true);
+                if matches!(reason, FailReason::Exhausted | FailReason::NoActions) {
+                    return Recorded::Concluded { ack: false };
+                }
+            }
+            Verdict::Release => {
+                self.release(world, token, refund);
+                return Recorded::Concluded { ack: false };
+            }
+        }
+        Recorded::Concluded { ack: true }
+    }
+
+    fn answered(&self, world: &mut World, w: usize, recorded: &Recorded) {
+        match recorded {
+            Recorded::Continue => self.take_up(world, w),
+            Recorded::Concluded { ack } => world.workers[w].step = Step::Settling { ack: *ack },
+            Recorded::Stale => {
+                // Where an earlier try may stand, the row is asked how the claim ended; what it does not tell comes again.
+                let ack = match world.row.finished {
+                    Some((by, reason)) if world.workers[w].repeated && by == World::token_of(w) => {
+                        !matches!(reason, Some(FailReason::Exhausted | FailReason::NoActions))
+                    }
+                    Some(_) | None => !world.workers[w].repeated,
+                };
+                world.workers[w].step = Step::Settling { ack };
+            }
+        }
+    }
+
+    /// `RECORD_FACTS`: whoever brings it. One of a former generation, or a second one, is kept beside the entry.
+    fn merge(row: &mut Row, d: usize, token: Token, generation: u8) {
+        let ended = matches!(row.status, Status::Routed | Status::Failed);
+        let former = generation != row.generation[d];
+        let entry = &mut row.entries[d];
+        if former || entry.state == DeliveryState::Accepted {
+            return;
+        }
+        let doubted = entry.doubted || entry.doubt || entry.begun.is_some_and(|by| by != token);
+        *entry =
+            Entry { state: DeliveryState::Accepted, by: token, doubted, late: ended, ..Entry::default() };
+    }
+
+    /// `RECORD_OUTCOMES`: a delivery that has a fact keeps it.
+    fn outcome(entry: &mut Entry, heard: Heard, token: Token) {
+        if entry.state != DeliveryState::Open || matches!(heard, Heard::Nothing | Heard::Accepted) {
+            return;
+        }
+        (entry.begun, entry.by) = (None, token);
+        match heard {
+            Heard::Refused => entry.state = DeliveryState::Failed,
+            Heard::Held => (entry.state, entry.held) = (DeliveryState::Failed, true),
+            Heard::Unknown => entry.doubt = true,
+            Heard::Deferred | Heard::Nothing | Heard::Accepted => {}
+        }
+    }
+
+    fn fail_open(&self, row: &mut Row) {
+        let open = product::exhausted(self.shape, row);
+        for d in (0..DELIVERIES).filter(|d| has(open, *d)) {
+            row.entries[d].state = DeliveryState::Failed;
+        }
+    }
+
+    /// `FINISH`, or the refusal of a claim: a terminal transition and its audit row.
+    fn end(&self, world: &mut World, token: Token, reason: Option<FailReason>, of_a_claim: bool) {
+        world.witness.stale_change |= of_a_claim && !world.is_claimed_by(token);
+        let row = &mut world.row;
+        row.status = if reason.is_none() { Status::Routed } else { Status::Failed };
+        (row.claim, row.due, row.finished) = (None, true, Some((token, reason)));
+        world.witness.ends += 1;
+        if self.holds(Rule::AuditWithEnd) {
+            world.witness.audits += 1;
+        }
+    }
+
+    /// `Store::fail` after a begin that met an infected attachment.
+    pub(crate) fn fail(&self, world: &mut World, w: usize) {
+        let token = World::token_of(w);
+        if self.fence(world, token) {
+            self.end(world, token, Some(FailReason::Infected), true);
+        }
+        world.workers[w].step = Step::Settling { ack: true };
+    }
+
+    /// `Store::release` by worker `w`.
+    pub(crate) fn give_back(&self, world: &mut World, w: usize, refund: bool) {
+        let token = World::token_of(w);
+        let mine = self.fence(world, token);
+        if mine {
+            self.release(world, token, refund);
+        }
+        world.workers[w].step = Step::Settling { ack: !mine };
+    }
+
+    /// `RELEASE`.
+    fn release(&self, world: &mut World, token: Token, refund: bool) {
+        world.witness.stale_change |= !world.is_claimed_by(token);
+        let row = &mut world.row;
+        (row.status, row.claim, row.due) = (Status::Received, None, false);
+        for entry in row.entries.iter_mut().filter(|entry| entry.state == DeliveryState::Open) {
+            if let Some(by) = entry.begun.take() {
+                entry.doubt |= by != token;
+            }
+        }
+        self.refund(world, refund);
+    }
+
+    fn refund(&self, world: &mut World, refund: bool) {
+        if refund {
+            world.witness.tries = world.witness.tries.saturating_sub(1);
+            if self.holds(Rule::Refund) {
+                world.row.attempts = world.row.attempts.saturating_sub(1);
+            }
+        }
+    }
+
+    /// `Store::sweep_stuck` for a row that nobody has touched for `stuck_after`.
+    pub(crate) fn take_back(&self, world: &mut World) {
+        let infected = world.attachment == Attachment::Infected;
+        let (attempts, resets) = (self.attempts_allowed(), self.refunded_resets);
+        let decision = product::stuck(self.shape, &world.row, infected, attempts, resets);
+        let sent = product::perhaps_sent(self.shape, &world.row);
+        if decision != StuckDecision::Leave {
+            for d in (0..DELIVERIES).filter(|d| has(sent, *d)) {
+                world.row.entries[d].begun = None;
+                world.row.entries[d].doubt |= self.holds(Rule::Doubt);
+            }
+        }
+        match decision {
+            StuckDecision::Leave => {}
+            StuckDecision::Fail(reason) => {
+                if reason == FailReason::Exhausted {
+                    self.fail_open(&mut world.row);
+                }
+                self.end(world, GONE, Some(reason), false);
+            }
+            StuckDecision::Reset { refund } => {
+                let row = &mut world.row;
+                (row.status, row.claim, row.due) = (Status::Received, None, true);
+                row.resets = (row.resets + 1).min(self.refunded_resets);
+                self.refund(world, refund);
+            }
+        }
+    }
+
+    /// An operator's replay of what failed, or by force of action 1.
+    pub(crate) fn replay(&self, world: &mut World, force: bool) {
+        let infected = world.attachment == Attachment::Infected;
+        let forced = force.then_some(1);
+        if let Some(row) = product::replayed(self.shape, &world.row, infected, forced) {
+            world.row = row;
+            (world.witness.ends, world.witness.audits, world.witness.tries) = (0, 0, 0);
+        }
+    }
+
+    /// Facts of a process that was forced to end are recorded by the next one.
+    pub(crate) fn unspool(world: &mut World) {
+        let Some(Spool { token, facts, generation }) = world.spool.take() else { return };
+        for d in (0..DELIVERIES).filter(|d| has(facts, *d)) {
+            Self::merge(&mut world.row, d, token, generation);
+        }
+    }
+}

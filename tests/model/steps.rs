@@ -1,0 +1,339 @@
+//! What can happen next: the protocol's own steps, and faults from a bounded store.
+
+use std::sync::Mutex;
+
+use maple_router::lifecycle::submission::Status;
+use stateright::{Model, Property};
+
+use super::laws;
+use super::liveness::Graph;
+use super::protocol::{Protocol, Rule};
+use super::world::{Attachment, DELIVERIES, Form, Heard, Left, Spool, Step, WORKERS, World, has};
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// The protocol: each of these goes on by itself.
+    Receive(usize),
+    Find(usize),
+    AskAgain(usize),
+    GoOn(usize),
+    AskFence(usize),
+    Dot(usize, [Heard; DELIVERIES]),
+    Record(usize),
+    Release(usize, bool),
+    Fail(usize),
+    Settle(usize, bool),
+    TakeBack,
+    Unspool,
+    TimePasses,
+    Scan,
+    /// Faults, and what people do.
+    Crash(usize),
+    ForceStop(usize),
+    Slow(usize),
+    Stop(usize),
+    LoseEvent,
+    RepeatEvent,
+    Reload(Form),
+    Turn(Attachment),
+    Outage(usize),
+    LoseRelayAnswer(usize),
+    LoseClaimAnswer(usize),
+    LoseRecordAnswer(usize),
+    Replay {
+        force: bool,
+    },
+}
+
+/// The model: the protocol, where it starts, and the graph of what was seen.
+pub(crate) struct Routing {
+    pub(crate) protocol: Protocol,
+    pub(crate) starts: Vec<Form>,
+    pub(crate) left: Left,
+    pub(crate) graph: Mutex<Graph>,
+}
+
+impl Routing {
+    /// The protocol's own steps. None of them needs luck.
+    fn goes_on(&self, world: &World, actions: &mut Vec<Action>) {
+        let row = &world.row;
+        for (w, worker) in world.workers.iter().enumerate() {
+            match worker.step {
+                Step::Idle => {
+                    if world.events > 0 {
+                        actions.push(Action::Receive(w));
+                    }
+                    let findable = row.due && world.attachment == Attachment::Clean
+                        || world.attachment == Attachment::Infected;
+                    if row.status == Status::Received && findable && self.protocol.holds(Rule::Orphans) {
+                        actions.push(Action::Find(w));
+                    }
+                }
+                Step::Asking => actions.push(Action::AskAgain(w)),
+                Step::Claimed => actions.push(Action::GoOn(w)),
+                Step::Begun => actions.push(Action::AskFence(w)),
+                Step::AtDot => answers(worker.keys).for_each(|heard| actions.push(Action::Dot(w, heard))),
+                Step::Recording => actions.push(Action::Record(w)),
+                Step::Releasing { refund } => actions.push(Action::Release(w, refund)),
+                Step::Failing => actions.push(Action::Fail(w)),
+                Step::Settling { ack } => actions.push(Action::Settle(w, ack)),
+            }
+        }
+        if row.status == Status::Processing && world.is_untouched() && self.protocol.holds(Rule::Stuck) {
+            actions.push(Action::TakeBack);
+        }
+        if world.spool.is_some() {
+            actions.push(Action::Unspool);
+        }
+        if row.status == Status::Received && !row.due {
+            actions.push(Action::TimePasses);
+        }
+        if world.attachment == Attachment::Pending {
+            actions.push(Action::Scan);
+        }
+    }
+
+    fn goes_wrong(world: &World, actions: &mut Vec<Action>) {
+        let left = &world.left;
+        if left.in_all == 0 {
+            return;
+        }
+        for (w, worker) in world.workers.iter().enumerate() {
+            let (idle, settling) = (worker.step == Step::Idle, matches!(worker.step, Step::Settling { .. }));
+            if left.crashes > 0 && !idle {
+                actions.push(Action::Crash(w));
+            }
+            if left.slownesses > 0 && !worker.slow && !idle && !settling {
+                actions.push(Action::Slow(w));
+            }
+            if left.stops > 0 && !worker.stopping && !idle && !settling {
+                actions.push(Action::Stop(w));
+                let facts = worker.heard.contains(&Heard::Accepted);
+                if world.spool.is_none() && worker.step == Step::Recording && facts {
+                    actions.push(Action::ForceStop(w));
+                }
+            }
+            if left.outages > 0 && worker.step == Step::Begun {
+                actions.push(Action::Outage(w));
+            }
+            if left.answers > 0 {
+                match worker.step {
+                    Step::Idle if world.events > 0 => actions.push(Action::LoseClaimAnswer(w)),
+                    Step::Recording => {
+                        if !worker.repeated {
+                            actions.push(Action::LoseRecordAnswer(w));
+                        }
+                        let telling = |d: usize| matches!(worker.heard[d], Heard::Accepted | Heard::Deferred);
+                        if !worker.repeated && (0..DELIVERIES).any(|d| has(worker.keys, d) && telling(d)) {
+                            actions.push(Action::LoseRelayAnswer(w));
+                        }
+                    }
+                    Step::Idle | Step::Asking | Step::Claimed | Step::Begun | Step::AtDot => {}
+                    Step::Releasing { .. } | Step::Failing | Step::Settling { .. } => {}
+                }
+            }
+        }
+        if left.events > 0 {
+            if world.events > 0 {
+                actions.push(Action::LoseEvent);
+            }
+            if world.events < 2 {
+                actions.push(Action::RepeatEvent);
+            }
+        }
+        if left.reloads > 0 {
+            let others = [Form::First, Form::Second, Form::WithoutActions].into_iter();
+            actions.extend(others.filter(|form| *form != world.form).map(Action::Reload));
+        }
+        if left.turns > 0 && world.attachment == Attachment::Clean {
+            actions.extend([Action::Turn(Attachment::Pending), Action::Turn(Attachment::Infected)]);
+        }
+        if left.replays > 0 {
+            match world.row.status {
+                Status::Failed => {
+                    actions.extend([Action::Replay { force: false }, Action::Replay { force: true }]);
+                }
+                Status::Routed => actions.push(Action::Replay { force: true }),
+                Status::Received | Status::Processing | Status::Purged => {}
+            }
+        }
+    }
+
+    /// Whether one of the protocol's own steps changes anything.
+    pub(crate) fn has_a_way_on(&self, world: &World) -> bool {
+        let mut actions = Vec::new();
+        self.goes_on(world, &mut actions);
+        actions.into_iter().any(|action| self.after(world, action).is_some())
+    }
+
+    fn after(&self, last: &World, action: Action) -> Option<World> {
+        let mut world = *last;
+        if action.is_fault() {
+            world.left.in_all -= 1;
+        }
+        self.apply(&mut world, action);
+        world.tidy();
+        (world != *last).then_some(world)
+    }
+
+    fn apply(&self, world: &mut World, action: Action) {
+        let protocol = &self.protocol;
+        match action {
+            Action::Receive(w) => {
+                world.events -= 1;
+                world.workers[w].event = true;
+                protocol.claim(world, w);
+            }
+            Action::Find(w) | Action::AskAgain(w) => protocol.claim(world, w),
+            Action::GoOn(w) => protocol.go_on(world, w),
+            Action::AskFence(w) => protocol.ask_fence(world, w),
+            Action::Dot(w, answers) => Protocol::dot(world, w, answers),
+            Action::Record(w) => protocol.record(world, w, false),
+            Action::Release(w, refund) => protocol.give_back(world, w, refund),
+            Action::Fail(w) => protocol.fail(world, w),
+            Action::Settle(w, ack) => world.idle(w, !ack),
+            Action::TakeBack => protocol.take_back(world),
+            Action::Unspool => Protocol::unspool(world),
+            Action::TimePasses => world.row.due = true,
+            Action::Scan => world.attachment = Attachment::Clean,
+            Action::Crash(w) => {
+                world.left.crashes -= 1;
+                leaves_untold(world, w);
+                world.idle(w, true);
+            }
+            Action::ForceStop(w) => {
+                world.left.stops -= 1;
+                leaves_untold(world, w);
+                let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
+                let facts = accepted.map(|d| 1 << d).sum();
+                let generation = world.workers[w].generation;
+                world.spool = Some(Spool { token: World::token_of(w), facts, generation });
+                world.idle(w, true);
+            }
+            Action::Slow(w) => {
+                world.left.slownesses -= 1;
+                world.workers[w].slow = true;
+                leaves_untold(world, w);
+            }
+            Action::Stop(w) => {
+                world.left.stops -= 1;
+                world.workers[w].stopping = true;
+            }
+            Action::LoseEvent => {
+                world.left.events -= 1;
+                world.events -= 1;
+            }
+            Action::RepeatEvent => {
+                world.left.events -= 1;
+                world.events += 1;
+            }
+            Action::Reload(form) => {
+                world.left.reloads -= 1;
+                world.form = form;
+            }
+            Action::Turn(attachment) => {
+                world.left.turns -= 1;
+                world.attachment = attachment;
+            }
+            Action::Outage(w) => {
+                world.left.outages -= 1;
+                Protocol::outage(world, w);
+            }
+            Action::LoseRelayAnswer(w) => {
+                world.left.answers -= 1;
+                leaves_untold(world, w);
+                let worker = &mut world.workers[w];
+                worker.by_itself = true;
+                for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
+                    if matches!(worker.heard[d], Heard::Accepted | Heard::Deferred) {
+                        worker.heard[d] = Heard::Unknown;
+                    }
+                }
+            }
+            Action::LoseClaimAnswer(w) => {
+                world.left.answers -= 1;
+                world.events -= 1;
+                world.workers[w].event = true;
+                protocol.claim(world, w);
+                if world.workers[w].step != Step::Idle {
+                    world.workers[w].step = Step::Asking;
+                }
+            }
+            Action::LoseRecordAnswer(w) => {
+                world.left.answers -= 1;
+                protocol.record(world, w, true);
+            }
+            Action::Replay { force } => {
+                world.left.replays -= 1;
+                protocol.replay(world, force);
+            }
+        }
+    }
+}
+
+/// What worker `w` is sending, or has sent and not recorded, may be out without anybody being able to tell.
+fn leaves_untold(world: &mut World, w: usize) {
+    let worker = &world.workers[w];
+    for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
+        let heard = worker.step == Step::Recording && worker.heard[d] == Heard::Accepted && !worker.repeated;
+        world.witness.untold[d] |= heard || worker.step == Step::AtDot;
+    }
+}
+
+/// Every answer the relay can give to a send of `keys`.
+fn answers(keys: u8) -> impl Iterator<Item = [Heard; DELIVERIES]> {
+    const EACH: [Heard; 3] = [Heard::Accepted, Heard::Deferred, Heard::Refused];
+    let of = move |d: usize| if has(keys, d) { &EACH[..] } else { &[Heard::Nothing][..] };
+    of(0).iter().flat_map(move |a| of(1).iter().map(|b| [*a, *b]))
+}
+
+impl Action {
+    /// Whether it comes from the bounded store of faults.
+    fn is_fault(self) -> bool {
+        matches!(
+            self,
+            Self::Crash(_)
+                | Self::ForceStop(_)
+                | Self::Slow(_)
+                | Self::Stop(_)
+                | Self::LoseEvent
+                | Self::RepeatEvent
+                | Self::Reload(_)
+                | Self::Turn(_)
+                | Self::Outage(_)
+                | Self::LoseRelayAnswer(_)
+                | Self::LoseClaimAnswer(_)
+                | Self::LoseRecordAnswer(_)
+                | Self::Replay { .. }
+        )
+    }
+}
+
+impl Model for Routing {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        self.starts.iter().map(|form| World::new(*form, self.left)).collect()
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        self.goes_on(world, actions);
+        Self::goes_wrong(world, actions);
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let world = self.after(last, action)?;
+        if !action.is_fault() {
+            self.graph.lock().expect("no panic").step(last, &world);
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        laws::all()
+    }
+}
+
+const _: () = assert!(WORKERS == 2 && DELIVERIES == 2, "tokens and answers are written out for two");
