@@ -185,9 +185,11 @@ async fn a_fact_brought_in_time_by_a_lost_worker_lets_the_next_claim_end_without
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forty_facts_at_once_are_forty_facts() {
     let crowd: Vec<String> = (0..40).map(|n| format!("p{n}@x.test")).collect();
-    let bench = Bench::of(&[Form::new("f").mail_to(&crowd.join(", "))]).await;
+    let mut bench = Bench::of(&[Form::new("f").mail_to(&crowd.join(", "))]).await;
     let id = bench.claimed("t").await;
-    let store = store(&bench.db, 20);
+    let store = store(&bench.db, 40);
+    let hold = bench.backend.transaction().await.expect("a transaction");
+    hold.execute("SELECT FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
     let tasks: Vec<_> = crowd
         .iter()
         .enumerate()
@@ -199,6 +201,8 @@ async fn forty_facts_at_once_are_forty_facts() {
             })
         })
         .collect();
+    super::claims::waiting(&bench.eyes, 40).await;
+    hold.commit().await.expect("let go");
     for task in tasks {
         task.await.expect("no panic");
     }
