@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test python build release nightly deps deps-build check-tools clean
+.PHONY: help demo test mutants python build release nightly deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -30,6 +30,9 @@ test: deps python ## Formatting, lints, documentation, every test
 
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: test ## The same, property tests with many more cases (CASES=20000)
+
+mutants: deps ## Take each rule of the protocol away and see a test turn red (ONLY="fence pin": some)
+	@scripts/mutants $(ONLY)
 
 build: deps-build ## Build everything for development
 	$(CARGO) build --locked --workspace
