@@ -92,6 +92,7 @@ fn ended(told: &mut Told<'_>, record: &Record) {
 
 /// P4: a claim is ended once, by its holder (or by the sweep), and nobody else changes anything but facts.
 fn transitions(told: &mut Told<'_>, record: &Record) {
+    // By token and time: a claim whose answer was lost is repeated under its token, also when it was taken back meanwhile.
     let mut ended = BTreeSet::new();
     for change in &record.changes {
         let holder = change.before["claim"]["worker"].as_str().unwrap_or_default();
@@ -102,7 +103,9 @@ fn transitions(told: &mut Told<'_>, record: &Record) {
             told.unless(mine, || {
                 format!("P4: {} ended the claim of {holder} in {}", change.process, change.tx)
             });
-            told.unless(ended.insert(token.to_owned()), || format!("P4: claim {token} ended twice"));
+            told.unless(ended.insert(change.before["claim"].to_string()), || {
+                format!("P4: claim {token} ended twice")
+            });
             if is_terminal(&change.to) && !by_sweep {
                 let by = change.after["finished"]["token"].as_str();
                 told.unless(by == Some(token), || format!("P4: claim {token} finished by {by:?}"));
@@ -153,7 +156,7 @@ fn trail(told: &mut Told<'_>, record: &Record) {
     }
 }
 
-/// P8: attempts stay within bounds, rise by one with a claim, and a claim that began nothing is refunded.
+/// P8: attempts stay within bounds, rise by one with a claim, and a claim that left no trace is refunded.
 fn attempts(told: &mut Told<'_>, record: &Record) {
     let count = |ledger: &Value| ledger["attempts"].as_u64().unwrap_or_default();
     let mut begun = BTreeSet::new();
@@ -168,6 +171,10 @@ fn attempts(told: &mut Told<'_>, record: &Record) {
             begun.insert(entry["begun"]["token"].as_str().unwrap_or_default().to_owned());
         }
         let token = change.before["claim"]["token"].as_str().unwrap_or_default();
+        // What is decided without a send leaves a trace as well.
+        if change.tx == "record" && change.before["deliveries"] != change.after["deliveries"] {
+            begun.insert(token.to_owned());
+        }
         let released = change.from == "processing" && change.to == "received";
         let tried = begun.contains(token)
             || change.before["plan"].as_array().is_none_or(Vec::is_empty)
@@ -175,7 +182,7 @@ fn attempts(told: &mut Told<'_>, record: &Record) {
         let resets = change.before["resets"].as_u64().unwrap_or_default();
         let refunded = after + 1 == before || before == 0;
         told.unless(!released || tried || refunded || resets >= 10, || {
-            format!("P8: a claim that began nothing cost an attempt ({before} to {after} in {})", change.tx)
+            format!("P8: a claim that left no trace cost an attempt ({before} to {after} in {})", change.tx)
         });
     }
 }

@@ -208,6 +208,8 @@ pub(crate) enum Op {
     CutAt(usize, Point),
     /// The daemon's database is gone, or back.
     Outage(usize, bool),
+    /// The daemon's relay is gone, or back.
+    RelayDown(usize, bool),
     CrashAt(usize, Point),
     Crash(usize),
     /// Whoever comes there stands still until `Resume`.
@@ -241,6 +243,8 @@ impl Op {
             Self::CutAt(..) => "cut the database at",
             Self::Outage(_, true) => "database down",
             Self::Outage(_, false) => "database up",
+            Self::RelayDown(_, true) => "relay down",
+            Self::RelayDown(_, false) => "relay up",
             Self::CrashAt(..) => "crash at",
             Self::Crash(_) => "crash",
             Self::StallAt(..) => "stall at",
@@ -254,7 +258,7 @@ impl Op {
         }
     }
 
-    pub(crate) const LABELS: [&'static str; 21] = [
+    pub(crate) const LABELS: [&'static str; 23] = [
         "deliver",
         "redeliver",
         "lose",
@@ -266,6 +270,8 @@ impl Op {
         "cut the database at",
         "database down",
         "database up",
+        "relay down",
+        "relay up",
         "crash at",
         "crash",
         "stall at",
@@ -339,6 +345,7 @@ fn single() -> impl Strategy<Value = Op> {
         8 => daemon.clone().prop_flat_map(fault),
         3 => (daemon.clone(), database_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::Outage(daemon, down)),
+        2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::RelayDown(daemon, down)),
         8 => (daemon.clone(), point()).prop_map(|(daemon, at)| Op::CrashAt(daemon, at)),
         1 => daemon.clone().prop_map(Op::Crash),
         4 => (daemon.clone(), stall_point()).prop_map(|(daemon, at)| Op::StallAt(daemon, at)),

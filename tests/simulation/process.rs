@@ -10,13 +10,20 @@ use std::time::Duration;
 use devkit::postgres::{CuttingProxy, TestDatabase, Trap};
 use devkit::smtp::{Rule, SmtpServer, Stage};
 use devkit::trap::Trapped;
+use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
-use maple_router::gateway::smtp::{Lanes, SmtpSettings};
+use maple_router::db::Pool;
+use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
+use maple_router::ops::breaker::Probe;
 use maple_router::ops::chance::Chance;
+use maple_router::ops::gate::Gate;
+use maple_router::ops::incident::Incidents;
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource as _};
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
+use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
+use maple_router::routing::prepare::Preparer;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::{Pauses, Worker};
@@ -66,6 +73,7 @@ pub(crate) struct Process {
     pub(crate) stop: CancellationToken,
     given: Arc<std::sync::Mutex<std::collections::BTreeMap<u64, u32>>>,
     sweeper: Arc<Sweeper>,
+    gate: Gate,
     main: JoinHandle<()>,
     around: Vec<JoinHandle<()>>,
 }
@@ -74,6 +82,9 @@ fn config(place: &Place<'_>, url: String) -> Config {
     let mut config = Config::default();
     config.database.url = url;
     config.database.max_connections = 4;
+    // Real time, for whoever stands before a row that a stalled transaction holds.
+    config.database.lock_timeout = Duration::from_millis(150);
+    config.database.statement_timeout = Duration::from_secs(1);
     config.smtp.host = "127.0.0.1".to_owned();
     config.smtp.port = place.relay.port();
     config.smtp.hello_name = Some("maple.test".to_owned());
@@ -109,7 +120,9 @@ impl Process {
             delivery_deadline: config.smtp.delivery_deadline,
         };
         let live = LiveClaims::new(bounds, stop.child_token());
+        let (outages, probes) = outages(&config, &pool, &preparer, &clock, &chance);
         let worker = Arc::new(Worker {
+            outages,
             store,
             lanes: lanes.clone(),
             preparer,
@@ -132,7 +145,11 @@ impl Process {
         let sweeper =
             Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.chance));
         let sweeper = Arc::new(sweeper);
-        let sweep = sweep(&sweeper, &clock, config.routing.sweep_interval, &stop);
+        let sweep =
+            sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
+        let gate = worker.outages.gate.clone();
+        let mut around = probes;
+        around.extend([heart, sweep]);
         let mut receiver = Receiver::new(worker, live, bounds, found);
         let (stopping, drain) = (stop.clone(), config.routing.drain_timeout);
         let main = tokio::spawn(async move {
@@ -151,7 +168,7 @@ impl Process {
             lanes.close().await;
             pool.close();
         });
-        Self { traps: Vec::new(), proxy, tie, stop, given, sweeper, main, around: vec![heart, sweep] }
+        Self { traps: Vec::new(), proxy, tie, stop, given, sweeper, gate, main, around }
     }
 
     /// Catches the next to come to a point.
@@ -169,7 +186,8 @@ impl Process {
     /// A pass, as if the timer had come to it.
     pub(crate) fn sweep(&mut self) {
         let sweeper = Arc::clone(&self.sweeper);
-        self.around.push(tokio::spawn(async move { drop(sweeper.pass(|| true).await) }));
+        let gate = self.gate.clone();
+        self.around.push(tokio::spawn(async move { drop(sweeper.pass(|| gate.is_open()).await) }));
     }
 
     /// It ended by itself.
@@ -206,14 +224,45 @@ pub(crate) fn stage(at: At) -> Stage {
     }
 }
 
+/// The breakers and their probes, as `daemon/outages.rs` has them.
+fn outages(
+    config: &Config,
+    pool: &Pool,
+    preparer: &Preparer,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<Chance>,
+) -> (Outages, Vec<JoinHandle<()>>) {
+    let (incidents, _open) = Incidents::new();
+    let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), chance);
+    let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
+    let sender = preparer.rules.from.address.clone();
+    let postgres: Probe = Box::new(move || {
+        let pool = pool.clone();
+        async move { pool.ask().await.map_err(|error| error.to_string()) }.boxed()
+    });
+    let relay: Probe = Box::new(move || {
+        let (smtp, sender) = (smtp.clone(), sender.clone());
+        async move { offer(&smtp, &sender).await.map_err(|fault| fault.reply.reply) }.boxed()
+    });
+    // A key file cannot be down.
+    let signer: Probe = Box::new(|| futures::future::ready(Ok(())).boxed());
+    let tasks = [
+        tokio::spawn(probers.postgres.run(postgres)),
+        tokio::spawn(probers.relay.run(relay)),
+        tokio::spawn(probers.signer.run(signer)),
+    ];
+    (outages, tasks.into())
+}
+
 fn sweep(
     sweeper: &Arc<Sweeper>,
     clock: &Arc<dyn Clock>,
     every: Duration,
     stop: &CancellationToken,
+    gate: Gate,
 ) -> JoinHandle<()> {
     let (sweeper, clock, stop) = (Arc::clone(sweeper), Arc::clone(clock), stop.clone());
-    tokio::spawn(async move { sweeper.run(&*clock, every, || true, &stop).await })
+    tokio::spawn(async move { sweeper.run(&*clock, every, || gate.is_open(), &stop).await })
 }
 
 /// As in `daemon.rs`, by the simulated clock.

@@ -14,7 +14,7 @@ use crate::ops::{self, Op, Story};
 use crate::world::World;
 
 /// Worlds side by side. More than there are processors: each mostly waits.
-const WORLDS: u64 = 4;
+const WORLDS: u64 = 6;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
@@ -74,7 +74,7 @@ fn share(
         failure_persistence: None,
         max_shrink_iters: 20_000,
         // Milliseconds.
-        max_shrink_time: 60_000,
+        max_shrink_time: 150_000,
         ..Config::default()
     };
     let mut bytes = [0; 32];
