@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Submissions of a sequence.
-pub(crate) const SUBMISSIONS: usize = 6;
+pub(crate) const SUBMISSIONS: usize = 4;
 /// Daemons that run side by side.
 pub(crate) const DAEMONS: usize = 2;
 
@@ -195,6 +195,8 @@ pub(crate) enum Again {
 /// One thing that happens. Daemons and submissions are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
+    /// A new one, with its event; from now on the number means it.
+    Submit(usize, FormKind, Files),
     Deliver(usize),
     Redeliver(usize),
     Lose(usize),
@@ -232,6 +234,7 @@ impl Op {
     /// Its name in the count.
     pub(crate) fn label(&self) -> &'static str {
         match self {
+            Self::Submit(..) => "submit",
             Self::Deliver(_) => "deliver",
             Self::Redeliver(_) => "redeliver",
             Self::Lose(_) => "lose",
@@ -258,7 +261,8 @@ impl Op {
         }
     }
 
-    pub(crate) const LABELS: [&'static str; 23] = [
+    pub(crate) const LABELS: [&'static str; 24] = [
+        "submit",
         "deliver",
         "redeliver",
         "lose",
@@ -335,7 +339,8 @@ fn fault(daemon: usize) -> impl Strategy<Value = Op> {
 fn single() -> impl Strategy<Value = Op> {
     let (sub, daemon) = (0..SUBMISSIONS, 0..DAEMONS);
     prop_oneof![
-        14 => sub.clone().prop_map(Op::Deliver),
+        6 => (sub.clone(), form(), files()).prop_map(|(sub, form, files)| Op::Submit(sub, form, files)),
+        9 => sub.clone().prop_map(Op::Deliver),
         5 => sub.clone().prop_map(Op::Redeliver),
         2 => sub.clone().prop_map(Op::Lose),
         2 => Just(Op::Reorder),
@@ -361,39 +366,39 @@ fn single() -> impl Strategy<Value = Op> {
 
 /// A few operations that reach what chance alone hardly would.
 fn fragment() -> impl Strategy<Value = Vec<Op>> {
-    let drawn = (0..SUBMISSIONS, 0..DAEMONS, stall_point(), select(Point::all()), any::<bool>());
+    let drawn = (0..SUBMISSIONS, 0..DAEMONS, form(), stall_point(), any::<bool>());
     let sweeps = select(vec![Tx::SweepStuck, Tx::SweepOrphans, Tx::SweepInfected]);
-    (drawn, sweeps).prop_flat_map(|((sub, daemon, at, anywhere, before), sweep)| {
+    (drawn, sweeps).prop_flat_map(|((sub, daemon, form, at, before), sweep)| {
         let other = (daemon + 1) % DAEMONS;
         let half = move |tx| if before { Point::Before(tx) } else { Point::After(tx) };
-        let alone = Op::Outage(other, true);
-        let both = Op::Outage(other, false);
+        let both = |op: fn(usize, At, How, Option<usize>, u64) -> Op, how, times| {
+            [op(0, At::Rcpt, how, None, times), op(1, At::Rcpt, how, None, times)]
+        };
+        let later = |times| both(Op::Fault, How::Later, times);
+        let [never_0, never_1] = both(Op::Fault, How::Never, 1);
+        let (submit, scanned) = (Op::Submit(sub, form, Files::None), Op::Submit(sub, form, Files::Clean));
+        // Only this daemon is there to take it, and stands between its claim and its begin.
+        let between = [
+            Op::Outage(daemon, false),
+            Op::Outage(other, true),
+            Op::StallAt(daemon, Point::After(Tx::Claim)),
+            scanned,
+        ];
+        let again = [Op::Resume(daemon), Op::Outage(other, false)];
         select(vec![
             // Infected between claim and begin.
-            vec![
-                alone,
-                Op::StallAt(daemon, Point::After(Tx::Claim)),
-                Op::Deliver(sub),
-                Op::Flip(sub, Files::Infected),
-                Op::CrashAt(daemon, half(Tx::Fail)),
-                Op::Resume(daemon),
-                both,
-            ],
+            [&between[..], &[Op::Flip(sub, Files::Infected), Op::CrashAt(daemon, half(Tx::Fail))], &again]
+                .concat(),
+            [&between[..], &[Op::Flip(sub, Files::Infected), Op::CutAt(daemon, half(Tx::Fail))], &again]
+                .concat(),
             // Not clean any more between claim and begin: given back.
-            vec![
-                alone,
-                Op::StallAt(daemon, Point::After(Tx::Claim)),
-                Op::Deliver(sub),
-                Op::Flip(sub, Files::Pending),
-                Op::CrashAt(daemon, half(Tx::Release)),
-                Op::Resume(daemon),
-                Op::Flip(sub, Files::Clean),
-                both,
-            ],
+            [&between[..], &[Op::Flip(sub, Files::Pending), Op::CrashAt(daemon, half(Tx::Release))], &again]
+                .concat(),
+            [&between[..], &[Op::Flip(sub, Files::Pending)], &again, &[Op::Flip(sub, Files::Clean)]].concat(),
             // A worker sleeps until its claim has gone to another, and wakes.
             vec![
                 Op::StallAt(daemon, at),
-                Op::Deliver(sub),
+                submit,
                 Op::Jump(900),
                 Op::Advance(70),
                 Op::Redeliver(sub),
@@ -402,58 +407,52 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
             // A process dies while it touches its claims.
             vec![
                 Op::StallAt(daemon, Point::Smtp(At::Stored)),
-                Op::Deliver(sub),
+                submit,
                 Op::CrashAt(daemon, half(Tx::Heartbeat)),
                 Op::Advance(130),
             ],
             // Attempts run out.
-            vec![
-                Op::Fault(0, At::Rcpt, How::Later, None, 6),
-                Op::Fault(1, At::Rcpt, How::Later, None, 6),
-                Op::Deliver(sub),
-                Op::Advance(15),
-                Op::Advance(45),
-                Op::Advance(60),
-                Op::Advance(85),
-            ],
-            // Whoever takes it dies at a certain point; likely, so that every point is reached often.
-            vec![Op::CrashAt(0, anywhere), Op::CrashAt(1, anywhere), Op::Deliver(sub)],
-            vec![Op::CrashAt(0, anywhere), Op::CrashAt(1, anywhere), Op::Deliver(sub)],
-            vec![
-                Op::Fault(0, At::Rcpt, How::Later, None, 1),
-                Op::Fault(1, At::Rcpt, How::Later, None, 1),
-                Op::CrashAt(daemon, anywhere),
-                Op::Deliver(sub),
-            ],
+            [&later(6)[..], &[submit], &[15, 45, 60, 85].map(Op::Advance)].concat(),
             // A process dies while it sweeps, with something to sweep.
             vec![
+                Op::Submit(sub, form, Files::Infected),
                 Op::Lose(sub),
-                Op::Flip(sub, Files::Infected),
                 Op::CrashAt(0, half(sweep)),
                 Op::CrashAt(1, half(sweep)),
                 Op::Sweep(daemon),
             ],
             // Ended, and opened again.
-            vec![Op::Deliver(sub), Op::Replay(sub, Again::Force(1)), Op::Deliver(sub)],
-            vec![
-                Op::Fault(0, At::Rcpt, How::Never, None, 1),
-                Op::Fault(1, At::Rcpt, How::Never, None, 1),
-                Op::Deliver(sub),
-                Op::Replay(sub, Again::Plain),
-                Op::Redeliver(sub),
-            ],
+            vec![submit, Op::Replay(sub, Again::Force(1)), Op::Redeliver(sub)],
+            vec![never_0, never_1, submit, Op::Replay(sub, Again::Plain), Op::Redeliver(sub)],
+            vec![submit, Op::Reload(form, 1), Op::Replay(sub, Again::Replan), Op::Redeliver(sub)],
+            // Events that wait, in another order.
+            vec![Op::Outage(0, true), Op::Outage(1, true), submit, Op::Deliver(other), Op::Reorder],
             // A stop in the middle of a send.
-            vec![Op::StallAt(daemon, at), Op::Deliver(sub), Op::Rush, Op::Stop(daemon)],
+            vec![Op::StallAt(daemon, at), submit, Op::Rush, Op::Stop(daemon)],
         ])
+    })
+}
+
+/// Whoever takes it dies at a certain point: so that every point is reached often.
+fn death() -> impl Strategy<Value = Vec<Op>> {
+    let point = prop_oneof![select(Point::all()), select(At::ALL.to_vec()).prop_map(Point::Smtp)];
+    (0..SUBMISSIONS, form(), point, any::<bool>()).prop_map(|(sub, form, point, later)| {
+        let mut ops =
+            vec![Op::Outage(0, false), Op::Outage(1, false), Op::CrashAt(0, point), Op::CrashAt(1, point)];
+        if later {
+            ops.extend([0, 1].map(|daemon| Op::Fault(daemon, At::Rcpt, How::Later, None, 1)));
+        }
+        ops.push(Op::Submit(sub, form, Files::None));
+        ops
     })
 }
 
 /// Sequences of at least `length` operations.
 pub(crate) fn story(length: usize) -> impl Strategy<Value = Story> {
-    let chunk = prop_oneof![6 => single().prop_map(|op| vec![op]), 1 => fragment()];
+    let chunk = prop_oneof![12 => single().prop_map(|op| vec![op]), 2 => fragment(), 1 => death()];
     let chunks = proptest::collection::vec(chunk, length);
-    // The longest fragment has seven.
-    let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 7);
+    // The longest fragment has eight.
+    let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 8);
     let submission = (form(), files()).prop_map(|(form, files)| Sub(form, files));
     let submissions = proptest::collection::vec(submission, SUBMISSIONS);
     let hold = proptest::bool::weighted(0.25);

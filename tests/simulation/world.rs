@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
-use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Story};
+use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Story, Sub};
 use crate::process::{Armed, Doom, Place, Process, stage};
 use crate::topic::Topic;
 
@@ -117,23 +117,29 @@ impl World {
             forms::load(&mut self.loader, &[form(kind, 0)]).await.expect("forms");
         }
         for sub in &story.submissions {
-            let seed = SubmissionSeed::of(name(sub.0)).field("name", "Ann");
-            let seed = match sub.1 {
-                Files::None => seed,
-                Files::Clean => seed.attachment("a.pdf", "clean"),
-                Files::Pending => seed.attachment("a.pdf", "pending"),
-                Files::Infected => seed.attachment("a.pdf", "infected"),
-            };
-            let seeded = seed.insert(&self.backend).await.expect("a row");
-            let placed = Placed { id: seeded.id, attachment: seeded.attachments.first().copied() };
+            let placed = self.submit(*sub).await;
             self.submissions.push(placed);
-            if matches!(sub.1, Files::Pending | Files::Infected) {
-                self.unclean_since.push((placed.id, self.real_time().await));
-            }
         }
         for daemon in 0..DAEMONS {
             self.start(daemon).await;
         }
+    }
+
+    /// What the backend's finalize commits.
+    async fn submit(&mut self, sub: Sub) -> Placed {
+        let seed = SubmissionSeed::of(name(sub.0)).field("name", "Ann");
+        let seed = match sub.1 {
+            Files::None => seed,
+            Files::Clean => seed.attachment("a.pdf", "clean"),
+            Files::Pending => seed.attachment("a.pdf", "pending"),
+            Files::Infected => seed.attachment("a.pdf", "infected"),
+        };
+        let seeded = seed.insert(&self.backend).await.expect("a row");
+        let placed = Placed { id: seeded.id, attachment: seeded.attachments.first().copied() };
+        if matches!(sub.1, Files::Pending | Files::Infected) {
+            self.unclean_since.push((placed.id, self.real_time().await));
+        }
+        placed
     }
 
     async fn start(&mut self, daemon: usize) {
@@ -161,6 +167,10 @@ impl World {
 
     async fn happen(&mut self, op: Op) -> bool {
         match op {
+            Op::Submit(sub, form, files) => {
+                self.submissions[sub] = self.submit(Sub(form, files)).await;
+                self.topic.publish(self.submissions[sub].id);
+            }
             Op::Deliver(sub) => self.topic.publish(self.submissions[sub].id),
             Op::Redeliver(sub) => return self.topic.redeliver(self.submissions[sub].id),
             Op::Lose(sub) => return self.topic.lose(self.submissions[sub].id),
