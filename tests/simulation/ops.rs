@@ -75,10 +75,11 @@ pub(crate) enum Tx {
     SweepStuck,
     SweepOrphans,
     SweepInfected,
+    MergeFacts,
 }
 
 impl Tx {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Claim,
         Self::Begin,
         Self::Record,
@@ -88,6 +89,7 @@ impl Tx {
         Self::SweepStuck,
         Self::SweepOrphans,
         Self::SweepInfected,
+        Self::MergeFacts,
     ];
 
     /// Its name in the product.
@@ -102,6 +104,7 @@ impl Tx {
             Self::SweepStuck => "sweep_stuck",
             Self::SweepOrphans => "sweep_orphans",
             Self::SweepInfected => "sweep_infected",
+            Self::MergeFacts => "merge_facts",
         }
     }
 }
@@ -411,6 +414,18 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
                 Op::CrashAt(daemon, half(Tx::Heartbeat)),
                 Op::Advance(130),
             ],
+            // A fact outlives the database, and the process that knows it; the next one dies while it records it.
+            vec![
+                Op::Outage(other, true),
+                Op::StallAt(daemon, Point::Smtp(At::Stored)),
+                submit,
+                Op::Outage(daemon, true),
+                Op::Resume(daemon),
+                Op::Crash(daemon),
+                Op::Rush,
+                Op::CrashAt(daemon, half(Tx::MergeFacts)),
+                Op::Outage(other, false),
+            ],
             // Attempts run out.
             [&later(6)[..], &[submit], &[15, 45, 60, 85].map(Op::Advance)].concat(),
             // A process dies while it sweeps, with something to sweep.
@@ -451,8 +466,8 @@ fn death() -> impl Strategy<Value = Vec<Op>> {
 pub(crate) fn story(length: usize) -> impl Strategy<Value = Story> {
     let chunk = prop_oneof![12 => single().prop_map(|op| vec![op]), 2 => fragment(), 1 => death()];
     let chunks = proptest::collection::vec(chunk, length);
-    // The longest fragment has eight.
-    let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 8);
+    // The longest fragment has nine.
+    let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 9);
     let submission = (form(), files()).prop_map(|(form, files)| Sub(form, files));
     let submissions = proptest::collection::vec(submission, SUBMISSIONS);
     let hold = proptest::bool::weighted(0.25);

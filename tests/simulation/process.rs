@@ -25,6 +25,8 @@ use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
 use maple_router::routing::prepare::Preparer;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
+use maple_router::routing::spool::Spool;
+use maple_router::routing::store::Store;
 use maple_router::routing::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::task::JoinHandle;
@@ -45,6 +47,8 @@ pub(crate) struct Place<'a> {
     pub(crate) topic: &'a Arc<Topic>,
     pub(crate) clock: &'a SimClock,
     pub(crate) dir: &'a Path,
+    /// Outlives the process.
+    pub(crate) state: &'a Path,
     pub(crate) hold: bool,
 }
 
@@ -120,9 +124,11 @@ impl Process {
             delivery_deadline: config.smtp.delivery_deadline,
         };
         let live = LiveClaims::new(bounds, stop.child_token());
+        let spool = Spool::new(place.state, Arc::clone(&clock));
         let (outages, probes) = outages(&config, &pool, &preparer, &clock, &chance);
         let worker = Arc::new(Worker {
             outages,
+            spool: spool.clone(),
             store,
             lanes: lanes.clone(),
             preparer,
@@ -149,10 +155,18 @@ impl Process {
             sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
         let gate = worker.outages.gate.clone();
         let mut around = probes;
+        let store = worker.store.clone();
+        around.push(tokio::spawn(keep_empty(spool.clone(), store.clone(), Arc::clone(&clock))));
         around.extend([heart, sweep]);
         let mut receiver = Receiver::new(worker, live, bounds, found);
         let (stopping, drain) = (stop.clone(), config.routing.drain_timeout);
         let main = tokio::spawn(async move {
+            // What was accepted is known before anything is sent, as in `daemon/spool.rs`.
+            spool.prepare().await.expect("a directory");
+            while spool.replay(&store).await.is_err() && !stopping.is_cancelled() {
+                clock.sleep(Duration::from_secs(2)).await;
+            }
+            drop(store);
             let out_of_time = async {
                 stopping.cancelled().await;
                 clock.sleep(drain).await;
@@ -221,6 +235,13 @@ pub(crate) fn stage(at: At) -> Stage {
         At::Dot => Stage::Dot,
         At::Stored => Stage::AfterDot,
         At::Replied => Stage::Replied,
+    }
+}
+
+async fn keep_empty(spool: Spool, store: Store, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep(Duration::from_secs(60)).await;
+        drop(spool.replay(&store).await);
     }
 }
 

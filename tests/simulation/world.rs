@@ -66,7 +66,7 @@ impl World {
         let cluster = Cluster::shared().await.expect("a cluster");
         let database = cluster.database(Variant::default()).await.expect("a database");
         let temporary =
-            tempfile::Builder::new().prefix("maple-sim-").tempdir_in("/tmp").expect("a directory");
+            tempfile::Builder::new().prefix("maple-sim-").tempdir_in(memory()).expect("a directory");
         let dir = temporary.path().to_owned();
         readable(&dir);
         let clock = SimClock::new(&dir.join("clock"));
@@ -107,6 +107,8 @@ impl World {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
             self.relays[daemon].forget();
+            // Not there before the first fact that was spooled.
+            std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
         history::clear(&self.eyes).await;
         self.topic.clear();
@@ -150,6 +152,7 @@ impl World {
             topic: &self.topic,
             clock: &self.clock,
             dir: &self.dir,
+            state: &self.dir.join(format!("state{daemon}")),
             hold: self.hold,
         };
         let name = format!("w{}", self.started);
@@ -394,6 +397,11 @@ impl World {
     pub(crate) fn mails(&self) -> Vec<Arc<Mail>> {
         self.relays.iter().flat_map(SmtpServer::mails).collect()
     }
+}
+
+/// Memory where there is some: what is made durable here need not outlive the test.
+fn memory() -> &'static str {
+    if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }
 }
 
 fn readable(dir: &std::path::Path) {
