@@ -5,6 +5,7 @@
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
 mod alerting;
+mod dead_letters;
 mod outages;
 mod spool;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use alerting::Alerting;
 use backon::BackoffBuilder;
+use dead_letters::Consuming;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -47,11 +49,12 @@ use crate::routing::worker::{Pauses, Worker};
 use crate::scrub::scrub;
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 14] = [
+const TRANSACTIONS: [&str; 15] = [
     "claim",
     "begin",
     "record",
     "merge_facts",
+    "dead_letter",
     "fail",
     "release",
     "heartbeat",
@@ -160,11 +163,20 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             });
             let heart = heartbeat(&worker, &live, config.routing.heartbeat);
             let alerting = Alerting::start(desk, parts::alert_pace(&config), seen, &clock, &chance);
+            let consuming = Consuming::start(dead_letters::Parts {
+                config: &config,
+                pubsub: &pubsub,
+                pool: pool.clone(),
+                alerts: alerting.alerts(),
+                clock: Arc::clone(&clock),
+                chance: Arc::clone(&chance),
+            });
             readiness.clear("starting");
             systemd::ready("routing");
             journal!(info, EventName::Ready, "ready: events are received");
             let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness).await;
             heart.abort();
+            consuming.stop().await;
             spooling.abort();
             alerting.stop().await;
             ended

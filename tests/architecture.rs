@@ -76,6 +76,7 @@ const PURE: &[&str] = &[
     "routing/message_id.rs",
     "routing/replay.rs",
     "routing/spool/sheet.rs",
+    "routing/dead_letter/letter.rs",
     "routing/text.rs",
     "scrub.rs",
     "ops/alerting/groups.rs",

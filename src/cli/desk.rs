@@ -12,6 +12,7 @@ use crate::db::{DbError, DbErrorKind};
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
+use crate::routing::dead_letter::Records;
 use crate::routing::event::{self, Reason, RoutingEvent};
 use crate::routing::store::Store;
 use crate::routing::store::seams::Seams;
@@ -51,6 +52,11 @@ impl Desk {
     /// What the daemon itself works with.
     pub(super) fn store(&self) -> Result<Store, CliError> {
         parts::store(&self.config, self.pool.clone()).map_err(part)
+    }
+
+    /// Dead-letter records.
+    pub(super) fn records(&self) -> Records {
+        Records::new(self.pool.clone(), &self.config.state.dir)
     }
 
     /// One submission, or the error that says there is none.

@@ -7,6 +7,7 @@ mod check;
 mod completions;
 mod daemon_word;
 mod desk;
+mod dlq;
 mod exit;
 mod explain;
 mod filters;
@@ -91,6 +92,8 @@ enum Verb {
     Pause(pause::Args),
     /// End a pause
     Resume(resume::Args),
+    /// Look at dead letters, publish them again or close them
+    Dlq(dlq::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
     /// Print shell completions
@@ -155,6 +158,7 @@ impl Cli {
             Verb::Sweep(args) => sweep::run(&ctx, args).await,
             Verb::Pause(args) => pause::run(&ctx, args).await,
             Verb::Resume(args) => resume::run(&ctx, args).await,
+            Verb::Dlq(args) => dlq::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Completions(args) => completions::run(&args),
         }

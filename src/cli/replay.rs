@@ -57,15 +57,19 @@ struct Changed {
     /// The submission.
     id: Uuid,
     /// Deliveries to be sent; 0 where its plan is pinned by its next claim.
-    deliveries: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliveries: Option<usize>,
     /// Id of the event that announces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
 }
 
 /// As every bulk verb tells it.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct Report {
+    /// What is done to each.
+    #[serde(skip)]
+    did: &'static str,
     /// Submissions named or found, each once.
     matched: usize,
     changed: Vec<Changed>,
@@ -157,7 +161,7 @@ impl Asked<'_> {
     ) -> Result<(Report, Option<DbError>), CliError> {
         let store = desk.store()?;
         let mut announcer = Announcer::of(desk);
-        let mut report = Report { matched: ids.len(), dry_run: self.dry_run, warnings, ..Report::default() };
+        let mut report = Report { warnings, ..Report::new("open again", ids.len(), self.dry_run) };
         let replaying: Vec<_> = ids.iter().map(|id| self.one(&store, *id)).collect();
         let mut replaying = futures::stream::iter(replaying).buffered(AT_ONCE);
         let progress = output::Progress::of(ids.len());
@@ -166,13 +170,13 @@ impl Asked<'_> {
             match answer {
                 Ok(Replayed::Done { form_id, replay }) => {
                     let message_id = if self.dry_run { None } else { announcer.announce(id, &form_id).await };
-                    report.changed.push(Changed { id, deliveries: replay.open.len(), message_id });
+                    report.changed(id, Some(replay.open.len()), message_id);
                 }
                 Ok(Replayed::Refused(refusal)) => {
-                    report.skipped.push(Skipped { id, why: refusal.to_string() });
+                    report.skipped(id, refusal.to_string());
                 }
                 Err(error) => {
-                    report.skipped.push(Skipped { id, why: error.to_string() });
+                    report.skipped(id, error.to_string());
                     let gone = error.kind() == DbErrorKind::Unreachable;
                     broken = Some(error);
                     if gone {
@@ -182,7 +186,7 @@ impl Asked<'_> {
                 }
                 Ok(Replayed::Unknown) => {
                     let why = "there is no such submission that this database role can see".to_owned();
-                    report.skipped.push(Skipped { id, why });
+                    report.skipped(id, why);
                 }
             }
             progress.at(report.changed.len() + report.skipped.len());
@@ -216,6 +220,35 @@ impl Asked<'_> {
 }
 
 impl Report {
+    /// Nothing done yet of so many; `did` is what is done to each.
+    pub(super) fn new(did: &'static str, matched: usize, dry_run: bool) -> Self {
+        Self { did, matched, changed: Vec::new(), skipped: Vec::new(), dry_run, warnings: Vec::new() }
+    }
+
+    /// It is done, in a dry run it would be.
+    pub(super) fn changed(&mut self, id: Uuid, deliveries: Option<usize>, message_id: Option<String>) {
+        self.changed.push(Changed { id, deliveries, message_id });
+    }
+
+    /// It stays as it is.
+    pub(super) fn skipped(&mut self, id: Uuid, why: String) {
+        self.skipped.push(Skipped { id, why });
+    }
+
+    /// Whether nothing was left out.
+    pub(super) fn is_whole(&self) -> bool {
+        self.skipped.is_empty()
+    }
+
+    /// What became of the only one: the event that announces it, or why it stays as it is.
+    pub(super) fn only(self) -> Result<Option<String>, String> {
+        match (self.changed.into_iter().next(), self.skipped.into_iter().next()) {
+            (Some(changed), _) => Ok(changed.message_id),
+            (None, Some(skipped)) => Err(skipped.why),
+            (None, None) => Err("nothing became of it".to_owned()),
+        }
+    }
+
     /// Prints it.
     pub(super) fn tell(&self, json: bool) -> Result<(), CliError> {
         if json {
@@ -226,16 +259,19 @@ impl Report {
         for warning in &self.warnings {
             writeln!(err, "warning: {warning}")?;
         }
-        let would = if self.dry_run { "would be open again" } else { "is open again" };
+        let is = if self.dry_run { "would be" } else { "is" };
         for Changed { id, deliveries, message_id } in &self.changed {
-            let announced = message_id.as_ref().map(|id| format!(", announced as message {id}"));
-            text.push_str(&format!(
-                "{id}: {would}, {deliveries} to be sent{}\n",
-                announced.unwrap_or_default()
-            ));
+            text.push_str(&format!("{id}: {is} {}", self.did));
+            if let Some(deliveries) = deliveries {
+                text.push_str(&format!(", {deliveries} to be sent"));
+            }
+            if let Some(message_id) = message_id {
+                text.push_str(&format!(", published as message {message_id}"));
+            }
+            text.push('\n');
         }
         for Skipped { id, why } in &self.skipped {
-            text.push_str(&format!("{id}: not replayed: {why}\n"));
+            text.push_str(&format!("{id}: left as it is: {why}\n"));
         }
         let (changed, skipped) = (self.changed.len(), self.skipped.len());
         text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", self.matched));

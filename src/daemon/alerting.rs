@@ -18,8 +18,7 @@ use crate::ports::Clock;
 pub(super) struct Alerting {
     task: Option<JoinHandle<()>>,
     stop: CancellationToken,
-    /// For those who must know that people were told; `None` where nobody is.
-    _alerts: Option<Alerts>,
+    alerts: Option<Alerts>,
 }
 
 impl Alerting {
@@ -36,12 +35,17 @@ impl Alerting {
             tracing::warn!(
                 "slack.webhook_file is not configured: nobody is alerted; failures stay in `maple-router status` as unalerted"
             );
-            return Self { task: None, stop, _alerts: None };
+            return Self { task: None, stop, alerts: None };
         };
         let (clock, chance) = (Arc::clone(clock), Arc::clone(chance));
         let (alerter, alerts) =
             Alerter::new(AlerterParts { desk: Arc::new(desk), pace, incidents, clock, chance });
-        Self { task: Some(tokio::spawn(alerter.run(stop.clone()))), stop, _alerts: Some(alerts) }
+        Self { task: Some(tokio::spawn(alerter.run(stop.clone()))), stop, alerts: Some(alerts) }
+    }
+
+    /// For those who must know that people were told; `None` where nobody is.
+    pub(super) fn alerts(&self) -> Option<Alerts> {
+        self.alerts.clone()
     }
 
     /// Lets the message that is on its way end. What waits stays in its rows, for the next start or another daemon.

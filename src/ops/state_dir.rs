@@ -4,7 +4,7 @@
 //! of a write, a `.tmp` is left that nobody reads. Never readable by other users; bounded by what callers write.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,6 +120,33 @@ impl StateDir {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        })
+        .await
+    }
+
+    /// Goes through a file line by line, holding one at a time; `start` as it is where there is no such file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn fold<T: Send + 'static>(
+        &self,
+        name: &str,
+        start: T,
+        mut each: impl FnMut(&mut T, &[u8]) + Send + 'static,
+    ) -> io::Result<T> {
+        let name = name.to_owned();
+        self.blocking(move |dir| {
+            let file = match File::open(dir.join(name)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(start),
+                Err(error) => return Err(error),
+            };
+            let (mut lines, mut line, mut folded) = (BufReader::new(file), Vec::new(), start);
+            while lines.read_until(b'\n', &mut line)? > 0 {
+                each(&mut folded, &line);
+                line.clear();
+            }
+            Ok(folded)
         })
         .await
     }

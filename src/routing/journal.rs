@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::claims::Claim;
+use super::dead_letter::Letter;
 use super::decide::{DropReason, NackReason};
 use super::event::Poison;
 use super::ledger::FailReason;
@@ -20,7 +22,7 @@ use crate::db::DbError;
 use crate::journal;
 use crate::ops::metrics::{self, Resolution};
 use crate::ops::telemetry::EventName;
-use crate::ports::{Fault, Outcome};
+use crate::ports::{Attributes, Fault, Outcome};
 use crate::scrub::scrub;
 
 /// An event came in.
@@ -48,6 +50,57 @@ pub(super) fn poison(message_id: &str, delivery_attempt: Option<i32>, why: Poiso
         payload_len = len,
         "unreadable event given back ({why}): the dead-letter policy keeps it after its last delivery"
     );
+}
+
+/// What a dead letter was.
+pub(super) fn dead_letter(
+    letter: Letter,
+    kind: metrics::DeadLetterKind,
+    message_id: &str,
+    attributes: &Attributes,
+    payload: &[u8],
+) {
+    let id = letter.submission().map(tracing::field::display);
+    let deliveries = attributes
+        .get("CloudPubSubDeadLetterSourceDeliveryCount")
+        .and_then(|count| count.parse::<i64>().ok());
+    let sha256 = hex::encode(Sha256::digest(payload));
+    macro_rules! line {
+        ($level:ident, $follows:literal) => {
+            journal!(
+                $level,
+                EventName::DeadLetter,
+                submission_id = id,
+                pubsub_message_id = message_id,
+                delivery_attempt = deliveries,
+                outcome = kind.as_str(),
+                payload_sha256 = sha256,
+                payload_len = payload.len(),
+                $follows
+            )
+        };
+    }
+    match letter {
+        Letter::Unreadable(why) => journal!(
+            error,
+            EventName::DeadLetter,
+            pubsub_message_id = message_id,
+            delivery_attempt = deliveries,
+            outcome = kind.as_str(),
+            reason = why.label(),
+            payload_sha256 = sha256,
+            payload_len = payload.len(),
+            "nobody could read it: it is recorded; see `maple-router dlq list`"
+        ),
+        Letter::UnknownSubmission(_) => {
+            line!(error, "there is no such submission: it is recorded; see `maple-router dlq list`");
+        }
+        Letter::Exhausted(_) => {
+            line!(warn, "its submission failed with its attempts spent: the row tells the rest")
+        }
+        Letter::Premature(_) => line!(info, "its submission is open: the sweep goes on with it"),
+        Letter::Closed(_) => line!(info, "its submission has ended: nothing to do"),
+    }
 }
 
 /// Claimed.

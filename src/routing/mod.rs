@@ -2,13 +2,15 @@
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
 //! [`outcome`], [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
-//! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`store`], `journal`.
+//! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
+//! [`store`], `journal`.
 
 pub mod alerts;
 pub mod blame;
 pub mod cause;
 pub mod claims;
 pub mod compose;
+pub mod dead_letter;
 pub mod decide;
 pub mod destination;
 pub mod event;

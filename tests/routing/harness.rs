@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
+use devkit::broker::SubscriptionSpec;
 use devkit::forms::{Form, Seeded, SubmissionSeed};
-use devkit::stage::{DEAD_SUBSCRIPTION, Router, SUBSCRIPTION, Stage, StageOptions};
+use devkit::stage::{DEAD_TOPIC, Router, SUBSCRIPTION, Stage, StageOptions};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -16,6 +17,9 @@ use crate::laws;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
 
+/// Sees every dead letter, beside the router's own subscription.
+const DEAD_EYES: &str = "projects/demo/subscriptions/dead-eyes";
+
 /// The binary under test.
 pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_maple-router"))
@@ -25,6 +29,7 @@ pub(crate) fn binary() -> &'static Path {
 pub(crate) async fn stage_of(options: StageOptions, forms: &[Form]) -> Stage {
     let stage = Stage::start(StageOptions { sample_forms: false, ..options }).await.expect("a stage");
     load(&stage, forms).await;
+    stage.broker.create_subscription(SubscriptionSpec::new(DEAD_EYES, DEAD_TOPIC)).expect("eyes");
     stage
 }
 
@@ -185,13 +190,13 @@ impl Scene {
         panic!("events are left: {:?}", self.stage.broker.stats(SUBSCRIPTION));
     }
 
-    /// Takes what lies on the dead-letter subscription: payloads, once `n` are there.
+    /// Takes what came to the dead-letter topic: payloads, once `n` are there.
     pub(crate) async fn dead_letters(&self, n: usize) -> Vec<Vec<u8>> {
-        let url = format!("{}/v1/{DEAD_SUBSCRIPTION}:pull", self.stage.broker.endpoint());
+        let url = format!("{}/v1/{DEAD_EYES}:pull", self.stage.broker.endpoint());
         let http = reqwest::Client::new();
         let mut found = Vec::new();
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if self.stage.broker.stats(DEAD_SUBSCRIPTION).expect("stats").backlog > 0 {
+            if self.stage.broker.stats(DEAD_EYES).expect("stats").backlog > 0 {
                 let pulled = http.post(&url).json(&json!({"maxMessages": 100})).send().await.expect("pulled");
                 let pulled: Value = pulled.json().await.expect("JSON");
                 for message in pulled["receivedMessages"].as_array().into_iter().flatten() {

@@ -4,6 +4,7 @@ mod about_us;
 mod bad_input;
 mod believed;
 mod concurrency;
+mod dead_letters;
 mod duplicates;
 mod farewell;
 mod flow;

@@ -7,6 +7,7 @@
 pub mod alerts;
 mod begin;
 mod claim;
+pub mod dead_letters;
 mod dossier;
 pub mod pauses;
 mod record;

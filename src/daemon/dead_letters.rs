@@ -1,0 +1,104 @@
+//! The consumer of the dead-letter subscription, beside the routing: starts with it and ends with it.
+//!
+//! Its stream is built anew whenever it ends. If we die, letters that are not acked come again.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::LAST_WORDS;
+use crate::config::Config;
+use crate::db::pool::Pool;
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::source::PubsubSource;
+use crate::gateway::pubsub::supervised::{Report, Supervised};
+use crate::ops::alerting::Alerts;
+use crate::ops::chance::Chance;
+use crate::ports::{Clock, EventSource};
+use crate::routing::dead_letter::{AT_ONCE, DeadLetters, Records};
+
+/// The tasks, where a dead-letter subscription is configured.
+pub(super) struct Consuming {
+    tasks: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+}
+
+/// What they are made of.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) pubsub: &'a PubsubSettings,
+    pub(super) pool: Pool,
+    /// Whoever tells people; absent where nobody is told.
+    pub(super) alerts: Option<Alerts>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) chance: Arc<Chance>,
+}
+
+impl Consuming {
+    /// Starts them, or says once why there are none.
+    pub(super) fn start(parts: Parts<'_>) -> Self {
+        let stop = CancellationToken::new();
+        let Some(subscription) = parts.pubsub.dead_letter_subscription.clone() else {
+            tracing::warn!(
+                "pubsub.dead_letter_subscription is not configured: nobody looks at what Pub/Sub gives up on"
+            );
+            return Self { tasks: Vec::new(), stop };
+        };
+        let seed = parts.chance.uuid().as_u64_pair().0;
+        let letters = Arc::new(DeadLetters {
+            records: Records::new(parts.pool, &parts.config.state.dir),
+            clock: parts.clock,
+            chance: parts.chance,
+            news: Notify::new(),
+        });
+        let at_once = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        let settings = PubsubSettings { max_outstanding: at_once, streams: 1, ..parts.pubsub.clone() };
+        let mut tasks = vec![tokio::spawn({
+            let (letters, stop) = (Arc::clone(&letters), stop.clone());
+            async move {
+                let mut source = supervised(settings, subscription, seed);
+                if let Err(error) = letters.run(&mut source, &stop).await {
+                    tracing::error!("no dead letters: {error}");
+                }
+                Box::new(source).stop(LAST_WORDS).await;
+            }
+        })];
+        if let Some(alerts) = parts.alerts {
+            let stop = stop.clone();
+            tasks.push(tokio::spawn(async move { letters.tell(&alerts, &stop).await }));
+        }
+        Self { tasks, stop }
+    }
+
+    /// What is in work goes back; what is recorded is known when it comes again.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        for mut task in self.tasks {
+            if tokio::time::timeout(LAST_WORDS, &mut task).await.is_err() {
+                task.abort();
+            }
+        }
+    }
+}
+
+fn supervised(settings: PubsubSettings, subscription: String, seed: u64) -> Supervised {
+    let open = Box::new(move || {
+        let (settings, subscription) = (settings.clone(), subscription.clone());
+        Box::pin(async move {
+            let source = PubsubSource::open_on(&settings, &subscription).await?;
+            Ok(Box::new(source) as Box<dyn EventSource>)
+        }) as futures::future::BoxFuture<'static, _>
+    });
+    Supervised::new(open, seed, |report| match report {
+        Report::Lost { error, rest } if error.needs_a_human() => {
+            tracing::error!("no dead letters: {error}; tried again in {} s", rest.as_secs());
+        }
+        Report::Lost { error, rest } => {
+            tracing::warn!("no dead letters: {error}; tried again in {} s", rest.as_secs());
+        }
+        Report::Discarded | Report::Opened => {}
+        Report::Flowing => tracing::info!("dead letters are looked at again"),
+    })
+}

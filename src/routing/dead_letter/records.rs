@@ -1,0 +1,153 @@
+//! Where dead-letter records are: in schema `router` where it is, for all hosts; else in a file of this host.
+//!
+//! Which of the two is asked each time, so that a schema that comes later is used at once; what lies in the file stays
+//! visible. What was added is on a disk when it is said so.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::file::RecordFile;
+use super::letter::{Closed, Closing, Kind, Record};
+use crate::db::DbError;
+use crate::db::pool::Pool;
+use crate::ops::state_dir::StateDir;
+use crate::routing::store::dead_letters::DeadLetterStore;
+
+/// Both places. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Records {
+    /// The database, also asked about rows and time.
+    pub store: DeadLetterStore,
+    file: RecordFile,
+    dir: String,
+}
+
+/// Why a record was not kept, or not found.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// The state directory.
+    #[error(
+        "dead-letter records in {dir}: {source}; see [state] dir, or apply `maple-router migrate --router`"
+    )]
+    File {
+        /// Where.
+        dir: String,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+impl Records {
+    /// In the database of `pool`, or below `state_dir`.
+    #[must_use]
+    pub fn new(pool: Pool, state_dir: &Path) -> Self {
+        let dir = state_dir.display().to_string();
+        Self { store: DeadLetterStore::new(pool), file: RecordFile::new(StateDir::new(state_dir)), dir }
+    }
+
+    /// Adds a record, with the database's time; `false` where the same letter is recorded already.
+    ///
+    /// # Errors
+    /// [`RecordError`]: repeat it.
+    pub async fn add(&self, mut record: Record) -> Result<bool, RecordError> {
+        let (there, now) = self.store.is_there().await?;
+        if there {
+            return Ok(self.store.add(&record).await?);
+        }
+        record.at = now;
+        self.file.add(&record).await.map_err(|source| self.fault(source))
+    }
+
+    /// Open records nobody has been told of, at most `limit`; those in the database are ours to tell for `lease`.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn unalerted(&self, limit: usize, lease: Duration) -> Result<Vec<(Uuid, Kind)>, RecordError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut found = match self.store.is_there().await? {
+            (true, _) => self.store.lease_unalerted(most, lease).await?,
+            (false, _) => Vec::new(),
+        };
+        let here = self.file.all().await.map_err(|source| self.fault(source))?;
+        let silent = here.iter().filter(|record| record.alerted_at.is_none() && record.closed.is_none());
+        found.extend(silent.map(|record| (record.id, record.kind)));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// People have been told of it.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn alerted(&self, id: Uuid) -> Result<(), RecordError> {
+        let (there, now) = self.store.is_there().await?;
+        if there && self.store.get(id).await?.is_some() {
+            return Ok(self.store.alerted(&[id]).await?);
+        }
+        self.file.alerted(id, now).await.map_err(|source| self.fault(source))
+    }
+
+    /// Records of both places, oldest first, without payloads; with `closed` those that were closed as well.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn list(&self, closed: bool, limit: usize) -> Result<Vec<Record>, RecordError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut found = match self.store.is_there().await? {
+            (true, _) => self.store.list(closed, most).await?,
+            (false, _) => Vec::new(),
+        };
+        let here = self.file.all().await.map_err(|source| self.fault(source))?;
+        found.extend(here.into_iter().filter(|record| closed || record.closed.is_none()));
+        found.sort_by_key(|record| (record.at, record.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// One record with its payload.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn get(&self, id: Uuid) -> Result<Option<Record>, RecordError> {
+        if self.store.is_there().await?.0
+            && let Some(record) = self.store.get(id).await?
+        {
+            return Ok(Some(record));
+        }
+        self.file.get(id).await.map_err(|source| self.fault(source))
+    }
+
+    /// Closes a record; `false` where somebody has done so before.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn close(
+        &self,
+        id: Uuid,
+        how: Closing,
+        actor: &str,
+        reason: &str,
+    ) -> Result<bool, RecordError> {
+        let (there, now) = self.store.is_there().await?;
+        if there && self.store.get(id).await?.is_some() {
+            return Ok(self.store.close(id, how, actor, reason).await?);
+        }
+        let open = self.file.get(id).await.map_err(|source| self.fault(source))?;
+        if !open.is_some_and(|record| record.closed.is_none()) {
+            return Ok(false);
+        }
+        let closed = Closed { how, at: now, actor: actor.to_owned(), reason: reason.to_owned() };
+        self.file.close(id, closed).await.map_err(|source| self.fault(source))?;
+        Ok(true)
+    }
+
+    fn fault(&self, source: io::Error) -> RecordError {
+        RecordError::File { dir: self.dir.clone(), source }
+    }
+}

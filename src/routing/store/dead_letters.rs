@@ -1,0 +1,273 @@
+//! Dead-letter records in schema `router`, and the rows that are records of themselves (protocol, "Dead letters").
+//!
+//! If we die before a commit nothing happened; a letter that comes again is known by Pub/Sub's id of it. Never writes to
+//! a submission.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::db::DbError;
+use crate::db::pool::Pool;
+use crate::lifecycle::submission::Status;
+use crate::routing::dead_letter::{Closed, Closing, Kind, Record, Standing};
+use crate::routing::ledger::FailReason;
+
+/// Verb of the override that closes an exhausted row.
+pub const DISCARD: &str = "dlq discard";
+
+/// The statements about dead letters. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct DeadLetterStore {
+    pool: Pool,
+}
+
+/// A row that failed because nothing was left to try: its own record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExhaustedRow {
+    /// The submission.
+    pub id: Uuid,
+    /// When it failed.
+    pub at: Timestamp,
+    /// `exhausted` or `no_actions`.
+    pub reason: String,
+    /// The end it stands for.
+    #[serde(skip)]
+    pub token: Option<String>,
+}
+
+// To name a table of a schema that may not be used is an error, so the schema is asked first.
+const IS_THERE: &str = "-- dead_letters_there
+SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)
+  THEN to_regclass('router.dead_letters') IS NOT NULL ELSE false END AS there, clock_timestamp() AS now";
+
+const STANDING: &str = "-- dead_letter_standing
+SELECT s.status::text AS status, s.routing_result#>>'{finished,reason}' AS reason FROM submissions s WHERE s.id = $1";
+
+const ADD: &str = "-- dead_letter_add
+INSERT INTO router.dead_letters (id, kind, at, submission_id, reason, message_id, payload, payload_sha256, attributes)
+VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6, $7, $8) ON CONFLICT (message_id) DO NOTHING";
+
+const LOCK_UNALERTED: &str = "-- dead_letter_lock_unalerted
+SELECT d.id FROM router.dead_letters d WHERE d.alerted_at IS NULL
+  AND d.redriven_at IS NULL AND d.discarded_at IS NULL
+  AND (d.alert_leased_until IS NULL OR d.alert_leased_until < now())
+ORDER BY d.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
+
+const LEASE: &str = "-- dead_letter_lease
+UPDATE router.dead_letters d SET alert_leased_until = clock_timestamp() + make_interval(secs => $2)
+WHERE d.id = ANY($1::uuid[]) RETURNING d.id, d.kind";
+
+const LOCK: &str = "-- dead_letter_lock
+SELECT d.id FROM router.dead_letters d WHERE d.id = ANY($1::uuid[]) ORDER BY d.id FOR NO KEY UPDATE";
+
+const ALERTED: &str = "-- dead_letter_alerted
+UPDATE router.dead_letters d SET alerted_at = clock_timestamp(), alert_leased_until = NULL
+WHERE d.id = ANY($1::uuid[]) AND d.alerted_at IS NULL";
+
+const LIST: &str = "-- dead_letter_list
+SELECT d.id, d.kind, d.at, d.submission_id, d.reason, d.message_id, ''::bytea AS payload, d.payload_sha256, d.attributes,
+  d.alerted_at, d.redriven_at, d.discarded_at, d.actor, d.reason_closed
+FROM router.dead_letters d
+WHERE ($1 OR (d.redriven_at IS NULL AND d.discarded_at IS NULL)) ORDER BY d.at, d.id LIMIT $2";
+
+const GET: &str = "-- dead_letter_get
+SELECT d.id, d.kind, d.at, d.submission_id, d.reason, d.message_id, d.payload, d.payload_sha256, d.attributes,
+  d.alerted_at, d.redriven_at, d.discarded_at, d.actor, d.reason_closed
+FROM router.dead_letters d WHERE d.id = $1";
+
+const CLOSE: &str = "-- dead_letter_close
+UPDATE router.dead_letters d SET
+  redriven_at = CASE WHEN $2 THEN clock_timestamp() END, discarded_at = CASE WHEN NOT $2 THEN clock_timestamp() END,
+  actor = $3, reason_closed = $4
+WHERE d.id = $1 AND d.redriven_at IS NULL AND d.discarded_at IS NULL";
+
+/// One that an operator has discarded stays a failed row, and is no record any more.
+const EXHAUSTED: &str = "-- dead_letter_exhausted
+SELECT s.id, s.updated_at AS at, s.routing_result#>>'{finished,reason}' AS reason,
+  s.routing_result#>>'{finished,token}' AS token
+FROM submissions s
+WHERE s.status = 'failed' AND s.routing_result#>>'{finished,reason}' IN ('exhausted', 'no_actions')
+  AND ($1 OR NOT COALESCE(s.routing_result->'overrides' @> jsonb_build_array(
+    jsonb_build_object('verb', $3::text, 'for', s.routing_result#>>'{finished,token}')), false))
+  AND ($4::uuid IS NULL OR s.id = $4)
+ORDER BY s.updated_at, s.id LIMIT $2";
+
+impl DeadLetterStore {
+    /// Over `pool`.
+    #[must_use]
+    pub fn new(pool: Pool) -> Self {
+        Self { pool }
+    }
+
+    /// Whether there is a table for records that this role may use, and the database's time.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn is_there(&self) -> Result<(bool, Timestamp), DbError> {
+        let client = self.pool.get().await?;
+        let row = client.query_one(&client.prepare_cached(IS_THERE).await?, &[]).await?;
+        Ok((row.try_get("there")?, row.try_get("now")?))
+    }
+
+    /// How a submission stands; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`DbError`]; also where its status is not known here.
+    pub async fn standing(&self, id: Uuid) -> Result<Standing, DbError> {
+        let client = self.pool.get().await?;
+        let Some(row) = client.query_opt(&client.prepare_cached(STANDING).await?, &[&id]).await? else {
+            return Ok(None);
+        };
+        let (label, reason): (String, Option<String>) = (row.try_get("status")?, row.try_get("reason")?);
+        let status = Status::from_label(&label)
+            .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
+        let reason = FailReason::ALL.into_iter().find(|known| reason.as_deref() == Some(known.label()));
+        Ok(Some((status, reason)))
+    }
+
+    /// Adds a record; `false` where the same letter is recorded already.
+    ///
+    /// # Errors
+    /// [`DbError`]: unknown whether it stands; repeat it.
+    pub async fn add(&self, record: &Record) -> Result<bool, DbError> {
+        let attributes = json!(record.attributes);
+        let attributes = &attributes;
+        self.pool
+            .transaction("dead_letter", async |tx| {
+                let statement = tx.prepare_cached(ADD).await?;
+                let Record { id, submission_id, reason, message_id, payload, payload_sha256, .. } = record;
+                let kind = record.kind.label();
+                let added = tx
+                    .execute(
+                        &statement,
+                        &[id, &kind, submission_id, reason, message_id, payload, payload_sha256, attributes],
+                    )
+                    .await?;
+                Ok(added == 1)
+            })
+            .await
+    }
+
+    /// Records nobody has been told of and nobody is telling of, for `lease` ours.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn lease_unalerted(&self, limit: i64, lease: Duration) -> Result<Vec<(Uuid, Kind)>, DbError> {
+        let seconds = lease.as_secs_f64();
+        self.pool
+            .transaction("dead_letter_lease", async |tx| {
+                let lock = tx.prepare_cached(LOCK_UNALERTED).await?;
+                let ids: Vec<Uuid> =
+                    tx.query(&lock, &[&limit]).await?.iter().map(|row| row.get("id")).collect();
+                if ids.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let statement = tx.prepare_cached(LEASE).await?;
+                let rows = tx.query(&statement, &[&ids, &seconds]).await?;
+                rows.iter().map(|row| Ok((row.try_get("id")?, kind(row)?))).collect()
+            })
+            .await
+    }
+
+    /// People have been told of these.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn alerted(&self, ids: &[Uuid]) -> Result<(), DbError> {
+        self.pool
+            .transaction("dead_letter_alerted", async |tx| {
+                tx.query(LOCK, &[&ids]).await?;
+                tx.execute(ALERTED, &[&ids]).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Records, oldest first, without payloads; with `closed` those that were closed as well.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn list(&self, closed: bool, limit: i64) -> Result<Vec<Record>, DbError> {
+        let client = self.pool.get().await?;
+        client.query(LIST, &[&closed, &limit]).await?.iter().map(record).collect()
+    }
+
+    /// One record with its payload.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn get(&self, id: Uuid) -> Result<Option<Record>, DbError> {
+        let client = self.pool.get().await?;
+        client.query_opt(GET, &[&id]).await?.as_ref().map(record).transpose()
+    }
+
+    /// Closes a record; `false` where somebody has done so before.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn close(&self, id: Uuid, how: Closing, actor: &str, reason: &str) -> Result<bool, DbError> {
+        let redriven = how == Closing::Redriven;
+        self.pool
+            .transaction("dead_letter_close", async |tx| {
+                tx.query(LOCK, &[&vec![id]]).await?;
+                Ok(tx.execute(CLOSE, &[&id, &redriven, &actor, &reason]).await? == 1)
+            })
+            .await
+    }
+
+    /// Rows that are records of themselves; only `id` where given, with `closed` those an operator has discarded too.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn exhausted(
+        &self,
+        id: Option<Uuid>,
+        closed: bool,
+        limit: i64,
+    ) -> Result<Vec<ExhaustedRow>, DbError> {
+        let client = self.pool.get().await?;
+        let rows = client.query(EXHAUSTED, &[&closed, &limit, &DISCARD, &id]).await?;
+        let read = |row: &Row| {
+            let (id, at) = (row.try_get("id")?, row.try_get("at")?);
+            Ok(ExhaustedRow { id, at, reason: row.try_get("reason")?, token: row.try_get("token")? })
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+fn kind(row: &Row) -> Result<Kind, DbError> {
+    let label: String = row.try_get("kind")?;
+    Kind::from_label(&label)
+        .ok_or_else(|| DbError::Shape(format!("router.dead_letters.kind {label:?} is not known here")))
+}
+
+fn record(row: &Row) -> Result<Record, DbError> {
+    let attributes: Value = row.try_get("attributes")?;
+    let (redriven, discarded): (Option<Timestamp>, Option<Timestamp>) =
+        (row.try_get("redriven_at")?, row.try_get("discarded_at")?);
+    let closing = redriven.map(|at| (Closing::Redriven, at)).or(discarded.map(|at| (Closing::Discarded, at)));
+    let text = |column| row.try_get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+    let closed = match closing {
+        Some((how, at)) => Some(Closed { how, at, actor: text("actor")?, reason: text("reason_closed")? }),
+        None => None,
+    };
+    Ok(Record {
+        id: row.try_get("id")?,
+        kind: kind(row)?,
+        at: row.try_get("at")?,
+        submission_id: row.try_get("submission_id")?,
+        reason: row.try_get("reason")?,
+        payload_sha256: row.try_get("payload_sha256")?,
+        payload: row.try_get("payload")?,
+        message_id: row.try_get("message_id")?,
+        attributes: serde_json::from_value(attributes)
+            .map_err(|error| DbError::Shape(format!("router.dead_letters.attributes: {error}")))?,
+        alerted_at: row.try_get("alerted_at")?,
+        closed,
+    })
+}
