@@ -135,11 +135,16 @@ async fn a_claim_whose_answer_was_lost_is_found_again_by_its_token_and_costs_not
 async fn a_heartbeat_touches_live_claims_until_their_deadline_and_no_longer() {
     let bench = Bench::new().await;
     let (alive, old) = (bench.claimed("a").await, bench.claimed("b").await);
+    // No deadline at all ends this claim, and not the heartbeat of the others.
+    let damaged = bench.claimed("c").await;
+    bench
+        .tamper(damaged, "routing_result = jsonb_set(routing_result, '{claim,deadline}', '\"9999-99-99\"')")
+        .await;
     bench.tamper(old, "routing_result = jsonb_set(routing_result, '{claim,deadline}', to_jsonb(now() - interval '1 s'))").await;
     let before = (bench.row(alive).await, bench.row(old).await);
-    let both = [(alive, "a".to_owned()), (old, "b".to_owned())];
-    let beat = bench.store.heartbeat(&both).await.expect("a heartbeat");
-    assert_eq!((beat.confirmed, beat.lost), (BTreeSet::from([alive]), BTreeSet::from([old])));
+    let all = [(alive, "a".to_owned()), (old, "b".to_owned()), (damaged, "c".to_owned())];
+    let beat = bench.store.heartbeat(&all).await.expect("a heartbeat");
+    assert_eq!((beat.confirmed, beat.lost), (BTreeSet::from([alive]), BTreeSet::from([old, damaged])));
     let after = (bench.row(alive).await, bench.row(old).await);
     assert!(after.0.updated_at > before.0.updated_at && after.0.text == before.0.text, "only the time moves");
     assert_eq!(after.1, before.1);

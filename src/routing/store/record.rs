@@ -207,7 +207,7 @@ impl Store {
         self.pool
             .transaction("heartbeat", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
-                let touch = tx.prepare_cached(sql::HEARTBEAT).await?;
+                let touch = tx.prepare_cached(&self.statements.heartbeat).await?;
                 let locked = tx.query(&lock, &[ids]).await?;
                 let locked: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let (mine, theirs): (Vec<Uuid>, Vec<&str>) = ids

@@ -15,12 +15,19 @@ SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO
 pub(super) const LOCK_ONE: &str = "-- lock_one
 SELECT s.id FROM submissions s WHERE s.id = $1 FOR NO KEY UPDATE";
 
-/// The texts that depend on the configuration, made once.
+/// A time as this program and PostgreSQL write it, and one that surely exists: `timestamptz` takes every text that this
+/// lets through. (A function that tries comes with PostgreSQL 16 only.)
+pub(super) const TIME: &str = r"^([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)$";
+
+/// The texts that are put together, made once.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) claim_read: String,
     pub(super) begin: String,
     pub(super) reread: String,
+    /// Proof of life of claims, fenced, never beyond a claim's deadline. `$1` ids, `$2` tokens. An id that is not
+    /// answered has lost its claim, or names a deadline that is none.
+    pub(super) heartbeat: String,
     pub(super) replay_read: String,
     pub(super) sweep: super::sweep::Statements,
 }
@@ -77,6 +84,14 @@ RETURNING s.id"
                 "-- reread
 SELECT s.status::text AS status, s.routing_result#>>'{{claim,token}}' AS token,
   {pending} AS pending, {infected} AS infected FROM submissions s WHERE s.id = $1"
+            ),
+            heartbeat: format!(
+                "-- heartbeat
+UPDATE submissions s SET updated_at = clock_timestamp() FROM unnest($1::uuid[], $2::text[]) AS t(id, token)
+WHERE s.id = t.id AND s.status = 'processing' AND s.routing_result#>>'{{claim,token}}' = t.token
+  AND CASE WHEN s.routing_result#>>'{{claim,deadline}}' ~ '{TIME}'
+    THEN (s.routing_result#>>'{{claim,deadline}}')::timestamptz > now() ELSE false END
+RETURNING s.id"
             ),
             replay_read: format!(
                 "-- replay_read
@@ -243,10 +258,3 @@ WHERE s.id = $1 AND s.status IN ('failed', 'routed') RETURNING s.id";
 pub(super) const READ_END: &str = "-- read_end
 SELECT s.routing_result->'finished' AS finished FROM submissions s
 WHERE s.id = $1 AND s.routing_result#>>'{finished,token}' = $2";
-
-/// Proof of life of claims, fenced, never beyond a claim's deadline. `$1` ids, `$2` tokens. An id that is not
-/// answered has lost its claim.
-pub(super) const HEARTBEAT: &str = "-- heartbeat
-UPDATE submissions s SET updated_at = clock_timestamp() FROM unnest($1::uuid[], $2::text[]) AS t(id, token)
-WHERE s.id = t.id AND s.status = 'processing' AND s.routing_result#>>'{claim,token}' = t.token
-  AND (s.routing_result#>>'{claim,deadline}')::timestamptz > now() RETURNING s.id";

@@ -2,6 +2,7 @@
 //! transaction; a ledger's shape is tested before anything is cast, so that a damaged one never aborts a page.
 
 use crate::db::readiness::Readiness;
+use crate::routing::store::sql::TIME;
 
 /// Keeps two sweeps from doing the same work; correctness never depends on it.
 pub(super) const ALONE: &str = "-- sweep_alone
@@ -23,10 +24,6 @@ pub(in crate::routing::store) struct Statements {
 /// left behind by whatever routed before us, and is not ours to send.
 const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_interval(secs => $1::float8)
   AND ($2::timestamptz IS NULL OR s.created_at >= $2 OR jsonb_typeof(s.routing_result->'claim') = 'object')";
-
-/// A time as this program and PostgreSQL write it, and one that surely exists: `timestamptz` takes every text that this
-/// lets through. (A function that tries comes with PostgreSQL 16 only.)
-const TIME: &str = r"^([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)$";
 
 /// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
 /// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
