@@ -6,9 +6,10 @@
 use serde::Serialize;
 
 use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, output};
+use super::{CliError, Context, Exit, output, pause};
 use crate::config::{Config, SourceKind};
 use crate::parts;
+use crate::routing::pauses::PauseBoard;
 use crate::routing::store::sweep::SweepBounds;
 use crate::routing::sweep::{Outlet, Republisher, SweepReport, Sweeper};
 
@@ -40,9 +41,14 @@ struct Report {
 /// Makes one pass.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
-    let store = desk.store()?;
+    let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
+    let all_paused = paused.of_all().is_some();
+    let store = desk.store()?.with_pauses(PauseBoard::of(paused));
     let bounds = SweepBounds::from(&desk.config);
     let mut warnings = Vec::new();
+    if all_paused {
+        warnings.push("everything is paused: nothing is handed on until `maple-router resume`".to_owned());
+    }
     let counts = if args.dry_run {
         let found = store.sweep_count(&bounds).await.map_err(desk::database)?;
         let unready = store.unready(&bounds).await.map_err(desk::database)?;
@@ -66,7 +72,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         };
         let chance = std::sync::Arc::new(crate::ops::chance::Chance::from_system());
         let sweeper = Sweeper::new(store, bounds, Outlet { queue: None, events }, chance);
-        let counts = sweeper.pass(|| true).await.map_err(desk::database)?;
+        let counts = sweeper.pass(|| !all_paused).await.map_err(desk::database)?;
         if let Some(why) = sweeper.unpublished() {
             warnings.push(format!(
                 "not every submission that was found could be announced ({why}): the daemon's own sweep finds the rest"

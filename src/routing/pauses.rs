@@ -58,6 +58,14 @@ pub enum PauseError {
 pub struct PauseBoard(Arc<RwLock<Arc<Pauses>>>);
 
 impl PauseBoard {
+    /// A board that shows these.
+    #[must_use]
+    pub fn of(pauses: Pauses) -> Self {
+        let board = Self::default();
+        board.set(pauses);
+        board
+    }
+
     /// What is in force now.
     #[must_use]
     pub fn now(&self) -> Arc<Pauses> {

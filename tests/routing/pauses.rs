@@ -94,7 +94,19 @@ async fn a_paused_form_waits_and_others_do_not() {
     assert_eq!(scene.row(held).await.ledger, json!({}), "untouched");
     // The event is gone; whoever brings it back after the end (the sweep does) finds it as it was.
     scene.settled().await;
+    // Nor does the sweep look at it, until it is resumed.
+    let old = SubmissionSeed::of("f")
+        .age(Duration::from_secs(3600))
+        .insert(&scene.backend)
+        .await
+        .expect("a row")
+        .id;
+    let orphans = async || done(&scene, "sweep --once --json").await.json().expect("JSON")["orphans"].clone();
+    assert_eq!(orphans().await, 0);
+    assert_eq!(scene.row(old).await.ledger, json!({}), "untouched");
     resume(&scene, "--form f").await;
+    assert_eq!(orphans().await, 1);
+    assert_eq!(scene.ended(old).await.status, "routed");
     scene.publish(held);
     let row = scene.ended(held).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");

@@ -170,13 +170,15 @@ impl Store {
     ) -> Result<Option<Vec<Found>>, DbError> {
         let (grace, orphan) = (bounds.due_grace.as_secs_f64(), bounds.orphan_after.as_secs_f64());
         let limit = limit(room);
+        // What is paused would be found, handed on and dropped at every pass.
+        let paused = self.pauses().form_ids();
         self.pool
             .transaction("sweep_orphans", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
                 let lock = tx.prepare_cached(&self.statements.sweep.orphans).await?;
-                let locked = tx.query(&lock, &[&grace, &orphan, &bounds.not_before, &limit]).await?;
+                let locked = tx.query(&lock, &[&grace, &orphan, &bounds.not_before, &limit, &paused]).await?;
                 let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let touch = tx.prepare_cached(&self.statements.sweep.touch).await?;
                 let touched = tx.query(&touch, &[&ids]).await?;

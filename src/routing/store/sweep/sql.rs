@@ -60,7 +60,7 @@ FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id"
             ),
             orphans: format!(
                 "-- sweep_orphans_lock
-SELECT s.id FROM submissions s WHERE {orphan}
+SELECT s.id FROM submissions s WHERE {orphan} AND (s.form_id = ANY($5::text[])) IS NOT TRUE
 ORDER BY s.updated_at, s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
             ),
             // Touched, so that the next pass does not find them again while they wait for their claim.
