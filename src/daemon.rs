@@ -8,6 +8,7 @@ mod alerting;
 mod dead_letters;
 mod outages;
 mod spool;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +26,6 @@ use crate::db::contract::{self, ContractOptions, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::inspect::{Verified, verify};
-use crate::gateway::pubsub::pulse::{Pulse, feel};
-use crate::gateway::pubsub::source::PubsubSource;
-use crate::gateway::pubsub::supervised::{Rebuild, Report, Supervised};
 use crate::gateway::smtp::{Lanes, SmtpSettings, greet};
 use crate::journal;
 use crate::ops::chance::Chance;
@@ -174,7 +172,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             readiness.clear("starting");
             systemd::ready("routing");
             journal!(info, EventName::Ready, "ready: events are received");
-            let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness).await;
+            let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness, &incidents).await;
             heart.abort();
             consuming.stop().await;
             spooling.abort();
@@ -202,6 +200,7 @@ async fn route(
     stop: &CancellationToken,
     force: &CancellationToken,
     readiness: &Arc<http::Readiness>,
+    incidents: &Incidents,
 ) -> Result<(), DaemonError> {
     let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
     let bounds = ReceiveBounds {
@@ -210,10 +209,20 @@ async fn route(
     };
     let seed = worker.chance.uuid().as_u64_pair().0;
     let (find, found) = mpsc::channel(bounds.max_waiting);
-    let mut source = supervised(pubsub.clone(), seed);
-    let pulse = tokio::spawn(watch_pulse(pubsub.clone(), source.rebuild()));
+    let (mut source, health) = stream::supervised(pubsub.clone(), seed);
     let sweeping = sweep(config, pubsub, &worker, find, stop).await;
-    let mut receiver = Receiver::new(worker, live, bounds, found);
+    let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
+    let watched = stream::Watched {
+        settings: pubsub.clone(),
+        rebuild: source.rebuild(),
+        health,
+        arrivals: receiver.arrivals(),
+        gate: worker.outages.gate.clone(),
+        incidents: incidents.clone(),
+        clock: Arc::clone(&worker.clock),
+    };
+    let watching = stream::watch(watched, config.canary.interval);
+    drop(worker);
     let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
     let ended = tokio::select! {
         ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
@@ -224,7 +233,7 @@ async fn route(
     };
     drop(receiver);
     sweeping.abort();
-    pulse.abort();
+    drop(watching);
     if !stop.is_cancelled() {
         farewell.abort();
     } else if let Err(error) = farewell.await {
@@ -305,39 +314,6 @@ async fn sweep(
     let (clock, every, stop) = (Arc::clone(&worker.clock), config.routing.sweep_interval, stop.clone());
     let gate = worker.outages.gate.clone();
     tokio::spawn(async move { sweeper.run(&*clock, every, || gate.is_open(), &stop).await })
-}
-
-/// Events from Pub/Sub; the stream is built anew whenever it ends.
-fn supervised(settings: PubsubSettings, seed: u64) -> Supervised {
-    let open = Box::new(move || {
-        let settings = settings.clone();
-        Box::pin(async move {
-            let source = PubsubSource::open(&settings).await?;
-            Ok(Box::new(source) as Box<dyn EventSource>)
-        }) as futures::future::BoxFuture<'static, _>
-    });
-    Supervised::new(open, seed, |report| match report {
-        Report::Lost { error, rest } if error.needs_a_human() => {
-            tracing::error!("no events: {error}; tried again in {} s", rest.as_secs());
-        }
-        Report::Lost { error, rest } => {
-            tracing::warn!("no events: {error}; tried again in {} s", rest.as_secs());
-        }
-        Report::Discarded => tracing::info!("the event stream is built anew, as asked"),
-        Report::Opened => tracing::debug!("event stream opened"),
-        Report::Flowing => journal!(info, EventName::StreamRebuilt, "events flow again"),
-    })
-}
-
-/// The stream cannot tell an outage from an hour without events; this can, and has it built anew at the return.
-async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild) {
-    let told = |change| match change {
-        Pulse::Lost(error) => tracing::error!("Pub/Sub does not answer: {}; events wait there", error.what()),
-        Pulse::Found => tracing::info!("Pub/Sub answers again"),
-    };
-    if let Err(error) = feel(&settings, &rebuild, told).await {
-        tracing::error!("Pub/Sub cannot be watched: {}; {}", error.what(), error.remedy());
-    }
 }
 
 /// What has to answer before the first event is taken.

@@ -28,6 +28,7 @@ macro_rules! closed_set {
 
 pub mod alerting;
 pub mod breaker;
+pub mod canary;
 pub mod chance;
 pub mod clock;
 pub mod gate;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -64,6 +64,8 @@ pub struct Receiver {
     tasks: JoinSet<Done>,
     /// How many are claimed at once; less after a fault, so that a row at fault is found alone.
     batch: usize,
+    /// Messages that came so far, of whatever kind: each proves that the stream is alive.
+    arrivals: watch::Sender<u64>,
     /// How far the gate was open when it was last looked at.
     passage: Passage,
     /// Slots in use at most, as long as that is less than `max_in_flight`.
@@ -110,11 +112,18 @@ impl Receiver {
             events: 0,
             tasks: JoinSet::new(),
             batch: BATCH,
+            arrivals: watch::Sender::new(0),
             passage: Passage::Open,
             slots: bounds.max_in_flight,
             claiming: None,
             working: HashMap::new(),
         }
+    }
+
+    /// Counts what arrives, for whoever has to know whether the stream is alive.
+    #[must_use]
+    pub fn arrivals(&self) -> watch::Receiver<u64> {
+        self.arrivals.subscribe()
     }
 
     /// Receives until `stop`, then gives back what is not claimed and waits for what is.
@@ -184,6 +193,7 @@ impl Receiver {
     /// Takes one message in (protocol §1).
     fn take(&mut self, incoming: Incoming) {
         let Incoming { message_id, published_at, delivery_attempt, attributes, data, settle } = incoming;
+        self.arrivals.send_modify(|arrivals| *arrivals = arrivals.wrapping_add(1));
         if delivery_attempt.is_some_and(|count| count > 1) {
             metrics::redelivered();
         }

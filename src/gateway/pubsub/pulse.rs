@@ -42,7 +42,7 @@ pub async fn feel(
     rebuild: &Rebuild,
     mut told: impl FnMut(Pulse) + Send,
 ) -> Result<(), PubsubError> {
-    let admin = settings.subscription_admin().await?;
+    let mut admin = settings.subscription_admin().await?;
     let mut unanswered = 0_u32;
     loop {
         tokio::time::sleep(if unanswered == 0 { WELL } else { AWAY }).await;
@@ -51,6 +51,10 @@ pub async fn feel(
                 unanswered = unanswered.saturating_add(1);
                 if unanswered == LOST_AFTER {
                     told(Pulse::Lost(error));
+                }
+                // The connection may be half open: the next question goes over a new one.
+                if let Ok(fresh) = settings.subscription_admin().await {
+                    admin = fresh;
                 }
             }
             None => {

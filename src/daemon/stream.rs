@@ -1,0 +1,281 @@
+//! The event stream, and whether it is alive: what its supervisor reports, what Pub/Sub answers beside it, and canaries.
+//!
+//! "No messages" is never taken for "healthy". If we die, nothing is lost: events wait at Pub/Sub. Never settles an
+//! event, and never shuts the gate: what is in hand is routed whether or not more comes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::publisher::PubsubPublisher;
+use crate::gateway::pubsub::pulse::{Pulse, feel};
+use crate::gateway::pubsub::source::PubsubSource;
+use crate::gateway::pubsub::supervised::{Rebuild, Report, Supervised};
+use crate::journal;
+use crate::ops::canary::{Canary, Next};
+use crate::ops::gate::{Gate, Passage};
+use crate::ops::incident::{Incident, IncidentKey, Incidents};
+use crate::ops::metrics::{self, Dependency};
+use crate::ops::telemetry::EventName;
+use crate::ports::{Clock, EventSource};
+use crate::routing::event;
+use crate::scrub::scrub;
+
+/// A loss that mends itself within this is no incident.
+const GRACE: Duration = Duration::from_secs(30);
+/// A stream that was opened and not lost again for so long is taken for mended, though nothing came through it.
+const HOLDS: Duration = Duration::from_secs(60);
+
+/// What the supervisor said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Health {
+    /// Messages come, or nothing was ever wrong.
+    Well,
+    /// It was lost, and this is why.
+    Lost { why: String, needs_a_human: bool },
+    /// A new one is open; whether it works will show.
+    Opened,
+}
+
+/// What is watched.
+pub(super) struct Watched {
+    pub(super) settings: PubsubSettings,
+    pub(super) rebuild: Rebuild,
+    pub(super) health: watch::Receiver<Health>,
+    pub(super) arrivals: watch::Receiver<u64>,
+    pub(super) gate: Gate,
+    pub(super) incidents: Incidents,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// Events from Pub/Sub; the stream is built anew whenever it ends.
+pub(super) fn supervised(settings: PubsubSettings, seed: u64) -> (Supervised, watch::Receiver<Health>) {
+    let open = Box::new(move || {
+        let settings = settings.clone();
+        Box::pin(async move {
+            let source = PubsubSource::open(&settings).await?;
+            Ok(Box::new(source) as Box<dyn EventSource>)
+        }) as futures::future::BoxFuture<'static, _>
+    });
+    let (health, seen) = watch::channel(Health::Well);
+    let source = Supervised::new(open, seed, move |report| match report {
+        Report::Lost { error, rest } => {
+            let (why, needs_a_human) = (error.to_string(), error.needs_a_human());
+            if needs_a_human {
+                tracing::error!("no events: {why}; tried again in {} s", rest.as_secs());
+            } else {
+                tracing::warn!("no events: {why}; tried again in {} s", rest.as_secs());
+            }
+            health.send_replace(Health::Lost { why, needs_a_human });
+        }
+        Report::Discarded => tracing::info!("the event stream is built anew, as asked"),
+        Report::Opened => {
+            tracing::debug!("event stream opened");
+            health.send_if_modified(|health| {
+                let mends = matches!(health, Health::Lost { .. });
+                if mends {
+                    *health = Health::Opened;
+                }
+                mends
+            });
+        }
+        Report::Flowing => {
+            journal!(info, EventName::StreamRebuilt, "events flow again");
+            health.send_replace(Health::Well);
+        }
+    });
+    (source, seen)
+}
+
+/// Watches until the set is dropped.
+pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> JoinSet<()> {
+    let Watched { settings, rebuild, health, arrivals, gate, incidents, clock } = watched;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(tell_health(health, incidents.clone(), Arc::clone(&clock)));
+    tasks.spawn(watch_pulse(settings.clone(), rebuild.clone(), incidents.clone()));
+    if let Some(interval) = canary {
+        let sender = Sender { settings, publisher: None, told: false };
+        tasks.spawn(watch_canary(interval, sender, rebuild, arrivals, gate, incidents, clock));
+    }
+    tasks
+}
+
+/// Makes an incident of a stream that stays lost, and ends it.
+async fn tell_health(mut health: watch::Receiver<Health>, incidents: Incidents, clock: Arc<dyn Clock>) {
+    loop {
+        let now = health.borrow_and_update().clone();
+        let pause = match &now {
+            Health::Well => {
+                incidents.resolve(IncidentKey::Stream);
+                Duration::MAX
+            }
+            Health::Lost { needs_a_human: true, .. } => Duration::ZERO,
+            Health::Lost { needs_a_human: false, .. } => GRACE,
+            Health::Opened => HOLDS,
+        };
+        tokio::select! {
+            biased;
+            changed = health.changed() => if changed.is_err() { return },
+            () = clock.sleep(pause), if pause < Duration::MAX => match now {
+                Health::Lost { why, .. } => {
+                    incidents.raise(Incident::new(
+                        IncidentKey::Stream,
+                        format!("no events come from Pub/Sub: {}", scrub(&why)),
+                        "`maple-router check`: the line `subscription` tells more; the sweep goes on meanwhile",
+                    ));
+                    if health.changed().await.is_err() {
+                        return;
+                    }
+                }
+                Health::Opened | Health::Well => {
+                    incidents.resolve(IncidentKey::Stream);
+                    if health.changed().await.is_err() {
+                        return;
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// The stream cannot tell an outage from an hour without events; this can, and has it built anew at the return.
+async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Incidents) {
+    let key = IncidentKey::Breaker(Dependency::Pubsub);
+    let told = |change| match change {
+        Pulse::Lost(error) => {
+            let what = scrub(&error.what());
+            metrics::breaker_open(Dependency::Pubsub, true);
+            journal!(
+                error,
+                EventName::BreakerOpen,
+                dependency = Dependency::Pubsub.as_str(),
+                reason = what.as_str(),
+                "Pub/Sub does not answer: {what}; events wait there, the sweep goes on"
+            );
+            incidents.raise(Incident::new(
+                key,
+                format!("Pub/Sub does not answer ({what}); events wait there"),
+                "`maple-router check`: the line `subscription` tells more",
+            ));
+        }
+        Pulse::Found => {
+            metrics::breaker_open(Dependency::Pubsub, false);
+            journal!(
+                info,
+                EventName::BreakerClosed,
+                dependency = Dependency::Pubsub.as_str(),
+                "Pub/Sub answers again"
+            );
+            incidents.resolve(key);
+        }
+    };
+    if let Err(error) = feel(&settings, &rebuild, told).await {
+        tracing::error!("Pub/Sub cannot be watched: {}; {}", error.what(), error.remedy());
+    }
+}
+
+/// Publishes canaries, and has the stream built anew when they do not come back.
+async fn watch_canary(
+    interval: Duration,
+    mut sender: Sender,
+    rebuild: Rebuild,
+    mut arrivals: watch::Receiver<u64>,
+    gate: Gate,
+    incidents: Incidents,
+    clock: Arc<dyn Clock>,
+) {
+    let mut canary = Canary::new(interval, clock.monotonic());
+    loop {
+        if !gate.is_open() {
+            // The stream is closed on purpose.
+            gate.opened().await;
+            canary.begin_anew(clock.monotonic());
+        }
+        match canary.next(clock.monotonic()) {
+            Next::Publish => {
+                let well = sender.publish().await;
+                canary.published(well, clock.monotonic());
+            }
+            Next::Overdue(times) => {
+                rebuild.ask();
+                journal!(
+                    warn,
+                    EventName::Canary,
+                    times = times,
+                    "canary events are overdue: the stream is built anew"
+                );
+                if times > 1 {
+                    incidents.raise(Incident::new(
+                        IncidentKey::Canary,
+                        "events that this daemon publishes do not come back to it, over a new stream neither",
+                        "`maple-router check`: do topic and subscription belong together? The sweep goes on meanwhile",
+                    ));
+                }
+            }
+            Next::Sleep(until) => {
+                let pause = until.saturating_duration_since(clock.monotonic());
+                tokio::select! {
+                    biased;
+                    arrived = arrivals.changed() => {
+                        if arrived.is_err() {
+                            return;
+                        }
+                        if canary.arrived() {
+                            journal!(info, EventName::Canary, "events come through again");
+                        }
+                        incidents.resolve(IncidentKey::Canary);
+                    }
+                    () = gate.changed_from(Passage::Open), if gate.passage() == Passage::Open => {}
+                    () = clock.sleep(pause) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Publishes canaries over a connection that is made anew after every failure: it may be half open itself.
+struct Sender {
+    settings: PubsubSettings,
+    publisher: Option<PubsubPublisher>,
+    /// A failure is told once.
+    told: bool,
+}
+
+impl Sender {
+    async fn publish(&mut self) -> bool {
+        let error = match self.open().await {
+            Ok(publisher) => {
+                let (attributes, data) = event::encode_canary();
+                match publisher.publish(attributes, data).await {
+                    Ok(_) => {
+                        self.told = false;
+                        return true;
+                    }
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        self.publisher = None;
+        if !std::mem::replace(&mut self.told, true) {
+            tracing::warn!(
+                "no canary event can be published: {} (grant roles/pubsub.publisher on the topic, or unset \
+                 canary.interval)",
+                scrub(&error.to_string())
+            );
+        }
+        false
+    }
+
+    async fn open(&mut self) -> Result<PubsubPublisher, crate::gateway::pubsub::publisher::PublishError> {
+        if let Some(publisher) = &self.publisher {
+            return Ok(publisher.clone());
+        }
+        let publisher = PubsubPublisher::open(&self.settings).await?;
+        self.publisher = Some(publisher.clone());
+        Ok(publisher)
+    }
+}
