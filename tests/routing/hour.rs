@@ -1,0 +1,310 @@
+//! An hour without the relay, and an hour without the database, with the clock advanced: the real receiver, worker and
+//! store in this process, on a clock that stands still until it is moved.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::postgres::{Cluster, ClusterOptions};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::{Stage, StageOptions};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use maple_router::config::Config;
+use maple_router::db::pool::Pool;
+use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
+use maple_router::ops::chance::Chance;
+use maple_router::ops::gate::Gate;
+use maple_router::ops::incident::{Incidents, Open};
+use maple_router::parts;
+use maple_router::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
+use maple_router::routing::claims::{ClaimBounds, LiveClaims};
+use maple_router::routing::event::{self, Reason, RoutingEvent};
+use maple_router::routing::outages::Outages;
+use maple_router::routing::persist::Persist;
+use maple_router::routing::receive::{ReceiveBounds, Receiver};
+use maple_router::routing::worker::{Pauses, Worker};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::harness::{load, row};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Stands still until it is moved.
+#[derive(Debug, Clone)]
+struct Standing {
+    begun: Instant,
+    passed: watch::Sender<Duration>,
+}
+
+impl Standing {
+    #[expect(clippy::disallowed_methods, reason = "any instant will do as the first")]
+    fn new() -> Self {
+        Self { begun: Instant::now(), passed: watch::Sender::new(Duration::ZERO) }
+    }
+
+    fn advance(&self, by: Duration) {
+        self.passed.send_modify(|passed| *passed += by);
+    }
+}
+
+impl Clock for Standing {
+    fn monotonic(&self) -> Instant {
+        self.begun + *self.passed.borrow()
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        let mut passed = self.passed.subscribe();
+        let until = passed.borrow().saturating_add(pause);
+        async move { drop(passed.wait_for(|passed| *passed >= until).await) }.boxed()
+    }
+}
+
+/// Events as a subscription would bring them: what is given back comes again, and is counted.
+#[derive(Debug, Clone, Default)]
+struct Events(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    waiting: VecDeque<Uuid>,
+    delivered: u64,
+    delivered_while_paused: u64,
+    acked: u64,
+    paused: bool,
+}
+
+impl Events {
+    fn publish(&self, id: Uuid) {
+        self.0.lock().unwrap().waiting.push_back(id);
+    }
+
+    fn settled(&self, id: Uuid, verdict: Verdict) {
+        let mut events = self.0.lock().unwrap();
+        match verdict {
+            Verdict::Ack => events.acked += 1,
+            Verdict::Nack => events.waiting.push_back(id),
+        }
+    }
+}
+
+impl EventSource for Events {
+    fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
+        async {
+            loop {
+                let next = self.0.lock().unwrap().waiting.pop_front();
+                let Some(id) = next else {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    continue;
+                };
+                {
+                    let mut events = self.0.lock().unwrap();
+                    events.delivered += 1;
+                    events.delivered_while_paused += u64::from(events.paused);
+                }
+                let told = self.clone();
+                let event = RoutingEvent { submission_id: id, form_id: None, reason: Reason::Finalized };
+                let (attributes, data): (_, Bytes) = event::encode(&event);
+                let settle = Settle::new(move |verdict| told.settled(id, verdict));
+                let (published_at, delivery_attempt) = (None, None);
+                let message_id = id.to_string();
+                return Ok(Incoming { message_id, published_at, delivery_attempt, attributes, data, settle });
+            }
+        }
+        .boxed()
+    }
+
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap().paused = true;
+        futures::future::ready(()).boxed()
+    }
+
+    fn resume(&mut self) {
+        self.0.lock().unwrap().paused = false;
+    }
+
+    fn quiet(&mut self) -> BoxFuture<'_, ()> {
+        futures::future::ready(()).boxed()
+    }
+
+    fn stop(self: Box<Self>, _timeout: Duration) -> BoxFuture<'static, bool> {
+        futures::future::ready(true).boxed()
+    }
+}
+
+/// A daemon's inside, without the process.
+struct Inside {
+    stage: Stage,
+    clock: Standing,
+    events: Events,
+    gate: Gate,
+    incidents: watch::Receiver<Open>,
+    /// How often an incident came, and went.
+    told: Arc<Mutex<(u32, u32)>>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Inside {
+    async fn start(stage: Stage) -> Self {
+        load(&stage, &[Form::new("f").mail_to("a@x.test").mail_to("b@x.test")]).await;
+        let path = stage.write_config("inside", &stage.config("inside", 0, "")).expect("a configuration");
+        let config = Config::load(Some(&path), &maple_router::config::Environment::default());
+        let config = config.expect("read").validated().expect("valid").config;
+        let (clock, chance) = (Standing::new(), Arc::new(Chance::seeded(3)));
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let pool = parts::pool(&config, Arc::clone(&shared)).expect("a pool");
+        let store = parts::store(&config, pool.clone()).expect("a store");
+        let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance)).expect("a preparer");
+        let smtp = SmtpSettings::from(&config.smtp);
+        let (gate, (incidents, seen)) = (Gate::new(), Incidents::new());
+        let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&shared), &chance);
+        let (stop, force) = (CancellationToken::new(), CancellationToken::new());
+        let bounds = ClaimBounds {
+            fence_after: config.routing.fence_after,
+            delivery_deadline: config.smtp.delivery_deadline,
+        };
+        let live = LiveClaims::new(bounds, stop.child_token());
+        let worker = Arc::new(Worker {
+            store,
+            lanes: Lanes::new(smtp.clone(), Arc::clone(&shared)),
+            preparer,
+            persist: Persist::new(force, Arc::clone(&shared)),
+            outages,
+            pauses: Pauses { paced_by_source: true, min: 10 * SECOND, max: 300 * SECOND },
+            clock: shared,
+            chance,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(probers.postgres.run(probe_of(pool)));
+        tasks.spawn(probers.relay.run(Box::new(move || {
+            let smtp = smtp.clone();
+            Box::pin(async move { offer(&smtp, "me@x.test").await.map_err(|fault| fault.reply.reply) })
+        })));
+        let told = Arc::new(Mutex::new((0, 0)));
+        tasks.spawn(count(seen.clone(), Arc::clone(&told)));
+        let events = Events::default();
+        let (mut source, ending) = (events.clone(), stop.clone());
+        tasks.spawn(async move {
+            let (_find, found) = mpsc::channel(16);
+            let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
+            let mut receiver = Receiver::new(worker, live, bounds, found);
+            receiver.run(&mut source, &ending).await.expect("it ends well");
+        });
+        Self { stage, clock, events, gate, incidents: seen, told, stop, tasks }
+    }
+
+    /// Lets an hour pass, second by second, with a moment of real time for real connections each.
+    async fn an_hour(&self) {
+        for _ in 0..3600 {
+            self.clock.advance(SECOND);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Moves time on until it is so.
+    async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
+        for _ in 0..3000 {
+            if so().await {
+                return;
+            }
+            self.clock.advance(SECOND / 4);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("no {what}: {:?} {:?}", self.gate.reasons(), self.incidents.borrow());
+    }
+
+    /// All of them routed at their first attempt that counts, their events settled, one incident come and gone.
+    async fn all_is_routed_once(mut self, ids: &[Uuid]) {
+        let eyes = self.stage.database.superuser().await.expect("superuser");
+        for id in ids {
+            self.until("end", async || row(&eyes, *id).await.status == "routed").await;
+            let row = row(&eyes, *id).await;
+            assert_eq!(row.attempts(), 1, "{row:?}");
+            for key in ["1|a@x.test", "2|b@x.test"] {
+                assert_eq!(row.entry(key)["state"], "accepted", "{row:?}");
+                assert_eq!(row.entry(key)["doubted"], serde_json::Value::Null, "{row:?}");
+            }
+        }
+        assert_eq!(self.stage.relay.counters().mails, 2 * ids.len() as u64);
+        assert!(self.stage.relay.digests().values().all(|copies| *copies == 1), "nothing twice");
+        self.until("acks", async || self.events.0.lock().unwrap().acked == ids.len() as u64).await;
+        assert_eq!(*self.told.lock().unwrap(), (1, 1), "one alert, one recovery");
+        assert_eq!(self.events.0.lock().unwrap().delivered_while_paused, 0);
+        assert!(self.gate.is_open());
+        self.stop.cancel();
+        self.clock.advance(SECOND);
+        self.tasks.abort_all();
+    }
+}
+
+fn probe_of(pool: Pool) -> maple_router::ops::breaker::Probe {
+    Box::new(move || {
+        let pool = pool.clone();
+        Box::pin(async move { pool.ask().await.map_err(|error| error.to_string()) })
+    })
+}
+
+async fn count(mut seen: watch::Receiver<Open>, told: Arc<Mutex<(u32, u32)>>) {
+    let mut open = 0;
+    while seen.changed().await.is_ok() {
+        let now = seen.borrow_and_update().len();
+        let mut told = told.lock().unwrap();
+        if now > open {
+            told.0 += 1
+        } else {
+            told.1 += 1
+        }
+        open = now;
+    }
+}
+
+async fn submit(stage: &Stage, events: &Events, n: usize) -> Vec<Uuid> {
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let mut ids = Vec::new();
+    for _ in 0..n {
+        let id = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
+        events.publish(id);
+        ids.push(id);
+    }
+    ids
+}
+
+#[tokio::test]
+async fn an_hour_without_the_relay_spends_nothing_and_is_one_alert() {
+    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+    let inside = Inside::start(Stage::start(options).await.expect("a stage")).await;
+    inside.stage.relay.stop().await;
+    let mut ids = submit(&inside.stage, &inside.events, 10).await;
+    inside.until("outage", async || !inside.gate.is_open()).await;
+    inside.an_hour().await;
+    let eyes = inside.stage.database.superuser().await.expect("superuser");
+    for id in &ids {
+        let row = row(&eyes, *id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
+    }
+    ids.extend(submit(&inside.stage, &inside.events, 5).await);
+    inside.stage.relay.restart().await.expect("the relay is back");
+    inside.all_is_routed_once(&ids).await;
+}
+
+#[tokio::test]
+async fn an_hour_without_the_database_leaves_no_doubt_and_is_one_alert() {
+    let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
+    let database = cluster.database(StageOptions::default().variant).await.expect("a database");
+    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+    let inside = Inside::start(Stage::on(database, options).await.expect("a stage")).await;
+    // Some mails are on their way when it goes: their facts outlive the claims' deadline.
+    inside.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(300)));
+    let ids = submit(&inside.stage, &inside.events, 12).await;
+    inside.stage.relay.await_mails(1, Duration::from_secs(20)).await.expect("a mail");
+    cluster.stop().await;
+    inside.until("outage", async || !inside.gate.is_open()).await;
+    inside.an_hour().await;
+    cluster.start_again().await.expect("it is back");
+    inside.all_is_routed_once(&ids).await;
+}
