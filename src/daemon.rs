@@ -172,7 +172,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             readiness.clear("starting");
             systemd::ready("routing");
             journal!(info, EventName::Ready, "ready: events are received");
-            let ended = route(&config, &pubsub, worker, live, &stop, &force, &readiness, &incidents).await;
+            let ending = Ending { stop: &stop, force: &force };
+            let ended = route(&config, &pubsub, worker, live, ending, &readiness, &incidents).await;
             heart.abort();
             consuming.stop().await;
             spooling.abort();
@@ -191,14 +192,22 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
     ended
 }
 
+/// What ends the daemon.
+#[derive(Clone, Copy)]
+struct Ending<'a> {
+    /// Asks for it.
+    stop: &'a CancellationToken,
+    /// Insists.
+    force: &'a CancellationToken,
+}
+
 /// Receives until `stop`, then drains for `drain_timeout`, then insists.
 async fn route(
     config: &Config,
     pubsub: &PubsubSettings,
     worker: Arc<Worker>,
     live: LiveClaims,
-    stop: &CancellationToken,
-    force: &CancellationToken,
+    Ending { stop, force }: Ending<'_>,
     readiness: &Arc<http::Readiness>,
     incidents: &Incidents,
 ) -> Result<(), DaemonError> {

@@ -110,7 +110,7 @@ impl Breaker {
     async fn wait_until(&self, so: impl Fn(&Machine) -> bool) {
         // We hold the sender ourselves, so the channel cannot close.
         if self.0.machine.subscribe().wait_for(|machine| so(machine)).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

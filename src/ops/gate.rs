@@ -122,7 +122,7 @@ impl Gate {
     async fn until(&self, so: impl Fn(Passage) -> bool) {
         // We hold the sender ourselves, so the channel cannot close.
         if self.0.subscribe().wait_for(|reasons| so(passage(reasons))).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -97,12 +97,10 @@ pub fn blame(outcome: &Outcome) -> Option<Blame> {
     match outcome {
         Outcome::Accepted { .. } | Outcome::Refused(_) | Outcome::NotImplemented => None,
         Outcome::Unknown(_) => Some(Blame::Itself),
-        Outcome::Deferred(fault) => Some(match fault.stage {
-            Stage::Sign if fault.about_us => Blame::Signer,
-            Stage::Fence => Blame::Postgres,
-            _ if relay_fault(fault).is_some() => Blame::Relay,
-            _ => Blame::Itself,
-        }),
+        Outcome::Deferred(fault) if relay_fault(fault).is_some() => Some(Blame::Relay),
+        Outcome::Deferred(fault) if fault.stage == Stage::Sign && fault.about_us => Some(Blame::Signer),
+        Outcome::Deferred(fault) if fault.stage == Stage::Fence => Some(Blame::Postgres),
+        Outcome::Deferred(_) => Some(Blame::Itself),
     }
 }
 

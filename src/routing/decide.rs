@@ -162,14 +162,15 @@ pub fn claim_unless_paused(
     open: &[String],
     pauses: &Pauses,
 ) -> ClaimDecision {
-    match claim(row, now, max_attempts) {
-        ClaimDecision::Take
-            if pauses.of_submission(form_id, open.iter().map(String::as_str)).is_some()
-                && !row.ledger.as_ref().is_ok_and(nothing_left_open) =>
-        {
-            ClaimDecision::Drop(DropReason::Paused)
-        }
-        decision => decision,
+    let decision = claim(row, now, max_attempts);
+    let held_up = || {
+        let pause = pauses.of_submission(form_id, open.iter().map(String::as_str));
+        pause.is_some() && !row.ledger.as_ref().is_ok_and(nothing_left_open)
+    };
+    if decision == ClaimDecision::Take && held_up() {
+        ClaimDecision::Drop(DropReason::Paused)
+    } else {
+        decision
     }
 }
 

@@ -179,6 +179,8 @@ impl Pauses {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn at(text: &str) -> Timestamp {
@@ -202,18 +204,18 @@ mod tests {
         let y = Scope::destination("y.test");
         let table: &[(&[Scope], &[&str], Option<&Scope>)] = &[
             (&[], &["1|a@x.test"], None),
-            (&[all.clone()], &["1|a@x.test"], Some(&all)),
-            (&[form.clone()], &["1|a@x.test"], Some(&form)),
+            (slice::from_ref(&all), &["1|a@x.test"], Some(&all)),
+            (slice::from_ref(&form), &["1|a@x.test"], Some(&form)),
             (&[form.clone(), all.clone()], &[], Some(&all)),
             (&[Scope::Form("g".to_owned())], &["1|a@x.test"], None),
-            (&[x.clone()], &["1|a@x.test"], Some(&x)),
-            (&[x.clone()], &["1|a@x.test", "1|b@x.test", "2|a@x.test"], Some(&x)),
-            (&[x.clone()], &["1|a@x.test", "2|a@y.test"], None),
+            (slice::from_ref(&x), &["1|a@x.test"], Some(&x)),
+            (slice::from_ref(&x), &["1|a@x.test", "1|b@x.test", "2|a@x.test"], Some(&x)),
+            (slice::from_ref(&x), &["1|a@x.test", "2|a@y.test"], None),
             (&[x.clone(), y], &["1|a@x.test", "2|a@y.test"], Some(&x)),
-            (&[x.clone()], &["1|a@sub.x.test"], None),
-            (&[x.clone()], &["1|a@x.test", "2|"], None),
-            (&[x.clone()], &["1|!2"], None),
-            (&[x.clone()], &[], None),
+            (slice::from_ref(&x), &["1|a@sub.x.test"], None),
+            (slice::from_ref(&x), &["1|a@x.test", "2|"], None),
+            (slice::from_ref(&x), &["1|!2"], None),
+            (slice::from_ref(&x), &[], None),
         ];
         for (scopes, open, expected) in table {
             let pauses = pauses(scopes);
