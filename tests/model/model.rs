@@ -2,14 +2,15 @@
 //! explicit-state model"): every order of the steps of two workers, a sweeper and a bounded store of faults is tried, with
 //! the product's own decisions.
 //!
-//! What is retold here are the writes of the store, one transaction a step; `tests/store` and `tests/races` hold the real
-//! ones to the same. Time is not a number here but an inequality of the protocol: a row is taken back only when its worker
+//! What is retold here are the writes of the store, one transaction a step; `tests/store` holds the real ones to
+//! the same. Time is not a number here but an inequality of the protocol: a row is taken back only when its worker
 //! is gone or has not touched it for `stuck_after`, and a worker in front of the final dot is then frozen, not slow.
 
 mod laws;
 mod liveness;
 mod product;
 mod protocol;
+mod statements;
 mod steps;
 mod world;
 
@@ -52,6 +53,7 @@ fn protocol(shape: Shape) -> Protocol {
 }
 
 /// Every world there is within the bounds.
+#[expect(clippy::print_stdout, reason = "how much was searched is part of the result")]
 fn all_is_right(protocol: Protocol) {
     let model = routing(protocol, faults());
     let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();

@@ -1,13 +1,13 @@
 //! The protocol over the model's row: what each statement of the store writes, and what the worker does with the answer.
 //! Decisions come from [`super::product`]; only the writes are retold here, and the real ones are tested against
-//! PostgreSQL in `tests/store` and `tests/races`.
+//! PostgreSQL in `tests/store`.
 
 use maple_router::lifecycle::submission::Status;
-use maple_router::routing::decide::{StuckDecision, Verdict};
+use maple_router::routing::decide::Verdict;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
 
 use super::product::{self, Claim, Shape};
-use super::world::{Attachment, DELIVERIES, Entry, GONE, Heard, Row, Spool, Step, Token, World, has};
+use super::world::{Attachment, DELIVERIES, Heard, Row, Step, Token, World, has};
 
 /// A rule of the protocol that can be switched off, to see that its loss is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +63,12 @@ impl Protocol {
         self.without != Some(rule)
     }
 
-    fn attempts_allowed(&self) -> u32 {
+    pub(super) fn attempts_allowed(&self) -> u32 {
         if self.holds(Rule::Budget) { u32::from(self.max_attempts) } else { u32::MAX }
     }
 
     /// Whether a write that needs `token` may be done; the witness sees when it should not have been.
-    fn fence(&self, world: &World, token: Token) -> bool {
+    pub(super) fn fence(&self, world: &World, token: Token) -> bool {
         world.is_claimed_by(token) || !self.holds(Rule::TokenFence) && world.row.status == Status::Processing
     }
 
@@ -258,10 +258,10 @@ impl Protocol {
             world.row
         } else {
             let mut memory = Self::known(world, w);
-            for d in 0..DELIVERIES {
-                Self::outcome(&mut memory.entries[d], heard[d], token);
-                if heard[d] == Heard::Accepted {
-                    memory.entries[d].state = DeliveryState::Accepted;
+            for (entry, heard) in memory.entries.iter_mut().zip(heard) {
+                Self::outcome(entry, *heard, token);
+                if *heard == Heard::Accepted {
+                    entry.state = DeliveryState::Accepted;
                 }
             }
             Row { attempts: world.row.attempts, ..memory }
@@ -298,140 +298,6 @@ impl Protocol {
                 };
                 world.workers[w].step = Step::Settling { ack };
             }
-        }
-    }
-
-    /// `RECORD_FACTS`: whoever brings it. One of a former generation, or a second one, is kept beside the entry.
-    fn merge(row: &mut Row, d: usize, token: Token, generation: u8) {
-        let ended = matches!(row.status, Status::Routed | Status::Failed);
-        let former = generation != row.generation[d];
-        let entry = &mut row.entries[d];
-        if former || entry.state == DeliveryState::Accepted {
-            return;
-        }
-        let doubted = entry.doubted || entry.doubt || entry.begun.is_some_and(|by| by != token);
-        *entry =
-            Entry { state: DeliveryState::Accepted, by: token, doubted, late: ended, ..Entry::default() };
-    }
-
-    /// `RECORD_OUTCOMES`: a delivery that has a fact keeps it.
-    fn outcome(entry: &mut Entry, heard: Heard, token: Token) {
-        if entry.state != DeliveryState::Open || matches!(heard, Heard::Nothing | Heard::Accepted) {
-            return;
-        }
-        (entry.begun, entry.by) = (None, token);
-        match heard {
-            Heard::Refused => entry.state = DeliveryState::Failed,
-            Heard::Held => (entry.state, entry.held) = (DeliveryState::Failed, true),
-            Heard::Unknown => entry.doubt = true,
-            Heard::Deferred | Heard::Nothing | Heard::Accepted => {}
-        }
-    }
-
-    fn fail_open(&self, row: &mut Row) {
-        let open = product::exhausted(self.shape, row);
-        for d in (0..DELIVERIES).filter(|d| has(open, *d)) {
-            row.entries[d].state = DeliveryState::Failed;
-        }
-    }
-
-    /// `FINISH`, or the refusal of a claim: a terminal transition and its audit row.
-    fn end(&self, world: &mut World, token: Token, reason: Option<FailReason>, of_a_claim: bool) {
-        world.witness.stale_change |= of_a_claim && !world.is_claimed_by(token);
-        let row = &mut world.row;
-        row.status = if reason.is_none() { Status::Routed } else { Status::Failed };
-        (row.claim, row.due, row.finished) = (None, true, Some((token, reason)));
-        world.witness.ends += 1;
-        if self.holds(Rule::AuditWithEnd) {
-            world.witness.audits += 1;
-        }
-    }
-
-    /// `Store::fail` after a begin that met an infected attachment.
-    pub(crate) fn fail(&self, world: &mut World, w: usize) {
-        let token = World::token_of(w);
-        if self.fence(world, token) {
-            self.end(world, token, Some(FailReason::Infected), true);
-        }
-        world.workers[w].step = Step::Settling { ack: true };
-    }
-
-    /// `Store::release` by worker `w`.
-    pub(crate) fn give_back(&self, world: &mut World, w: usize, refund: bool) {
-        let token = World::token_of(w);
-        let mine = self.fence(world, token);
-        if mine {
-            self.release(world, token, refund);
-        }
-        world.workers[w].step = Step::Settling { ack: !mine };
-    }
-
-    /// `RELEASE`.
-    fn release(&self, world: &mut World, token: Token, refund: bool) {
-        world.witness.stale_change |= !world.is_claimed_by(token);
-        let row = &mut world.row;
-        (row.status, row.claim, row.due) = (Status::Received, None, false);
-        for entry in row.entries.iter_mut().filter(|entry| entry.state == DeliveryState::Open) {
-            if let Some(by) = entry.begun.take() {
-                entry.doubt |= by != token;
-            }
-        }
-        self.refund(world, refund);
-    }
-
-    fn refund(&self, world: &mut World, refund: bool) {
-        if refund {
-            world.witness.tries = world.witness.tries.saturating_sub(1);
-            if self.holds(Rule::Refund) {
-                world.row.attempts = world.row.attempts.saturating_sub(1);
-            }
-        }
-    }
-
-    /// `Store::sweep_stuck` for a row that nobody has touched for `stuck_after`.
-    pub(crate) fn take_back(&self, world: &mut World) {
-        let infected = world.attachment == Attachment::Infected;
-        let (attempts, resets) = (self.attempts_allowed(), self.refunded_resets);
-        let decision = product::stuck(self.shape, &world.row, infected, attempts, resets);
-        let sent = product::perhaps_sent(self.shape, &world.row);
-        if decision != StuckDecision::Leave {
-            for d in (0..DELIVERIES).filter(|d| has(sent, *d)) {
-                world.row.entries[d].begun = None;
-                world.row.entries[d].doubt |= self.holds(Rule::Doubt);
-            }
-        }
-        match decision {
-            StuckDecision::Leave => {}
-            StuckDecision::Fail(reason) => {
-                if reason == FailReason::Exhausted {
-                    self.fail_open(&mut world.row);
-                }
-                self.end(world, GONE, Some(reason), false);
-            }
-            StuckDecision::Reset { refund } => {
-                let row = &mut world.row;
-                (row.status, row.claim, row.due) = (Status::Received, None, true);
-                row.resets = (row.resets + 1).min(self.refunded_resets);
-                self.refund(world, refund);
-            }
-        }
-    }
-
-    /// An operator's replay of what failed, or by force of action 1.
-    pub(crate) fn replay(&self, world: &mut World, force: bool) {
-        let infected = world.attachment == Attachment::Infected;
-        let forced = force.then_some(1);
-        if let Some(row) = product::replayed(self.shape, &world.row, infected, forced) {
-            world.row = row;
-            (world.witness.ends, world.witness.audits, world.witness.tries) = (0, 0, 0);
-        }
-    }
-
-    /// Facts of a process that was forced to end are recorded by the next one.
-    pub(crate) fn unspool(world: &mut World) {
-        let Some(Spool { token, facts, generation }) = world.spool.take() else { return };
-        for d in (0..DELIVERIES).filter(|d| has(facts, *d)) {
-            Self::merge(&mut world.row, d, token, generation);
         }
     }
 }
