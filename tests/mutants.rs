@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 12] = [
+const RULES: [&str; 13] = [
+    "alert",
     "audit in the transaction",
     "budget",
     "doubt",
