@@ -7,5 +7,6 @@ pub mod google;
 pub mod postgres;
 pub mod slack;
 pub mod smtp;
+pub mod soak;
 pub mod stage;
 pub mod trap;

@@ -1,0 +1,72 @@
+//! `make soak`: see [`devkit::soak`]. Exit code 0 only if everything was as it must be.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use devkit::soak::{self, Options, outage};
+
+/// Runs three daemons under load for a long time while everything fails around them, and counts what comes of it
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How long the load lasts [default: 1200, for an outage 300]
+    #[arg(long, env = "SOAK_SECONDS", value_name = "S")]
+    seconds: Option<u64>,
+    /// Submissions [default: 20,000 in 20 minutes, shorter runs their share]
+    #[arg(long, value_name = "N")]
+    submissions: Option<u64>,
+    /// The same seed, the same disturbances (not at the same moments)
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The router [default: maple-router beside this program]
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Directory for configuration, logs and the report; emptied first [default: .soak in the working tree]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Instead: one part is gone for so long, with the protocol's own timings, and one daemon
+    #[arg(long, value_name = "PART")]
+    outage: Option<Part>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Part {
+    Relay,
+    Postgres,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match play(Arguments::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            if writeln!(io::stderr(), "soak: {error:#}").is_err() {
+                // Nobody reads it; the exit code still speaks.
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(arguments: Arguments) -> Result<bool> {
+    let Arguments { seconds, submissions, seed, binary, dir, outage } = arguments;
+    let binary = match binary {
+        Some(binary) => binary,
+        None => {
+            let own = std::env::current_exe().context("finding this program's own file")?;
+            own.with_file_name("maple-router")
+        }
+    };
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
+    let dir = dir.unwrap_or_else(|| workspace.join(".soak"));
+    let seconds = seconds.unwrap_or(if outage.is_some() { 300 } else { 1200 });
+    let options = Options { binary, dir, seconds, submissions, seed };
+    match outage {
+        None => soak::run(options).await,
+        Some(Part::Relay) => outage::run(options, outage::Part::Relay).await,
+        Some(Part::Postgres) => outage::run(options, outage::Part::Postgres).await,
+    }
+}

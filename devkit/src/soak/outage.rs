@@ -1,0 +1,173 @@
+//! One part is gone for minutes, in real time, while events go on coming: no submission fails, no attempt is spent, one
+//! alert, one message when it is over, then everything is sent.
+//!
+//! One daemon with the protocol's own timings, as in production; only the subscription's redelivery is faster. All rows
+//! are inserted beforehand, because a backend without its database submits nothing; their events come at an even pace.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::world::World;
+use super::{Options, witness};
+use crate::forms::SubmissionSeed;
+use crate::stage::SUBSCRIPTION;
+
+/// What is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// The relay refuses connections.
+    Relay,
+    /// PostgreSQL is stopped, as by a crash.
+    Postgres,
+}
+
+/// Before the outage.
+const CALM: Duration = Duration::from_secs(20);
+/// Events a second.
+const PACE: u64 = 2;
+/// How long it may take until everything is sent.
+const DRAIN: Duration = Duration::from_secs(600);
+/// After the end: for a message that should not come, or comes late.
+const ECHO: Duration = Duration::from_secs(60);
+
+/// What is told.
+#[derive(Debug, Serialize)]
+struct Told {
+    part: Part,
+    seconds: u64,
+    submitted: u64,
+    routed: u64,
+    not_routed: Vec<String>,
+    /// Submissions that took more than the one attempt they need.
+    attempts_spent: Vec<String>,
+    duplicates: u64,
+    alerts: Vec<String>,
+    recoveries: Vec<String>,
+    other_messages: Vec<String>,
+    /// From the return of the part to the last submission; absent where some are left.
+    drained_after_seconds: Option<f64>,
+    deliveries_by_the_broker: u64,
+    dead_lettered: u64,
+    ended_well: bool,
+}
+
+impl Told {
+    fn is_good(&self) -> bool {
+        self.routed == self.submitted
+            && self.attempts_spent.is_empty()
+            && self.duplicates == 0
+            && self.alerts.len() == 1
+            && self.recoveries.len() == 1
+            && self.other_messages.is_empty()
+            && self.drained_after_seconds.is_some()
+            && self.ended_well
+    }
+}
+
+/// Runs it; answers whether everything was as it must be.
+///
+/// # Errors
+/// A part cannot be started, or the end cannot be read.
+pub async fn run(options: Options, part: Part) -> Result<bool> {
+    let world = World::with(&options, "").await?;
+    let planned = PACE * (CALM.as_secs() + options.seconds);
+    let backend = world.stage.database.client_as("forms_app").await?;
+    let mut ids = Vec::new();
+    for number in 0..planned {
+        let form = if number % 3 == 0 { "both" } else { "one" };
+        ids.push(SubmissionSeed::of(form).insert(&backend).await?.id);
+    }
+    let mut router = world.start("a", 1).await?;
+    router.ready().await?;
+    let began = world.elapsed();
+    world.say(&format!("{planned} submissions at {PACE} a second; {part:?} goes after {CALM:?}"));
+    let publishing = publish(&world, &ids, began);
+    let failing = async {
+        tokio::time::sleep(CALM).await;
+        match part {
+            Part::Relay => world.stage.relay.stop().await,
+            Part::Postgres => world.cluster.stop().await,
+        }
+        world.say(&format!("{part:?} is gone for {} s", options.seconds));
+        tokio::time::sleep(Duration::from_secs(options.seconds)).await;
+        match part {
+            Part::Relay => world.stage.relay.restart().await?,
+            Part::Postgres => world.cluster.start_again().await?,
+        }
+        world.say(&format!("{part:?} is back; Slack has {} messages", world.stage.slack.messages().len()));
+        anyhow::Ok(())
+    };
+    let (published, failed) = tokio::join!(publishing, failing);
+    published?;
+    failed?;
+    let drained = witness::drained(&world, DRAIN).await?;
+    world.say(&format!("drained: {drained:?}; listening for {ECHO:?} more"));
+    tokio::time::sleep(ECHO).await;
+    let ended_well = router.stop().await?.success();
+    let told = tell(&world, part, &options, ids, drained, ended_well).await?;
+    let text = serde_json::to_string_pretty(&told)?;
+    std::fs::write(options.dir.join("outage-report.json"), &text)?;
+    world.say(&text);
+    world.say(if told.is_good() { "as it must be" } else { "NOT as it must be" });
+    Ok(told.is_good())
+}
+
+async fn publish(world: &World, ids: &[Uuid], began: Duration) -> Result<()> {
+    for (number, id) in (0_u32..).zip(ids) {
+        let due = began + Duration::from_secs(1) / u32::try_from(PACE)? * number;
+        tokio::time::sleep(due.saturating_sub(world.elapsed())).await;
+        world.stage.publish(*id, "finalized")?;
+    }
+    Ok(())
+}
+
+async fn tell(
+    world: &World,
+    part: Part,
+    options: &Options,
+    ids: Vec<Uuid>,
+    drained: Option<Duration>,
+    ended_well: bool,
+) -> Result<Told> {
+    let evidence = witness::gather(world, ids, drained).await?;
+    let rows: Vec<_> =
+        evidence.ids().into_iter().filter_map(|id| Some((id, evidence.rows.get(&id)?))).collect();
+    let routed = rows.iter().filter(|(_, row)| row.status == "routed").count();
+    let not_routed = rows.iter().filter(|(_, row)| row.status != "routed");
+    let not_routed = not_routed.map(|(id, row)| format!("{id}: {} {}", row.status, row.ledger)).collect();
+    let spent = rows.iter().filter(|(_, row)| row.ledger["attempts"] != 1);
+    let attempts_spent = spent.map(|(id, row)| format!("{id}: {}", row.ledger)).collect();
+    let duplicates =
+        evidence.received.values().flat_map(|mails| mails.values()).map(|copies| copies - 1).sum();
+    let (mut alerts, mut recoveries, mut other_messages) = (Vec::new(), Vec::new(), Vec::new());
+    for text in evidence.slack {
+        if text.starts_with(":white_check_mark:") {
+            recoveries.push(text);
+        } else if text.starts_with(":rotating_light:") {
+            alerts.push(text);
+        } else {
+            other_messages.push(text);
+        }
+    }
+    let stats = world.stage.broker.stats(SUBSCRIPTION)?;
+    Ok(Told {
+        part,
+        seconds: options.seconds,
+        submitted: u64::try_from(rows.len())?,
+        routed: u64::try_from(routed)?,
+        not_routed,
+        attempts_spent,
+        duplicates,
+        alerts,
+        recoveries,
+        other_messages,
+        drained_after_seconds: drained.map(|took| took.as_secs_f64()),
+        deliveries_by_the_broker: stats.delivered,
+        dead_lettered: stats.forwarded,
+        ended_well,
+    })
+}

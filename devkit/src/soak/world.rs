@@ -1,0 +1,185 @@
+//! What runs in a soak: a PostgreSQL of its own, the stage on it, the configuration of the daemons, and the notes that
+//! everybody makes. Timings are short, and keep the protocol's inequalities, so that every path is taken many times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::Options;
+use super::memory::Life;
+use super::witness;
+use crate::forms::{self, Form};
+use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::smtp::{Keep, Rule, SmtpOptions, Stage as At};
+use crate::stage::{Router, Stage, StageOptions};
+
+/// Of 10,000 RCPTs: deferred, refused; of 10,000 final dots: stored, and the connection dropped.
+pub(super) const DEFERRED: u64 = 500;
+pub(super) const REFUSED: u64 = 200;
+pub(super) const DROPPED: u64 = 100;
+
+/// A claim is stuck after this; frozen for longer, a daemon loses what it has.
+pub(super) const STUCK_AFTER: Duration = Duration::from_secs(16);
+
+/// Laid over the stage's configuration.
+const SHORT: &str = r#"
+[database]
+connect_timeout = "2s"
+lock_timeout = "1s"
+statement_timeout = "2s"
+[pubsub]
+retry_max = "2s"
+ack_deadline = "10s"
+[smtp]
+connect_timeout = "1s"
+command_timeout = "1500ms"
+dot_timeout = "2500ms"
+delivery_deadline = "7s"
+[slack]
+group_wait = "5s"
+timeout = "2s"
+lease = "7s"
+[routing]
+heartbeat = "2100ms"
+fence_after = "8500ms"
+stuck_after = "16s"
+claim_deadline = "60s"
+sweep_interval = "2s"
+due_grace = "4s"
+orphan_after = "20s"
+backoff_min = "1s"
+backoff_max = "5s"
+drain_timeout = "9s"
+"#;
+
+/// Forms, and of ten submissions how many are of it.
+pub(super) const FORMS: [(&str, u64); 3] = [("one", 5), ("both", 3), ("two-actions", 2)];
+
+/// What is counted while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Disturbances by name.
+    pub(super) disturbances: BTreeMap<&'static str, u64>,
+    /// What must not happen and did.
+    pub(super) broken: Vec<String>,
+    /// Every daemon process that was started.
+    pub(super) lives: Vec<Life>,
+}
+
+/// Everything that runs; dropped in this order.
+pub(super) struct World {
+    pub(super) stage: Stage,
+    pub(super) cluster: Cluster,
+    pub(super) began: Instant,
+    binary: PathBuf,
+    settings: String,
+    notes: Mutex<Notes>,
+}
+
+impl World {
+    /// Starts the parts, without daemons.
+    pub(super) async fn open(options: &Options) -> Result<Self> {
+        Self::with(options, SHORT).await
+    }
+
+    /// The same with other settings for the daemons.
+    pub(super) async fn with(options: &Options, settings: &str) -> Result<Self> {
+        if !options.binary.exists() {
+            bail!("{} is missing: `make soak` builds it", options.binary.display());
+        }
+        if options.dir.exists() {
+            fs::remove_dir_all(&options.dir)?;
+        }
+        // Thousands of rows with some dozen versions each.
+        let kept_small = vec![("autovacuum".to_owned(), "on".to_owned())];
+        let cluster =
+            Cluster::start(ClusterOptions { settings: kept_small, ..ClusterOptions::default() }).await?;
+        let variant = Variant { audit_readable: true, ..Variant::default() };
+        let database = cluster.database(variant).await?;
+        let stage = StageOptions {
+            variant,
+            ack_deadline: Duration::from_secs(10),
+            smtp: SmtpOptions { keep: Keep::Digests, ..SmtpOptions::default() },
+            sample_forms: false,
+            dir: Some(options.dir.clone()),
+            ..StageOptions::default()
+        };
+        let stage = Stage::on(database, stage).await?;
+        let forms = [
+            Form::new("one").mail_to("a@one.test"),
+            Form::new("both").mail_to("a@both.test, b@both.test"),
+            Form::new("two-actions").mail_to("a@first.test").mail_to("b@second.test"),
+        ];
+        forms::load(&mut stage.database.client_as("forms_loader").await?, &forms).await?;
+        witness::watch(&stage.database).await?;
+        Ok(Self {
+            stage,
+            cluster,
+            began: now(),
+            binary: options.binary.clone(),
+            settings: settings.to_owned(),
+            notes: Mutex::default(),
+        })
+    }
+
+    /// From now on the relay defers, refuses and drops its share.
+    pub(super) fn bad_relay(&self, seed: u64) {
+        let relay = &self.stage.relay;
+        relay.rule(Rule::at(At::Rcpt).share(DEFERRED, seed).reply("451 4.3.0 try again later"));
+        relay.rule(Rule::at(At::Rcpt).share(REFUSED, seed + 1).reply("550 5.1.1 no such user"));
+        relay.rule(Rule::at(At::AfterDot).share(DROPPED, seed + 2).disconnect());
+    }
+
+    /// Starts a daemon process; its name is in its claims and in every status change it makes.
+    pub(super) async fn start(&self, slot: &'static str, generation: u64) -> Result<Router> {
+        let name = format!("{slot}.{generation}");
+        let url = self.stage.database.url_as("forms_app");
+        let own = format!(
+            "[database]\nurl = \"{url}&options=-csoak.daemon%3D{name}\"\n[routing]\nworker_name = \"{name}\"\n"
+        );
+        // The slot's name for files: a process that comes after another finds what that one left.
+        let router = self.stage.router(&self.binary, slot, &format!("{}{own}", self.settings)).await?;
+        if let Some(pid) = router.pid() {
+            self.notes().lives.push(Life::of(name, pid, self.elapsed()));
+        }
+        Ok(router)
+    }
+
+    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a disturbance.
+    pub(super) fn count(&self, what: &'static str) {
+        *self.notes().disturbances.entry(what).or_default() += 1;
+    }
+
+    /// Notes what must not happen.
+    pub(super) fn broken(&self, what: String) {
+        self.say(&format!("NOT as it should: {what}"));
+        self.notes().broken.push(what);
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        now().saturating_duration_since(self.began)
+    }
+
+    /// One line for whoever watches, with the time since the start.
+    pub(super) fn say(&self, line: &str) {
+        let told = format!("{:7.1} s  {line}\n", self.elapsed().as_secs_f64());
+        if io::stdout().write_all(told.as_bytes()).is_err() {
+            // Nobody watches; the report is a file as well.
+        }
+    }
+}
+
+/// Real time is what a soak measures.
+#[expect(clippy::disallowed_methods, reason = "a soak runs in real time")]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
