@@ -22,7 +22,6 @@ mod spec;
 mod stream;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -39,7 +38,6 @@ pub use self::spec::SubscriptionSpec;
 use self::catalog::EndOrder;
 use self::engine::Engine;
 use self::proto::{PublishRequest, PubsubMessage, Topic};
-use self::server::Hang;
 use crate::trap::Trapped;
 
 /// A running broker. Dropping it cuts every connection at once; [`Broker::shutdown`] ends streams with `UNAVAILABLE`.
@@ -47,9 +45,7 @@ use crate::trap::Trapped;
 pub struct Broker {
     engine: Arc<Engine>,
     address: SocketAddr,
-    hang: watch::Sender<Hang>,
-    /// Connections accepted since the start.
-    accepted: Arc<AtomicU64>,
+    hang: watch::Sender<bool>,
     /// `None` while it is down, and once [`Broker::shutdown`] waits for it.
     server: Mutex<Option<JoinHandle<()>>>,
     timer: JoinHandle<()>,
@@ -65,19 +61,17 @@ impl Broker {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let engine = Arc::new(Engine::new());
-        let (hang, _) = watch::channel(Hang::default());
+        let (hang, _) = watch::channel(false);
         let timed = Arc::clone(&engine);
         let timer = tokio::spawn(async move { timed.run_timer().await });
-        let broker =
-            Self { engine, address, hang, accepted: Arc::default(), server: Mutex::default(), timer };
+        let broker = Self { engine, address, hang, server: Mutex::default(), timer };
         broker.serve(listener);
         Ok(broker)
     }
 
     fn serve(&self, listener: TcpListener) {
         let (router, closing) = (server::router(&self.engine), self.engine.closing.clone());
-        let accepted = Arc::clone(&self.accepted);
-        let server = tokio::spawn(server::serve(listener, router, closing, self.hang.subscribe(), accepted));
+        let server = tokio::spawn(server::serve(listener, router, closing, self.hang.subscribe()));
         *self.server() = Some(server);
     }
 
@@ -217,14 +211,7 @@ impl Broker {
     /// Fault: while true, every connection, open or new, is accepted by the system and then neither read nor written:
     /// half-open. Afterwards they go on where they stood.
     pub fn hang(&self, hanging: bool) {
-        self.hang.send_modify(|hang| hang.all = hanging);
-    }
-
-    /// Fault: every connection that is open now is half-open for ever: neither read, nor written, nor closed. New ones
-    /// are served.
-    pub fn strand(&self) {
-        let so_far = self.accepted.load(Ordering::SeqCst);
-        self.hang.send_modify(|hang| hang.up_to = so_far);
+        self.hang.send_replace(hanging);
     }
 
     fn end_streams(&self, name: &str, code: Code, refuse: Option<Code>) -> Result<(), BrokerError> {

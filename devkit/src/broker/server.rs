@@ -2,7 +2,6 @@
 //! HTTP/2 without TLS on one socket. Aborted in the middle, clients see their connections reset.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -25,15 +24,6 @@ const REQUEST_BYTES: usize = 12 << 20;
 /// How long a stop waits for clients to read what was sent.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// Which connections hang.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Hang {
-    /// All of them, for now.
-    pub(super) all: bool,
-    /// Those up to this number, for ever.
-    pub(super) up_to: u64,
-}
-
 /// Both protocols over one engine.
 pub(super) fn router(engine: &Arc<Engine>) -> Router {
     let grpc = Grpc(Arc::clone(engine));
@@ -51,17 +41,14 @@ pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
     closing: CancellationToken,
-    hang: watch::Receiver<Hang>,
-    accepted_so_far: Arc<AtomicU64>,
+    hang: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let number = accepted_so_far.fetch_add(1, Ordering::SeqCst) + 1;
-                    let served = serve_connection(stream, number, router.clone(), closing.clone(), hang.clone());
-                    connections.spawn(served);
+                    connections.spawn(serve_connection(stream, router.clone(), closing.clone(), hang.clone()));
                 }
                 Err(error) => {
                     // Out of file handles, most likely; trying again at once would only spin.
@@ -80,14 +67,13 @@ pub(super) async fn serve(
     }
 }
 
-/// Serves one connection. While it hangs it is not polled at all: nothing is read, nothing is written, pings stay
+/// Serves one connection. While `hang` is set it is not polled at all: nothing is read, nothing is written, pings stay
 /// unanswered, and the peer cannot tell it from a network that swallows packets.
 async fn serve_connection(
     stream: TcpStream,
-    number: u64,
     router: Router,
     closing: CancellationToken,
-    mut hang: watch::Receiver<Hang>,
+    mut hang: watch::Receiver<bool>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY on a broker connection");
@@ -97,7 +83,7 @@ async fn serve_connection(
     tokio::pin!(connection);
     let mut stopping = false;
     loop {
-        if hang.wait_for(|hang| !hang.all && number > hang.up_to).await.is_err() {
+        if hang.wait_for(|hanging| !hanging).await.is_err() {
             return;
         }
         tokio::select! {
