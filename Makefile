@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test mutants python build release nightly deps deps-build check-tools clean
+.PHONY: help demo test soak outages soak-build mutants python build release nightly deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -28,8 +28,20 @@ test: deps python ## Formatting, lints, documentation, every test
 	$(CARGO) test --locked --workspace --lib --bins --tests; \
 	fi
 
+# In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
-nightly: test ## The same, property tests with many more cases (CASES=20000)
+nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
+nightly: test mutants soak outages ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, soak, outages
+
+soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
+	@target/debug/soak --binary target/release/maple-router
+
+outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real time (SOAK_SECONDS=300)
+	@target/debug/soak --binary target/release/maple-router --outage relay --dir .soak/relay
+	@target/debug/soak --binary target/release/maple-router --outage postgres --dir .soak/postgres
+
+soak-build: deps-build release
+	$(CARGO) build --quiet --locked -p devkit --bin soak
 
 mutants: deps ## Take each rule of the protocol away and see a test turn red (ONLY="fence pin": some)
 	@scripts/mutants $(ONLY)
