@@ -45,7 +45,7 @@ use crate::trap::Trapped;
 pub struct Broker {
     engine: Arc<Engine>,
     address: SocketAddr,
-    hang: watch::Sender<bool>,
+    hang: watch::Sender<server::Hang>,
     /// `None` while it is down, and once [`Broker::shutdown`] waits for it.
     server: Mutex<Option<JoinHandle<()>>>,
     timer: JoinHandle<()>,
@@ -61,7 +61,7 @@ impl Broker {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let engine = Arc::new(Engine::new());
-        let (hang, _) = watch::channel(false);
+        let (hang, _) = watch::channel(server::Hang::default());
         let timed = Arc::clone(&engine);
         let timer = tokio::spawn(async move { timed.run_timer().await });
         let broker = Self { engine, address, hang, server: Mutex::default(), timer };
@@ -211,7 +211,13 @@ impl Broker {
     /// Fault: while true, every connection, open or new, is accepted by the system and then neither read nor written:
     /// half-open. Afterwards they go on where they stood.
     pub fn hang(&self, hanging: bool) {
-        self.hang.send_replace(hanging);
+        self.hang.send_modify(|hang| hang.all = hanging);
+    }
+
+    /// Fault: every connection that is open now becomes half-open for good; new ones work. As when a firewall between
+    /// forgets what it knew: only the end that waits does not notice.
+    pub fn forget_connections(&self) {
+        self.hang.send_modify(|hang| hang.generation += 1);
     }
 
     fn end_streams(&self, name: &str, code: Code, refuse: Option<Code>) -> Result<(), BrokerError> {

@@ -36,12 +36,24 @@ pub(super) fn router(engine: &Arc<Engine>) -> Router {
         .with_state(Arc::clone(engine))
 }
 
+/// After so long the broker notices that a forgotten connection is dead, as the service's keepalive does. Its peer does not.
+const KEEPALIVE: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Which connections are half-open now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hang {
+    /// All of them.
+    pub(super) all: bool,
+    /// Those accepted before it was last raised, for good.
+    pub(super) generation: u64,
+}
+
 /// Serves until `closing`; then lets connections finish for a moment and drops them.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
     closing: CancellationToken,
-    hang: watch::Receiver<bool>,
+    hang: watch::Receiver<Hang>,
 ) {
     let mut connections = JoinSet::new();
     loop {
@@ -73,17 +85,43 @@ async fn serve_connection(
     stream: TcpStream,
     router: Router,
     closing: CancellationToken,
-    mut hang: watch::Receiver<bool>,
+    mut hang: watch::Receiver<Hang>,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY on a broker connection");
+    let born = hang.borrow().generation;
+    // A second handle keeps the connection open towards the peer when our end is given up.
+    let Ok((stream, held)) = doubled(stream) else { return };
+    let mut forgetting = hang.clone();
+    let forgotten = async {
+        drop(forgetting.wait_for(|hang| hang.generation != born).await);
+        tokio::time::sleep(KEEPALIVE).await;
+    };
+    tokio::select! {
+        () = converse(stream, router, closing.clone(), &mut hang, born) => {}
+        () = forgotten => closing.cancelled().await,
     }
+    drop(held);
+}
+
+fn doubled(stream: TcpStream) -> std::io::Result<(TcpStream, std::net::TcpStream)> {
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
+    let held = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, held))
+}
+
+async fn converse(
+    stream: TcpStream,
+    router: Router,
+    closing: CancellationToken,
+    hang: &mut watch::Receiver<Hang>,
+    born: u64,
+) {
     let builder = Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let mut stopping = false;
     loop {
-        if hang.wait_for(|hanging| !hanging).await.is_err() {
+        if hang.wait_for(|hang| !hang.all && hang.generation == born).await.is_err() {
             return;
         }
         tokio::select! {
