@@ -25,6 +25,7 @@ use maple_router::routing::event::{self, Reason, RoutingEvent};
 use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
+use maple_router::routing::spool::Spool;
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -175,6 +176,7 @@ impl Inside {
             preparer,
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,
+            spool: Spool::new(&config.state.dir, Arc::clone(&shared)),
             pauses: Pauses { paced_by_source: true, min: 10 * SECOND, max: 300 * SECOND },
             clock: shared,
             chance,
