@@ -7,6 +7,7 @@
 mod alerting;
 mod dead_letters;
 mod outages;
+mod reload;
 mod spool;
 mod stream;
 
@@ -16,7 +17,9 @@ use std::time::Duration;
 use alerting::Alerting;
 use backon::BackoffBuilder;
 use dead_letters::Consuming;
-use tokio::sync::mpsc;
+use reload::Following;
+pub use reload::Reloads;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -32,6 +35,7 @@ use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
+use crate::ops::live::Live;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
 use crate::parts::{self, PartError};
@@ -90,11 +94,11 @@ pub enum DaemonError {
     SourceKind,
 }
 
-/// Runs until `stop` is cancelled, then drains. `stop` being cancelled during the start ends it cleanly.
+/// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. `stop` being cancelled during the start ends it cleanly.
 ///
 /// # Errors
 /// [`DaemonError`]: the configuration or the database must be mended first.
-pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
+pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let chance = Arc::new(Chance::from_system());
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
@@ -171,9 +175,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonEr
             });
             readiness.clear("starting");
             systemd::ready("routing");
+            reloads.ready.cancel();
             journal!(info, EventName::Ready, "ready: events are received");
             let ending = Ending { stop: &stop, force: &force };
-            let ended = route(&config, &pubsub, worker, live, ending, &readiness, &incidents).await;
+            let ended = route(&config, &reloads, &pubsub, worker, live, ending, &readiness, &incidents).await;
             heart.abort();
             consuming.stop().await;
             spooling.abort();
@@ -204,6 +209,7 @@ struct Ending<'a> {
 /// Receives until `stop`, then drains for `drain_timeout`, then insists.
 async fn route(
     config: &Config,
+    reloads: &Reloads,
     pubsub: &PubsubSettings,
     worker: Arc<Worker>,
     live: LiveClaims,
@@ -218,8 +224,15 @@ async fn route(
     };
     let seed = worker.chance.uuid().as_u64_pair().0;
     let (find, found) = mpsc::channel(bounds.max_waiting);
+    let bounds = Live::from(bounds);
+    let following = Following {
+        rules: worker.preparer.rules.changing.clone(),
+        bounds: bounds.clone(),
+        lanes: worker.lanes.clone(),
+    };
+    let following = tokio::spawn(following.follow(reloads.config.clone()));
     let (mut source, health) = stream::supervised(pubsub.clone(), seed);
-    let sweeping = sweep(config, pubsub, &worker, find, stop).await;
+    let sweeping = sweep(reloads.config.clone(), pubsub.clone(), &worker, find, stop);
     let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
     let watched = stream::Watched {
         settings: pubsub.clone(),
@@ -242,6 +255,7 @@ async fn route(
     };
     drop(receiver);
     sweeping.abort();
+    following.abort();
     drop(watching);
     if !stop.is_cancelled() {
         farewell.abort();
@@ -300,29 +314,42 @@ fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHa
     })
 }
 
-/// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep").
-async fn sweep(
-    config: &Config,
-    pubsub: &PubsubSettings,
-    worker: &Worker,
+/// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); begins anew with every reload.
+fn sweep(
+    mut reloads: watch::Receiver<Arc<Config>>,
+    pubsub: PubsubSettings,
+    worker: &Arc<Worker>,
     find: mpsc::Sender<Uuid>,
     stop: &CancellationToken,
 ) -> JoinHandle<()> {
-    let mut events = None;
-    if config.routing.republish {
-        match Republisher::open(pubsub).await {
-            Ok(republisher) => events = Some(republisher),
-            Err(error) => tracing::warn!(
+    let (worker, stop) = (Arc::clone(worker), stop.clone());
+    tokio::spawn(async move {
+        while !stop.is_cancelled() {
+            let config = Arc::clone(&reloads.borrow_and_update());
+            let events = if config.routing.republish { republisher(&pubsub).await } else { None };
+            let outlet = Outlet { queue: Some(find.clone()), events };
+            let bounds = (&*config).into();
+            let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance));
+            let (gate, every) = (&worker.outages.gate, config.routing.sweep_interval);
+            tokio::select! {
+                () = sweeper.run(&*worker.clock, every, || gate.is_open(), &stop) => {}
+                () = reload::changed(&mut reloads) => {}
+            }
+        }
+    })
+}
+
+async fn republisher(pubsub: &PubsubSettings) -> Option<Republisher> {
+    match Republisher::open(pubsub).await {
+        Ok(republisher) => Some(republisher),
+        Err(error) => {
+            tracing::warn!(
                 "events of found submissions are not published again: {}; they are claimed on this host",
                 scrub(&error.to_string())
-            ),
+            );
+            None
         }
     }
-    let outlet = Outlet { queue: Some(find), events };
-    let sweeper = Sweeper::new(worker.store.clone(), config.into(), outlet, Arc::clone(&worker.chance));
-    let (clock, every, stop) = (Arc::clone(&worker.clock), config.routing.sweep_interval, stop.clone());
-    let gate = worker.outages.gate.clone();
-    tokio::spawn(async move { sweeper.run(&*clock, every, || gate.is_open(), &stop).await })
 }
 
 /// What has to answer before the first event is taken.

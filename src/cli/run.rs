@@ -1,13 +1,23 @@
 //! `run`: the daemon, until it is told to stop.
 //!
-//! SIGTERM and SIGINT drain; a second one ends at once. What was not finished stays in `processing`.
+//! SIGTERM and SIGINT drain; a second one ends at once. What was not finished stays in `processing`. SIGHUP reads the
+//! configuration again: what can change without a restart changes, and a bad file changes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{CliError, Context, Exit};
-use crate::daemon::{self, DaemonError};
-use crate::ops::telemetry;
+use crate::config::Config;
+use crate::config::reload::{self, Reload};
+use crate::daemon::{self, DaemonError, Reloads};
+use crate::journal;
+use crate::ops::telemetry::{self, EventName, Telemetry};
+use crate::ops::{metrics, systemd};
+use crate::scrub::scrub;
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -16,15 +26,29 @@ pub(super) struct Args {}
 /// Runs the daemon.
 pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    telemetry::init(&loaded.config.log, ctx.env.get("RUST_LOG").map(String::as_str))?;
+    let telemetry = telemetry::init(&loaded.config.log, ctx.env.get("RUST_LOG").map(String::as_str))?;
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut daemon = tokio::spawn(daemon::run(loaded.config, stop.clone()));
+    let mut hup = signal(SignalKind::hangup())?;
+    let (told, config) = watch::channel(Arc::new(loaded.config.clone()));
+    let ready = CancellationToken::new();
+    let reloader = Reloader { ctx, telemetry, told };
+    let reloads = Reloads { config, ready: ready.clone() };
+    let mut daemon = tokio::spawn(daemon::run(loaded.config, reloads, stop.clone()));
     loop {
         tokio::select! {
             ended = &mut daemon => return ended?.map(|()| Exit::Done).map_err(refused),
             _ = term.recv() => {}
             _ = int.recv() => {}
+            _ = hup.recv() => {
+                // Before it is ready there is nothing to reload, and a stop is not undone by one.
+                if ready.is_cancelled() && !stop.is_cancelled() {
+                    reloader.reload();
+                } else {
+                    tracing::warn!("SIGHUP is heard once the daemon is ready: nothing was read again");
+                }
+                continue;
+            }
         }
         if stop.is_cancelled() {
             tracing::error!("told to stop a second time: what is being sent is left in doubt");
@@ -32,6 +56,67 @@ pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
         }
         stop.cancel();
     }
+}
+
+/// Reads the configuration again.
+struct Reloader<'a> {
+    ctx: &'a Context,
+    telemetry: Telemetry,
+    /// The configuration in force.
+    told: watch::Sender<Arc<Config>>,
+}
+
+impl Reloader<'_> {
+    /// A file that is read in part is read not at all: either everything that can change does, or nothing.
+    fn reload(&self) {
+        systemd::reloading();
+        let read = self.read();
+        metrics::config_reloaded(read.is_ok());
+        match read {
+            Ok(Reload { config, applied, waiting }) => {
+                let (changed, restart) = (list(&applied), list(&waiting));
+                self.told.send_replace(Arc::new(config));
+                journal!(
+                    info,
+                    EventName::Reloaded,
+                    changed,
+                    needs_restart = restart,
+                    "the configuration was read again: {}{}",
+                    if applied.is_empty() {
+                        "nothing changes".to_owned()
+                    } else {
+                        format!("{changed} now in force")
+                    },
+                    if waiting.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; {restart} only after a restart")
+                    }
+                );
+            }
+            Err(why) => journal!(
+                error,
+                EventName::ReloadFailed,
+                "the configuration was read again and is not used, the old one stays in force: {}",
+                scrub(&why)
+            ),
+        }
+        systemd::ready("routing");
+    }
+
+    fn read(&self) -> Result<Reload, String> {
+        let read = self.ctx.config().map_err(|error| error.to_string())?;
+        let merged = reload::merge(&self.told.borrow(), &read.config).map_err(|problems| {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            format!("it holds together only after a restart: {}", problems.join("; "))
+        })?;
+        self.telemetry.set_level(&merged.config.log.level).map_err(|error| error.to_string())?;
+        Ok(merged)
+    }
+}
+
+fn list(keys: &BTreeSet<String>) -> String {
+    keys.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The daemon only ends by itself when something must be mended first.

@@ -31,7 +31,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let config = ctx.config()?.config;
     let rules =
         MailRules::new(&config).map_err(|why| CliError::new(Exit::BadConfig, anyhow::anyhow!(why)))?;
-    if !destination::allowed(&to.address, &rules.allowed_domains) {
+    if !destination::allowed(&to.address, &rules.now().allowed_domains) {
         let refused =
             anyhow::anyhow!("the domain of this address is not in mail.allowed_destination_domains");
         return Err(CliError::new(Exit::FoundWanting, refused).remedy("no form could write to it either"));

@@ -1,7 +1,7 @@
 //! The configuration: typed, layered once at start (file, then environment), validated as a whole.
 //!
 //! Types and defaults are here; [`load`] layers and explains faults, [`validate`] asks whether it all makes sense (with
-//! the protocol's "Defaults, and what must hold between them" in [`inequalities`]), [`secret`] reads what must not stand
+//! the protocol's "Defaults, and what must hold between them" in [`inequalities`]), [`reload`] says what takes effect without a restart, [`secret`] reads what must not stand
 //! in a file of settings, [`surroundings`] holds what other systems' own environment variables say.
 //!
 //! Nothing is kept, so there is nothing to lose. Never log a whole [`Config`]: `database.url` may carry a development password.
@@ -10,6 +10,7 @@ pub mod dsn;
 mod explain;
 pub mod inequalities;
 pub mod load;
+pub mod reload;
 mod requirements;
 pub mod secret;
 pub mod surroundings;

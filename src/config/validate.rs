@@ -160,7 +160,7 @@ pub fn differences(old: &Config, new: &Config) -> BTreeSet<String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::config) mod tests {
     use std::time::Duration;
 
     use super::*;

@@ -35,6 +35,7 @@ pub mod gate;
 pub mod http;
 pub mod incident;
 pub mod json_log;
+pub mod live;
 pub mod metrics;
 pub mod state_dir;
 pub mod systemd;

@@ -28,6 +28,7 @@ use crate::config::{Config, InDoubt, MailBody};
 use crate::db::{DbError, DbErrorKind};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::ops::chance::Chance;
+use crate::ops::live::Live;
 use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
 
 /// Links signed at once for one mail.
@@ -40,6 +41,13 @@ pub struct MailRules {
     pub from: Mailbox,
     /// Which body.
     pub body: MailBody,
+    /// What a reload may change.
+    pub changing: Live<ChangingRules>,
+}
+
+/// The part of the rules that a reload may change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangingRules {
     /// Zone of the times shown.
     pub time_zone: TimeZone,
     /// Domains that may be written to; empty: any.
@@ -58,12 +66,26 @@ impl MailRules {
     pub fn new(config: &Config) -> Result<Self, String> {
         let from = destination::parse_mailbox(&config.mail.from)
             .map_err(|why| format!("mail.from is not an address: {why}"))?;
+        Ok(Self { from, body: config.mail.body, changing: ChangingRules::new(config)?.into() })
+    }
+
+    /// What may change, as it is now.
+    #[must_use]
+    pub fn now(&self) -> Arc<ChangingRules> {
+        self.changing.get()
+    }
+}
+
+impl ChangingRules {
+    /// Reads them of a validated configuration.
+    ///
+    /// # Errors
+    /// Which key is wrong, and how.
+    pub fn new(config: &Config) -> Result<Self, String> {
         let time_zone = TimeZone::get(&config.mail.time_zone).map_err(|e| {
             format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone)
         })?;
         Ok(Self {
-            from,
-            body: config.mail.body,
             time_zone,
             allowed_domains: config.mail.allowed_destination_domains.clone(),
             link_ttl: config.signed_url.ttl,
@@ -194,7 +216,7 @@ impl Preparer {
         let Some(action) = ledger.plan.iter().find(|action| action.action_order == order) else {
             return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
         };
-        let mut open = decide::open_deliveries(ledger, order, &claim.token, self.rules.in_doubt);
+        let mut open = decide::open_deliveries(ledger, order, &claim.token, self.rules.now().in_doubt);
         let (pauses, all) = (self.store.pauses(), open.send.len());
         open.send.retain(|key| pauses.of_delivery(key).is_none());
         let paused = open.send.len() < all;
@@ -278,7 +300,7 @@ impl Preparer {
         for key in open {
             let why = match by_key.get(key.as_str()) {
                 Some(TargetKind::Usable { address, .. })
-                    if destination::allowed(address, &self.rules.allowed_domains) =>
+                    if destination::allowed(address, &self.rules.now().allowed_domains) =>
                 {
                     keys.push(key);
                     recipients.push(address.clone());
@@ -309,7 +331,7 @@ impl Preparer {
     /// The attachments with their links. One that cannot be linked is named as such; a signer that is down or not
     /// allowed to sign defers the mail.
     async fn links(&self, dossier: &Dossier) -> Result<Vec<AttachmentLink>, Fault> {
-        let ttl = compose::link_ttl(self.rules.link_ttl, dossier.retention_expires_at, dossier.now);
+        let ttl = compose::link_ttl(self.rules.now().link_ttl, dossier.retention_expires_at, dossier.now);
         let mut requests = Vec::new();
         let mut links: Vec<AttachmentLink> = Vec::with_capacity(dossier.attachments.len());
         let mut places = Vec::new();
@@ -378,7 +400,7 @@ impl Preparer {
             mail: MailSettings {
                 from: &self.rules.from,
                 body: self.rules.body,
-                time_zone: &self.rules.time_zone,
+                time_zone: &self.rules.now().time_zone,
                 recipients: targets,
             },
             date: dossier.now,

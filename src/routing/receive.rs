@@ -23,6 +23,7 @@ use super::store::{ClaimRequest, Claimed, Conclusion};
 use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
 use crate::ops::gate::Passage;
+use crate::ops::live::Live;
 use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError};
 use crate::scrub::scrub;
@@ -50,7 +51,7 @@ pub struct ReceiveBounds {
 pub struct Receiver {
     worker: Arc<Worker>,
     live: LiveClaims,
-    bounds: ReceiveBounds,
+    bounds: Live<ReceiveBounds>,
     /// Submissions that the sweep found, to be claimed although no event names them.
     found: mpsc::Receiver<Uuid>,
     /// Every submission that waits for its claim or is in work.
@@ -98,12 +99,14 @@ impl Receiver {
     pub fn new(
         worker: Arc<Worker>,
         live: LiveClaims,
-        bounds: ReceiveBounds,
+        bounds: impl Into<Live<ReceiveBounds>>,
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
+        let bounds = bounds.into();
         Self {
             worker,
             live,
+            slots: bounds.get().max_in_flight,
             bounds,
             found,
             known: HashMap::new(),
@@ -114,7 +117,6 @@ impl Receiver {
             batch: BATCH,
             arrivals: watch::Sender::new(0),
             passage: Passage::Open,
-            slots: bounds.max_in_flight,
             claiming: None,
             working: HashMap::new(),
         }
@@ -141,14 +143,14 @@ impl Receiver {
             self.follow(gate.passage(), source).await;
             self.claim_what_fits();
             let due = self.held.first().map(|(due, _)| *due);
-            let room = self.events < self.bounds.max_waiting && self.passage != Passage::Shut;
+            let room = self.events < self.bounds.get().max_waiting && self.passage != Passage::Shut;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 () = gate.changed_from(self.passage) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
                 () = until(&*clock, due) => self.wake_due(),
-                Some(id) = self.found.recv(), if self.known.len() < self.bounds.max_waiting => self.find(id),
+                Some(id) = self.found.recv(), if self.known.len() < self.bounds.get().max_waiting => self.find(id),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
@@ -174,7 +176,7 @@ impl Receiver {
             (Passage::Shut, Passage::Shut) => {}
             (_, Passage::Shut) => {
                 source.pause().await;
-                self.slots = FIRST_SLOTS.min(self.bounds.max_in_flight);
+                self.slots = FIRST_SLOTS.min(self.bounds.get().max_in_flight);
             }
             (Passage::Shut, _) => source.resume(),
             (Passage::Ajar | Passage::Open, Passage::Ajar | Passage::Open) => {}
@@ -186,7 +188,7 @@ impl Receiver {
         match self.passage {
             Passage::Shut => 0,
             Passage::Ajar => 1,
-            Passage::Open => self.slots.min(self.bounds.max_in_flight),
+            Passage::Open => self.slots.min(self.bounds.get().max_in_flight),
         }
     }
 
@@ -268,7 +270,7 @@ impl Receiver {
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
             Ok((task, Done::Work(routed))) => {
-                self.slots = self.slots.saturating_add(1).min(self.bounds.max_in_flight);
+                self.slots = self.slots.saturating_add(1).min(self.bounds.get().max_in_flight);
                 if let Some(id) = self.working.remove(&task) {
                     self.finished(id, &routed);
                 }

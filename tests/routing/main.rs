@@ -23,6 +23,7 @@ mod privacy;
 mod readiness;
 mod reload;
 mod replay;
+mod sighup;
 mod spent;
 mod spool;
 mod stop;

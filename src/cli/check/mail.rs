@@ -106,7 +106,7 @@ fn test_mail(rules: &MailRules, host: &str) -> Result<Vec<u8>, String> {
         mail: MailSettings {
             from: &rules.from,
             body: MailBody::Template,
-            time_zone: &rules.time_zone,
+            time_zone: &rules.now().time_zone,
             recipients: &destination::parse(&action.destination, 1, 1),
         },
         date: at,

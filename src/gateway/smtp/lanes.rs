@@ -112,6 +112,11 @@ impl Lanes {
         Some(Lane::new(Arc::clone(&self.inner), self.inner.pick(true), permit))
     }
 
+    /// Another `max_per_minute` from the next turn on.
+    pub fn set_pace(&self, max_per_minute: Option<u32>) {
+        *self.inner.pace.interval() = interval(max_per_minute);
+    }
+
     /// Lanes nobody holds.
     #[must_use]
     pub fn free(&self) -> usize {
@@ -142,23 +147,35 @@ impl Lanes {
 
 /// `max_per_minute`: turns at even distance, so that no minute, wherever it begins, holds more than allowed.
 pub(super) struct Pace {
-    interval: Option<Duration>,
+    interval: Mutex<Option<Duration>>,
     next: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Pace {
     fn new(max_per_minute: Option<u32>) -> Self {
-        let interval = max_per_minute.map(|max| Duration::from_secs(60) / max.max(1));
-        Self { interval, next: tokio::sync::Mutex::default() }
+        Self { interval: Mutex::new(interval(max_per_minute)), next: tokio::sync::Mutex::default() }
+    }
+
+    fn interval(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.interval.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the next turn. Waiters queue at the lock; one that is dropped has taken no turn.
     pub(super) async fn turn(&self, clock: &dyn Clock) {
-        let Some(interval) = self.interval else { return };
+        if self.interval().is_none() {
+            return;
+        }
         let mut next = self.next.lock().await;
         let now = clock.monotonic();
         let at = next.map_or(now, |at| at.max(now));
         tokio::time::sleep(at.saturating_duration_since(now)).await;
-        *next = Some(at + interval);
+        // As it is now: whoever waited here may have waited through a reload.
+        let interval = *self.interval();
+        *next = interval.map(|interval| at + interval);
     }
+}
+
+/// Distance between two turns.
+fn interval(max_per_minute: Option<u32>) -> Option<Duration> {
+    max_per_minute.map(|max| Duration::from_secs(60) / max.max(1))
 }

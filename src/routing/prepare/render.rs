@@ -140,7 +140,7 @@ impl Preparer {
         targets: &[destination::Target],
     ) -> (bool, Vec<String>) {
         let token = ledger.claim.as_ref().map_or("", |claim| claim.token.as_str());
-        let open = decide::open_deliveries(ledger, action.action_order, token, self.rules.in_doubt);
+        let open = decide::open_deliveries(ledger, action.action_order, token, self.rules.now().in_doubt);
         let mut keys: Vec<&str> = open.send.iter().map(String::as_str).collect();
         if keys.is_empty() {
             keys = ledger.deliveries_of(action.action_order).map(|(key, _)| key).collect();
@@ -148,7 +148,7 @@ impl Preparer {
         let usable = |target: &destination::Target| match &target.kind {
             TargetKind::Usable { address, .. }
                 if keys.contains(&target.key.as_str())
-                    && destination::allowed(address, &self.rules.allowed_domains) =>
+                    && destination::allowed(address, &self.rules.now().allowed_domains) =>
             {
                 Some(address.clone())
             }

@@ -1,0 +1,53 @@
+//! What follows a reload: each part takes the new values where it stands; nothing is connected anew, nothing in work is
+//! disturbed.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::gateway::smtp::Lanes;
+use crate::ops::live::Live;
+use crate::routing::prepare::ChangingRules;
+use crate::routing::receive::ReceiveBounds;
+use crate::scrub::scrub;
+
+/// What a daemon is told while it runs, and tells.
+#[derive(Debug, Clone)]
+pub struct Reloads {
+    /// The configuration in force; only what can change differs from the one it started with.
+    pub config: watch::Receiver<Arc<Config>>,
+    /// Cancelled when it is ready: before, there is nothing to reload.
+    pub ready: CancellationToken,
+}
+
+/// The parts that take new values by themselves.
+pub(super) struct Following {
+    pub(super) rules: Live<ChangingRules>,
+    pub(super) bounds: Live<ReceiveBounds>,
+    pub(super) lanes: Lanes,
+}
+
+impl Following {
+    /// Hands every new configuration on, for ever.
+    pub(super) async fn follow(self, mut config: watch::Receiver<Arc<Config>>) {
+        while config.changed().await.is_ok() {
+            let config = Arc::clone(&config.borrow_and_update());
+            match ChangingRules::new(&config) {
+                Ok(rules) => self.rules.set(rules),
+                Err(why) => tracing::error!("the rules for mails stay as they are: {}", scrub(&why)),
+            }
+            let bounds = ReceiveBounds { max_in_flight: config.routing.max_in_flight, ..*self.bounds.get() };
+            self.bounds.set(bounds);
+            self.lanes.set_pace(config.smtp.max_per_minute);
+        }
+    }
+}
+
+/// Resolves at the next configuration; never where none can come any more.
+pub(super) async fn changed(config: &mut watch::Receiver<Arc<Config>>) {
+    if config.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
