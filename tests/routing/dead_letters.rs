@@ -231,3 +231,44 @@ async fn a_letter_that_cannot_be_kept_waits() {
     scene.all_acked(1).await;
     scene.stop().await;
 }
+
+/// Thirty letters of two kinds are two messages; what nobody could be told of is told after a restart.
+#[tokio::test]
+async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later() {
+    let mut scene = Scene::on(stage(true).await, SOON).await;
+    for n in 0..15 {
+        scene.lay_down(&format!("{POISON} {n}"));
+        scene.lay_down(&event(Uuid::from_u128(n)));
+    }
+    scene.all_acked(30).await;
+    scene.until("confirmed alerts", async || silent(&scene).await == 0).await;
+    let posted = scene.stage.slack.messages();
+    assert_eq!(posted.len(), 2, "one for each kind: {posted:?}");
+    let told = format!("{posted:?}");
+    assert!(told.contains("maple-router dlq list") && !told.contains("secret"), "{told}");
+    // Slack is away: the letter is kept and acked, and its alert waits in its record, over a restart.
+    scene.stage.slack.down().await;
+    scene.lay_down(&event(Uuid::from_u128(99)));
+    scene.all_acked(31).await;
+    let ended = scene.router.stop().await.expect("it ends");
+    assert!(ended.success(), "{ended}");
+    assert_eq!(silent(&scene).await, 1);
+    scene.stage.slack.up().await.expect("Slack is back");
+    scene
+        .eyes
+        .batch_execute("UPDATE router.dead_letters SET alert_leased_until = NULL")
+        .await
+        .expect("the lease has ended");
+    scene.router = scene.stage.router(binary(), "router", SOON).await.expect("a router");
+    scene.until("the last alert", async || silent(&scene).await == 0).await;
+    assert_eq!(scene.stage.slack.messages().len(), 3);
+    scene.stop().await;
+}
+
+const SOON: &str = "[slack]\ngroup_wait = \"2s\"";
+
+/// Records nobody was told of.
+async fn silent(scene: &Scene) -> i64 {
+    let sql = "SELECT count(*) FROM router.dead_letters WHERE alerted_at IS NULL";
+    scene.eyes.query_one(sql, &[]).await.expect("counted").get(0)
+}
