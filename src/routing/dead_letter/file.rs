@@ -126,3 +126,49 @@ fn apply(records: &mut Vec<Record>, places: &mut BTreeMap<Uuid, usize>, line: Li
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::letter::{Closing, Kind};
+    use super::*;
+    use crate::ports::Attributes;
+
+    fn record(n: u128, message_id: &str) -> Record {
+        Record {
+            id: Uuid::from_u128(n),
+            kind: Kind::Unreadable,
+            at: Timestamp::UNIX_EPOCH,
+            submission_id: None,
+            reason: "not_an_object".to_owned(),
+            payload_sha256: String::new(),
+            payload: b"payload".to_vec(),
+            message_id: message_id.to_owned(),
+            attributes: Attributes::new(),
+            alerted_at: None,
+            closed: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_letter_is_kept_once_and_what_became_of_it_is_added() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let file = RecordFile::new(StateDir::new(temporary.path()));
+        assert!(file.add(&record(1, "m1")).await.expect("added"));
+        assert!(!file.add(&record(2, "m1")).await.expect("known"), "it came again");
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(temporary.path().join(NAME))
+            .and_then(|mut file| std::io::Write::write_all(&mut file, b"{\"record\": {"))
+            .expect("half a line");
+        assert!(file.add(&record(3, "m3")).await.expect("added"));
+        let (id, at) = (Uuid::from_u128(1), Timestamp::UNIX_EPOCH);
+        file.alerted(id, at).await.expect("told");
+        let (actor, reason) = ("operator:a".to_owned(), "r".to_owned());
+        file.close(id, Closed { how: Closing::Discarded, at, actor, reason }).await.expect("closed");
+        let all = file.all().await.expect("read");
+        assert_eq!(all.iter().map(|record| record.message_id.as_str()).collect::<Vec<_>>(), ["m1", "m3"]);
+        assert!(all[0].alerted_at.is_some() && all[0].closed.is_some() && all[1].closed.is_none(), "{all:?}");
+        assert!(all.iter().all(|record| record.payload.is_empty()), "payloads are not held");
+        assert_eq!(file.get(id).await.expect("read").expect("there").payload, b"payload");
+    }
+}
