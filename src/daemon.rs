@@ -9,27 +9,25 @@ mod dead_letters;
 mod outages;
 mod reload;
 mod spool;
+mod start;
 mod stream;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alerting::Alerting;
-use backon::BackoffBuilder;
 use dead_letters::Consuming;
 use reload::Following;
 pub use reload::Reloads;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use start::Start;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use upkeep::Sweeping;
 
 use crate::config::{Config, SourceKind};
-use crate::db::contract::{self, ContractOptions, Verdict};
-use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
-use crate::gateway::pubsub::inspect::{Verified, verify};
-use crate::gateway::smtp::{Lanes, SmtpSettings, greet};
+use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
@@ -39,16 +37,14 @@ use crate::ops::live::Live;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
 use crate::parts::{self, PartError};
-use crate::ports::{CheckLevel, Clock, EventSource, SourceError};
+use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
 use crate::routing::outages::Outages;
 use crate::routing::pauses::{PauseBoard, PauseWatch};
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
-use crate::routing::sweep::{Outlet, Republisher, Sweeper};
 use crate::routing::worker::{Pauses, Worker};
-use crate::scrub::scrub;
 
 /// Transactions whose times are measured.
 const TRANSACTIONS: [&str; 15] = [
@@ -94,7 +90,8 @@ pub enum DaemonError {
     SourceKind,
 }
 
-/// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. `stop` being cancelled during the start ends it cleanly.
+/// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. `stop` being cancelled during the start
+/// ends it cleanly.
 ///
 /// # Errors
 /// [`DaemonError`]: the configuration or the database must be mended first.
@@ -131,11 +128,12 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
         Ok(None) => Ok(()),
         Err(error) => Err(error),
         Ok(Some(())) => {
-            let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
-            spool::empty(&spooled, &store, &stop).await;
-            let spooling = spool::keep_empty(spooled.clone(), store.clone(), config.routing.sweep_interval);
             let gate = Gate::new();
             let (incidents, seen) = Incidents::new();
+            let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
+            spool::empty(&spooled, &store, &incidents, &stop).await;
+            let every = config.routing.sweep_interval;
+            let spooling = spool::keep_empty(spooled.clone(), store.clone(), incidents.clone(), every);
             let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
             let dependencies = outages::Dependencies {
                 pool: pool.clone(),
@@ -163,7 +161,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
-            let heart = heartbeat(&worker, &live, config.routing.heartbeat);
+            let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
             let alerting = Alerting::start(desk, parts::alert_pace(&config), seen, &clock, &chance);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,
@@ -177,8 +175,18 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             systemd::ready("routing");
             reloads.ready.cancel();
             journal!(info, EventName::Ready, "ready: events are received");
-            let ending = Ending { stop: &stop, force: &force };
-            let ended = route(&config, &reloads, &pubsub, worker, live, ending, &readiness, &incidents).await;
+            let routing = Routing {
+                config: &config,
+                reloads: &reloads,
+                pubsub: &pubsub,
+                worker,
+                live,
+                readiness: &readiness,
+                incidents,
+                stop: &stop,
+                force: &force,
+            };
+            let ended = routing.run().await;
             heart.abort();
             consuming.stop().await;
             spooling.abort();
@@ -197,75 +205,82 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     ended
 }
 
-/// What ends the daemon.
-#[derive(Clone, Copy)]
-struct Ending<'a> {
-    /// Asks for it.
+/// What the routing itself is made of.
+struct Routing<'a> {
+    config: &'a Config,
+    reloads: &'a Reloads,
+    pubsub: &'a PubsubSettings,
+    worker: Arc<Worker>,
+    live: LiveClaims,
+    readiness: &'a Arc<http::Readiness>,
+    incidents: Incidents,
+    /// Asks for the end.
     stop: &'a CancellationToken,
     /// Insists.
     force: &'a CancellationToken,
 }
 
-/// Receives until `stop`, then drains for `drain_timeout`, then insists.
-async fn route(
-    config: &Config,
-    reloads: &Reloads,
-    pubsub: &PubsubSettings,
-    worker: Arc<Worker>,
-    live: LiveClaims,
-    Ending { stop, force }: Ending<'_>,
-    readiness: &Arc<http::Readiness>,
-    incidents: &Incidents,
-) -> Result<(), DaemonError> {
-    let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
-    let bounds = ReceiveBounds {
-        max_in_flight: config.routing.max_in_flight,
-        max_waiting: waiting.max(config.routing.max_in_flight * 2),
-    };
-    let seed = worker.chance.uuid().as_u64_pair().0;
-    let (find, found) = mpsc::channel(bounds.max_waiting);
-    let bounds = Live::from(bounds);
-    let following = Following {
-        rules: worker.preparer.rules.changing.clone(),
-        bounds: bounds.clone(),
-        lanes: worker.lanes.clone(),
-    };
-    let following = tokio::spawn(following.follow(reloads.config.clone()));
-    let (mut source, health) = stream::supervised(pubsub.clone(), seed);
-    let sweeping = sweep(reloads.config.clone(), pubsub.clone(), &worker, find, stop);
-    let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
-    let watched = stream::Watched {
-        settings: pubsub.clone(),
-        rebuild: source.rebuild(),
-        health,
-        arrivals: receiver.arrivals(),
-        gate: worker.outages.gate.clone(),
-        incidents: incidents.clone(),
-        clock: Arc::clone(&worker.clock),
-    };
-    let watching = stream::watch(watched, config.canary.interval);
-    drop(worker);
-    let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
-    let ended = tokio::select! {
-        ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
-        () = out_of_time(config.routing.drain_timeout, stop, force) => {
-            tracing::error!("not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep takes it back");
-            Ok(())
+impl Routing<'_> {
+    /// Receives until `stop`, then drains for `drain_timeout`, then insists.
+    async fn run(self) -> Result<(), DaemonError> {
+        let Self { config, reloads, pubsub, worker, live, readiness, incidents, stop, force } = self;
+        let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
+        let max_in_flight = config.routing.max_in_flight;
+        let bounds = ReceiveBounds { max_in_flight, max_waiting: waiting.max(max_in_flight * 2) };
+        let seed = worker.chance.uuid().as_u64_pair().0;
+        let (find, found) = mpsc::channel(bounds.max_waiting);
+        let bounds = Live::from(bounds);
+        let following = Following {
+            rules: worker.preparer.rules.changing.clone(),
+            bounds: bounds.clone(),
+            lanes: worker.lanes.clone(),
+        };
+        let following = tokio::spawn(following.follow(reloads.config.clone()));
+        let (mut source, health) = stream::supervised(pubsub.clone(), seed);
+        let sweeping = Sweeping {
+            pubsub: pubsub.clone(),
+            worker: Arc::clone(&worker),
+            find,
+            incidents: incidents.clone(),
+        };
+        let sweeping = sweeping.start(reloads.config.clone(), stop.clone());
+        let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
+        let watched = stream::Watched {
+            settings: pubsub.clone(),
+            rebuild: source.rebuild(),
+            health,
+            arrivals: receiver.arrivals(),
+            gate: worker.outages.gate.clone(),
+            incidents,
+            clock: Arc::clone(&worker.clock),
+        };
+        let watching = stream::watch(watched, config.canary.interval);
+        drop(worker);
+        let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
+        let ended = tokio::select! {
+            ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
+            () = out_of_time(config.routing.drain_timeout, stop, force) => {
+                tracing::error!(
+                    "not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep \
+                     takes it back"
+                );
+                Ok(())
+            }
+        };
+        drop(receiver);
+        sweeping.abort();
+        following.abort();
+        drop(watching);
+        if !stop.is_cancelled() {
+            farewell.abort();
+        } else if let Err(error) = farewell.await {
+            tracing::warn!("the stop was not announced: {error}");
         }
-    };
-    drop(receiver);
-    sweeping.abort();
-    following.abort();
-    drop(watching);
-    if !stop.is_cancelled() {
-        farewell.abort();
-    } else if let Err(error) = farewell.await {
-        tracing::warn!("the stop was not announced: {error}");
+        if !Box::new(source).stop(LAST_WORDS).await {
+            tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
+        }
+        ended
     }
-    if !Box::new(source).stop(LAST_WORDS).await {
-        tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
-    }
-    ended
 }
 
 /// Tells everybody who asks that a stop has begun.
@@ -286,181 +301,4 @@ async fn out_of_time(drain: Duration, stop: &CancellationToken, force: &Cancella
 
 fn bounds(config: &Config) -> ClaimBounds {
     ClaimBounds { fence_after: config.routing.fence_after, delivery_deadline: config.smtp.delivery_deadline }
-}
-
-/// Touches live claims; one that is not confirmed may send no more (protocol, "Sweep").
-fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
-    let (worker, live) = (Arc::clone(worker), live.clone());
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(every).await;
-            let claims = live.all();
-            if claims.is_empty() {
-                continue;
-            }
-            let before = worker.clock.monotonic();
-            match worker.store.heartbeat(&claims).await {
-                Ok(heard) => live.heard(&claims, &heard, before),
-                Err(error) => {
-                    worker.outages.database(&error);
-                    tracing::warn!(
-                        claims = claims.len(),
-                        "claims could not be touched, the fence holds them back in time: {}",
-                        scrub(&error.to_string())
-                    );
-                }
-            }
-        }
-    })
-}
-
-/// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); begins anew with every reload.
-fn sweep(
-    mut reloads: watch::Receiver<Arc<Config>>,
-    pubsub: PubsubSettings,
-    worker: &Arc<Worker>,
-    find: mpsc::Sender<Uuid>,
-    stop: &CancellationToken,
-) -> JoinHandle<()> {
-    let (worker, stop) = (Arc::clone(worker), stop.clone());
-    tokio::spawn(async move {
-        while !stop.is_cancelled() {
-            let config = Arc::clone(&reloads.borrow_and_update());
-            let events = if config.routing.republish { republisher(&pubsub).await } else { None };
-            let outlet = Outlet { queue: Some(find.clone()), events };
-            let bounds = (&*config).into();
-            let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance));
-            let (gate, every) = (&worker.outages.gate, config.routing.sweep_interval);
-            tokio::select! {
-                () = sweeper.run(&*worker.clock, every, || gate.is_open(), &stop) => {}
-                () = reload::changed(&mut reloads) => {}
-            }
-        }
-    })
-}
-
-async fn republisher(pubsub: &PubsubSettings) -> Option<Republisher> {
-    match Republisher::open(pubsub).await {
-        Ok(republisher) => Some(republisher),
-        Err(error) => {
-            tracing::warn!(
-                "events of found submissions are not published again: {}; they are claimed on this host",
-                scrub(&error.to_string())
-            );
-            None
-        }
-    }
-}
-
-/// What has to answer before the first event is taken.
-struct Start<'a> {
-    config: &'a Config,
-    readiness: &'a http::Readiness,
-}
-
-/// What waiting for a dependency comes to.
-enum Answer {
-    Well,
-    /// Not yet; said once per change.
-    Wait(String),
-    Hopeless(DaemonError),
-}
-
-impl Start<'_> {
-    async fn dependencies(
-        &self,
-        pool: &Pool,
-        smtp: &SmtpSettings,
-        pubsub: &PubsubSettings,
-    ) -> Result<(), DaemonError> {
-        tokio::try_join!(
-            self.wait_for("postgres", || self.database(pool)),
-            self.wait_for("relay", || relay(smtp)),
-            self.wait_for("pubsub", || subscription(pubsub)),
-        )?;
-        Ok(())
-    }
-
-    /// Asks until it is well, with growing pauses; a dependency that is down is waited for.
-    async fn wait_for<Asking>(&self, name: &'static str, ask: impl Fn() -> Asking) -> Result<(), DaemonError>
-    where
-        Asking: Future<Output = Answer>,
-    {
-        let longest = Duration::from_secs(15);
-        let mut pauses = backon::ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(250))
-            .with_max_delay(longest)
-            .without_max_times()
-            .build();
-        let mut said = String::new();
-        loop {
-            match ask().await {
-                Answer::Well => {
-                    self.readiness.clear(name);
-                    return Ok(());
-                }
-                Answer::Hopeless(error) => return Err(error),
-                Answer::Wait(why) => {
-                    if said != why {
-                        tracing::error!(dependency = name, "waiting for {name}: {why}");
-                        self.readiness.hold(name, why.clone());
-                        said = why;
-                    }
-                }
-            }
-            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
-        }
-    }
-
-    async fn database(&self, pool: &Pool) -> Answer {
-        let options = ContractOptions {
-            finalized_column: self.config.readiness.finalized_column.clone(),
-            not_before: self.config.routing.not_before,
-        };
-        let lines = contract::inspect(pool, &options).await;
-        let failed = || {
-            let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
-            let told: Vec<String> = failed
-                .map(|l| {
-                    format!(
-                        "{}: {} ({})",
-                        l.name,
-                        l.detail,
-                        l.remedy.as_deref().unwrap_or("see `maple-router check`")
-                    )
-                })
-                .collect();
-            scrub(&told.join("; "))
-        };
-        match contract::verdict(&lines) {
-            Verdict::Start => Answer::Well,
-            Verdict::LookAgain => Answer::Wait(failed()),
-            Verdict::Refuse => Answer::Hopeless(DaemonError::Contract(failed())),
-        }
-    }
-}
-
-async fn relay(smtp: &SmtpSettings) -> Answer {
-    match greet(smtp).await {
-        Ok(_) => Answer::Well,
-        Err(fault) => Answer::Wait(format!(
-            "{} does not take mail ({}): is Postfix running? `systemctl status postfix`",
-            smtp.relay(),
-            scrub(&fault.reply.reply)
-        )),
-    }
-}
-
-async fn subscription(pubsub: &PubsubSettings) -> Answer {
-    match verify(pubsub).await {
-        Ok(Verified::Readable(_)) => Answer::Well,
-        Ok(Verified::Unreadable { said }) => {
-            tracing::warn!(
-                "the subscription's settings cannot be read ({said}): grant roles/pubsub.viewer, so that they can be verified"
-            );
-            Answer::Well
-        }
-        Err(error) if error.needs_a_human() => Answer::Hopeless(error.into()),
-        Err(error) => Answer::Wait(error.to_string()),
-    }
 }

@@ -3,15 +3,20 @@
 //! It has no worker beside it, so what it finds is announced by events; without a way to publish, what waits is only
 //! counted. If we die in the middle, what was done stands and the next pass does the rest.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::desk::{self, Desk};
 use super::{CliError, Context, Exit, output, pause};
 use crate::config::{Config, SourceKind};
+use crate::ops::chance::Chance;
+use crate::ops::clock::SystemClock;
 use crate::parts;
 use crate::routing::pauses::PauseBoard;
 use crate::routing::store::sweep::SweepBounds;
 use crate::routing::sweep::{Outlet, Republisher, SweepReport, Sweeper};
+use crate::scrub::scrub;
 
 /// Arguments of `sweep`.
 #[derive(Debug, clap::Args)]
@@ -70,9 +75,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
                 None
             }
         };
-        let chance = std::sync::Arc::new(crate::ops::chance::Chance::from_system());
-        let sweeper = Sweeper::new(store, bounds, Outlet { queue: None, events }, chance);
-        let counts = sweeper.pass(|| !all_paused).await.map_err(desk::database)?;
+        let chance = Arc::new(Chance::from_system());
+        let sweeper = Sweeper::new(store, bounds, Outlet { queue: None, events }, Arc::clone(&chance));
+        let mut counts = sweeper.pass(|| !all_paused).await.map_err(desk::database)?;
+        counts.alerts = alerts(&desk, &chance, &mut warnings).await?;
         if let Some(why) = sweeper.unpublished() {
             warnings.push(format!(
                 "not every submission that was found could be announced ({why}): the daemon's own sweep finds the rest"
@@ -82,6 +88,24 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     };
     tell(&Report { counts, dry_run: args.dry_run, warnings }, args.json)?;
     Ok(Exit::Done)
+}
+
+/// Tells people of every failure that nobody was told of; what could not be told waits for the next pass.
+async fn alerts(desk: &Desk, chance: &Arc<Chance>, warnings: &mut Vec<String>) -> Result<u64, CliError> {
+    let clock = Arc::new(SystemClock);
+    let people = parts::alert_desk(&desk.config, desk.pool().clone(), clock, Arc::clone(chance))
+        .map_err(|error| CliError::new(Exit::BadConfig, error))?;
+    let Some(people) = people else {
+        warnings.push("nobody is alerted: slack.webhook_file is not configured".to_owned());
+        return Ok(0);
+    };
+    match people.pass().await {
+        Ok(sent) => Ok(u64::try_from(sent).unwrap_or(u64::MAX)),
+        Err(error) => {
+            warnings.push(format!("not everybody was told: {}", scrub(&error.to_string())));
+            Ok(0)
+        }
+    }
 }
 
 /// What announces found submissions, or why nothing can.

@@ -22,6 +22,8 @@ pub enum IncidentKey {
     Canary,
     /// Facts lie in the state directory, because the database did not take them.
     Spool,
+    /// Submissions are not ready for too long.
+    Unready,
 }
 
 impl IncidentKey {
@@ -29,7 +31,7 @@ impl IncidentKey {
     #[must_use]
     pub fn all() -> Vec<Self> {
         let breakers = Dependency::ALL.iter().copied().map(Self::Breaker);
-        breakers.chain([Self::Stream, Self::Canary, Self::Spool]).collect()
+        breakers.chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready]).collect()
     }
 
     /// A stable name, for journal and alerts: `breaker_relay`, `stream`, …
@@ -43,6 +45,7 @@ impl IncidentKey {
             Self::Stream => "stream",
             Self::Canary => "canary",
             Self::Spool => "spool",
+            Self::Unready => "unready",
         }
     }
 
@@ -50,11 +53,9 @@ impl IncidentKey {
     #[must_use]
     pub const fn runbook(self) -> &'static str {
         match self {
-            Self::Breaker(Dependency::Postgres) => "outage-postgres",
-            Self::Breaker(Dependency::Relay) => "outage-relay",
-            Self::Breaker(Dependency::Signer) => "outage-signer",
-            Self::Breaker(Dependency::Pubsub) | Self::Stream | Self::Canary => "outage-pubsub",
-            Self::Spool => "spool",
+            Self::Breaker(_) | Self::Stream | Self::Canary | Self::Spool | Self::Unready => {
+                "rb-009-routing-failure.md"
+            }
         }
     }
 }

@@ -191,7 +191,7 @@ fn notice(id: uuid::Uuid, kind: Kind) -> Notice {
         },
         sample: id.to_string(),
         command: "maple-router dlq list".to_owned(),
-        runbook: "rb-010-dead-letters.md",
+        runbook: "rb-009-routing-failure.md",
     }
 }
 

@@ -23,6 +23,7 @@ use crate::db::DbError;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::chance::Chance;
+use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::metrics::{self, SubmissionOutcome};
 use crate::ports::Clock;
 use crate::scrub::scrub;
@@ -75,13 +76,21 @@ pub struct Sweeper {
     page: usize,
     /// What was said last: it is said again only when it changes.
     said: Mutex<Said>,
+    incidents: Option<Incidents>,
 }
 
 impl Sweeper {
     /// A sweep over `store` that hands what it finds to `outlet`.
     #[must_use]
     pub fn new(store: Store, bounds: SweepBounds, outlet: Outlet, chance: std::sync::Arc<Chance>) -> Self {
-        Self { store, bounds, outlet, chance, page: PAGE, said: Mutex::default() }
+        Self { store, bounds, outlet, chance, page: PAGE, said: Mutex::default(), incidents: None }
+    }
+
+    /// Raises an incident while submissions are not ready for too long.
+    #[must_use]
+    pub fn telling(mut self, incidents: Incidents) -> Self {
+        self.incidents = Some(incidents);
+        self
     }
 
     /// With pages of another size.
@@ -245,8 +254,28 @@ impl Sweeper {
         let before = std::mem::replace(&mut self.said().unready, (count, sample));
         if before != (count, sample) {
             journal::unready(&unready);
+            self.tell(&unready);
         }
         Ok(())
+    }
+
+    /// One incident as long as there are any; how many there are now is told by `status`.
+    fn tell(&self, unready: &Unready) {
+        let Some(incidents) = &self.incidents else { return };
+        let Some(sample) = unready.sample else {
+            incidents.resolve(IncidentKey::Unready);
+            return;
+        };
+        let minutes = unready.oldest.as_secs() / 60;
+        incidents.raise(Incident::new(
+            IncidentKey::Unready,
+            format!(
+                "{} submissions have not become ready for too long, the oldest for {minutes} min: the scan worker or the \
+                 backend does not finish them, and nothing is sent for them",
+                unready.count
+            ),
+            format!("maple-router explain {sample}"),
+        ));
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {

@@ -1,0 +1,94 @@
+//! What runs beside the routing on a timer: the heartbeat of live claims, and the sweep.
+//!
+//! If we die, claims are no longer touched and another daemon's sweep takes them back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::reload;
+use crate::config::Config;
+use crate::gateway::pubsub::PubsubSettings;
+use crate::ops::incident::Incidents;
+use crate::routing::claims::LiveClaims;
+use crate::routing::sweep::{Outlet, Republisher, Sweeper};
+use crate::routing::worker::Worker;
+use crate::scrub::scrub;
+
+/// Touches live claims; one that is not confirmed may send no more (protocol, "Sweep").
+pub(super) fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
+    let (worker, live) = (Arc::clone(worker), live.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            let claims = live.all();
+            if claims.is_empty() {
+                continue;
+            }
+            let before = worker.clock.monotonic();
+            match worker.store.heartbeat(&claims).await {
+                Ok(heard) => live.heard(&claims, &heard, before),
+                Err(error) => {
+                    worker.outages.database(&error);
+                    tracing::warn!(
+                        claims = claims.len(),
+                        "claims could not be touched, the fence holds them back in time: {}",
+                        scrub(&error.to_string())
+                    );
+                }
+            }
+        }
+    })
+}
+
+/// What the sweep needs beside the configuration.
+pub(super) struct Sweeping {
+    pub(super) pubsub: PubsubSettings,
+    pub(super) worker: Arc<Worker>,
+    /// Where found submissions go.
+    pub(super) find: mpsc::Sender<Uuid>,
+    pub(super) incidents: Incidents,
+}
+
+impl Sweeping {
+    /// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); begins anew with every reload.
+    pub(super) fn start(
+        self,
+        mut reloads: watch::Receiver<Arc<Config>>,
+        stop: CancellationToken,
+    ) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            let worker = &self.worker;
+            while !stop.is_cancelled() {
+                let config = Arc::clone(&reloads.borrow_and_update());
+                let events = if config.routing.republish { republisher(&self.pubsub).await } else { None };
+                let outlet = Outlet { queue: Some(self.find.clone()), events };
+                let bounds = (&*config).into();
+                let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance))
+                    .telling(self.incidents.clone());
+                let (gate, every) = (&worker.outages.gate, config.routing.sweep_interval);
+                tokio::select! {
+                    () = sweeper.run(&*worker.clock, every, || gate.is_open(), &stop) => {}
+                    () = reload::changed(&mut reloads) => {}
+                }
+            }
+        })
+    }
+}
+
+async fn republisher(pubsub: &PubsubSettings) -> Option<Republisher> {
+    match Republisher::open(pubsub).await {
+        Ok(republisher) => Some(republisher),
+        Err(error) => {
+            tracing::warn!(
+                "events of found submissions are not published again: {}; they are claimed on this host",
+                scrub(&error.to_string())
+            );
+            None
+        }
+    }
+}
