@@ -1,6 +1,7 @@
 //! What Pub/Sub gave up on: understood, kept where no row tells of it, and acked only then.
 
 use std::fs;
+use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{CuttingProxy, Trap};
@@ -12,6 +13,8 @@ use uuid::Uuid;
 
 use crate::harness::{PATIENCE, Scene, binary, stage_of};
 
+/// Longer than the client gathers acks for.
+const ACKS_TRAVEL: Duration = Duration::from_secs(2);
 const POISON: &str = "a secret of person@x.test that is no JSON";
 
 async fn stage(with_schema: bool) -> Stage {
@@ -198,6 +201,8 @@ async fn nothing_is_acked_before_it_is_kept_and_nothing_is_kept_twice() {
     let answer_lost = proxy.trap(Trap::CommitAnswered("dead_letter"), 1);
     scene.lay_down(POISON);
     trapped.hit(PATIENCE).await.expect("it is being kept");
+    // An ack that should not be would have arrived by now.
+    tokio::time::sleep(ACKS_TRAVEL).await;
     let stats = scene.stage.broker.stats(DEAD_SUBSCRIPTION).expect("stats");
     assert_eq!((stats.acked, stats.outstanding), (0, 1), "{stats:?}");
     // The first try is lost, of the second only the answer.
