@@ -244,7 +244,7 @@ async fn show(records: &Records, args: &Show) -> Result<Exit, CliError> {
                 record.payload.len(),
                 bounded(one_line(&payload), 400)
             ));
-            let told = record.alerted_at.map_or("nobody yet".to_owned(), |when| at(when));
+            let told = record.alerted_at.map_or("nobody yet".to_owned(), at);
             text.push_str(&format!("alerted     {told}\n"));
             if let Some(closed) = &record.closed {
                 text.push_str(&format!(

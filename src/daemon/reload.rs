@@ -48,6 +48,6 @@ impl Following {
 /// Resolves at the next configuration; never where none can come any more.
 pub(super) async fn changed(config: &mut watch::Receiver<Arc<Config>>) {
     if config.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

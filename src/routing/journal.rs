@@ -96,7 +96,7 @@ pub(super) fn dead_letter(
             line!(error, "there is no such submission: it is recorded; see `maple-router dlq list`");
         }
         Letter::Exhausted(_) => {
-            line!(warn, "its submission failed with its attempts spent: the row tells the rest")
+            line!(warn, "its submission failed with its attempts spent: the row tells the rest");
         }
         Letter::Premature(_) => line!(info, "its submission is open: the sweep goes on with it"),
         Letter::Closed(_) => line!(info, "its submission has ended: nothing to do"),

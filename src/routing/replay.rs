@@ -255,9 +255,11 @@ fn force(
         entry.retain(|name, _| !OF_A_FACT.contains(&name.as_str()) && name != "error");
         entry.insert("state".to_owned(), json!(DeliveryState::Open.label()));
         entry.insert("at".to_owned(), json!(now));
-        match entry.entry("history").or_insert_with(|| json!([])) {
-            Value::Array(history) => history.push(Value::Object(fact)),
-            other => *other = json!([fact]),
+        let history = entry.entry("history").or_insert_with(|| json!([]));
+        if let Value::Array(history) = history {
+            history.push(Value::Object(fact));
+        } else {
+            *history = json!([fact]);
         }
         forced += 1;
     }

@@ -139,7 +139,7 @@ impl Records {
             return Ok(self.store.close(id, how, actor, reason).await?);
         }
         let open = self.file.get(id).await.map_err(|source| self.fault(source))?;
-        if !open.is_some_and(|record| record.closed.is_none()) {
+        if open.is_none_or(|record| record.closed.is_some()) {
             return Ok(false);
         }
         let closed = Closed { how, at: now, actor: actor.to_owned(), reason: reason.to_owned() };
