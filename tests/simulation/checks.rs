@@ -20,6 +20,8 @@ const MAX_ATTEMPTS: u64 = 5;
 pub(crate) struct Evidence {
     pub(crate) records: BTreeMap<Uuid, Record>,
     pub(crate) mails: Vec<Arc<Mail>>,
+    /// What the webhook got.
+    pub(crate) alerts: Vec<String>,
     /// Not clean since then.
     pub(crate) unclean_since: BTreeMap<Uuid, Timestamp>,
     /// `routing.in_doubt = "hold"`
@@ -46,6 +48,7 @@ pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
         sends(&mut told, record, &mails, evidence);
         clean(&mut told, record, evidence.unclean_since.get(id));
         routed(&mut told, record, &mails);
+        alerted(&mut told, record, evidence);
         if wrong.len() > before {
             let mails = mails.iter().map(|mail| {
                 let at = Timestamp::try_from(mail.at).expect("a time");
@@ -210,6 +213,9 @@ enum Fate {
 fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
     let mut sent: BTreeMap<(String, u64), Vec<(Fate, Timestamp)>> = BTreeMap::new();
     for (place, change) in record.changes.iter().enumerate() {
+        for key in unmarked(change) {
+            told.unless(false, || format!("P1: {key} is not in doubt after {}", change.tx));
+        }
         for (key, entry) in fresh_begins(change) {
             let before = &change.before["deliveries"][&key];
             told.unless(before["state"] == "open", || format!("P1: {key} begun after {}", before["state"]));
@@ -302,6 +308,26 @@ fn routed(told: &mut Told<'_>, record: &Record, mails: &[&Mail]) {
     }
 }
 
+/// P7: a failure is told of, for the end it had last; and nothing counts as told that the webhook did not get. A message
+/// names one of those it is about.
+fn alerted(told: &mut Told<'_>, record: &Record, evidence: &Evidence) {
+    if record.status != "failed" {
+        return;
+    }
+    let (finished, alert) = (&record.ledger["finished"], &record.ledger["alert"]);
+    let confirmed = alert["confirmed_at"].is_string();
+    let same = alert["for"] == finished["token"];
+    told.unless(confirmed && same, || format!("P7: nobody was told of {finished}: {alert}"));
+    let of_this_kind =
+        |other: &Record| other.changes.iter().any(|c| c.after["finished"]["reason"] == finished["reason"]);
+    let named =
+        evidence.records.iter().filter(|(_, other)| of_this_kind(other)).map(|(id, _)| id.to_string());
+    let mut named = named.filter(|id| evidence.alerts.iter().any(|text| text.contains(id)));
+    told.unless(!confirmed || named.next().is_some(), || {
+        format!("P7: confirmed, and the webhook has nothing like {finished}: {:?}", evidence.alerts)
+    });
+}
+
 /// P6: nothing is begun while an attachment is not clean. An attachment that turned while the statement ran is judged
 /// by the statement's own snapshot, which is as old as the moment it came in.
 fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>) {
@@ -312,6 +338,23 @@ fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>
             format!("P6: begun with {} attachments not clean", change.unclean)
         });
     }
+}
+
+/// Deliveries whose begin mark went although nobody can know what became of the send, and that are not in doubt: only
+/// the claim that began it knows.
+fn unmarked(change: &Change) -> Vec<String> {
+    let own = change.before["claim"]["token"].as_str();
+    let knows = matches!(change.tx.as_str(), "record" | "release");
+    let went = |key: &str, entry: &Value| {
+        let begun = &change.before["deliveries"][key]["begun"];
+        begun.is_object()
+            && entry["begun"].is_null()
+            && entry["state"] == "open"
+            && entry["doubt"] != true
+            && !(knows && begun["token"].as_str() == own)
+    };
+    let entries = deliveries(&change.after).into_iter();
+    entries.filter(|(key, entry)| went(key, entry)).map(|(key, _)| key).collect()
 }
 
 /// Deliveries that this change marked as begun, as they are after it.

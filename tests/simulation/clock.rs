@@ -99,7 +99,7 @@ impl Clock for SimClock {
         // A sleeper that is dropped with the clock never wakes.
         async move {
             if woken.await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
         .boxed()

@@ -8,10 +8,12 @@
 mod checks;
 mod clock;
 mod coverage;
+mod generate;
 mod history;
 mod ops;
 mod process;
 mod run;
+mod scene;
 mod stories;
 mod topic;
 mod world;

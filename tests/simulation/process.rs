@@ -14,10 +14,11 @@ use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
 use maple_router::db::Pool;
 use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
+use maple_router::ops::alerting::{Alerter, AlerterParts};
 use maple_router::ops::breaker::Probe;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
-use maple_router::ops::incident::Incidents;
+use maple_router::ops::incident::{Incidents, Open};
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource as _};
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
@@ -29,6 +30,7 @@ use maple_router::routing::spool::Spool;
 use maple_router::routing::store::Store;
 use maple_router::routing::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::{Pauses, Worker};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -101,6 +103,7 @@ fn config(place: &Place<'_>, url: String) -> Config {
     config.mail.from = "gpus-it-security@greenpeace.org".to_owned();
     config.signed_url.signer = SignerKind::KeyFile;
     config.signed_url.key_file = Some(place.dir.join("key.json"));
+    config.slack.webhook_file = Some(place.dir.join("webhook"));
     config.routing.in_doubt = if place.hold { InDoubt::Hold } else { InDoubt::Resend };
     config
 }
@@ -125,7 +128,7 @@ impl Process {
         };
         let live = LiveClaims::new(bounds, stop.child_token());
         let spool = Spool::new(place.state, Arc::clone(&clock));
-        let (outages, probes) = outages(&config, &pool, &preparer, &clock, &chance);
+        let (outages, incidents, probes) = outages(&config, &pool, &preparer, &clock, &chance);
         let worker = Arc::new(Worker {
             outages,
             spool: spool.clone(),
@@ -155,6 +158,19 @@ impl Process {
             sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
         let gate = worker.outages.gate.clone();
         let mut around = probes;
+        let desk = parts::alert_desk(&config, pool.clone(), Arc::clone(&clock), Arc::clone(&worker.chance));
+        let (alerter, alerts) = Alerter::new(AlerterParts {
+            desk: Arc::new(desk.expect("a desk").expect("a webhook")),
+            pace: parts::alert_pace(&config),
+            incidents,
+            clock: Arc::clone(&clock),
+            chance: Arc::clone(&worker.chance),
+        });
+        let telling = stop.clone();
+        around.push(tokio::spawn(async move {
+            alerter.run(telling).await;
+            drop(alerts);
+        }));
         let store = worker.store.clone();
         around.push(tokio::spawn(keep_empty(spool.clone(), store.clone(), Arc::clone(&clock))));
         around.extend([heart, sweep]);
@@ -252,8 +268,8 @@ fn outages(
     preparer: &Preparer,
     clock: &Arc<dyn Clock>,
     chance: &Arc<Chance>,
-) -> (Outages, Vec<JoinHandle<()>>) {
-    let (incidents, _open) = Incidents::new();
+) -> (Outages, watch::Receiver<Open>, Vec<JoinHandle<()>>) {
+    let (incidents, open) = Incidents::new();
     let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), chance);
     let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
     let sender = preparer.rules.from.address.clone();
@@ -272,7 +288,7 @@ fn outages(
         tokio::spawn(probers.relay.run(relay)),
         tokio::spawn(probers.signer.run(signer)),
     ];
-    (outages, tasks.into())
+    (outages, open, tasks.into())
 }
 
 fn sweep(

@@ -9,8 +9,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 
 use crate::checks::{Evidence, violations};
 use crate::coverage::Coverage;
+use crate::generate;
 use crate::history;
-use crate::ops::{self, Op, Story};
+use crate::ops::{Op, Story};
 use crate::world::World;
 
 /// Worlds side by side. More than there are processors: each mostly waits.
@@ -37,6 +38,7 @@ pub(crate) async fn play(world: &mut World, story: &Story) -> Vec<String> {
     let evidence = Evidence {
         records: history::read(&world.eyes).await,
         mails: world.mails(),
+        alerts: world.alerts(),
         unclean_since: world.unclean_since.iter().copied().collect(),
         hold: story.hold,
     };
@@ -62,6 +64,7 @@ pub(crate) fn holds(story: &Story) {
 }
 
 /// One world's share of the run; the shrunk failure, if there is one.
+#[expect(clippy::print_stdout, reason = "a failure is shown before it is shrunk, which takes its time")]
 fn share(
     seed: u64,
     sequences: u64,
@@ -85,7 +88,7 @@ fn share(
     let failed = std::cell::Cell::new(false);
     // What shrinking tries more than once is played once.
     let played = std::cell::RefCell::new(HashMap::<String, Vec<String>>::new());
-    let ended = runner.run(&ops::story(length), |story| {
+    let ended = runner.run(&generate::story(length), |story| {
         if over.load(Ordering::SeqCst) && !failed.get() {
             return Ok(());
         }
@@ -140,7 +143,7 @@ fn a_seed_makes_the_same_sequences() {
     let make = || {
         let mut runner =
             TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
-        ops::story(30).new_tree(&mut runner).expect("a story").current()
+        generate::story(30).new_tree(&mut runner).expect("a story").current()
     };
     let story = make();
     assert_eq!(story, make());

@@ -1,16 +1,82 @@
 //! Stories: sequences that say something by themselves, and every shrunk sequence that ever failed.
 
-use crate::ops::{Files, FormKind, Op, Story, Sub};
+use crate::ops::{At, Files, FormKind, Op, Point, Story, Sub, Tx};
 use crate::run::holds;
 
 /// Submissions without attachments, and what happens to them.
 fn story(steps: &[Op]) -> Story {
-    let forms = [FormKind::One, FormKind::Two, FormKind::Many, FormKind::Mixed, FormKind::One, FormKind::Two];
-    let submissions = forms.map(|form| Sub(form, Files::None)).to_vec();
+    let submissions = [FormKind::One, FormKind::Two, FormKind::Many, FormKind::Mixed];
+    let submissions = submissions.map(|form| Sub(form, Files::None)).to_vec();
     Story { hold: false, submissions, steps: steps.to_vec() }
+}
+
+/// The same for both daemons: nobody knows who takes it.
+fn each(op: fn(usize, Point) -> Op, point: Point) -> [Op; 2] {
+    [op(0, point), op(1, point)]
 }
 
 #[test]
 fn nothing_goes_wrong() {
     holds(&story(&[Op::Deliver(0), Op::Deliver(1), Op::Deliver(2), Op::Deliver(3)]));
+}
+
+#[test]
+fn no_event_ever_comes() {
+    holds(&story(&[]));
+}
+
+/// The claim stands, its answer is lost, and before it is repeated under its token the sweep has taken it back.
+#[test]
+fn a_claim_is_repeated_after_it_was_taken_back() {
+    let lost = each(Op::CutAt, Point::After(Tx::Claim));
+    holds(&story(&[&lost[..], &[Op::Deliver(0), Op::Jump(900), Op::Advance(70)]].concat()));
+}
+
+/// What was held was recorded without a send; the process died before it could end the claim.
+#[test]
+fn a_held_delivery_is_recorded_and_its_process_dies() {
+    let steps = [
+        &each(Op::CrashAt, Point::Smtp(At::Stored))[..],
+        &[Op::Submit(0, FormKind::Mixed, Files::None), Op::Advance(700), Op::Advance(100)],
+        &each(Op::CrashAt, Point::After(Tx::Record)),
+        &[Op::Deliver(0), Op::Advance(700)],
+    ];
+    holds(&Story { hold: true, ..story(&steps.concat()) });
+}
+
+#[test]
+fn an_attachment_turns_infected_between_claim_and_begin() {
+    let steps = [
+        &each(Op::StallAt, Point::After(Tx::Claim))[..],
+        &[Op::Submit(0, FormKind::Two, Files::Clean), Op::Flip(0, Files::Infected)],
+        &[Op::Resume(0), Op::Resume(1)],
+    ];
+    holds(&story(&steps.concat()));
+}
+
+/// A worker sleeps with its mail stored and its 250 unread until its claim has gone to another, and wakes.
+#[test]
+fn a_worker_wakes_too_late() {
+    let steps = [
+        &each(Op::StallAt, Point::Smtp(At::Stored))[..],
+        &[Op::Deliver(1), Op::Jump(900), Op::Advance(70), Op::Redeliver(1), Op::Resume(0), Op::Resume(1)],
+    ];
+    holds(&story(&steps.concat()));
+}
+
+/// The fact is spooled, its process dies, and so does the next one while it records it.
+#[test]
+fn a_fact_outlives_the_database_and_two_processes() {
+    let reborn = |daemon| {
+        let at = Point::Before(Tx::MergeFacts);
+        [Op::Crash(daemon), Op::Rush, Op::CrashAt(daemon, at), Op::Rush]
+    };
+    let steps = [
+        &each(Op::StallAt, Point::Smtp(At::Stored))[..],
+        &[Op::Deliver(0), Op::Outage(0, true), Op::Outage(1, true), Op::Resume(0), Op::Resume(1)],
+        &reborn(0),
+        &reborn(1),
+        &[Op::Advance(5)],
+    ];
+    holds(&story(&steps.concat()));
 }

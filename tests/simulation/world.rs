@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use devkit::forms::{self, Form, SubmissionSeed};
+use devkit::forms::{self, SubmissionSeed};
 use devkit::google::GoogleFake;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
-use devkit::smtp::{Mail, Rule, SmtpOptions, SmtpServer};
+use devkit::slack::{Mishap, SlackFake};
+use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
 use jiff::Timestamp;
-use maple_router::config::Config;
-use maple_router::parts;
 use maple_router::routing::replay::ReplayOptions;
 use maple_router::routing::store::seams::Override;
 use maple_router::routing::store::{Replayed, Store};
 use tempfile::TempDir;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
-use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Story, Sub};
-use crate::process::{Armed, Doom, Place, Process, stage};
+use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Story, Sub};
+use crate::process::{Armed, Doom, Place, Process};
+use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
 use crate::topic::Topic;
 
 /// How often the world is looked at, and how often in a row it must have been quiet to count as such. If it was not
@@ -50,6 +50,7 @@ pub(crate) struct World {
     pub(crate) clock: SimClock,
     topic: Arc<Topic>,
     relays: Vec<SmtpServer>,
+    slack: SlackFake,
     processes: Vec<Option<Process>>,
     pub(crate) submissions: Vec<Placed>,
     /// Attachments that are not clean since this moment of real time.
@@ -74,6 +75,8 @@ impl World {
         history::install(&database, &eyes, &dir.join("clock")).await;
         let google = GoogleFake::start().await.expect("a key");
         google.write_key_file(dir.join("key.json")).expect("a key file");
+        let slack = SlackFake::start().await.expect("a webhook");
+        secret(&dir.join("webhook"), &slack.webhook_url());
         let mut relays = Vec::new();
         for _ in 0..DAEMONS {
             relays.push(SmtpServer::start(SmtpOptions::default()).await.expect("a relay"));
@@ -87,6 +90,7 @@ impl World {
             clock,
             database,
             relays,
+            slack,
             processes: (0..DAEMONS).map(|_| None).collect(),
             submissions: Vec::new(),
             unclean_since: Vec::new(),
@@ -112,6 +116,8 @@ impl World {
         }
         history::clear(&self.eyes).await;
         self.topic.clear();
+        self.slack.script().clear();
+        self.slack.clear_messages();
         self.unclean_since.clear();
         self.submissions.clear();
         self.hold = story.hold;
@@ -203,6 +209,11 @@ impl World {
                 None => return false,
             },
             Op::Replay(sub, again) => return self.replay(sub, again).await,
+            Op::SlackFault(times, limited) => {
+                let mishap = if limited { Mishap::RetryAfter(3) } else { Mishap::Status(500) };
+                self.slack.script().next(usize::try_from(times).expect("a few"), mishap);
+            }
+            Op::Mend => self.heal().await,
             Op::Rush => {}
         }
         true
@@ -363,6 +374,7 @@ impl World {
 
     /// No more faults: everybody is there, everything works, nobody is held.
     pub(crate) async fn heal(&mut self) {
+        self.slack.script().clear();
         for daemon in 0..DAEMONS {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
@@ -388,96 +400,19 @@ impl World {
 
     async fn nothing_is_left(&self) -> bool {
         let sql = "SELECT NOT EXISTS (SELECT FROM submissions s WHERE s.status = 'processing'
+                     OR (s.status = 'failed' AND (s.routing_result#>>'{alert,confirmed_at}') IS NULL)
                      OR (s.status = 'received' AND NOT EXISTS (
                        SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'pending')))";
         self.topic.leased() == 0 && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
     }
 
+    /// What people could read.
+    pub(crate) fn alerts(&self) -> Vec<String> {
+        self.slack.messages().iter().map(devkit::slack::SlackMessage::visible_text).collect()
+    }
+
     /// What the relays took responsibility for.
     pub(crate) fn mails(&self) -> Vec<Arc<Mail>> {
         self.relays.iter().flat_map(SmtpServer::mails).collect()
-    }
-}
-
-/// Memory where there is some: what is made durable here need not outlive the test.
-fn memory() -> &'static str {
-    if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }
-}
-
-fn readable(dir: &std::path::Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("a readable directory");
-}
-
-async fn connect(database: &TestDatabase, role: &str, process: &str) -> Client {
-    let url = format!("{}&{}", database.url_as(role), history::options(process));
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
-    tokio::spawn(async move { drop(connection.await) });
-    client
-}
-
-/// What the command line works with.
-fn operator(database: &TestDatabase, clock: &SimClock) -> Store {
-    let mut config = Config::default();
-    config.database.url = format!("{}&{}", database.url_as("forms_app"), history::options("operator"));
-    config.database.max_connections = 1;
-    config.database.lock_timeout = Duration::from_millis(150);
-    let pool = parts::pool(&config, Arc::new(clock.clone())).expect("a pool");
-    parts::store(&config, pool).expect("a store")
-}
-
-fn name(kind: FormKind) -> &'static str {
-    match kind {
-        FormKind::One => "one",
-        FormKind::Many => "many",
-        FormKind::Two => "two",
-        FormKind::Mixed => "mixed",
-    }
-}
-
-/// The form as it is (0), or as a reload makes it.
-fn form(kind: FormKind, other: usize) -> Form {
-    let form = Form::new(name(kind));
-    match other {
-        1 => return form.mail_to("new@z.test"),
-        2 => return form.mail_to("c@y.test").mail_to("a@x.test, new@z.test"),
-        3 => return form,
-        _ => {}
-    }
-    match kind {
-        FormKind::One => form.mail_to("a@x.test"),
-        FormKind::Many => form.mail_to("a@x.test, b@x.test, c@y.test"),
-        FormKind::Two => form.mail_to("a@x.test, b@x.test").mail_to("c@y.test"),
-        FormKind::Mixed => {
-            let mut form = form.mail_to("a@x.test");
-            form.actions.push(forms::Action {
-                kind: "happyfox_template".to_owned(),
-                template: None,
-                destination: String::new(),
-                subject: None,
-                category: None,
-            });
-            form
-        }
-    }
-}
-
-fn fault(at: At, how: How, to: Option<usize>, times: u64) -> Rule {
-    let rule = Rule::at(stage(at)).times(times);
-    let rule = match to {
-        Some(place) if at >= At::Rcpt => rule.to(["a@x.test", "b@x.test", "c@y.test"][place]),
-        Some(_) | None => rule,
-    };
-    // A relay that refuses a mail after it took it, or in the middle of it and takes it then, would be lying.
-    let honest =
-        !matches!((at, how), (At::Body | At::Stored, How::Later | How::Never | How::NotUs | How::Garbage));
-    match how {
-        _ if !honest => rule.disconnect(),
-        How::Later => rule.reply("451 4.3.0 try again later"),
-        How::Never => rule.reply("550 5.1.1 no such user"),
-        How::NotUs => rule.reply("554 5.7.1 relay access denied"),
-        How::Drop => rule.disconnect(),
-        How::Silence => rule.silence(),
-        How::Garbage => rule.act(devkit::smtp::Act::Bytes(b"what?\r\n".to_vec())),
     }
 }
