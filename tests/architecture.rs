@@ -65,6 +65,10 @@ const IMPURE: &[&str] = &[
 ];
 
 const PURE: &[&str] = &[
+    "ops/breaker/machine.rs",
+    "ops/canary.rs",
+    "routing/blame.rs",
+    "routing/pause.rs",
     "routing/event.rs",
     "routing/plan.rs",
     "routing/cause.rs",

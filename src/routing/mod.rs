@@ -1,7 +1,7 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
+//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
 //! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
 
@@ -28,6 +28,7 @@ pub mod plan;
 pub mod prepare;
 pub mod receive;
 pub mod replay;
+pub mod slots;
 pub mod spool;
 pub mod store;
 pub mod sweep;

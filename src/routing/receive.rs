@@ -19,6 +19,7 @@ use super::claims::LiveClaims;
 use super::event::{self, Parsed};
 use super::journal;
 use super::ledger::FailReason;
+use super::slots::Slots;
 use super::store::{ClaimRequest, Claimed, Conclusion};
 use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
@@ -34,9 +35,6 @@ const BATCH: usize = 64;
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
 /// Waits before a row that somebody else had locked is looked at again.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
-
-/// Slots there are after the gate was shut; each piece of work that ends adds one, so that they double at every round.
-const FIRST_SLOTS: usize = 2;
 
 /// Bounds of what is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -69,8 +67,8 @@ pub struct Receiver {
     arrivals: watch::Sender<u64>,
     /// How far the gate was open when it was last looked at.
     passage: Passage,
-    /// Slots in use at most, as long as that is less than `max_in_flight`.
-    slots: usize,
+    /// How many may be in work at once.
+    slots: Slots,
     /// The batch being claimed; one at a time.
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
@@ -106,7 +104,7 @@ impl Receiver {
         Self {
             worker,
             live,
-            slots: bounds.get().max_in_flight,
+            slots: Slots::default(),
             bounds,
             found,
             known: HashMap::new(),
@@ -176,19 +174,10 @@ impl Receiver {
             (Passage::Shut, Passage::Shut) => {}
             (_, Passage::Shut) => {
                 source.pause().await;
-                self.slots = FIRST_SLOTS.min(self.bounds.get().max_in_flight);
+                self.slots.shut();
             }
             (Passage::Shut, _) => source.resume(),
             (Passage::Ajar | Passage::Open, Passage::Ajar | Passage::Open) => {}
-        }
-    }
-
-    /// Slots that may be in use now.
-    fn slots(&self) -> usize {
-        match self.passage {
-            Passage::Shut => 0,
-            Passage::Ajar => 1,
-            Passage::Open => self.slots.min(self.bounds.get().max_in_flight),
         }
     }
 
@@ -240,7 +229,8 @@ impl Receiver {
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
     /// load the next batch gathers while this one commits.
     fn claim_what_fits(&mut self) {
-        let free = self.slots().saturating_sub(self.working.len()).min(self.batch);
+        let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
+        let free = slots.saturating_sub(self.working.len()).min(self.batch);
         if self.claiming.is_some() || free == 0 || self.queue.is_empty() {
             return;
         }
@@ -270,7 +260,7 @@ impl Receiver {
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
             Ok((task, Done::Work(routed))) => {
-                self.slots = self.slots.saturating_add(1).min(self.bounds.get().max_in_flight);
+                self.slots.ended(self.bounds.get().max_in_flight);
                 if let Some(id) = self.working.remove(&task) {
                     self.finished(id, &routed);
                 }

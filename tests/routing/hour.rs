@@ -81,11 +81,11 @@ struct Counted {
 
 impl Events {
     fn publish(&self, id: Uuid) {
-        self.0.lock().unwrap().waiting.push_back(id);
+        self.0.lock().expect("whole").waiting.push_back(id);
     }
 
     fn settled(&self, id: Uuid, verdict: Verdict) {
-        let mut events = self.0.lock().unwrap();
+        let mut events = self.0.lock().expect("whole");
         match verdict {
             Verdict::Ack => events.acked += 1,
             Verdict::Nack => events.waiting.push_back(id),
@@ -97,13 +97,13 @@ impl EventSource for Events {
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
         async {
             loop {
-                let next = self.0.lock().unwrap().waiting.pop_front();
+                let next = self.0.lock().expect("whole").waiting.pop_front();
                 let Some(id) = next else {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     continue;
                 };
                 {
-                    let mut events = self.0.lock().unwrap();
+                    let mut events = self.0.lock().expect("whole");
                     events.delivered += 1;
                     events.delivered_while_paused += u64::from(events.paused);
                 }
@@ -120,12 +120,12 @@ impl EventSource for Events {
     }
 
     fn pause(&mut self) -> BoxFuture<'_, ()> {
-        self.0.lock().unwrap().paused = true;
+        self.0.lock().expect("whole").paused = true;
         futures::future::ready(()).boxed()
     }
 
     fn resume(&mut self) {
-        self.0.lock().unwrap().paused = false;
+        self.0.lock().expect("whole").paused = false;
     }
 
     fn quiet(&mut self) -> BoxFuture<'_, ()> {
@@ -151,9 +151,12 @@ struct Inside {
 }
 
 impl Inside {
+    /// With two lanes, so that some claims always wait for one.
     async fn start(stage: Stage) -> Self {
         load(&stage, &[Form::new("f").mail_to("a@x.test").mail_to("b@x.test")]).await;
-        let path = stage.write_config("inside", &stage.config("inside", 0, "")).expect("a configuration");
+        let path = stage
+            .write_config("inside", &stage.config("inside", 0, "[smtp]\nlanes = 2"))
+            .expect("a configuration");
         let config = Config::load(Some(&path), &maple_router::config::Environment::default());
         let config = config.expect("read").validated().expect("valid").config;
         let (clock, chance) = (Standing::new(), Arc::new(Chance::seeded(3)));
@@ -234,9 +237,9 @@ impl Inside {
         }
         assert_eq!(self.stage.relay.counters().mails, 2 * ids.len() as u64);
         assert!(self.stage.relay.digests().values().all(|copies| *copies == 1), "nothing twice");
-        self.until("acks", async || self.events.0.lock().unwrap().acked == ids.len() as u64).await;
-        assert_eq!(*self.told.lock().unwrap(), (1, 1), "one alert, one recovery");
-        assert_eq!(self.events.0.lock().unwrap().delivered_while_paused, 0);
+        self.until("acks", async || self.events.0.lock().expect("whole").acked == ids.len() as u64).await;
+        assert_eq!(*self.told.lock().expect("whole"), (1, 1), "one alert, one recovery");
+        assert_eq!(self.events.0.lock().expect("whole").delivered_while_paused, 0);
         assert!(self.gate.is_open());
         self.stop.cancel();
         self.clock.advance(SECOND);
@@ -255,7 +258,7 @@ async fn count(mut seen: watch::Receiver<Open>, told: Arc<Mutex<(u32, u32)>>) {
     let mut open = 0;
     while seen.changed().await.is_ok() {
         let now = seen.borrow_and_update().len();
-        let mut told = told.lock().unwrap();
+        let mut told = told.lock().expect("whole");
         if now > open {
             told.0 += 1
         } else {

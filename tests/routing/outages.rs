@@ -200,3 +200,18 @@ async fn a_poison_recipient_stops_nobody_else() {
     assert!(count(&scene, "breaker_open") <= 1, "{}", scene.router.log());
     scene.stop().await;
 }
+
+#[tokio::test]
+async fn the_last_attempt_is_not_spent_by_an_outage_either() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.relay.stop().await;
+    let seed = SubmissionSeed::of("f").ledger(serde_json::json!({"v": 1, "attempts": 4}));
+    let id = scene.submit(&seed).await.id;
+    let released = |row: &crate::harness::Row| !row.entry("1|a@x.test")["error"].is_null();
+    let row = scene.await_row(id, "fault", released).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("received", 4), "{row:?}");
+    scene.stage.relay.restart().await.expect("the relay is back");
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 5), "{row:?}");
+    scene.stop().await;
+}

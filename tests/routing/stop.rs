@@ -129,3 +129,25 @@ async fn a_kill_after_begin_leaves_a_row_that_says_so() {
     assert_eq!(scene.row(slow).await, before);
     scene.stop().await;
 }
+
+/// Whoever asks twice does not want to wait: the process ends at once, and the row says what was under way.
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way() {
+    for second in ["TERM", "INT"] {
+        let (mut scene, slow, _) = busy(0).await;
+        scene.stage.relay.clear_rules();
+        scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(15)));
+        let stuck = scene.submit(&SubmissionSeed::of("slow")).await.id;
+        scene.await_row(stuck, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
+        scene.router.signal("TERM").await.expect("sent");
+        scene.await_line("stop", |line| line["event"] == "stopping").await;
+        assert!(scene.router.end().expect("asked").is_none(), "it waits for what is being sent");
+        scene.router.signal(second).await.expect("sent");
+        let ended = tokio::time::timeout(Duration::from_secs(10), scene.router.ended()).await;
+        assert_eq!(ended.expect("at once").expect("ends").code(), Some(1), "{}", scene.router.log());
+        assert_eq!(scene.ended(slow).await.status, "routed");
+        let row = scene.row(stuck).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("processing", 1), "{row:?}");
+        assert_eq!(row.entry("1|slow@y.test")["error"], Value::Null, "{row:?}");
+    }
+}

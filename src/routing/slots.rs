@@ -1,0 +1,69 @@
+//! How many submissions may be in work at once: all slots, one on trial, none while the gate is shut, and few at first
+//! when it opens again (protocol, "Outages": jittered drain).
+//!
+//! Invariant: nothing here does I/O.
+
+use crate::ops::gate::Passage;
+
+/// Slots there are right after the gate was shut.
+const FIRST: usize = 2;
+
+/// See the module's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slots(usize);
+
+impl Default for Slots {
+    /// All there are.
+    fn default() -> Self {
+        Self(usize::MAX)
+    }
+}
+
+impl Slots {
+    /// The gate was shut: begin with few.
+    pub fn shut(&mut self) {
+        self.0 = FIRST;
+    }
+
+    /// A piece of work has ended. Each adds one slot, up to `max`, so that they double with every round.
+    pub fn ended(&mut self, max: usize) {
+        self.0 = self.0.saturating_add(1).min(max);
+    }
+
+    /// Those that may be in use, of `max`, while the gate is open so far.
+    #[must_use]
+    pub fn under(self, passage: Passage, max: usize) -> usize {
+        match passage {
+            Passage::Shut => 0,
+            Passage::Ajar => 1.min(max),
+            Passage::Open => self.0.min(max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_outage_the_slots_double_with_every_round() {
+        let mut slots = Slots::default();
+        assert_eq!(slots.under(Passage::Open, 64), 64);
+        slots.shut();
+        let mut rounds = Vec::new();
+        while rounds.len() < 7 {
+            let round = slots.under(Passage::Open, 64);
+            rounds.push(round);
+            (0..round).for_each(|_| slots.ended(64));
+        }
+        assert_eq!(rounds, [2, 4, 8, 16, 32, 64, 64]);
+    }
+
+    #[test]
+    fn shut_is_none_and_a_trial_is_one() {
+        let mut slots = Slots::default();
+        assert_eq!((slots.under(Passage::Shut, 64), slots.under(Passage::Ajar, 64)), (0, 1));
+        slots.shut();
+        assert_eq!(slots.under(Passage::Open, 1), 1);
+    }
+}
