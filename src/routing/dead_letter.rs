@@ -148,14 +148,16 @@ impl DeadLetters {
     /// Has people told of records they were not told of, until `stop`.
     pub async fn tell(&self, alerts: &Alerts, stop: &CancellationToken) {
         let (mut telling, mut hearing) = (BTreeSet::new(), FuturesUnordered::new());
+        let mut said = String::new();
         loop {
             let silent = match self.records.unalerted(TELLING, LEASE).await {
                 Ok(silent) => silent,
                 Err(error) => {
-                    tracing::warn!(
-                        "dead letters to be told of were not looked for: {}",
-                        scrub(&error.to_string())
-                    );
+                    let now = scrub(&error.to_string());
+                    if now != said {
+                        tracing::warn!("dead letters to be told of cannot be looked for: {now}");
+                        said = now;
+                    }
                     Vec::new()
                 }
             };

@@ -331,7 +331,9 @@ fn stage_word(stage: &str) -> serde_json::Value {
 
 /// `order outcome code` of every outcome in the journal.
 pub(crate) fn outcomes(scene: &Scene, id: uuid::Uuid) -> Vec<String> {
-    let lines = scene.journal(id).into_iter().filter(|line| line["outcome"].is_string());
+    // How a doubt was resolved is told besides what it came to.
+    let told = |line: &serde_json::Value| line["outcome"].is_string() && line["event"] != "in_doubt";
+    let lines = scene.journal(id).into_iter().filter(told);
     lines
         .map(|line| {
             let code = line["smtp_code"].as_u64().map_or_else(|| "-".to_owned(), |code| code.to_string());

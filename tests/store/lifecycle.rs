@@ -100,5 +100,5 @@ async fn what_the_table_allows_happens_and_nothing_else() {
             }
         }
     }
-    assert_eq!(tried, Status::ALL.len() * 6, "every pair that has a statement");
+    assert_eq!(tried, Status::ALL.len() * 7, "every pair that has a statement");
 }
