@@ -162,17 +162,17 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
             // A stop in the middle of a send.
             vec![Op::StallAt(daemon, at), submit, Op::Rush, Op::Stop(daemon)],
         ];
-        // The first ones lead to where nothing else does, so they come three times as often.
-        select([&all[..7], &all[..7], &all[..]].concat())
+        // The first ones lead to where nothing else does, so they come more often; the very first is the longest way.
+        select([&all[..1], &all[..3], &all[..7], &all[..7], &all[..]].concat())
     })
 }
 
 /// Whoever takes it dies at a certain point: so that every point is reached often.
 fn death() -> impl Strategy<Value = Vec<Op>> {
-    let point = prop_oneof![select(Point::all()), select(At::ALL.to_vec()).prop_map(Point::Smtp)];
+    let acks = select(vec![Point::BeforeAck, Point::AfterAck]);
+    let point = prop_oneof![4 => database_point(), 4 => stage().prop_map(Point::Smtp), 1 => acks];
     (0..SUBMISSIONS, form(), point, any::<bool>()).prop_map(|(sub, form, point, later)| {
-        let mut ops =
-            vec![Op::Outage(0, false), Op::Outage(1, false), Op::CrashAt(0, point), Op::CrashAt(1, point)];
+        let mut ops = vec![Op::Mend, Op::CrashAt(0, point), Op::CrashAt(1, point)];
         if later {
             ops.extend([0, 1].map(|daemon| Op::Fault(daemon, At::Rcpt, How::Later, None, 1)));
         }

@@ -13,21 +13,26 @@ use devkit::trap::Trapped;
 use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
 use maple_router::db::Pool;
+use maple_router::db::readiness::Readiness;
+use maple_router::gateway::signed_url::UrlSigner;
+use maple_router::gateway::slack::Slack;
 use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
-use maple_router::ops::alerting::{Alerter, AlerterParts};
+use maple_router::ops::alerting::{Alerter, AlerterParts, Desk, Letterhead};
 use maple_router::ops::breaker::Probe;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
 use maple_router::parts;
-use maple_router::ports::{Clock, EventSource as _};
+use maple_router::ports::{Clock, EventSource as _, Webhook};
+use maple_router::routing::alerts::FailureAlerts;
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
 use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
-use maple_router::routing::prepare::Preparer;
+use maple_router::routing::prepare::{MailRules, Preparer};
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::spool::Spool;
 use maple_router::routing::store::Store;
+use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::watch;
@@ -42,6 +47,32 @@ use crate::topic::{Stream, Tie, Topic};
 /// After `drain_timeout`, as in `daemon.rs`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// What costs much to make (certificates are read, keys parsed) and knows nothing of the process that uses it.
+pub(crate) struct Tools {
+    signer: Arc<UrlSigner>,
+    webhook: Arc<dyn Webhook>,
+    head: Letterhead,
+}
+
+impl Tools {
+    /// From the key and the webhook's address in a world's directory.
+    pub(crate) fn of(dir: &Path) -> Self {
+        let mut config = Config::default();
+        outside(&mut config, dir);
+        let signer = Arc::new(parts::signer(&config).expect("a signer"));
+        let webhook = config.slack_webhook().expect("a secret").expect("an address");
+        let slack = Slack::new(&webhook.secret, "#alerts", config.slack.timeout).expect("a client");
+        let head = Letterhead { host: parts::host(), channel: "#alerts".to_owned() };
+        Self { signer, webhook: Arc::new(slack), head }
+    }
+}
+
+fn outside(config: &mut Config, dir: &Path) {
+    config.signed_url.signer = SignerKind::KeyFile;
+    config.signed_url.key_file = Some(dir.join("key.json"));
+    config.slack.webhook_file = Some(dir.join("webhook"));
+}
+
 /// What a process is put in.
 pub(crate) struct Place<'a> {
     pub(crate) database: &'a TestDatabase,
@@ -49,6 +80,7 @@ pub(crate) struct Place<'a> {
     pub(crate) topic: &'a Arc<Topic>,
     pub(crate) clock: &'a SimClock,
     pub(crate) dir: &'a Path,
+    pub(crate) tools: &'a Tools,
     /// Outlives the process.
     pub(crate) state: &'a Path,
     pub(crate) hold: bool,
@@ -101,9 +133,7 @@ fn config(place: &Place<'_>, url: String) -> Config {
     config.smtp.dot_timeout = Duration::from_millis(400);
     config.smtp.delivery_deadline = Duration::from_secs(400);
     config.mail.from = "gpus-it-security@greenpeace.org".to_owned();
-    config.signed_url.signer = SignerKind::KeyFile;
-    config.signed_url.key_file = Some(place.dir.join("key.json"));
-    config.slack.webhook_file = Some(place.dir.join("webhook"));
+    outside(&mut config, place.dir);
     config.routing.in_doubt = if place.hold { InDoubt::Hold } else { InDoubt::Resend };
     config
 }
@@ -120,7 +150,12 @@ impl Process {
         let (stop, force) = (CancellationToken::new(), CancellationToken::new());
         let pool = parts::pool(&config, Arc::clone(&clock)).expect("a pool");
         let store = parts::store(&config, pool.clone()).expect("a store");
-        let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance)).expect("a preparer");
+        let preparer = Preparer {
+            rules: MailRules::new(&config).expect("rules"),
+            store: store.clone(),
+            signer: Arc::clone(&place.tools.signer),
+            chance: Arc::clone(&chance),
+        };
         let lanes = Lanes::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
         let bounds = ClaimBounds {
             fence_after: config.routing.fence_after,
@@ -158,9 +193,19 @@ impl Process {
             sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
         let gate = worker.outages.gate.clone();
         let mut around = probes;
-        let desk = parts::alert_desk(&config, pool.clone(), Arc::clone(&clock), Arc::clone(&worker.chance));
+        let readiness = Readiness::new(None).expect("no column");
+        let failures = FailureAlerts {
+            store: AlertStore::new(pool.clone(), &readiness, &config),
+            clock: Arc::clone(&clock),
+            chance: Arc::clone(&worker.chance),
+        };
+        let desk = Desk {
+            webhook: Arc::clone(&place.tools.webhook),
+            failures: Arc::new(failures),
+            head: place.tools.head.clone(),
+        };
         let (alerter, alerts) = Alerter::new(AlerterParts {
-            desk: Arc::new(desk.expect("a desk").expect("a webhook")),
+            desk: Arc::new(desk),
             pace: parts::alert_pace(&config),
             incidents,
             clock: Arc::clone(&clock),

@@ -22,7 +22,7 @@ use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
 use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Story, Sub};
-use crate::process::{Armed, Doom, Place, Process};
+use crate::process::{Armed, Doom, Place, Process, Tools};
 use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
 use crate::topic::Topic;
 
@@ -51,6 +51,7 @@ pub(crate) struct World {
     topic: Arc<Topic>,
     relays: Vec<SmtpServer>,
     slack: SlackFake,
+    tools: Tools,
     processes: Vec<Option<Process>>,
     pub(crate) submissions: Vec<Placed>,
     /// Attachments that are not clean since this moment of real time.
@@ -91,6 +92,7 @@ impl World {
             database,
             relays,
             slack,
+            tools: Tools::of(&dir),
             processes: (0..DAEMONS).map(|_| None).collect(),
             submissions: Vec::new(),
             unclean_since: Vec::new(),
@@ -158,6 +160,7 @@ impl World {
             topic: &self.topic,
             clock: &self.clock,
             dir: &self.dir,
+            tools: &self.tools,
             state: &self.dir.join(format!("state{daemon}")),
             hold: self.hold,
         };
@@ -224,6 +227,8 @@ impl World {
         let (mut last, mut quiet) = (self.activity(), 0);
         for _ in 0..LOOKS {
             tokio::time::sleep(LOOK).await;
+            // As long as a question takes: on a busy machine nobody answers quickly, and quiet lasts longer to be believed.
+            self.eyes.batch_execute("SELECT 1").await.expect("an answer");
             let caught = self.doom().await;
             let now = self.activity();
             quiet = if now == last && !caught { quiet + 1 } else { 0 };
