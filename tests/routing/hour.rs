@@ -260,9 +260,9 @@ async fn count(mut seen: watch::Receiver<Open>, told: Arc<Mutex<(u32, u32)>>) {
         let now = seen.borrow_and_update().len();
         let mut told = told.lock().expect("whole");
         if now > open {
-            told.0 += 1
+            told.0 += 1;
         } else {
-            told.1 += 1
+            told.1 += 1;
         }
         open = now;
     }
