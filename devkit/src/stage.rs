@@ -196,7 +196,7 @@ dir = "{state}"
         overlay::overlay(&base.replace("\\#", "#"), extra)
     }
 
-    /// File holding the webhook's URL, written on first use by [`Stage::write_config`].
+    /// File holding the webhook's URL, written by [`Stage::write_config`].
     #[must_use]
     pub fn webhook_file(&self) -> PathBuf {
         self.dir.join("slack-webhook")
@@ -208,9 +208,11 @@ dir = "{state}"
     /// The file system.
     pub fn write_config(&self, name: &str, text: &str) -> Result<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
-        let secret = self.webhook_file();
+        // Whole or not at all: another router of this stage may be reading it.
+        let secret = self.dir.join(format!("slack-webhook.{name}"));
         std::fs::write(&secret, self.slack.webhook_url())?;
         std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(&secret, self.webhook_file())?;
         let path = self.dir.join(format!("{name}.toml"));
         std::fs::write(&path, text)?;
         std::fs::create_dir_all(self.dir.join(name))?;
