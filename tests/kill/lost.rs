@@ -49,9 +49,8 @@ async fn lost_from(point: Point, silent: bool) {
 fn expected(point: &Point) -> Point {
     let once = Point { copies: (1, 1), doubted: (false, false), attempts: 1, ..*point };
     match point.place {
-        // The first action was sent under this claim: its attempt is spent, although nothing is in doubt.
-        Place::Wire(Trap::CommitAnswered("begin"), 2) => Point { attempts: 2, ..once },
-        // Nothing was sent, and it knows: given back without cost. Or: it keeps what it knows until it is recorded.
+        // What was sent is recorded, what was not is known not to be: given back without cost. Or: it keeps what it knows
+        // until it is recorded.
         Place::Wire(Trap::BeginSent(_) | Trap::CommitSent(_) | Trap::CommitAnswered(_), _) | Place::Ack => {
             once
         }
