@@ -46,7 +46,7 @@ async fn one_pass_does_what_the_daemon_would_and_announces_what_it_finds() {
     assert_eq!(json_of(&stage, &["sweep", "--once", "--dry-run", "--json"]).await, expected);
     assert_eq!((row(&stage, stuck).await.0.as_str(), backlog(&stage)), ("processing", 0), "only counted");
     let done = json_of(&stage, &["sweep", "--once", "--json"]).await;
-    let expected = json!({"stuck": 2, "orphans": 1, "infected": 1, "never_ready": 1, "alerts": 0, "dry_run": false, "warnings": []});
+    let expected = json!({"stuck": 2, "orphans": 1, "infected": 1, "never_ready": 1, "alerts": 2, "dry_run": false, "warnings": []});
     assert_eq!(done, expected);
     assert_eq!(row(&stage, stuck).await.0, "received");
     assert_eq!(row(&stage, spent).await.1["finished"]["reason"], "exhausted");
