@@ -1,0 +1,165 @@
+use super::*;
+use rand::SeedableRng;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-11-01T10:00:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().expect("a timestamp")
+}
+
+fn decide(status: Status, stored: &Value, finalized: bool, pending: i64, infected: bool) -> ClaimDecision {
+    let ledger = Ledger::read(stored);
+    claim(&RowView { status, ledger: &ledger, finalized, pending, infected }, at(NOW), 5)
+}
+
+#[test]
+fn the_claim_table_of_the_protocol() {
+    use ClaimDecision as D;
+    let due = |text: &str| json!({"v": 1, "attempts": 1, "next_attempt_at": text});
+    let cases = [
+        ("fresh", Status::Received, json!({}), true, 0, false, D::Take),
+        ("due", Status::Received, due("2026-11-01T09:59:59Z"), true, 0, false, D::Take),
+        ("due now", Status::Received, due(NOW), true, 0, false, D::Take),
+        (
+            "due in a minute",
+            Status::Received,
+            due("2026-11-01T10:01:00Z"),
+            true,
+            0,
+            false,
+            D::Hold(at("2026-11-01T10:01:00Z")),
+        ),
+        (
+            "due later",
+            Status::Received,
+            due("2026-11-01T10:01:01Z"),
+            true,
+            0,
+            false,
+            D::Nack(NackReason::NotDue),
+        ),
+        ("held", Status::Processing, json!({}), true, 0, false, D::Drop(DropReason::HeldElsewhere)),
+        ("held, damaged", Status::Processing, json!([]), true, 0, true, D::Drop(DropReason::HeldElsewhere)),
+        ("routed", Status::Routed, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Routed))),
+        ("failed", Status::Failed, json!([]), true, 0, false, D::Drop(DropReason::Finished(Status::Failed))),
+        ("purged", Status::Purged, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Purged))),
+        ("not finalized", Status::Received, json!({}), false, 0, false, D::Drop(DropReason::NotFinalized)),
+        ("scanning", Status::Received, json!({}), true, 1, false, D::Drop(DropReason::NotClean)),
+        ("infected", Status::Received, json!({}), true, 2, true, D::Fail(FailReason::Infected)),
+        ("infected, not final", Status::Received, json!({}), false, 2, true, D::Fail(FailReason::Infected)),
+        ("infected, damaged", Status::Received, json!([]), true, 1, true, D::Fail(FailReason::Infected)),
+        (
+            "spent",
+            Status::Received,
+            json!({"v": 1, "attempts": 5}),
+            true,
+            0,
+            false,
+            D::Fail(FailReason::Exhausted),
+        ),
+        ("one left", Status::Received, json!({"v": 1, "attempts": 4}), true, 0, false, D::Take),
+        (
+            "damaged",
+            Status::Received,
+            json!({"attempts": "many"}),
+            true,
+            0,
+            false,
+            D::Fail(FailReason::LedgerDamaged),
+        ),
+        ("newer", Status::Received, json!({"v": 7}), true, 0, true, D::Nack(NackReason::NewerLedger)),
+    ];
+    for (name, status, stored, finalized, pending, infected, expected) in cases {
+        assert_eq!(decide(status, &stored, finalized, pending, infected), expected, "{name}");
+    }
+}
+
+fn ledger(attempts: u32, deliveries: &Value) -> Ledger {
+    let action = |order: i32| json!({"action_order": order, "action_type": "email_raw", "destination": "x"});
+    Ledger::read(
+        &json!({"v": 1, "attempts": attempts, "plan": [action(1), action(2)], "deliveries": deliveries}),
+    )
+    .expect("well-shaped")
+}
+
+#[test]
+fn the_verdict_table_of_the_protocol() {
+    let open = json!({"state": "open"});
+    let sent = json!({"state": "accepted"});
+    let refused = json!({"state": "failed", "error": {"class": "refused", "stage": "RCPT", "reply": "no"}});
+    let held = json!({"state": "failed", "error": {"class": "in_doubt", "stage": "dot", "reply": "lost"}});
+    let later = json!({"state": "not_implemented"});
+    let cases = [
+        ("all accepted", 1, json!({"1|a@x": sent, "2|b@x": sent}), Verdict::Routed),
+        ("accepted and deferred stub", 1, json!({"1|a@x": sent, "2|": later}), Verdict::Routed),
+        ("all accepted, none left", 5, json!({"1|a@x": sent, "2|b@x": sent}), Verdict::Routed),
+        ("open", 1, json!({"1|a@x": sent, "2|b@x": open}), Verdict::Release),
+        ("open and refused", 1, json!({"1|a@x": refused, "2|b@x": open}), Verdict::Release),
+        ("open, none left", 5, json!({"1|a@x": sent, "2|b@x": open}), Verdict::Failed(FailReason::Exhausted)),
+        ("refused", 1, json!({"1|a@x": refused, "2|b@x": sent}), Verdict::Failed(FailReason::Refused)),
+        ("held", 1, json!({"1|a@x": refused, "2|b@x": held}), Verdict::Failed(FailReason::InDoubt)),
+        ("an action without deliveries", 1, json!({"1|a@x": sent}), Verdict::Release),
+        (
+            "an action without deliveries, none left",
+            5,
+            json!({"1|a@x": sent}),
+            Verdict::Failed(FailReason::Exhausted),
+        ),
+    ];
+    for (name, attempts, deliveries, expected) in cases {
+        assert_eq!(verdict(&ledger(attempts, &deliveries), 5), expected, "{name}");
+    }
+    let none = Ledger { attempts: 1, ..Ledger::default() };
+    assert_eq!(verdict(&none, 5), Verdict::Release, "a form without actions is tried again");
+    let none = Ledger { attempts: 5, ..Ledger::default() };
+    assert_eq!(verdict(&none, 5), Verdict::Failed(FailReason::NoActions));
+}
+
+#[test]
+fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
+    let row = ledger(5, &json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
+    let view =
+        RowView { status: Status::Received, ledger: &Ok(row), finalized: true, pending: 0, infected: false };
+    assert_eq!(claim(&view, at(NOW), 5), ClaimDecision::Take);
+}
+
+#[test]
+fn a_deferred_action_never_blocks_the_next_one() {
+    let both = ledger(1, &json!({"1|a@x": {"state": "open"}, "2|b@x": {"state": "open"}}));
+    assert_eq!(next_action(&both, &BTreeSet::new()), Some(1));
+    assert_eq!(next_action(&both, &BTreeSet::from([1])), Some(2));
+    assert_eq!(next_action(&both, &BTreeSet::from([1, 2])), None);
+    let second = ledger(1, &json!({"1|a@x": {"state": "failed"}, "2|b@x": {"state": "open"}}));
+    assert_eq!(next_action(&second, &BTreeSet::new()), Some(2));
+}
+
+#[test]
+fn only_doubt_is_held_and_only_under_hold() {
+    let mixed = ledger(
+        2,
+        &json!({"1|a@x": {"state": "open", "doubt": true}, "1|b@x": {"state": "open"}, "1|c@x": {"state": "accepted"}}),
+    );
+    assert_eq!(
+        open_deliveries(&mixed, 1, "t", InDoubt::Hold),
+        OpenDeliveries { send: vec!["1|b@x".to_owned()], resend: vec![], hold: vec!["1|a@x".to_owned()] }
+    );
+    let again = open_deliveries(&mixed, 1, "t", InDoubt::Resend);
+    assert_eq!(
+        (again.send, again.resend),
+        (vec!["1|a@x".to_owned(), "1|b@x".to_owned()], vec!["1|a@x".to_owned()])
+    );
+}
+
+#[test]
+fn the_back_off_grows_within_its_bounds_and_spreads() {
+    let (min, max) = (Duration::from_secs(10), Duration::from_secs(300));
+    let mut chance = rand::rngs::StdRng::seed_from_u64(7);
+    for attempts in 0..200_u32 {
+        let ceiling = min.saturating_mul(1 << attempts.clamp(1, 6).saturating_sub(1)).min(max);
+        let pause = backoff(attempts, min, max, &mut chance);
+        assert!(pause >= min && pause <= ceiling, "{attempts}: {pause:?} not within {min:?}..={ceiling:?}");
+    }
+    let spread: BTreeSet<Duration> = (0..20).map(|_| backoff(6, min, max, &mut chance)).collect();
+    assert!(spread.len() > 10, "full jitter spreads: {spread:?}");
+}

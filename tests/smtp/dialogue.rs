@@ -1,0 +1,160 @@
+//! What the relay is told and what it is believed: recipient by recipient, word by word.
+
+use std::time::Duration;
+
+use devkit::smtp::{Act, Rule, SmtpOptions, SmtpServer, Stage as At};
+use maple_router::ports::Outcome;
+
+use crate::harness::{MESSAGE, PATIENCE, hasty, lanes, relay, send, settings, short, shorts, text};
+
+#[tokio::test]
+async fn one_connection_serves_many_sends() {
+    let server = relay().await;
+    let lanes = lanes(settings(&server));
+    for _ in 0..20 {
+        assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    }
+    let counters = server.counters();
+    assert_eq!((counters.connections, counters.mails, counters.rsets), (1, 20, 0));
+    lanes.close().await;
+    assert_eq!(server.counters().quits, 1);
+}
+
+#[tokio::test]
+async fn the_relay_gets_exactly_the_message() {
+    let server = relay().await;
+    assert_eq!(shorts(&send(&lanes(settings(&server)), &["b@y.test"]).await), ["accepted"]);
+    let mail = server.mails().pop().unwrap();
+    assert_eq!(mail.raw, MESSAGE);
+    assert_eq!(mail.from, "a@x.test");
+    assert_eq!((mail.message_id.as_deref(), mail.submission_id.as_deref()), (Some("1@x.test"), Some("s-1")));
+}
+
+#[tokio::test]
+async fn recipients_are_independent_and_the_queue_id_is_kept() {
+    let server = relay().await;
+    server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 <two@y.test>: User unknown"));
+    server.rule(Rule::at(At::Rcpt).to("three@y.test").reply_lines(&["451 4.2.0 wait", "451 4.2.0 a bit"]));
+    let lanes = lanes(settings(&server));
+    let outcomes = send(&lanes, &["one@y.test", "two@y.test", "three@y.test", "four@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["accepted", "refused rcpt 550", "deferred rcpt 451", "accepted"]);
+    assert_eq!(text(&outcomes[2]), "wait a bit");
+    let mail = server.mails().pop().unwrap();
+    assert_eq!(mail.recipients, ["one@y.test", "four@y.test"]);
+    for i in [0, 3] {
+        let Outcome::Accepted { queue_id, reply } = &outcomes[i] else { panic!("{outcomes:?}") };
+        assert_eq!(queue_id.as_deref(), Some(mail.queue_id.as_str()));
+        assert_eq!((reply.code, reply.enhanced.as_deref()), (Some(250), Some("2.0.0")));
+    }
+}
+
+#[tokio::test]
+async fn without_an_accepted_recipient_there_is_no_data_and_the_connection_is_kept() {
+    let server = relay().await;
+    server.rule(Rule::at(At::Rcpt).to("@gone.test").reply("550 5.1.2 no such domain"));
+    let lanes = lanes(settings(&server));
+    let outcomes = send(&lanes, &["a@gone.test", "b@gone.test"]).await;
+    assert_eq!(shorts(&outcomes), ["refused rcpt 550", "refused rcpt 550"]);
+    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    let counters = server.counters();
+    assert_eq!((counters.rsets, counters.dots, counters.connections), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn a_421_between_recipients_leaves_decided_ones_decided() {
+    let server = relay().await;
+    server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
+    server.rule(
+        Rule::at(At::Rcpt)
+            .to("three@y.test")
+            .act(Act::ReplyThenClose("421 4.7.0 too many errors".to_owned())),
+    );
+    let outcomes =
+        send(&lanes(settings(&server)), &["one@y.test", "two@y.test", "three@y.test", "four@y.test"]).await;
+    let gone = "deferred rcpt 421 us";
+    assert_eq!(shorts(&outcomes), [gone, "refused rcpt 550", gone, gone]);
+    assert_eq!(server.counters().dots, 0);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_message_is_one_of_every_recipient_accepted_before() {
+    let server = relay().await;
+    server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("451 4.2.0 wait"));
+    server.rule(Rule::at(At::Dot).reply("554 5.7.1 content rejected"));
+    let outcomes = send(&lanes(settings(&server)), &["one@y.test", "two@y.test", "three@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["refused dot 554", "deferred rcpt 451", "refused dot 554"]);
+}
+
+#[tokio::test]
+async fn a_relay_that_speaks_out_of_turn_is_never_believed() {
+    for at in [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data] {
+        let server = relay().await;
+        let ahead = b"250 2.0.0 Ok: queued as 4FAKE\r\n250 2.0.0 Ok: queued as 4FAKE\r\n".to_vec();
+        server.rule(Rule::at(at).act(Act::NormalThenBytes(ahead)));
+        let outcomes = send(&lanes(hasty(&server)), &["b@y.test"]).await;
+        let found = short(&outcomes[0]);
+        assert!(found.starts_with("deferred") && found.ends_with("us"), "{at:?}: {outcomes:?}");
+        assert_eq!(server.counters().mails, 0, "{at:?}");
+    }
+}
+
+#[tokio::test]
+async fn extra_words_after_the_last_reply_cost_the_connection_only() {
+    let server = relay().await;
+    let extra = b"421 4.4.2 idle for too long\r\n".to_vec();
+    server.rule(Rule::at(At::AfterDot).act(Act::NormalThenBytes(Vec::new())));
+    let lanes = lanes(settings(&server));
+    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    server.clear_rules();
+    server.rule(Rule::at(At::AfterDot).times(1).act(Act::NormalThenBytes(extra)));
+    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(server.counters().connections, 2);
+}
+
+#[tokio::test]
+async fn an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered() {
+    let plain =
+        SmtpServer::start(SmtpOptions { extensions: Vec::new(), ..SmtpOptions::default() }).await.unwrap();
+    let lanes_plain = lanes(settings(&plain));
+    let outcomes = send(&lanes_plain, &["jörg@y.test", "b@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["refused rcpt", "accepted"]);
+    assert_eq!(shorts(&send(&lanes_plain, &["jörg@y.test"]).await), ["refused rcpt"]);
+    assert_eq!(plain.counters().connections, 1);
+
+    let server = relay().await;
+    assert_eq!(shorts(&send(&lanes(settings(&server)), &["jörg@y.test"]).await), ["accepted"]);
+    assert_eq!(server.mails()[0].recipients, ["jörg@y.test"]);
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_relays_size_is_refused_before_it_is_sent() {
+    let extensions = vec!["SIZE 50".to_owned()];
+    let server = SmtpServer::start(SmtpOptions { extensions, ..SmtpOptions::default() }).await.unwrap();
+    let outcomes = send(&lanes(settings(&server)), &["b@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["refused mail 552"]);
+    assert_eq!(server.counters().dots, 0);
+}
+
+#[tokio::test]
+async fn an_address_that_would_leave_its_command_never_reaches_the_relay() {
+    let server = relay().await;
+    let lanes = lanes(settings(&server));
+    let evil = "x@y.test>\r\nRCPT TO:<victim@y.test";
+    assert_eq!(shorts(&send(&lanes, &[evil]).await), ["refused address"]);
+    assert_eq!(server.counters().connections, 0);
+    assert_eq!(shorts(&send(&lanes, &[evil, "b@y.test"]).await), ["refused address", "accepted"]);
+    assert_eq!(server.mails()[0].recipients, ["b@y.test"]);
+}
+
+#[tokio::test]
+async fn received_mails_are_files_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SmtpOptions { dir: Some(dir.path().join("mails")), ..SmtpOptions::default() };
+    let server = SmtpServer::start(options).await.unwrap();
+    assert_eq!(shorts(&send(&lanes(settings(&server)), &["b@y.test"]).await), ["accepted"]);
+    let mails = server.await_mails(1, PATIENCE).await.unwrap();
+    let file = dir.path().join("mails").join(format!("{}.eml", mails[0].queue_id));
+    assert_eq!(std::fs::read(file).unwrap(), MESSAGE);
+    assert!(server.await_mails(2, Duration::from_millis(20)).await.is_err());
+}
