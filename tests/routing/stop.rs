@@ -135,6 +135,8 @@ async fn a_kill_after_begin_leaves_a_row_that_says_so() {
 async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way() {
     for second in ["TERM", "INT"] {
         let (mut scene, slow, _) = busy(0).await;
+        // The mark comes before the dot: only a mail that has ended is out of the new rule's reach.
+        assert_eq!(scene.ended(slow).await.status, "routed");
         scene.stage.relay.clear_rules();
         scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(15)));
         let stuck = scene.submit(&SubmissionSeed::of("slow")).await.id;
@@ -145,7 +147,6 @@ async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way() {
         scene.router.signal(second).await.expect("sent");
         let ended = tokio::time::timeout(Duration::from_secs(10), scene.router.ended()).await;
         assert_eq!(ended.expect("at once").expect("ends").code(), Some(1), "{}", scene.router.log());
-        assert_eq!(scene.ended(slow).await.status, "routed");
         let row = scene.row(stuck).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("processing", 1), "{row:?}");
         assert_eq!(row.entry("1|slow@y.test")["error"], Value::Null, "{row:?}");
