@@ -87,6 +87,26 @@ async fn without_a_relay_nobody_spends_an_attempt_and_the_stream_is_closed() {
     scene.stop().await;
 }
 
+/// The relay goes away while it owes the answer to a final dot: what it may have stored costs its attempt, outage or not.
+#[tokio::test]
+async fn what_a_relay_may_have_stored_is_spent_though_it_went_away() {
+    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+    scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(5)));
+    let id = submit(&scene, "f", 1).await[0];
+    scene.await_row(id, "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
+    // The dot follows its mark at once.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    scene.stage.relay.stop().await;
+    scene.await_line("outage", |line| line["event"] == "breaker_open").await;
+    let row = scene.await_row(id, "release", |row| row.status == "received").await;
+    assert_eq!((row.attempts(), &row.entry("1|a@x.test")["doubt"]), (1, &true.into()), "{row:?}");
+    scene.stage.relay.clear_rules();
+    scene.stage.relay.restart().await.expect("the relay is back");
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
+    scene.stop().await;
+}
+
 /// A relay that is there and turns everybody away before a recipient is named is not there.
 #[tokio::test]
 async fn a_relay_that_refuses_the_sender_is_an_outage_too() {
