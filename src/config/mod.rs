@@ -260,6 +260,17 @@ pub enum InDoubt {
     Hold,
 }
 
+/// Who sweeps (protocol, "Sweep").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SweepBy {
+    /// The daemon itself.
+    #[default]
+    Builtin,
+    /// `maple-router-sweep.timer`; the daemon only counts, for its metrics.
+    Timer,
+}
+
 section! {
     /// `[routing]`
     Routing {
@@ -275,7 +286,9 @@ section! {
         #[serde(with = "humantime_serde")] stuck_after: Duration = s(600),
         /// Longest life of a claim.
         #[serde(with = "humantime_serde")] claim_deadline: Duration = s(1200),
-        /// Interval of the sweep.
+        /// See [`SweepBy`].
+        sweep: SweepBy = SweepBy::Builtin,
+        /// Interval of the sweep; with the timer, of the counting, and what the timer is taken to keep.
         #[serde(with = "humantime_serde")] sweep_interval: Duration = s(60),
         /// A due retry is left to its event for this long.
         #[serde(with = "humantime_serde")] due_grace: Duration = s(120),

@@ -9,7 +9,7 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 13] = [
+pub const LIVE: [&str; 14] = [
     "log.level",
     "mail.allowed_destination_domains",
     "mail.time_zone",
@@ -19,6 +19,7 @@ pub const LIVE: [&str; 13] = [
     "routing.orphan_after",
     "routing.republish",
     "routing.stuck_after",
+    "routing.sweep",
     "routing.sweep_interval",
     "routing.unready_alert_after",
     "signed_url.ttl",

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Config, SignerKind, SourceKind};
+use super::{Config, SignerKind, SourceKind, SweepBy};
 
 /// One requirement on one key.
 pub(super) struct Requirement {
@@ -89,6 +89,10 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be from 1 to 10000", "the default is 64";
     "routing.max_attempts": |c| c.routing.max_attempts >= 1,
         "must be at least 1", "the default is 5";
+    "routing.sweep": |c| c.routing.sweep == SweepBy::Builtin || (c.routing.republish && !without_pubsub(c)),
+        "\"timer\" needs routing.republish = true and source.kind = \"pubsub\"",
+        "what a sweep outside the daemon finds is announced by events only: set routing.republish = true, or leave \
+         routing.sweep out";
     "routing.worker_name": |c| c.routing.worker_name.as_deref().is_none_or(|name| given(name) && name.len() <= 128),
         "must be from 1 to 128 characters", "leave the key out for HOST/PID";
     "relay_log.enabled": |c| !c.relay_log.enabled || (c.relay_log.unit.is_some() != c.relay_log.file.is_some()),
@@ -223,6 +227,10 @@ mod tests {
             ("signed_url.probe_object", |c| c.signed_url.probe_object = Some("bucket".to_owned())),
             ("routing.max_in_flight", |c| c.routing.max_in_flight = 0),
             ("routing.max_attempts", |c| c.routing.max_attempts = 0),
+            ("routing.sweep", |c| {
+                c.routing.sweep = SweepBy::Timer;
+                c.routing.republish = false;
+            }),
             ("routing.worker_name", |c| c.routing.worker_name = Some(String::new())),
             ("relay_log.enabled", |c| c.relay_log.enabled = true),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),

@@ -1,18 +1,24 @@
 //! Secrets: read from files that only the service may read, never from settings, never shown.
 //!
-//! Order: the `*_file` key, then systemd's `$CREDENTIALS_DIRECTORY/<name>`, or where that variable is not set
-//! `/etc/maple-router/credentials/<name>`, for an operator's command line. Where a secret came from may be told; what
-//! it says never is.
+//! Order: the `*_file` key, then systemd's `$CREDENTIALS_DIRECTORY`, or where that variable is not set
+//! `/etc/maple-router/credentials/`, for an operator's command line. A file there is called as the secret, with or
+//! without an ending (`signing-key.json`); the unit hands the whole directory over, which puts `maple-router_` before
+//! each name. Where a secret came from may be told; what it says never is.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Config, Surroundings};
+use super::{Config, SignerKind, Surroundings};
 
 /// Where an operator's command line finds what systemd hands to the service.
 pub const OPERATOR_CREDENTIALS: &str = "/etc/maple-router/credentials";
+
+/// What systemd puts before a file's name where the unit loads a directory (`LoadCredential=maple-router:…`).
+const OF_THE_UNIT: &str = "maple-router_";
+/// Endings a credential's file may have.
+const ENDINGS: [&str; 2] = ["", ".json"];
 
 /// Credential name of the database password (`database.password_file`).
 pub const DATABASE_PASSWORD: &str = "database-password";
@@ -22,6 +28,9 @@ pub const SLACK_WEBHOOK: &str = "slack-webhook";
 pub const HEARTBEAT_URL: &str = "heartbeat-url";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
+
+/// The key that Google's libraries find by themselves (`GOOGLE_APPLICATION_CREDENTIALS`).
+const GOOGLE_CREDENTIALS: &str = "google-credentials";
 
 /// A secret string. Neither `Debug` nor any `Display` shows it; whoever needs it says so with [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
@@ -113,9 +122,25 @@ pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option
     // Inside the service only systemd's directory counts: the operator's is root's, and looking there would turn
     // "not configured" into "permission denied".
     let directory = surroundings.credentials_directory.as_deref().unwrap_or(Path::new(OPERATOR_CREDENTIALS));
-    let path = directory.join(name);
+    let names =
+        ["", OF_THE_UNIT].iter().flat_map(|before| ENDINGS.map(|ending| format!("{before}{name}{ending}")));
     // A file that is there but may not be looked at is an error to report, not an absence.
-    (!matches!(path.try_exists(), Ok(false))).then_some(path)
+    names.map(|name| directory.join(name)).find(|path| !matches!(path.try_exists(), Ok(false)))
+}
+
+/// Every secret that this configuration names or a credential directory holds, read or refused.
+#[must_use]
+pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
+    let mut all = vec![config.database_password(), config.slack_webhook(), config.heartbeat_url()];
+    if config.signed_url.signer == SignerKind::KeyFile {
+        all.push(config.signing_key());
+    }
+    // Pub/Sub's client reads it by itself, unless it talks to an emulator.
+    let emulator = config.pubsub.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    if let Some(path) = config.surroundings.application_credentials.as_deref().filter(|_| !emulator) {
+        all.push(read(GOOGLE_CREDENTIALS, Some(path), &config.surroundings));
+    }
+    all
 }
 
 impl Config {
@@ -165,6 +190,27 @@ mod tests {
         let file = dir.path().join("other");
         let found = read(SLACK_WEBHOOK, Some(&file), &surroundings).expect("readable").expect("present");
         assert_eq!(found.secret.expose(), "https://hooks.example/file");
+    }
+
+    #[test]
+    fn credentials_are_found_as_systemd_names_them() {
+        for (file, found) in [
+            ("signing-key", true),
+            ("signing-key.json", true),
+            ("maple-router_signing-key", true),
+            ("maple-router_signing-key.json", true),
+            ("other_signing-key", false),
+            ("signing-key.json.old", false),
+        ] {
+            let dir = tempfile::tempdir().expect("tempdir");
+            put(&dir.path().join(file), "{}", 0o600);
+            let surroundings = Surroundings {
+                credentials_directory: Some(dir.path().to_path_buf()),
+                ..Surroundings::default()
+            };
+            let path = credential_file(&surroundings, SIGNING_KEY);
+            assert_eq!(path, found.then(|| dir.path().join(file)), "{file}");
+        }
     }
 
     #[test]

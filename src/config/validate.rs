@@ -14,6 +14,9 @@ use super::dsn::Dsn;
 use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
 use super::requirements::REQUIREMENTS;
 
+/// What stands in the shipped file where every installation has a value of its own.
+pub const PLACEHOLDER: &str = "CHANGE-ME";
+
 /// Something that keeps the daemon from starting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -36,7 +39,7 @@ impl fmt::Display for Problem {
 #[must_use]
 pub fn problems(config: &Config) -> Vec<Problem> {
     let values = Values(config);
-    let mut found = Vec::new();
+    let mut found = placeholders(config);
     found.extend(database_problems(config));
     found.extend(REQUIREMENTS.iter().filter(|required| !(required.holds)(config)).map(|required| Problem {
         keys: vec![(required.key.to_owned(), values.of(required.key))],
@@ -48,6 +51,24 @@ pub fn problems(config: &Config) -> Vec<Problem> {
         rule: format!("must satisfy {}, because {}", rule.formula, rule.because),
         remedy: format!("change one of {}", rule.keys.join(", ")),
     }));
+    found
+}
+
+/// Keys that still say what the shipped file says.
+fn placeholders(config: &Config) -> Vec<Problem> {
+    let Ok(Json::Object(sections)) = serde_json::to_value(config) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (section, keys) in &sections {
+        for (key, value) in keys.as_object().into_iter().flatten() {
+            if value.as_str().is_some_and(|text| text.contains(PLACEHOLDER)) {
+                found.push(Problem {
+                    keys: vec![(format!("{section}.{key}"), value.to_string())],
+                    rule: format!("still says {PLACEHOLDER}, as the shipped file does"),
+                    remedy: "set it to this installation's own value".to_owned(),
+                });
+            }
+        }
+    }
     found
 }
 
@@ -206,6 +227,15 @@ pub(in crate::config) mod tests {
         config.pubsub.max_lease = s(1);
         config.routing.orphan_after = s(400);
         assert_eq!(problems(&config), vec![]);
+    }
+
+    #[test]
+    fn a_placeholder_is_told_with_its_key() {
+        let mut config = sound();
+        config.pubsub.project = format!("{PLACEHOLDER}-project");
+        let found = problems(&config);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].to_string().starts_with("pubsub.project = "), "{}", found[0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::reload;
-use crate::config::Config;
+use crate::config::{Config, SweepBy};
 use crate::gateway::pubsub::PubsubSettings;
 use crate::ops::incident::Incidents;
 use crate::routing::claims::LiveClaims;
@@ -69,7 +69,8 @@ impl Sweeping {
                 let outlet = Outlet { queue: Some(self.find.clone()), events };
                 let bounds = (&*config).into();
                 let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance))
-                    .telling(self.incidents.clone());
+                    .telling(self.incidents.clone())
+                    .only_counting(config.routing.sweep == SweepBy::Timer);
                 let (gate, every) = (&worker.outages.gate, config.routing.sweep_interval);
                 tokio::select! {
                     () = sweeper.run(&*worker.clock, every, || gate.is_open(), &stop) => {}

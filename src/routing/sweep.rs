@@ -77,19 +77,38 @@ pub struct Sweeper {
     /// What was said last: it is said again only when it changes.
     said: Mutex<Said>,
     incidents: Option<Incidents>,
+    /// Another process sweeps.
+    only_counts: bool,
 }
 
 impl Sweeper {
     /// A sweep over `store` that hands what it finds to `outlet`.
     #[must_use]
     pub fn new(store: Store, bounds: SweepBounds, outlet: Outlet, chance: std::sync::Arc<Chance>) -> Self {
-        Self { store, bounds, outlet, chance, page: PAGE, said: Mutex::default(), incidents: None }
+        Self {
+            store,
+            bounds,
+            outlet,
+            chance,
+            page: PAGE,
+            said: Mutex::default(),
+            incidents: None,
+            only_counts: false,
+        }
     }
 
     /// Raises an incident while submissions are not ready for too long.
     #[must_use]
     pub fn telling(mut self, incidents: Incidents) -> Self {
         self.incidents = Some(incidents);
+        self
+    }
+
+    /// Takes nothing back and hands nothing on: for a daemon beside `maple-router-sweep.timer`, whose metrics and alerts
+    /// still tell how much waits.
+    #[must_use]
+    pub fn only_counting(mut self, only: bool) -> Self {
+        self.only_counts = only;
         self
     }
 
@@ -135,6 +154,12 @@ impl Sweeper {
     /// The first [`DbError`]; what was done by then stands and is counted.
     pub async fn pass(&self, may_enqueue: impl Fn() -> bool + Send + Sync) -> Result<SweepReport, DbError> {
         let mut report = SweepReport::default();
+        if self.only_counts {
+            return [self.unready(&mut report.never_ready).await, self.gauges().await]
+                .into_iter()
+                .collect::<Result<(), DbError>>()
+                .map(|()| report);
+        }
         let parts = [
             self.stuck(&mut report.stuck, &may_enqueue).await,
             self.infected(&mut report.infected).await,
