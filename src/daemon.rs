@@ -7,25 +7,32 @@
 mod alerting;
 mod dead_letters;
 mod outages;
+mod parts;
 mod reload;
 mod spool;
 mod start;
+mod status;
 mod stream;
 mod upkeep;
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alerting::Alerting;
 use dead_letters::Consuming;
+use parts::Parts;
+pub use parts::preflight;
 use reload::Following;
 pub use reload::Reloads;
 use start::Start;
-use tokio::sync::mpsc;
+use status::{StatusLine, Told};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use upkeep::Sweeping;
+use watchdog::Watchdog;
 
-use crate::config::{Config, SourceKind};
+use crate::config::Config;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
@@ -34,13 +41,14 @@ use crate::ops::clock::SystemClock;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::live::Live;
+use crate::ops::status_line::Stage;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
-use crate::parts::{self, PartError};
+use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
 use crate::routing::outages::Outages;
-use crate::routing::pauses::{PauseBoard, PauseWatch};
+use crate::routing::pauses::PauseWatch;
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
@@ -82,6 +90,9 @@ pub enum DaemonError {
     /// Metrics cannot be set up.
     #[error(transparent)]
     Metrics(#[from] metrics::MetricsError),
+    /// No thread for the watchdog.
+    #[error("the thread that feeds systemd's watchdog cannot be started: {0}; see TasksMax= of the unit")]
+    Watchdog(#[source] std::io::Error),
     /// The loopback endpoint cannot be opened.
     #[error(transparent)]
     Http(#[from] http::BindError),
@@ -96,18 +107,9 @@ pub enum DaemonError {
 /// # Errors
 /// [`DaemonError`]: the configuration or the database must be mended first.
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let chance = Arc::new(Chance::from_system());
+    let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
-    if config.source.kind == SourceKind::Postgres {
-        return Err(DaemonError::SourceKind);
-    }
-    let pool = parts::pool(&config, Arc::clone(&clock))?;
-    let board = PauseBoard::default();
-    let store = parts::store(&config, pool.clone())?.with_pauses(board.clone());
-    let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance))?;
-    let pubsub = parts::pubsub(&config)?;
-    let desk = parts::alert_desk(&config, pool.clone(), Arc::clone(&clock), Arc::clone(&chance))?;
+    let Parts { pool, board, store, preparer, pubsub, desk } = Parts::make(&config, &clock, &chance).await?;
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
 
@@ -117,33 +119,43 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let serving = CancellationToken::new();
     let mut endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
     journal!(info, EventName::Started, version = metrics::VERSION, "maple-router starts");
-    systemd::status("waiting for database, relay and subscription");
 
-    let start = Start { config: &config, readiness: &readiness };
-    let started = tokio::select! {
-        started = start.dependencies(&pool, &smtp, &pubsub) => started.map(Some),
-        () = stop.cancelled() => Ok(None),
+    let (gate, (incidents, seen)) = (Gate::new(), Incidents::new());
+    let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
+    let dependencies = outages::Dependencies {
+        pool: pool.clone(),
+        smtp: smtp.clone(),
+        sender: preparer.rules.from.address.clone(),
+        signer: Arc::clone(&preparer.signer),
     };
-    let ended = match started {
-        Ok(None) => Ok(()),
+    let mut kept = outages::keep(probers, dependencies, &gate, &readiness);
+    let status = StatusLine::start(Told {
+        readiness: Arc::clone(&readiness),
+        gate: gate.clone(),
+        board: board.clone(),
+        clock: Arc::clone(&clock),
+    });
+    let watchdog = Watchdog::start(pool.clone(), outages.clone(), Arc::clone(&clock), &stop)
+        .map_err(DaemonError::Watchdog)?;
+
+    let start = Start::new(&config, &readiness, &outages);
+    let tell = || Alerting::start(desk, crate::parts::alert_pace(&config), seen, &clock, &chance);
+    let (began, alerting) = start.begin((&pool, &smtp, &pubsub), tell, &stop).await;
+    drop(start);
+    let ended = match began {
+        Ok(false) => {
+            systemd::stopping();
+            Ok(())
+        }
         Err(error) => Err(error),
-        Ok(Some(())) => {
-            let gate = Gate::new();
-            let (incidents, seen) = Incidents::new();
+        Ok(true) => {
             let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
             spool::empty(&spooled, &store, &incidents, &stop).await;
             let every = config.routing.sweep_interval;
             let spooling = spool::keep_empty(spooled.clone(), store.clone(), incidents.clone(), every);
-            let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
-            let dependencies = outages::Dependencies {
-                pool: pool.clone(),
-                smtp,
-                sender: preparer.rules.from.address.clone(),
-                signer: Arc::clone(&preparer.signer),
-            };
-            let mut pauses = PauseWatch::new(parts::pause_book(&config, pool.clone()), board, gate.clone());
+            let mut pauses =
+                PauseWatch::new(crate::parts::pause_book(&config, pool.clone()), board, gate.clone());
             pauses.look().await;
-            let mut kept = outages::keep(probers, dependencies, &gate, &readiness);
             kept.spawn(pauses.run(Arc::clone(&clock)));
             let live = LiveClaims::new(bounds(&config), given_up);
             let worker = Arc::new(Worker {
@@ -162,17 +174,17 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 chance: Arc::clone(&chance),
             });
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
-            let alerting = Alerting::start(desk, parts::alert_pace(&config), seen, &clock, &chance);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,
                 pubsub: &pubsub,
                 pool: pool.clone(),
-                alerts: alerting.alerts(),
+                alerts: alerting.as_ref().and_then(Alerting::alerts),
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
             readiness.clear("starting");
-            systemd::ready("routing");
+            status.stages().send_replace(Stage::Routing);
+            systemd::ready();
             reloads.ready.cancel();
             journal!(info, EventName::Ready, "ready: events are received");
             let routing = Routing {
@@ -185,15 +197,20 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 incidents,
                 stop: &stop,
                 force: &force,
+                status,
+                watchdog,
             };
             let ended = routing.run().await;
             heart.abort();
             consuming.stop().await;
             spooling.abort();
-            alerting.stop().await;
             ended
         }
     };
+    if let Some(alerting) = alerting {
+        alerting.stop().await;
+    }
+    kept.abort_all();
     lanes.close().await;
     pool.close();
     serving.cancel();
@@ -218,12 +235,26 @@ struct Routing<'a> {
     stop: &'a CancellationToken,
     /// Insists.
     force: &'a CancellationToken,
+    status: StatusLine,
+    watchdog: Watchdog,
 }
 
 impl Routing<'_> {
     /// Receives until `stop`, then drains for `drain_timeout`, then insists.
     async fn run(self) -> Result<(), DaemonError> {
-        let Self { config, reloads, pubsub, worker, live, readiness, incidents, stop, force } = self;
+        let Self {
+            config,
+            reloads,
+            pubsub,
+            worker,
+            live,
+            readiness,
+            incidents,
+            stop,
+            force,
+            status,
+            watchdog,
+        } = self;
         let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
         let max_in_flight = config.routing.max_in_flight;
         let bounds = ReceiveBounds { max_in_flight, max_waiting: waiting.max(max_in_flight * 2) };
@@ -245,6 +276,7 @@ impl Routing<'_> {
         };
         let sweeping = sweeping.start(reloads.config.clone(), stop.clone());
         let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
+        watchdog.reading(receiver.rounds());
         let watched = stream::Watched {
             settings: pubsub.clone(),
             rebuild: source.rebuild(),
@@ -256,7 +288,7 @@ impl Routing<'_> {
         };
         let watching = stream::watch(watched, config.canary.interval);
         drop(worker);
-        let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness)));
+        let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness), status.stages()));
         let ended = tokio::select! {
             ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
             () = out_of_time(config.routing.drain_timeout, stop, force) => {
@@ -284,10 +316,15 @@ impl Routing<'_> {
 }
 
 /// Tells everybody who asks that a stop has begun.
-async fn announce_stop(stop: CancellationToken, readiness: Arc<http::Readiness>) {
+async fn announce_stop(
+    stop: CancellationToken,
+    readiness: Arc<http::Readiness>,
+    stage: watch::Sender<Stage>,
+) {
     stop.cancelled().await;
     readiness.hold("stopping", "the daemon is stopping");
-    systemd::stopping("finishing what is being sent");
+    systemd::stopping();
+    stage.send_replace(Stage::Stopping);
     journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
 }
 

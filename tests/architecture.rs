@@ -83,6 +83,8 @@ const PURE: &[&str] = &[
     "routing/dead_letter/letter.rs",
     "routing/text.rs",
     "scrub.rs",
+    "ops/status_line.rs",
+    "ops/watchdog.rs",
     "ops/alerting/groups.rs",
     "ops/alerting/channel.rs",
     "ops/alerting/message.rs",

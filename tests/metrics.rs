@@ -19,6 +19,7 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("queue_depth", "status", &["received", "processing", "routed", "failed", "purged"]),
     ("oldest_age_seconds", "status", &["received", "processing", "routed", "failed", "purged"]),
     ("in_flight", "", &[]),
+    ("waiting", "", &[]),
     ("paused", "scope", &["all", "form", "destination"]),
     ("breaker_open", "dependency", &["postgres", "relay", "signer", "pubsub"]),
     ("last_success_timestamp_seconds", "", &[]),

@@ -76,6 +76,9 @@ pub(super) struct Args {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    /// Only what `run` would refuse to start with, without asking anybody: 0, or 78
+    #[arg(long, conflicts_with = "send")]
+    config_only: bool,
     /// Also post to Slack, and mail to the sender's own address
     #[arg(long)]
     send: bool,
@@ -135,13 +138,15 @@ impl CheckReport {
 
 /// Checks and prints.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let report = CheckReport::new(lines(ctx, &args).await);
+    let lines = if args.config_only { settings::preflight(ctx).await } else { lines(ctx, &args).await };
+    let report = CheckReport::new(lines);
     if args.json {
         output::json(&report)?;
     } else {
         output::text(&report.text(Palette::of_stdout()))?;
     }
-    Ok(report.exit())
+    // Nothing but the configuration was looked at, so nothing else can be at fault.
+    Ok(if args.config_only && !report.ok { Exit::BadConfig } else { report.exit() })
 }
 
 /// Every line. Without a configuration that can be read there is nothing else to look at.
@@ -159,7 +164,7 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
     lines.extend(settings::state_line(config).await);
-    lines.push(settings::secrets_line(&loaded, &ctx.env));
+    lines.push(settings::secrets_line(&loaded));
     lines.extend([database, pubsub, relay, signer, slack].into_iter().flatten());
     lines
 }

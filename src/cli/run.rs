@@ -101,7 +101,7 @@ impl Reloader<'_> {
                 scrub(&why)
             ),
         }
-        systemd::ready("routing");
+        systemd::ready();
     }
 
     fn read(&self) -> Result<Reload, String> {
@@ -127,7 +127,7 @@ fn refused(error: DaemonError) -> CliError {
         | DaemonError::Contract(_)
         | DaemonError::Source(_)
         | DaemonError::SourceKind => Exit::BadConfig,
-        DaemonError::Http(_) | DaemonError::Metrics(_) => Exit::Unavailable,
+        DaemonError::Http(_) | DaemonError::Metrics(_) | DaemonError::Watchdog(_) => Exit::Unavailable,
     };
     CliError::new(exit, error)
 }

@@ -13,7 +13,6 @@ use crate::gateway::smtp::{SmtpSettings, offer};
 use crate::ops::breaker::Probe;
 use crate::ops::gate::{Gate, GateWatch, Shut};
 use crate::ops::http::Readiness;
-use crate::ops::systemd;
 use crate::routing::outages::Probers;
 
 /// What is probed.
@@ -59,7 +58,7 @@ pub(super) fn keep(
     tasks
 }
 
-/// Tells `/-/ready` and systemd why nothing is taken. Deliberate: the daemon is well, and waits.
+/// Tells `/-/ready` why nothing is taken. Deliberate: the daemon is well, and waits.
 async fn tell(mut watch: GateWatch, readiness: Arc<Readiness>) {
     let mut told: BTreeSet<Shut> = BTreeSet::new();
     loop {
@@ -69,10 +68,6 @@ async fn tell(mut watch: GateWatch, readiness: Arc<Readiness>) {
         }
         for reason in &reasons {
             readiness.hold(reason.label(), why(*reason));
-        }
-        match reasons.iter().next() {
-            None => systemd::status("routing"),
-            Some(reason) => systemd::status(&why(*reason)),
         }
         told = reasons;
     }

@@ -1,27 +1,42 @@
 //! The start: what has to answer before the first event is taken. A dependency that is down is waited for, and said so
 //! once per change; what can never work ends the start.
 //!
-//! Nothing is written here: dying in the middle loses nothing.
+//! Relay and Pub/Sub are not waited for longer than it takes to know that they are out: from then on their breaker and the
+//! stream's supervisor wait, as in every outage. The database is, because nothing may be done before it is known to
+//! meet the contract; but its breaker tells people meanwhile. Nothing is written here: dying in the middle loses nothing.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backon::BackoffBuilder;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
+use super::alerting::Alerting;
 use crate::config::Config;
 use crate::db::contract::{self, ContractOptions, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::inspect::{Verified, verify};
+use crate::gateway::pubsub::pulse::LOST_AFTER;
 use crate::gateway::smtp::{SmtpSettings, greet};
-use crate::ops::http;
+use crate::ops::breaker::Breaker;
+use crate::ops::{http, systemd};
 use crate::ports::CheckLevel;
+use crate::routing::outages::Outages;
 use crate::scrub::scrub;
+
+/// Between two tries, at most.
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// What has to answer before the first event is taken.
 pub(super) struct Start<'a> {
     pub(super) config: &'a Config,
     pub(super) readiness: &'a http::Readiness,
+    pub(super) outages: &'a Outages,
+    /// What has neither answered nor is known to be out.
+    unsettled: watch::Sender<BTreeSet<&'static str>>,
 }
 
 /// What waiting for a dependency comes to.
@@ -32,49 +47,142 @@ enum Answer {
     Hopeless(DaemonError),
 }
 
-impl Start<'_> {
+/// What follows from a dependency that does not answer.
+enum Without<'a> {
+    /// Its breaker, once open, waits for it; the routing can begin.
+    GoOn(&'a Breaker),
+    /// Its breaker tells people; the routing cannot begin.
+    Stay(&'a Breaker),
+    /// The routing can begin after so many tries: somebody else watches it from then on.
+    GoOnAfter(u32),
+}
+
+impl<'a> Start<'a> {
+    pub(super) fn new(config: &'a Config, readiness: &'a http::Readiness, outages: &'a Outages) -> Self {
+        let unsettled = watch::Sender::new(BTreeSet::from(["postgres", "relay", "pubsub"]));
+        Self { config, readiness, outages, unsettled }
+    }
+
+    /// The whole start. READY is told when the routing can begin, by whoever begins it; or here, when all that is missing
+    /// is known to be out. From then on people are told, whatever keeps the routing from beginning. `Ok(false)`: `stop`
+    /// came first.
+    pub(super) async fn begin(
+        &self,
+        (pool, smtp, pubsub): (&Pool, &SmtpSettings, &PubsubSettings),
+        tell: impl FnOnce() -> Alerting,
+        stop: &CancellationToken,
+    ) -> (Result<bool, DaemonError>, Option<Alerting>) {
+        let mut answers = std::pin::pin!(self.dependencies(pool, smtp, pubsub));
+        let answered = tokio::select! {
+            biased;
+            () = stop.cancelled() => return (Ok(false), None),
+            answered = &mut answers => Some(answered),
+            () = self.settled() => None,
+        };
+        match answered {
+            Some(Ok(())) => (Ok(true), Some(tell())),
+            Some(Err(error)) => (Err(error), None),
+            None => {
+                let alerting = tell();
+                tracing::warn!("started; nothing is routed before the database answers");
+                systemd::ready();
+                let answered = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => Ok(false),
+                    answered = &mut answers => answered.map(|()| true),
+                };
+                (answered, Some(alerting))
+            }
+        }
+    }
+
+    /// Waits until the routing can begin: the database meets the contract, relay and subscription have answered or are
+    /// known to be out. The routing waits for those by itself.
     pub(super) async fn dependencies(
         &self,
         pool: &Pool,
         smtp: &SmtpSettings,
         pubsub: &PubsubSettings,
     ) -> Result<(), DaemonError> {
+        let (postgres, relay_breaker) = (&self.outages.postgres, &self.outages.relay);
         tokio::try_join!(
-            self.wait_for("postgres", || self.database(pool)),
-            self.wait_for("relay", || relay(smtp)),
-            self.wait_for("pubsub", || subscription(pubsub)),
+            self.wait_for("postgres", Without::Stay(postgres), || self.database(pool)),
+            self.wait_for("relay", Without::GoOn(relay_breaker), || relay(smtp)),
+            self.wait_for("pubsub", Without::GoOnAfter(LOST_AFTER), || subscription(pubsub)),
         )?;
         Ok(())
     }
 
+    /// Resolves when each has answered once, or is deliberately waited for: the start as such is over then, however long
+    /// the database stays away.
+    pub(super) async fn settled(&self) {
+        if self.unsettled.subscribe().wait_for(BTreeSet::is_empty).await.is_err() {
+            // We hold the sender ourselves, so the channel cannot close.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn settle(&self, name: &'static str) {
+        self.unsettled.send_if_modified(|unsettled| unsettled.remove(name));
+    }
+
     /// Asks until it is well, with growing pauses; a dependency that is down is waited for.
-    async fn wait_for<Asking>(&self, name: &'static str, ask: impl Fn() -> Asking) -> Result<(), DaemonError>
+    async fn wait_for<Asking>(
+        &self,
+        name: &'static str,
+        without: Without<'_>,
+        ask: impl Fn() -> Asking,
+    ) -> Result<(), DaemonError>
     where
         Asking: Future<Output = Answer>,
     {
-        let longest = Duration::from_secs(15);
         let mut pauses = backon::ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(250))
-            .with_max_delay(longest)
+            .with_max_delay(LONGEST)
             .without_max_times()
             .build();
-        let mut said = String::new();
+        let (mut said, mut tries) = (String::new(), 0);
         loop {
-            match ask().await {
+            let why = match ask().await {
                 Answer::Well => {
                     self.readiness.clear(name);
+                    self.settle(name);
                     return Ok(());
                 }
                 Answer::Hopeless(error) => return Err(error),
-                Answer::Wait(why) => {
-                    if said != why {
-                        tracing::error!(dependency = name, "waiting for {name}: {why}");
-                        self.readiness.hold(name, why.clone());
-                        said = why;
+                Answer::Wait(why) => why,
+            };
+            self.readiness.hold(name, why.clone());
+            if said != why {
+                tracing::error!(dependency = name, "waiting for {name}: {why}");
+                said.clone_from(&why);
+            }
+            tries += 1;
+            match &without {
+                Without::GoOn(breaker) => {
+                    breaker.fault(&why);
+                    if breaker.verdict().await {
+                        self.settle(name);
+                        return Ok(());
                     }
                 }
+                Without::Stay(breaker) => {
+                    breaker.fault(&why);
+                    if breaker.verdict().await {
+                        self.settle(name);
+                    }
+                }
+                Without::GoOnAfter(enough) if tries >= *enough => {
+                    tracing::warn!(
+                        "{name} is not waited for any longer: events come when it answers, the sweep goes on"
+                    );
+                    self.readiness.clear(name);
+                    self.settle(name);
+                    return Ok(());
+                }
+                Without::GoOnAfter(_) => {}
             }
-            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
+            tokio::time::sleep(pauses.next().unwrap_or(LONGEST)).await;
         }
     }
 

@@ -10,6 +10,7 @@ use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 
+use super::tally;
 use crate::ports::Outcome;
 
 /// Version of this build.
@@ -158,6 +159,7 @@ names! {
     QUEUE_DEPTH = "queue_depth",
     OLDEST_AGE = "oldest_age_seconds",
     IN_FLIGHT = "in_flight",
+    WAITING = "waiting",
     PAUSED = "paused",
     BREAKER_OPEN = "breaker_open",
     LAST_SUCCESS = "last_success_timestamp_seconds",
@@ -250,6 +252,7 @@ pub fn start(transactions: &[&'static str]) {
         breaker_open(*dependency, false);
     }
     in_flight(0);
+    waiting(0);
     gauge!(LAST_SUCCESS).set(0.0);
     config_reloaded(true);
     gauge!(BUILD_INFO, "version" => VERSION, "commit" => COMMIT).set(1.0);
@@ -277,6 +280,7 @@ fn describe() {
     describe_gauge!(QUEUE_DEPTH, Unit::Count, "Submissions by status, at the last sweep");
     describe_gauge!(OLDEST_AGE, Unit::Seconds, "Age of the oldest submission by status, at the last sweep");
     describe_gauge!(IN_FLIGHT, Unit::Count, "Submissions claimed by this process");
+    describe_gauge!(WAITING, Unit::Count, "Submissions in hand of this process that wait for their claim");
     describe_gauge!(PAUSED, Unit::Count, "Pauses in force, by scope");
     describe_gauge!(BREAKER_OPEN, Unit::Count, "1 while a dependency is treated as down");
     describe_gauge!(
@@ -290,6 +294,7 @@ fn describe() {
 
 /// Work on a submission ended.
 pub fn submission(outcome: SubmissionOutcome) {
+    tally::submission(outcome);
     counter!(SUBMISSIONS, "outcome" => outcome.as_str()).increment(1);
 }
 
@@ -368,7 +373,15 @@ pub fn queue(status: Status, depth: u64, oldest: Duration) {
 /// How many submissions this process holds.
 #[expect(clippy::cast_precision_loss, reason = "bounded by max_in_flight")]
 pub fn in_flight(submissions: usize) {
+    tally::in_flight(submissions);
     gauge!(IN_FLIGHT).set(submissions as f64);
+}
+
+/// How many submissions in hand wait for their claim.
+#[expect(clippy::cast_precision_loss, reason = "bounded by max_outstanding")]
+pub fn waiting(submissions: usize) {
+    tally::waiting(submissions);
+    gauge!(WAITING).set(submissions as f64);
 }
 
 /// How many pauses of a scope are in force.

@@ -38,5 +38,8 @@ pub mod json_log;
 pub mod live;
 pub mod metrics;
 pub mod state_dir;
+pub mod status_line;
 pub mod systemd;
+pub mod tally;
 pub mod telemetry;
+pub mod watchdog;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The daemon takes work; `status` is the line `systemctl status` shows.
-pub fn ready(status: &str) {
-    send(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
+/// The start is over, or a reload is.
+pub fn ready() {
+    send(&[NotifyState::Ready]);
 }
 
 /// Changes the line `systemctl status` shows.
@@ -26,8 +26,8 @@ pub fn reloading() {
 }
 
 /// The daemon stops.
-pub fn stopping(status: &str) {
-    send(&[NotifyState::Stopping, NotifyState::Status(&one_line(status))]);
+pub fn stopping() {
+    send(&[NotifyState::Stopping]);
 }
 
 /// "Alive"; to be said only by what proves that work goes on.
@@ -35,10 +35,10 @@ pub fn alive() {
     send(&[NotifyState::Watchdog]);
 }
 
-/// How often to say [`alive`]: half of what the unit's `WatchdogSec=` allows; `None` where nobody listens.
+/// The unit's `WatchdogSec=`: without [`alive`] for so long systemd kills us. `None` where nobody listens.
 #[must_use]
-pub fn watchdog_interval() -> Option<Duration> {
-    sd_notify::watchdog_enabled().map(|limit| limit / 2)
+pub fn watchdog_limit() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
 }
 
 /// A line break would start another assignment in systemd's protocol.
@@ -64,9 +64,10 @@ mod tests {
     #[test]
     fn without_a_socket_nothing_happens() {
         assert_eq!(std::env::var_os("NOTIFY_SOCKET"), None, "tests run outside systemd units");
-        ready("up");
+        ready();
+        status("up");
         reloading();
-        stopping("down");
-        assert_eq!(watchdog_interval(), None);
+        stopping();
+        assert_eq!(watchdog_limit(), None);
     }
 }

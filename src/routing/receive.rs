@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -33,6 +34,8 @@ use crate::scrub::scrub;
 const BATCH: usize = 64;
 /// Waits before a claim is tried again after a database fault.
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
+/// A round takes no longer than this, also where nothing happens.
+const ROUND: Duration = Duration::from_millis(500);
 /// Waits before a row that somebody else had locked is looked at again.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
 
@@ -65,6 +68,8 @@ pub struct Receiver {
     batch: usize,
     /// Messages that came so far, of whatever kind: each proves that the stream is alive.
     arrivals: watch::Sender<u64>,
+    /// Rounds made so far: each proves that this loop is not stuck.
+    rounds: Arc<AtomicU64>,
     /// How far the gate was open when it was last looked at.
     passage: Passage,
     /// How many may be in work at once.
@@ -114,6 +119,7 @@ impl Receiver {
             tasks: JoinSet::new(),
             batch: BATCH,
             arrivals: watch::Sender::new(0),
+            rounds: Arc::default(),
             passage: Passage::Open,
             claiming: None,
             working: HashMap::new(),
@@ -124,6 +130,12 @@ impl Receiver {
     #[must_use]
     pub fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
+    }
+
+    /// Counts the rounds of [`Self::run`], for whoever has to know whether it is stuck.
+    #[must_use]
+    pub fn rounds(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.rounds)
     }
 
     /// Receives until `stop`, then gives back what is not claimed and waits for what is.
@@ -140,6 +152,8 @@ impl Receiver {
         let ended = loop {
             self.follow(gate.passage(), source).await;
             self.claim_what_fits();
+            self.rounds.fetch_add(1, Ordering::Relaxed);
+            metrics::waiting(self.known.len().saturating_sub(self.working.len()));
             let due = self.held.first().map(|(due, _)| *due);
             let room = self.events < self.bounds.get().max_waiting && self.passage != Passage::Shut;
             tokio::select! {
@@ -153,6 +167,7 @@ impl Receiver {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
                 },
+                () = clock.sleep(ROUND) => {}
             }
         };
         // First, so that what is given back next goes to others and not straight back here.

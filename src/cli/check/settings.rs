@@ -1,16 +1,17 @@
-//! Lines `config` and `secrets`: what was read, from where, and whether it makes sense.
+//! Lines `config` and `secrets`: what was read, from where, and whether it makes sense. Alone they are the preflight of
+//! the service (`--config-only`): every fault at once, where `run` would stop at the first.
 //!
 //! Reads files only. Never shows a secret, only where it is.
 
+use crate::cli::Context;
 use crate::config::dsn::Dsn;
-use crate::config::secret::{self, DATABASE_PASSWORD, Found, SecretError};
+use crate::config::secret::{self, DATABASE_PASSWORD};
 use crate::config::validate::{self, Problem};
-use crate::config::{Config, ConfigError, Environment, Loaded, SignerKind};
+use crate::config::{Config, ConfigError, Loaded};
+use crate::daemon::{self, DaemonError};
 use crate::ops::state_dir::StateDir;
-use crate::ports::CheckLine;
-
-/// Where Google's libraries look for a key by themselves.
-const GOOGLE_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+use crate::parts::PartError;
+use crate::ports::{CheckLevel, CheckLine};
 
 /// `config`: a line for each fault, or one that says what was read. The configuration comes along wherever its keys
 /// were understood, even if they contradict each other: what it names can still be looked at.
@@ -53,6 +54,22 @@ pub(super) fn config_lines(loaded: Result<Loaded, ConfigError>) -> (Vec<CheckLin
     (vec![CheckLine::warn("config", detail, remedies.join("; "))], Some(loaded))
 }
 
+/// What `run` would refuse to start with; asks nobody.
+pub(super) async fn preflight(ctx: &Context) -> Vec<CheckLine> {
+    let (mut lines, loaded) = config_lines(Config::load(ctx.config_path.as_deref(), &ctx.env));
+    let Some(loaded) = loaded else { return lines };
+    let whole = lines.iter().all(|line| line.level != CheckLevel::Fail);
+    lines.push(secrets_line(&loaded));
+    if whole
+        && let Err(error) = daemon::preflight(&loaded.config).await
+        // Told by line `secrets`.
+        && !matches!(error, DaemonError::Part(PartError::Secret(_)))
+    {
+        lines.push(CheckLine::fail("config", error.to_string(), "correct it in the configuration"));
+    }
+    lines
+}
+
 /// A further line `config` where the state directory cannot be used by whoever runs the check.
 pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
     let dir = &config.state.dir;
@@ -74,9 +91,9 @@ fn said(problem: &Problem) -> String {
 }
 
 /// `secrets`: every secret that is read, and from where. One line, as bad as the worst of them.
-pub(super) fn secrets_line(loaded: &Loaded, env: &Environment) -> CheckLine {
+pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
     let (mut told, mut faults, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    for read in every_secret(&loaded.config, env) {
+    for read in secret::every_one(&loaded.config) {
         match read {
             Ok(None) => {}
             Ok(Some(found)) => {
@@ -109,25 +126,12 @@ pub(super) fn secrets_line(loaded: &Loaded, env: &Environment) -> CheckLine {
     CheckLine::ok("secrets", told.join("; "))
 }
 
-fn every_secret(config: &Config, env: &Environment) -> Vec<Result<Option<Found>, SecretError>> {
-    let mut all = vec![config.database_password(), config.slack_webhook(), config.heartbeat_url()];
-    if config.signed_url.signer == SignerKind::KeyFile {
-        all.push(config.signing_key());
-    }
-    // Pub/Sub's client reads it by itself, unless it talks to an emulator.
-    let emulator = config.pubsub.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
-    if let Some(path) = env.get(GOOGLE_CREDENTIALS).filter(|path| !path.is_empty() && !emulator) {
-        all.push(secret::read("google-credentials", Some(path.as_ref()), &config.surroundings));
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::ports::CheckLevel;
+    use crate::config::Environment;
 
     /// An empty file, whatever this machine has, and the environment over it.
     fn load(env: &Environment) -> Result<Loaded, ConfigError> {
@@ -140,7 +144,7 @@ mod tests {
         let env: Environment =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (lines, loaded) = config_lines(load(&env));
-        secrets_line(&loaded.unwrap_or_else(|| panic!("{lines:?}")), &env)
+        secrets_line(&loaded.unwrap_or_else(|| panic!("{lines:?}")))
     }
 
     #[test]

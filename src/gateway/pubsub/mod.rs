@@ -25,6 +25,7 @@ use google_cloud_pubsub::client::{Publisher, Subscriber, SubscriptionAdmin, Topi
 use google_cloud_pubsub::retry_policy::RetryableErrors;
 
 use crate::config;
+use crate::ports::SourceError;
 use error::PubsubError;
 
 /// Delivery attempts after which Pub/Sub sets an event aside: the design's number, neither more nor less.
@@ -155,6 +156,15 @@ impl PubsubSettings {
             builder = builder.with_credentials(credentials);
         }
         built(topic, builder.build().await)
+    }
+
+    /// Whether there is an identity to speak with, as far as files can tell: reads the key that Google's libraries find,
+    /// and asks nobody.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub async fn identity(&self) -> Result<(), SourceError> {
+        self.subscription_admin().await.map(drop).map_err(SourceError::from)
     }
 
     async fn subscription_admin(&self) -> Result<SubscriptionAdmin, PubsubError> {

@@ -22,7 +22,7 @@ const AWAY: Duration = Duration::from_secs(1);
 
 /// Questions in a row without an answer that make an outage. A blip must not: what is on its way to the old stream
 /// when a new one is built waits out its ack deadline, which costs it a delivery attempt.
-const LOST_AFTER: u32 = 3;
+pub const LOST_AFTER: u32 = 3;
 
 /// A change of state, told once each.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,189 @@
+//! Feeds systemd's watchdog with what [`crate::ops::watchdog`] judges: from a thread of its own, because whoever judges
+//! the event loop must not depend on it.
+//!
+//! If a proof is missing it is said once and systemd hears nothing more until it is back; then systemd ends the process,
+//! and what it had in hand is in doubt until the sweep takes it back. Without `WatchdogSec=` nothing of this runs.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::db::pool::Pool;
+use crate::ops::systemd;
+use crate::ops::watchdog::{Counted, Database, Pace, Proof, Watch, Worker};
+use crate::ports::Clock;
+use crate::routing::outages::Outages;
+
+/// Below this, an outage of the database may be taken for a standstill before its breaker is open.
+const LEAST: Duration = Duration::from_secs(90);
+/// What a task of the event loop waits for, to prove that timers fire.
+const BLINK: Duration = Duration::from_millis(1);
+
+/// What proves progress, shared with those who make it.
+#[derive(Debug, Default)]
+struct Progress {
+    turns: AtomicU64,
+    /// One such task at a time.
+    turning: AtomicBool,
+    /// The receiver's, once there is one.
+    rounds: OnceLock<Arc<AtomicU64>>,
+    answers: AtomicU64,
+}
+
+/// Ends with its last owner.
+pub(super) struct Watchdog {
+    progress: Arc<Progress>,
+    asking: Option<JoinHandle<()>>,
+    /// The thread ends when this is gone.
+    _thread: Option<mpsc::Sender<()>>,
+}
+
+impl Watchdog {
+    /// Starts it, where systemd listens. From `stop` on, the receiver need not make its rounds.
+    pub(super) fn start(
+        pool: Pool,
+        outages: Outages,
+        clock: Arc<dyn Clock>,
+        stop: &CancellationToken,
+    ) -> std::io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let Some(limit) = systemd::watchdog_limit() else {
+            return Ok(Self { progress, asking: None, _thread: None });
+        };
+        if limit < LEAST {
+            tracing::warn!(
+                "WatchdogSec={} is short: a database that hangs may be taken for a standstill of this process; set {} or more",
+                limit.as_secs(),
+                LEAST.as_secs()
+            );
+        }
+        let pace = Pace::of(limit);
+        let asking =
+            tokio::spawn(ask(Arc::clone(&progress), pool, outages.clone(), Arc::clone(&clock), pace.ask));
+        let judge = Judge {
+            handle: Handle::current(),
+            progress: Arc::clone(&progress),
+            outages,
+            clock,
+            stop: stop.clone(),
+            missing: Vec::new(),
+        };
+        let (thread, ended) = mpsc::channel();
+        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || judge.run(pace, &ended))?;
+        Ok(Self { progress, asking: Some(asking), _thread: Some(thread) })
+    }
+
+    /// From now on this loop has to make its rounds.
+    pub(super) fn reading(&self, rounds: Arc<AtomicU64>) {
+        // There is one receiver in the life of a daemon.
+        self.progress.rounds.get_or_init(|| rounds);
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        if let Some(asking) = &self.asking {
+            asking.abort();
+        }
+    }
+}
+
+/// Asks the database every so often; while its breaker is open, the breaker's own probe does.
+async fn ask(progress: Arc<Progress>, pool: Pool, outages: Outages, clock: Arc<dyn Clock>, every: Duration) {
+    loop {
+        if !outages.postgres.is_open() {
+            match pool.ask().await {
+                Ok(()) => {
+                    progress.answers.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => outages.database(&error),
+            }
+        }
+        clock.sleep(every).await;
+    }
+}
+
+/// The thread.
+struct Judge {
+    handle: Handle,
+    progress: Arc<Progress>,
+    outages: Outages,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+    /// As said last.
+    missing: Vec<Proof>,
+}
+
+impl Judge {
+    /// Looks until the other end of `ended` is gone.
+    fn run(mut self, pace: Pace, ended: &mpsc::Receiver<()>) {
+        let mut watch = Watch::new(pace);
+        loop {
+            self.take_a_turn();
+            if ended.recv_timeout(pace.look) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let missing = watch.look(self.clock.monotonic(), &self.count());
+            if missing.is_empty() {
+                systemd::alive();
+            }
+            self.tell(missing);
+        }
+    }
+
+    /// Has the event loop run a task.
+    fn take_a_turn(&self) {
+        if self.progress.turning.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (progress, blink) = (Arc::clone(&self.progress), self.clock.sleep(BLINK));
+        self.handle.spawn(async move {
+            blink.await;
+            progress.turns.fetch_add(1, Ordering::Relaxed);
+            progress.turning.store(false, Ordering::Relaxed);
+        });
+    }
+
+    fn count(&self) -> Counted {
+        let metrics = self.handle.metrics();
+        let worker = |n| {
+            let moves = metrics.worker_park_unpark_count(n);
+            let busy = u64::try_from(metrics.worker_total_busy_duration(n).as_nanos()).unwrap_or(u64::MAX);
+            // Tokio counts parking and waking together: odd means parked. Neither count ever shrinks.
+            Worker { parked: moves % 2 == 1, moves: moves.wrapping_add(busy) }
+        };
+        let rounds = self.progress.rounds.get().filter(|_| !self.stop.is_cancelled());
+        Counted {
+            turns: self.progress.turns.load(Ordering::Relaxed),
+            workers: (0..metrics.num_workers()).map(worker).collect(),
+            rounds: rounds.map(|rounds| rounds.load(Ordering::Relaxed)),
+            database: if self.outages.postgres.is_open() {
+                Database::KnownToBeOut
+            } else {
+                Database::Answers(self.progress.answers.load(Ordering::Relaxed))
+            },
+        }
+    }
+
+    fn tell(&mut self, missing: Vec<Proof>) {
+        if missing == self.missing {
+            return;
+        }
+        if missing.is_empty() {
+            tracing::info!("progress is made again: systemd's watchdog is fed");
+        } else {
+            let what: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            tracing::error!(
+                "no progress: {}; systemd's watchdog is not fed, so that it restarts this process unless it recovers",
+                what.join("; ")
+            );
+        }
+        self.missing = missing;
+    }
+}
