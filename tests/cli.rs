@@ -102,6 +102,7 @@ fn every_verb_of_the_page_exists() {
         "links",
         "test-send",
         "completions",
+        "man",
     ] {
         assert!(help.lines().any(|l| l.trim_start().starts_with(&format!("{verb} "))), "{verb}:\n{help}");
         let output = run(&[verb, "--help"]);
@@ -288,4 +289,117 @@ fn completions_know_the_verbs_and_need_no_configuration() {
         assert_eq!(code(&output), 0, "{shell}");
         assert!(stdout(&output).contains("mark-attachment"), "{shell}");
     }
+}
+
+/// The verbs that `--help` lists, nested ones as `dlq list`.
+fn verbs() -> Vec<Vec<String>> {
+    fn below(above: &[String], all: &mut Vec<Vec<String>>) {
+        let mut args: Vec<&str> = above.iter().map(String::as_str).collect();
+        args.push("--help");
+        let help = stdout(&run(&args));
+        let Some((_, listed)) = help.split_once("\nCommands:\n") else { return };
+        let listed = listed.split("\n\n").next().unwrap_or_default();
+        // A line of two spaces and a name; what an about needs more room for is indented further.
+        for line in listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+            let name = line.split_whitespace().next().expect("a verb");
+            let verb: Vec<String> = above.iter().cloned().chain([name.to_owned()]).collect();
+            all.push(verb.clone());
+            below(&verb, all);
+        }
+    }
+    let mut all = Vec::new();
+    below(&[], &mut all);
+    assert!(all.len() > 20, "{all:?}");
+    all
+}
+
+/// The long options a verb's `--help` names.
+fn options(verb: &[String]) -> Vec<String> {
+    let mut args: Vec<&str> = verb.iter().map(String::as_str).collect();
+    args.push("--help");
+    stdout(&run(&args))
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim_start();
+            let long = line.strip_prefix("--").or_else(|| line.strip_prefix("-h, --"))?;
+            Some(format!("--{}", long.split([' ', '=']).next()?))
+        })
+        .collect()
+}
+
+#[test]
+fn manual_pages_are_there_for_every_verb_and_document_every_option() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let where_to = dir.path().display().to_string();
+    let output = run(&["man", "--dir", &where_to, "--config", "/nowhere/config.toml"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+
+    let read = |name: &str| {
+        std::fs::read_to_string(dir.path().join(format!("{name}.1")))
+            .unwrap_or_else(|e| panic!("{name}.1: {e}"))
+    };
+    let verbs = verbs();
+    let written = std::fs::read_dir(dir.path()).expect("the directory").count();
+    assert_eq!(written, verbs.len() + 1, "one page for each verb, and maple-router(1)");
+    let main = read("maple-router");
+    for verb in &verbs {
+        let name = format!("maple-router-{}", verb.join("-"));
+        let page = read(&name);
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"] {
+            assert!(
+                page.contains(&format!(".SH {section}\n")) || page.contains(&format!(".SH \"{section}\"\n")),
+                "{name} has no {section}:\n{page}"
+            );
+        }
+        for option in options(verb) {
+            // roff writes a hyphen that is to stay one as \\-.
+            assert!(page.contains(&option.replace('-', "\\-")), "{name} does not tell of {option}");
+        }
+        let configured = page.contains(".SH FILES") && page.contains(".SH ENVIRONMENT");
+        assert_eq!(configured, !["completions", "man"].contains(&verb[0].as_str()), "{name}");
+        if verb.len() == 1 {
+            assert!(main.contains(&name.replace('-', "\\-")), "maple-router(1) does not name {name}(1)");
+        }
+        let words: Vec<&str> = ["man"].into_iter().chain(verb.iter().map(String::as_str)).collect();
+        assert_eq!(stdout(&run(&words)).trim_end(), page.trim_end(), "`man VERB` prints the same page");
+    }
+    for secret in ["config.toml", "MAPLE_ROUTER__SECTION__KEY", "/etc/maple-router/credentials/"] {
+        assert!(main.contains(&secret.replace('-', "\\-")), "maple-router(1) does not tell of {secret}");
+    }
+    assert!(!main.contains("(commit"), "a page that changes with every commit");
+}
+
+#[test]
+fn a_manual_page_of_no_verb_is_a_wrong_call() {
+    let output = run(&["man", "no-such-verb"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("maple-router --help"), "{}", stderr(&output));
+    let output = run(&["man", "--dir", "/nowhere/at/all"]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("/nowhere/at/all"), "{}", stderr(&output));
+}
+
+#[test]
+fn completions_know_every_verb_and_option() {
+    let verbs = verbs();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&run(&["completions", shell]));
+        for verb in &verbs {
+            let name = verb.last().expect("a name");
+            assert!(script.contains(name.as_str()), "{shell} does not know {name}");
+            for option in options(verb) {
+                let spelled = if shell == "fish" { format!("-l {}", &option[2..]) } else { option };
+                assert!(script.contains(&spelled), "{shell} does not know {spelled} of {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_tells_the_commit() {
+    let told = stdout(&run(&["--version"]));
+    let rest =
+        told.strip_prefix(concat!("maple-router ", env!("CARGO_PKG_VERSION"), " (commit ")).expect(&told);
+    let commit = rest.trim_end().strip_suffix(')').expect(&told);
+    assert!(commit == "unknown" || commit.starts_with(|c: char| c.is_ascii_hexdigit()), "{told}");
 }

@@ -14,6 +14,8 @@ mod filters;
 mod finalize;
 mod links;
 mod list;
+mod man;
+mod manual;
 mod mark_attachment;
 mod migrate;
 mod operator;
@@ -39,11 +41,11 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Config, Environment, Loaded, Log, LogFormat, environment};
-use crate::ops::telemetry;
+use crate::ops::{metrics, telemetry};
 
 /// Routes complete, virus-scanned web-form submissions to the people they are for.
 #[derive(Debug, Parser)]
-#[command(name = "maple-router", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(name = "maple-router", version = metrics::build(), disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub struct Cli {
     /// Configuration file [default: /etc/maple-router/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
@@ -98,6 +100,8 @@ enum Verb {
     TestSend(test_send::Args),
     /// Print shell completions
     Completions(completions::Args),
+    /// Print manual pages
+    Man(man::Args),
 }
 
 /// What every verb is given: where the configuration is, and the environment as it was at the start.
@@ -161,6 +165,7 @@ impl Cli {
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Completions(args) => completions::run(&args),
+            Verb::Man(args) => man::run(&args),
         }
     }
 }

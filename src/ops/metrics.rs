@@ -3,6 +3,7 @@
 //! [`start`] makes every series exist at 0, so that a rate over the first minute is right and an alert on a missing
 //! series never fires by mistake. Counting never fails and never blocks. Nothing is kept over a restart.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -15,11 +16,19 @@ use crate::ports::Outcome;
 
 /// Version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit of this build, where the packager set `MAPLE_ROUTER_COMMIT` while compiling.
+/// Commit of this build, where `MAPLE_ROUTER_COMMIT` was set while compiling, as `make release` does. An argument, and not
+/// looked up by a build script: so it costs no development build anything, and needs no repository.
 pub const COMMIT: &str = match option_env!("MAPLE_ROUTER_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
+
+/// Version and commit, as `--version` tells them.
+#[must_use]
+pub fn build() -> &'static str {
+    static BUILD: LazyLock<String> = LazyLock::new(|| format!("{VERSION} (commit {COMMIT})"));
+    &BUILD
+}
 
 closed_set! {
     /// How work on a submission ended.

@@ -1,0 +1,404 @@
+//! What the manual pages say beyond the declarations: a text and examples for each verb, and the sections that are the
+//! same on every page. Pure data; [`super::man`] makes pages of it, and its tests hold it against the parser.
+
+/// A term and what it means.
+pub(super) type Entry = (&'static str, &'static str);
+
+/// What a verb's page says besides its options.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// As typed behind `maple-router`.
+    pub(super) verb: &'static str,
+    /// Reads the configuration, so that environment and files matter.
+    pub(super) configured: bool,
+    /// Paragraphs.
+    pub(super) text: &'static [&'static str],
+    /// A call, and when it is made.
+    pub(super) examples: &'static [Entry],
+}
+
+/// As in `Exit`.
+pub(super) const EXIT_STATUS: &[Entry] = &[
+    ("0", "Done. Warnings included; whoever closes our output early has seen enough."),
+    ("1", "Found wanting, or failed: what, and what to do, stands on standard error."),
+    ("2", "Called wrongly."),
+    ("69", "A dependency is unavailable: the database, Pub/Sub, the relay or the signer. Try again later."),
+    ("78", "Bad configuration, or a database that does not meet the contract. Trying again does not help."),
+];
+
+/// Variables that every configured verb goes by.
+pub(super) const ENVIRONMENT: &[Entry] = &[
+    (
+        "MAPLE_ROUTER__SECTION__KEY",
+        "Overrides a key of the configuration, e.g. MAPLE_ROUTER__SMTP__PORT=2525. Lists are comma separated.",
+    ),
+    ("DATABASE_URL", "The same as database.url; may hold a password, which the file may not."),
+    ("PUBSUB_EMULATOR_HOST, STORAGE_EMULATOR_HOST, GCE_METADATA_HOST", "As Google's own clients read them."),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "A service account's key file, where the host has no identity."),
+    ("MAPLE_ROUTER_OWNER_URL", "For migrate: the connection string of the schema's owner."),
+    ("CREDENTIALS_DIRECTORY", "Set by systemd: where the service finds its secrets."),
+    ("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "Set by the unit: its TimeoutStopSec, which draining must fit into."),
+    ("RUST_LOG", "What is logged, instead of log.level, e.g. info,maple_router::routing=debug."),
+    ("NO_COLOR", "No colours, also on a terminal."),
+];
+
+/// Files that every configured verb may read.
+pub(super) const FILES: &[Entry] = &[
+    (
+        "/etc/maple-router/config.toml",
+        "The configuration. Readable for root and the group maple-router; never holds secrets.",
+    ),
+    (
+        "/etc/maple-router/credentials/",
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url. systemd \
+         hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
+    ),
+    (
+        "/var/lib/maple-router/",
+        "State of this host: facts that the database did not take yet, and without schema router pauses and dead-letter \
+         records. Do not delete it while there are files in spool/.",
+    ),
+    ("/usr/share/maple-router/monitoring/", "Alert rules, a dashboard and Wazuh rules to copy from."),
+    ("/usr/share/doc/maple-router/runbooks/", "What to do when something is wrong."),
+];
+
+const ID: &str = "Recipients are shown in full to whoever may run this; field values never are.";
+
+/// A page for each verb, in the order of the interfaces page.
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        verb: "",
+        configured: true,
+        text: &[
+            "A daemon and its tools. An event from Pub/Sub says only: look at this submission. What is ready is claimed in \
+             PostgreSQL, its form's actions are carried out in order (mail through the Postfix of this host, attachments as \
+             signed links), every outcome is recorded, and only then the event is settled. What a crash or a lost event \
+             leaves behind is found by a sweep every minute; no failure is silent.",
+            "Every reading verb has --json. Every bulk verb has --dry-run, shows its progress on a terminal and ends with \
+             how many matched, were changed and were skipped, with the reasons. Where a person overrides something, --reason \
+             is required and recorded. Filters are the same everywhere.",
+        ],
+        examples: &[
+            ("sudo maple-router check", "Is everything as it should be?"),
+            ("sudo maple-router status", "How much is where, and how old?"),
+            ("sudo maple-router list --status failed --since 24h", "Which submissions failed, and why?"),
+            (
+                "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f",
+                "What happened to this one, and what happens next?",
+            ),
+        ],
+    },
+    Page {
+        verb: "run",
+        configured: true,
+        text: &[
+            "Started by systemd as maple-router.service (Type=notify). It is READY once database, subscription and relay have \
+             answered; a dependency that is down is waited for. It refuses to start, with exit status 78, where the \
+             configuration is wrong or the database does not meet the contract.",
+            "SIGTERM drains: no event is taken any more, what is being sent is finished and recorded, the rest is given back \
+             without spending an attempt; a second SIGTERM ends at once. SIGHUP reads the configuration again: what can \
+             change without reconnecting does, the journal names the keys that need a restart, and a bad file changes \
+             nothing.",
+            "Metrics, /-/healthy and /-/ready are served at http.listen.",
+        ],
+        examples: &[("maple-router run --config ./config.toml", "In the foreground, as a developer does")],
+    },
+    Page {
+        verb: "check",
+        configured: true,
+        text: &[
+            "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
+             subscription and dead-letter policy, relay, signing (a probe object is fetched through a signed link), secrets \
+             (which were read, and from where), alerts and forms. A line that fails says what to do. An answer comes within \
+             about 20 seconds, whatever is down.",
+            "Nothing is changed, and nothing is sent unless --send is given.",
+        ],
+        examples: &[
+            ("sudo maple-router check", "After every change of the configuration, and when in doubt"),
+            ("sudo maple-router check --send", "Does an alert reach Slack, does a mail leave?"),
+            ("sudo maple-router check --json", "For a program"),
+        ],
+    },
+    Page {
+        verb: "provision",
+        configured: true,
+        text: &[
+            "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
+             missing and verified where they exist; what exists otherwise is told, never changed in a way that loses \
+             messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
+             what is missing is named.",
+        ],
+        examples: &[
+            ("sudo maple-router provision --dry-run", "What would be done?"),
+            ("sudo maple-router provision", "Do it"),
+        ],
+    },
+    Page {
+        verb: "migrate",
+        configured: true,
+        text: &[
+            "Migrations are part of this program. A production database has the backend's tables already and needs one of \
+             ours: --only 011, which adds values to audit_log's actions and nothing else, and may be repeated. Schema router \
+             is optional: with it, pauses and dead-letter records are shared by all hosts.",
+            "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
+             PGPASSWORD may hold the password.",
+        ],
+        examples: &[
+            ("maple-router migrate --only 011 --dry-run", "Show the SQL to whoever owns the database"),
+            ("maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms", "Apply it"),
+            ("maple-router migrate --router", "The optional schema of the daemon's own records"),
+        ],
+    },
+    Page {
+        verb: "publish",
+        configured: true,
+        text: &[
+            "An event says only that a submission is to be looked at: one too many changes nothing. To be used when an event \
+             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.",
+        ],
+        examples: &[(
+            "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f",
+            "A submission is ready, and nothing happens",
+        )],
+    },
+    Page {
+        verb: "finalize",
+        configured: true,
+        text: &[
+            "The first of the two readiness seams, for tests and repair: sets readiness.finalized_column, where the backend \
+             has one, and publishes the event once everything is ready.",
+        ],
+        examples: &[(
+            "sudo maple-router finalize f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"backend died in between\"",
+            "The backend died before it finalized a submission that is complete",
+        )],
+    },
+    Page {
+        verb: "mark-attachment",
+        configured: true,
+        text: &[
+            "The second of the two readiness seams, for tests and repair: records what a scan found. A submission with an \
+             attachment that is infected is never sent. Taking that back needs a reason, which is recorded.",
+        ],
+        examples: &[(
+            "sudo maple-router mark-attachment 0a7e6f1c-2a0e-4d6e-9d0c-9d1f4c6c1f10 --clean --reason \"scanned by hand\"",
+            "The scan worker is down, and the file is known to be clean",
+        )],
+    },
+    Page {
+        verb: "status",
+        configured: true,
+        text: &[
+            "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
+             nobody was told of yet, pauses, and the breakers of the daemon on this host.",
+        ],
+        examples: &[
+            ("sudo maple-router status", "How much is where, and how old?"),
+            ("sudo maple-router status --json | jq .counts", "For a program"),
+        ],
+    },
+    Page {
+        verb: "list",
+        configured: true,
+        text: &[
+            "Oldest change first, a line each, with attempts, the reason of a failure and the deliveries by state.",
+        ],
+        examples: &[
+            ("sudo maple-router list --status failed --since 24h", "What failed since yesterday?"),
+            ("sudo maple-router list --status processing --older-than 10m", "What is stuck?"),
+            (
+                "sudo maple-router list --status failed --reason-code exhausted --form contact --json",
+                "For a program",
+            ),
+        ],
+    },
+    Page {
+        verb: "explain",
+        configured: true,
+        text: &[
+            "Where it stands, whether it is ready, the plan, each delivery with what the relay said, attempts, the audit \
+             trail, why it is as it is, what happens next and when, and what a person can do.",
+            ID,
+        ],
+        examples: &[(
+            "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f",
+            "The first thing to ask",
+        )],
+    },
+    Page {
+        verb: "render",
+        configured: true,
+        text: &[
+            "The message as it would go to the relay, headers and links included. Nothing is sent or written but a line in \
+             the journal, since the links in it are real.",
+        ],
+        examples: &[
+            ("sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f", "What exactly would be sent?"),
+            (
+                "sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f --action 1",
+                "Of one action only",
+            ),
+        ],
+    },
+    Page {
+        verb: "links",
+        configured: true,
+        text: &[
+            "A link gives access to a file of a submission, so making one is recorded before it is shown. Attachments that \
+             are not clean are refused by name.",
+        ],
+        examples: &[(
+            "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f",
+            "A link in a mail has expired",
+        )],
+    },
+    Page {
+        verb: "replay",
+        configured: true,
+        text: &[
+            "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
+             --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
+             takes the form's actions of today.",
+            "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep.",
+        ],
+        examples: &[
+            (
+                "sudo maple-router replay --status failed --reason-code refused --since 24h --dry-run --reason \"mailbox mended\"",
+                "What would be routed again?",
+            ),
+            (
+                "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"",
+                "The cause is mended",
+            ),
+            (
+                "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\"",
+                "A mail that was accepted is needed once more",
+            ),
+        ],
+    },
+    Page {
+        verb: "release",
+        configured: true,
+        text: &[
+            "Takes a claim back from its worker now; the sweep does so by itself after routing.stuck_after. A worker that is \
+             alive after all loses its claim: what it had begun is in doubt and may be delivered twice. Therefore a reason is \
+             required.",
+        ],
+        examples: &[(
+            "sudo maple-router release f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"host is gone\"",
+            "A worker is gone, and its submission must not wait",
+        )],
+    },
+    Page {
+        verb: "sweep",
+        configured: true,
+        text: &[
+            "One pass of what the daemon does every minute: takes back claims that nobody touches, finds what is ready and \
+             waits without an event, fails what is infected, counts what never becomes ready, and tells people of failures \
+             nobody was told of. maple-router-sweep.timer runs it where it shall not depend on the daemon.",
+        ],
+        examples: &[
+            ("sudo maple-router sweep --once --dry-run", "What would it do now?"),
+            ("sudo maple-router sweep --once", "Do it"),
+        ],
+    },
+    Page {
+        verb: "pause",
+        configured: true,
+        text: &[
+            "Everything, one form or one destination domain waits; nothing of it spends an attempt, and nothing is lost. A \
+             running daemon goes by it within two seconds, and what is being sent is finished. A pause survives restarts.",
+        ],
+        examples: &[
+            ("sudo maple-router pause --until 2h --reason \"mail host moves\"", "Send nothing for two hours"),
+            (
+                "sudo maple-router pause --destination-domain example.org --reason \"they asked\"",
+                "Send nothing to one domain",
+            ),
+        ],
+    },
+    Page {
+        verb: "resume",
+        configured: true,
+        text: &["Ends a pause. What it held up comes back by its event, or by the sweep."],
+        examples: &[
+            ("sudo maple-router resume --reason \"mail host is back\"", "The pause of everything"),
+            ("sudo maple-router resume --all --reason \"mail host is back\"", "Every pause there is"),
+        ],
+    },
+    Page {
+        verb: "dlq",
+        configured: true,
+        text: &[
+            "What Pub/Sub gave up on: messages that nobody can read, events of submissions that are not there (both recorded \
+             with their payload), and submissions that failed because nothing was left to try.",
+        ],
+        examples: &[("sudo maple-router dlq list", "What did Pub/Sub give up on?")],
+    },
+    Page {
+        verb: "dlq list",
+        configured: true,
+        text: &["A line each: record, kind, time, submission and reason."],
+        examples: &[("sudo maple-router dlq list --kind unreadable", "Only what nobody can read")],
+    },
+    Page {
+        verb: "dlq show",
+        configured: true,
+        text: &["The record with its payload, byte for byte: as text where it is text, else as base64."],
+        examples: &[(
+            "sudo maple-router dlq show f0a9d36e-423d-4d16-b66f-64f02eddff1f",
+            "What was in the message?",
+        )],
+    },
+    Page {
+        verb: "dlq redrive",
+        configured: true,
+        text: &[
+            "Publishes the payload again and closes the record; a submission that had no attempts left is replayed. Published \
+             first, closed second: dying in between leaves the record open, and an event too many changes nothing.",
+        ],
+        examples: &[(
+            "sudo maple-router dlq redrive --kind unknown_submission --reason \"database restored\"",
+            "The submissions are there again",
+        )],
+    },
+    Page {
+        verb: "dlq discard",
+        configured: true,
+        text: &[
+            "Closes records without doing anything else. They are kept, with the reason and who said so.",
+        ],
+        examples: &[(
+            "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\"",
+            "Nobody needs it",
+        )],
+    },
+    Page {
+        verb: "test-send",
+        configured: true,
+        text: &[
+            "Composes a short mail as the daemon would and hands it to the relay; tells what the relay said.",
+        ],
+        examples: &[("sudo maple-router test-send me@example.org", "Does mail leave this host?")],
+    },
+    Page {
+        verb: "completions",
+        configured: false,
+        text: &[
+            "Prints a script for bash, zsh, fish, elvish or PowerShell. The package installs the first three.",
+        ],
+        examples: &[(
+            "maple-router completions bash | sudo tee /etc/bash_completion.d/maple-router",
+            "Where it was not installed by the package",
+        )],
+    },
+    Page {
+        verb: "man",
+        configured: false,
+        text: &["Prints a page in roff, or writes all of them. The package installs them."],
+        examples: &[
+            ("maple-router man explain | man -l -", "Read a page"),
+            ("maple-router man --dir /usr/local/share/man/man1", "Install all of them"),
+        ],
+    },
+];
