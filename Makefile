@@ -4,7 +4,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak outages soak-build mutants python build release nightly deps deps-build check-tools clean
+.PHONY: help demo test soak outages soak-build mutants python build release deb test-deb reproduce nightly
+.PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -31,7 +32,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test mutants soak outages ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, soak, outages
+nightly: test mutants soak outages test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, soak, package
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router
@@ -49,8 +50,19 @@ mutants: deps ## Take each rule of the protocol away and see a test turn red (ON
 build: deps-build ## Build everything for development
 	$(CARGO) build --locked --workspace
 
-release: deps-build ## Build target/release/maple-router
-	$(CARGO) build --locked --release -p maple-router
+release: deps-build ## Build target/release/maple-router, the same from the same commit wherever it is built
+	@scripts/build-release
+
+deb: deps-build ## Build the Debian package into target/debian/
+	@scripts/install-missing deb
+	@scripts/build-deb
+
+test-deb: deb ## Install, upgrade, remove and purge the package in a fresh Debian, without booting it (as root)
+	@scripts/install-missing test-deb
+	@scripts/test-deb
+
+reproduce: deb ## Build the last commit again in another place, and compare binary and package byte for byte
+	@scripts/reproduce
 
 python: .venv/installed ## Make .venv, for the tests that ask Google's Python clients
 
