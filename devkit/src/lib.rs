@@ -5,6 +5,7 @@ pub mod demo;
 pub mod forms;
 pub mod google;
 pub mod postgres;
+pub mod prometheus;
 pub mod slack;
 pub mod smtp;
 pub mod soak;
