@@ -13,7 +13,9 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use alerting::{AlertLease, Failures, LedgerTrouble, Posted, Story, Unalerted, Webhook};
+pub use alerting::{
+    AlertLease, Failures, LedgerTrouble, Posted, RUNBOOKS, Runbook, Story, Unalerted, Webhook,
+};
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").
 pub trait Clock: Send + Sync + fmt::Debug {

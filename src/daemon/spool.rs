@@ -50,7 +50,8 @@ fn unusable(error: &SpoolError) -> Incident {
         "{}; what the relay accepts during an outage of the database is kept in memory only",
         scrub(&error.to_string())
     );
-    Incident::new(IncidentKey::Spool, what, "see to [state] dir on this host: `maple-router check`")
+    Incident::new(IncidentKey::Spool, what, &["maple-router check"])
+        .advising("see to [state] dir on this host")
 }
 
 /// Looks into the spool every so often.

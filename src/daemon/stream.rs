@@ -121,11 +121,11 @@ async fn tell_health(mut health: watch::Receiver<Health>, incidents: Incidents, 
             changed = health.changed() => if changed.is_err() { return },
             () = clock.sleep(pause), if pause < Duration::MAX => match now {
                 Health::Lost { why, .. } => {
-                    incidents.raise(Incident::new(
-                        IncidentKey::Stream,
-                        format!("no events come from Pub/Sub: {}", scrub(&why)),
-                        "`maple-router check`: the line `subscription` tells more; the sweep goes on meanwhile",
-                    ));
+                    let what = format!("no events come from Pub/Sub: {}", scrub(&why));
+                    incidents.raise(
+                        Incident::new(IncidentKey::Stream, what, &["maple-router check"])
+                            .advising("the line subscription tells more; the sweep goes on meanwhile"),
+                    );
                     if health.changed().await.is_err() {
                         return;
                     }
@@ -155,11 +155,11 @@ async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Inci
                 reason = what.as_str(),
                 "Pub/Sub does not answer: {what}; events wait there, the sweep goes on"
             );
-            incidents.raise(Incident::new(
-                key,
-                format!("Pub/Sub does not answer ({what}); events wait there"),
-                "`maple-router check`: the line `subscription` tells more",
-            ));
+            let what = format!("Pub/Sub does not answer ({what}); events wait there");
+            incidents.raise(
+                Incident::new(key, what, &["maple-router check"])
+                    .advising("the line subscription tells more; the sweep goes on meanwhile"),
+            );
         }
         Pulse::Found => {
             metrics::breaker_open(Dependency::Pubsub, false);
@@ -208,11 +208,13 @@ async fn watch_canary(
                     "canary events are overdue: the stream is built anew"
                 );
                 if times > 1 {
-                    incidents.raise(Incident::new(
-                        IncidentKey::Canary,
-                        "events that this daemon publishes do not come back to it, over a new stream neither",
-                        "`maple-router check`: do topic and subscription belong together? The sweep goes on meanwhile",
-                    ));
+                    let what =
+                        "events that this daemon publishes do not come back to it, over a new stream neither";
+                    incidents.raise(
+                        Incident::new(IncidentKey::Canary, what, &["maple-router check"]).advising(
+                            "do topic and subscription belong together? The sweep goes on meanwhile",
+                        ),
+                    );
                 }
             }
             Next::Sleep(until) => {

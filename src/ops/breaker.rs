@@ -142,7 +142,7 @@ impl Inner {
             Change::Opened(cause, said) => {
                 self.gate.close(shut);
                 metrics::breaker_open(self.dependency, true);
-                let (what, remedy) = told(self.dependency, *cause, said);
+                let (what, commands, advice) = told(self.dependency, *cause, said);
                 journal!(
                     error,
                     EventName::BreakerOpen,
@@ -150,7 +150,8 @@ impl Inner {
                     reason = said.as_str(),
                     "{what}; nothing is claimed until it works again, and no attempt is spent"
                 );
-                self.incidents.raise(Incident::new(IncidentKey::Breaker(self.dependency), what, remedy));
+                let key = IncidentKey::Breaker(self.dependency);
+                self.incidents.raise(Incident::new(key, what, commands).advising(advice));
             }
             Change::Ajar => {
                 self.gate.ajar(shut);
@@ -176,28 +177,33 @@ impl Inner {
     }
 }
 
-/// What an open breaker means, and what to do about it.
-fn told(dependency: Dependency, cause: Cause, said: &str) -> (String, &'static str) {
+/// What an open breaker means, what to run, and what else there is to know.
+fn told(dependency: Dependency, cause: Cause, said: &str) -> (String, &'static [&'static str], &'static str) {
     match (dependency, cause) {
         (Dependency::Postgres, _) => (
             format!("PostgreSQL cannot be reached ({said})"),
-            "`maple-router check` on this host, and look at the database server",
+            &["maple-router check"],
+            "look at the database server, and at the network to it",
         ),
         (Dependency::Relay, Cause::Unreachable) => (
             format!("the mail relay does not take mail ({said})"),
-            "`systemctl status postfix` on this host, then `maple-router check`",
+            &["systemctl status postfix", "maple-router check"],
+            "",
         ),
         (Dependency::Relay, Cause::Denied) => (
             format!("the mail relay denies our mails one after the other ({said})"),
-            "look at mynetworks and the relay restrictions of Postfix: `postconf mynetworks smtpd_relay_restrictions`",
+            &["postconf mynetworks smtpd_relay_restrictions"],
+            "is this host in mynetworks of its Postfix?",
         ),
         (Dependency::Signer, _) => (
             format!("links to attachments cannot be signed ({said})"),
-            "`maple-router check`: the lines `signing` and `link` tell more",
+            &["maple-router check"],
+            "the lines signing and link tell more",
         ),
         (Dependency::Pubsub, _) => (
             format!("Pub/Sub does not answer ({said})"),
-            "`maple-router check`: the line `subscription` tells more",
+            &["maple-router check"],
+            "the line subscription tells more",
         ),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::metrics::Dependency;
+use crate::ports::Runbook;
 
 /// What an incident is about; at most one is open for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,14 +50,10 @@ impl IncidentKey {
         }
     }
 
-    /// The runbook that goes with it, by name.
+    /// The runbook that goes with it; its section has the key's own name.
     #[must_use]
-    pub const fn runbook(self) -> &'static str {
-        match self {
-            Self::Breaker(_) | Self::Stream | Self::Canary | Self::Spool | Self::Unready => {
-                "rb-009-routing-failure.md"
-            }
-        }
+    pub const fn runbook(self) -> Runbook {
+        Runbook { file: "rb-009-routing-failure.md", section: self.label() }
     }
 }
 
@@ -67,17 +64,24 @@ pub struct Incident {
     pub key: IncidentKey,
     /// What happened, to what, and what follows, in a sentence or two.
     pub what: String,
-    /// What to do: a command to run, or a place to look at.
-    pub remedy: String,
-    /// The runbook, by name.
-    pub runbook: &'static str,
+    /// What to run: a shell on the daemon's host takes each as it stands.
+    pub commands: Vec<String>,
+    /// What else there is to know, in words; may be empty.
+    pub advice: String,
 }
 
 impl Incident {
-    /// An incident with the runbook of its key.
+    /// An incident with the commands that lead on.
     #[must_use]
-    pub fn new(key: IncidentKey, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { key, what: what.into(), remedy: remedy.into(), runbook: key.runbook() }
+    pub fn new(key: IncidentKey, what: impl Into<String>, commands: &[&str]) -> Self {
+        let commands = commands.iter().map(|command| (*command).to_owned()).collect();
+        Self { key, what: what.into(), commands, advice: String::new() }
+    }
+
+    /// The same with a word of advice.
+    #[must_use]
+    pub fn advising(self, advice: impl Into<String>) -> Self {
+        Self { advice: advice.into(), ..self }
     }
 }
 
@@ -121,15 +125,15 @@ mod tests {
     fn one_is_open_for_each_key_whatever_is_raised() {
         let (incidents, mut seen) = Incidents::new();
         let relay = IncidentKey::Breaker(Dependency::Relay);
-        incidents.raise(Incident::new(relay, "refused", "systemctl status postfix"));
+        incidents.raise(Incident::new(relay, "refused", &["systemctl status postfix"]));
         assert!(seen.has_changed().unwrap());
         assert_eq!(seen.borrow_and_update().len(), 1);
         for n in 0..1_000 {
-            incidents.raise(Incident::new(relay, format!("again {n}"), ""));
+            incidents.raise(Incident::new(relay, format!("again {n}"), &[]));
         }
         assert!(!seen.has_changed().unwrap(), "told of already");
         assert_eq!(seen.borrow()[&relay].what, "refused");
-        incidents.raise(Incident::new(IncidentKey::Stream, "lost", ""));
+        incidents.raise(Incident::new(IncidentKey::Stream, "lost", &[]));
         incidents.resolve(relay);
         incidents.resolve(relay);
         assert_eq!(seen.borrow_and_update().keys().copied().collect::<Vec<_>>(), [IncidentKey::Stream]);

@@ -52,6 +52,24 @@ pub struct AlertLease {
     pub story: Story,
 }
 
+/// Where a host with the package finds the runbooks.
+pub const RUNBOOKS: &str = "/usr/share/doc/maple-router/runbooks";
+
+/// Where it is written what to do: a file of the package, and a heading in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Runbook {
+    /// File name.
+    pub file: &'static str,
+    /// The heading.
+    pub section: &'static str,
+}
+
+impl fmt::Display for Runbook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{RUNBOOKS}/{}, section {}", self.file, self.section)
+    }
+}
+
 /// What an alert says, before it is made a text. Nothing in it names a person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Story {
@@ -59,10 +77,10 @@ pub struct Story {
     pub what: String,
     /// More lines, in words.
     pub details: Vec<String>,
-    /// Commands to run, or places to look at.
+    /// Commands to run: a shell takes each as it stands.
     pub commands: Vec<String>,
-    /// The runbook's name.
-    pub runbook: &'static str,
+    /// What to read.
+    pub runbook: Runbook,
 }
 
 /// Failures could not be read or marked; says why, without addresses.

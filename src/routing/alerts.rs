@@ -148,7 +148,7 @@ mod tests {
         };
         let told = |key, sample: Option<Sample>| {
             let story = story(&Cause::of(key), sample.as_ref());
-            let lines = [vec![story.what], story.details, story.commands, vec![story.runbook.to_owned()]];
+            let lines = [vec![story.what], story.details, story.commands, vec![story.runbook.to_string()]];
             lines.concat().join("\n")
         };
         let refused = Some(("1|bob@x.test", "<bob@x.test>: no mailbox\r\n for Bob here"));
@@ -163,23 +163,23 @@ mod tests {
         form contact and 2 other forms; the oldest failed 12 min ago
         maple-router explain 00000000-0000-0000-0000-000000000007
         maple-router list --status failed --reason-code refused
-        rb-009-routing-failure.md
+        /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section refused
 
         submission failed: its attempts are spent and something is still open (connect)
         form contact and 1 other form; the oldest failed 12 min ago
         maple-router explain 00000000-0000-0000-0000-000000000007
         maple-router list --status failed --reason-code exhausted
-        rb-009-routing-failure.md
+        /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section exhausted
 
         submission failed: an attachment is infected (rb-008)
         form contact; the oldest failed 12 min ago
         maple-router explain 00000000-0000-0000-0000-000000000007
         maple-router list --status failed --reason-code infected
-        rb-008-infected-attachment.md
+        /usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md, section infected
 
         submission failed: its form has no actions
         maple-router list --status failed --reason-code no_actions
-        rb-009-routing-failure.md
+        /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section no_actions
         ");
     }
 }

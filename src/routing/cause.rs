@@ -5,6 +5,7 @@
 //! no reply gets a word of its own into it. What a server said in its own words is never part of a cause.
 
 use super::ledger::FailReason;
+use crate::ports::Runbook;
 
 /// A cause, as its key says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +42,10 @@ impl<'a> Cause<'a> {
         words
     }
 
-    /// The runbook to follow.
+    /// The runbook to follow; its section has the reason's own name.
     #[must_use]
-    pub fn runbook(&self) -> &'static str {
-        match self.reason {
+    pub fn runbook(&self) -> Runbook {
+        let file = match self.reason {
             Some(FailReason::Infected) => INFECTED,
             Some(
                 FailReason::Refused
@@ -54,7 +55,8 @@ impl<'a> Cause<'a> {
                 | FailReason::InDoubt,
             )
             | None => FAILED,
-        }
+        };
+        Runbook { file, section: self.reason.map_or("unknown", FailReason::label) }
     }
 
     /// The command that lists them.
@@ -113,7 +115,9 @@ mod tests {
         ] {
             let cause = Cause::of(key);
             assert_eq!(cause.words(), format!("submission failed: {words}"), "{key}");
-            assert_eq!(cause.runbook(), runbook, "{key}");
+            assert_eq!(cause.runbook().file, runbook, "{key}");
+            let section = key.split('|').next().filter(|word| !word.is_empty());
+            assert_eq!(cause.runbook().section, section.unwrap_or("unknown"), "{key}");
             assert_eq!(cause.listing(), format!("maple-router list --status failed{listing}"), "{key}");
         }
     }

@@ -29,7 +29,7 @@ use super::journal;
 use crate::ops::alerting::{Alerts, Notice};
 use crate::ops::chance::Chance;
 use crate::ops::metrics::{self, DeadLetterKind};
-use crate::ports::{Attributes, Clock, EventSource, Incoming, SourceError};
+use crate::ports::{Attributes, Clock, EventSource, Incoming, Runbook, SourceError};
 use crate::scrub::scrub;
 
 /// Letters in work at once; a payload may have ten megabytes.
@@ -193,7 +193,7 @@ fn notice(id: uuid::Uuid, kind: Kind) -> Notice {
         },
         sample: id.to_string(),
         command: "maple-router dlq list".to_owned(),
-        runbook: "rb-009-routing-failure.md",
+        runbook: Runbook { file: "rb-009-routing-failure.md", section: kind.label() },
     }
 }
 

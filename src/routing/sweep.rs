@@ -299,7 +299,7 @@ impl Sweeper {
                  backend does not finish them, and nothing is sent for them",
                 unready.count
             ),
-            format!("maple-router explain {sample}"),
+            &[&format!("maple-router explain {sample}")],
         ));
     }
 

@@ -3,12 +3,13 @@
 use maple_router::ops::alerting::Notice;
 use maple_router::ops::incident::{Incident, IncidentKey};
 use maple_router::ops::metrics::Dependency;
+use maple_router::ports::Runbook;
 
 use crate::harness::*;
 
 fn relay() -> Incident {
     let key = IncidentKey::Breaker(Dependency::Relay);
-    Incident::new(key, "the relay localhost:25 does not take mail", "systemctl status postfix")
+    Incident::new(key, "the relay localhost:25 does not take mail", &["systemctl status postfix"])
 }
 
 #[tokio::test]
@@ -60,7 +61,7 @@ fn notice(sample: &str) -> Notice {
         cause: "a dead letter that nobody can read",
         sample: sample.to_owned(),
         command: "maple-router dlq list".to_owned(),
-        runbook: "rb-009-routing-failure.md",
+        runbook: Runbook { file: "rb-009-routing-failure.md", section: "unreadable" },
     }
 }
 

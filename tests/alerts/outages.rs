@@ -118,7 +118,7 @@ async fn an_outage_of_the_database_is_told_of_without_the_database() {
     bench.config.database.url = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
     bench.config.database.statement_timeout = SECOND;
     let alerter = bench.start();
-    alerter.incidents.raise(Incident::new(IncidentKey::Spool, "facts lie in the state directory", "ls"));
+    alerter.incidents.raise(Incident::new(IncidentKey::Spool, "facts lie in the state directory", &["ls"]));
     bench.pass(31 * SECOND).await;
     assert!(bench.told()[0].contains("facts lie in the state directory"), "{:?}", bench.told());
     alerter.stop().await;

@@ -219,9 +219,9 @@ impl Alerter {
         let lasts = over.unwrap_or(self.now()).saturating_duration_since(*since);
         let story = Story {
             what: incident.what.clone(),
-            details: Vec::new(),
-            commands: vec![incident.remedy.clone()],
-            runbook: incident.runbook,
+            details: Some(incident.advice.clone()).filter(|advice| !advice.is_empty()).into_iter().collect(),
+            commands: incident.commands.clone(),
+            runbook: key.runbook(),
         };
         let posted = self.parts.desk.tell(key.label(), Headline::Incident { say, lasts }, &story).await;
         self.became(&Topic::Incident(key), &posted, false);

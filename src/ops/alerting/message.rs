@@ -66,8 +66,8 @@ pub fn text(head: &Letterhead, headline: Headline, story: &Story) -> String {
     if !matches!(headline, Headline::Incident { say: Say::Over, .. }) {
         lines.extend(story.details.iter().take(LINES).map(|line| shown(line, LINE_LIMIT)));
         lines.extend(story.commands.iter().take(LINES).map(|line| format!("→ `{}`", code(line))));
-        if !story.runbook.is_empty() {
-            lines.push(format!("runbook: {}", shown(story.runbook, LINE_LIMIT)));
+        if !story.runbook.file.is_empty() {
+            lines.push(format!("runbook: {}", shown(&story.runbook.to_string(), LINE_LIMIT)));
         }
     }
     let origin = format!("maple-router on {} {}", head.host, head.channel);
@@ -121,6 +121,7 @@ pub fn span(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::Runbook;
 
     fn head() -> Letterhead {
         Letterhead { host: "maple-1".to_owned(), channel: "#us-soc-alerts".to_owned() }
@@ -134,7 +135,7 @@ mod tests {
                 "oldest 12 min ago".to_owned(),
             ],
             commands: vec!["maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11".to_owned()],
-            runbook: "rb-009-routing-failure.md",
+            runbook: Runbook { file: "rb-009-routing-failure.md", section: "refused" },
         }
     }
 
@@ -145,7 +146,7 @@ mod tests {
         the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
         oldest 12 min ago
         → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
-        runbook: rb-009-routing-failure.md
+        runbook: /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section refused
         _maple-router on maple-1 #us-soc-alerts_
         ");
     }
@@ -161,14 +162,14 @@ mod tests {
         the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
         oldest 12 min ago
         → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
-        runbook: rb-009-routing-failure.md
+        runbook: /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section refused
         _maple-router on maple-1 #us-soc-alerts_
 
         :rotating_light: *still, for 4 h 1 min: submission failed: a delivery was refused for good (RCPT 550 5.1.1)*
         the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
         oldest 12 min ago
         → `maple-router explain 6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11`
-        runbook: rb-009-routing-failure.md
+        runbook: /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section refused
         _maple-router on maple-1 #us-soc-alerts_
 
         :white_check_mark: *over, after 1 min: submission failed: a delivery was refused for good (RCPT 550 5.1.1)*
@@ -183,7 +184,7 @@ mod tests {
             what: hostile.clone(),
             details: vec![hostile.clone(); 40],
             commands: vec![hostile.clone(); 40],
-            runbook: "rb-009-routing-failure.md",
+            runbook: Runbook { file: "rb-009-routing-failure.md", section: "refused" },
         };
         let head = Letterhead { host: hostile.clone(), channel: hostile };
         let told = text(&head, Headline::Pile { count: 1, more: true }, &story);

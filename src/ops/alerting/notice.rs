@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::ports::Story;
+use crate::ports::{Runbook, Story};
 
 /// Notices that may wait for the alerter to look.
 const QUEUE: usize = 256;
@@ -21,8 +21,8 @@ pub struct Notice {
     pub sample: String,
     /// The command to run.
     pub command: String,
-    /// The runbook's name.
-    pub runbook: &'static str,
+    /// What to read.
+    pub runbook: Runbook,
 }
 
 type Asked = (Notice, oneshot::Sender<()>);
