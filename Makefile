@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak outages soak-build mutants python build release deb test-deb reproduce nightly
+.PHONY: help demo test drill soak outages soak-build mutants python build release deb test-deb reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -32,7 +32,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test mutants soak outages test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, soak, package
+nightly: test mutants drill soak outages test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router
@@ -40,6 +40,11 @@ soak: soak-build ## Three daemons under load for 20 minutes while everything fai
 outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real time (SOAK_SECONDS=300)
 	@target/debug/soak --binary target/release/maple-router --outage relay --dir .soak/relay
 	@target/debug/soak --binary target/release/maple-router --outage postgres --dir .soak/postgres
+
+drill: deps-build ## What red does, and whether blue sees it (ONLY="relay pause": some steps)
+	@scripts/install-missing monitoring
+	@$(CARGO) build --quiet --locked --workspace --bins
+	@target/debug/drill $(ONLY)
 
 soak-build: deps-build release
 	$(CARGO) build --quiet --locked -p devkit --bin soak
@@ -82,4 +87,4 @@ check-tools: ## Look whether the Rust toolchain will do
 
 clean: ## Remove what was built, .venv and .demo
 	$(CARGO) clean
-	rm -rf .venv .demo
+	rm -rf .venv .demo .drill
