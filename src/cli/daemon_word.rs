@@ -1,10 +1,11 @@
-//! What the daemon on this host says of itself, for `status`: asked over its loopback endpoint, best effort.
+//! What the daemon on this host says of itself, for `status` and `explain`: asked over its loopback endpoint, best effort.
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ops::metrics::Dependency;
+use crate::routing::explain::{Daemon, Reason};
 
 /// A daemon that does not answer by then is not waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -18,10 +19,51 @@ pub(super) struct BreakerPart {
 
 /// The breakers of the daemon that listens at `listen`; nothing where none answers.
 pub(super) async fn breakers(listen: &str) -> Option<Vec<BreakerPart>> {
+    Some(read(&ask(listen, "/metrics").await?))
+}
+
+/// Whether the daemon that listens at `listen` takes work, and why not.
+pub(super) async fn readiness(listen: &str) -> Daemon {
+    match ask(listen, "/-/ready").await.and_then(|answer| serde_json::from_str(&answer).ok()) {
+        Some(ready) => heard(ready),
+        None => Daemon::Silent { listen: listen.to_owned() },
+    }
+}
+
+async fn ask(listen: &str, path: &str) -> Option<String> {
     // Loopback is nobody's proxy's business.
     let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().ok()?;
-    let answer = client.get(format!("http://{listen}/metrics")).send().await.ok()?.text().await.ok()?;
-    Some(read(&answer))
+    client.get(format!("http://{listen}{path}")).send().await.ok()?.text().await.ok()
+}
+
+/// The body of `/-/ready`.
+#[derive(Debug, Deserialize)]
+struct Ready {
+    reasons: Vec<Told>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Told {
+    name: String,
+    detail: String,
+}
+
+/// Pauses are read from where they are kept, which tells who and why.
+fn heard(ready: Ready) -> Daemon {
+    let reasons: Vec<Reason> = ready
+        .reasons
+        .into_iter()
+        .map(|Told { name, detail }| Reason { name, detail })
+        .filter(|reason| reason.name != "paused")
+        .collect();
+    let breaker = |reason: &Reason| Dependency::ALL.iter().any(|known| known.as_str() == reason.name);
+    if reasons.is_empty() {
+        Daemon::Working
+    } else if reasons.iter().all(breaker) {
+        Daemon::BreakerOpen { reasons }
+    } else {
+        Daemon::Idle { reasons }
+    }
 }
 
 fn read(metrics: &str) -> Vec<BreakerPart> {
@@ -36,6 +78,19 @@ fn read(metrics: &str) -> Vec<BreakerPart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readiness_tells_a_breaker_from_a_start() {
+        let told = |names: &[&str]| {
+            let one = |name: &&str| Told { name: (*name).to_owned(), detail: String::new() };
+            heard(Ready { reasons: names.iter().map(one).collect() })
+        };
+        assert_eq!(told(&[]), Daemon::Working);
+        assert_eq!(told(&["paused"]), Daemon::Working);
+        assert!(matches!(told(&["relay", "paused"]), Daemon::BreakerOpen { reasons } if reasons.len() == 1));
+        assert!(matches!(told(&["relay", "starting"]), Daemon::Idle { reasons } if reasons.len() == 2));
+        assert!(matches!(told(&["stopping"]), Daemon::Idle { .. }));
+    }
 
     #[test]
     fn breakers_are_read_from_the_metrics() {

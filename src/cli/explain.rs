@@ -9,21 +9,25 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::daemon_word;
 use super::desk::{self, Desk};
 use super::output::{self, Palette};
 use super::pause;
 use super::{CliError, Context, Exit};
-use crate::config::Config;
+use crate::config::{Config, InDoubt};
 use crate::lifecycle::submission::Status;
 use crate::routing::destination::{self, TargetKind};
 use crate::routing::expand;
-use crate::routing::explain::{self, Case, Explanation, Remedy, Rules};
+use crate::routing::explain::{self, Around, Case, Daemon, Explanation, Letter, Remedy, Rules, at};
 use crate::routing::ledger::{
     Delivery, DeliveryError, DeliveryState, FailReason, Finished, Ledger, order_of,
 };
 use crate::routing::pause::{Pause, Pauses};
 use crate::routing::plan::{ActionType, PlannedAction};
 use crate::routing::store::view::{AuditRow, Scan, Sight};
+
+/// Records without end: they are without payloads.
+const ALL: usize = usize::MAX >> 1;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -39,17 +43,49 @@ pub(super) struct Args {
 /// Prints the explanation.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
-    let sight = desk.look(args.id).await?;
+    let Some(sight) = desk.view().look(args.id).await.map_err(desk::database)? else {
+        return Err(nowhere(&desk, args.id).await);
+    };
     let audit = desk.view().audit(args.id).await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
-    let page = Page::of(args.id, sight, audit, &rules(&desk.config)).held_up_by(hold);
+    let mut page = Page::of(args.id, sight, audit, &rules(&desk.config));
+    let daemon = if page.explanation.waits_for_daemon() {
+        daemon_word::readiness(&desk.config.http.listen).await
+    } else {
+        Daemon::NotAsked
+    };
+    page.put(Around { id: args.id, daemon, pause: hold, letter: letter(&desk, args.id).await });
     if args.json {
         output::json(&page)?;
     } else {
         output::text(&text::page(&page, Palette::of_stdout()))?;
     }
     Ok(Exit::Done)
+}
+
+/// The open dead letter that names a submission; what cannot be read is not told of.
+async fn letter(desk: &Desk, id: Uuid) -> Option<Letter> {
+    let open = desk.records().list(false, ALL).await.ok()?;
+    let record = open.into_iter().find(|record| record.submission_id == Some(id))?;
+    Some(Letter { id: record.id, kind: record.kind.label(), at: record.at })
+}
+
+/// No submission has this id: perhaps something else has.
+async fn nowhere(desk: &Desk, id: Uuid) -> CliError {
+    if let Ok(Some(_)) = desk.records().get(id).await {
+        let letter = anyhow::anyhow!("{id} is a dead letter, not a submission");
+        return CliError::new(Exit::FoundWanting, letter).remedy(format!("maple-router dlq show {id}"));
+    }
+    match letter(desk, id).await {
+        Some(letter) => {
+            let told =
+                format!("there is no submission {id}: its event became a dead letter at {}", at(letter.at));
+            CliError::new(Exit::FoundWanting, anyhow::anyhow!(told))
+                .remedy(format!("maple-router dlq show {}", letter.id))
+        }
+        None => desk::unknown("submission", id),
+    }
 }
 
 /// The pause that holds it up, wholly or in part; none for what would not be claimed anyway.
@@ -81,6 +117,7 @@ fn rules(config: &Config) -> Rules {
         due_grace: routing.due_grace,
         orphan_after: routing.orphan_after,
         not_before: routing.not_before,
+        resend: routing.in_doubt == InDoubt::Resend,
         // A webhook that only the service may read is one as well.
         alerts: !matches!(config.slack_webhook(), Ok(None)),
     }
@@ -116,6 +153,10 @@ pub(super) struct Page {
     audit_note: Option<&'static str>,
     /// The pause that holds it up.
     paused: Option<Pause>,
+    /// What the daemon on this host says, where it matters.
+    daemon: Daemon,
+    /// The open dead letter that names it.
+    dead_letter: Option<Letter>,
     #[serde(flatten)]
     explanation: Explanation,
 }
@@ -247,19 +288,18 @@ impl Page {
             audit_note: audit.is_none().then_some(AUDIT_UNREADABLE),
             audit,
             paused: None,
-            explanation: Explanation {
-                remedy: explanation.remedy.into_iter().filter(is_at_hand).collect(),
-                ..explanation
-            },
+            daemon: Daemon::NotAsked,
+            dead_letter: None,
+            explanation,
         }
     }
 
-    fn held_up_by(mut self, pause: Option<Pause>) -> Self {
-        if let Some(pause) = pause {
-            self.explanation = explain::paused(self.explanation, &pause);
-            self.paused = Some(pause);
-        }
-        self
+    /// Puts it in its surroundings.
+    fn put(&mut self, around: Around) {
+        let told = self.explanation.clone().within(&around);
+        let remedy = told.remedy.into_iter().filter(is_at_hand).collect();
+        self.explanation = Explanation { remedy, ..told };
+        (self.daemon, self.paused, self.dead_letter) = (around.daemon, around.pause, around.letter);
     }
 }
 

@@ -4,6 +4,7 @@
 //! would decide, and decides nothing itself. Texts may hold a relay's words, on one line and without control characters;
 //! they are for an operator's eyes and never for the journal.
 
+mod around;
 mod ended;
 mod open;
 #[cfg(test)]
@@ -16,10 +17,16 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
-use super::pause::Pause;
 use super::text::{bounded, one_line};
 use crate::lifecycle::submission::Status;
 use crate::ports::{Reply, Stage};
+
+pub use around::{Around, Daemon, Letter, Reason};
+
+/// Where the runbook for malware is, on a host that has the package.
+const INFECTED: &str = "/usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md";
+/// Attachments that are named by their commands; a page is a screen.
+const MOST_MARKED: usize = 3;
 
 /// Longest part of a relay's reply that is repeated here, in characters.
 const MAX_REPLY: usize = 120;
@@ -31,6 +38,8 @@ pub struct Rules {
     pub max_attempts: u32,
     /// A row not ready for this long is alerted.
     pub unready_alert_after: Duration,
+    /// What is in doubt is sent again; else it is held (`routing.in_doubt`).
+    pub resend: bool,
     /// Whether a webhook is configured: otherwise nobody is told of a failure.
     pub alerts: bool,
     /// `processing` untouched for this long is taken back.
@@ -72,26 +81,6 @@ pub struct Case<'a> {
     pub retention_expires_at: Option<Timestamp>,
     /// Database time.
     pub now: Timestamp,
-}
-
-/// A case that a pause holds up: the same, and what holds it up first.
-#[must_use]
-pub fn paused(explanation: Explanation, pause: &Pause) -> Explanation {
-    let what = format!(
-        "{} is paused since {} by {} ({})",
-        pause.scope,
-        at(pause.since),
-        one_line(&pause.actor),
-        bounded(one_line(&pause.reason), MAX_REPLY)
-    );
-    let next = Next {
-        code: Step::Nothing,
-        what: "nothing while it is paused; afterwards the sweep, or its event, brings it back".to_owned(),
-        when: pause.until,
-    };
-    let mut remedy = vec![Remedy { question: None, line: pause.remedy(), verb: Some("resume") }];
-    remedy.extend(explanation.remedy);
-    Explanation { why: format!("{what}; otherwise: {}", explanation.why), next, remedy }
 }
 
 /// What is said about a case.
@@ -222,6 +211,12 @@ impl Case<'_> {
     /// `maple-router VERB ID REST`
     fn command(&self, verb: &'static str, rest: &str) -> Remedy {
         Remedy::command(verb, &format!("{} {rest}", self.id))
+    }
+
+    /// The commands that mark attachments as clean.
+    fn marked_clean(&self, ids: &[Uuid]) -> impl Iterator<Item = Remedy> {
+        let marked = |id: &Uuid| Remedy::command("mark-attachment", &format!("{id} --clean --reason TEXT"));
+        ids.iter().take(MOST_MARKED).map(marked).collect::<Vec<_>>().into_iter()
     }
 
     fn older_than(&self, since: Timestamp, age: Duration) -> bool {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::destination::domain_of;
+use super::text::shell_word;
 
 /// What is paused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,8 +65,8 @@ impl Scope {
     pub fn arguments(&self) -> String {
         match self {
             Self::All => String::new(),
-            Self::Form(form) => format!("--form {form} "),
-            Self::Destination(domain) => format!("--destination-domain {domain} "),
+            Self::Form(form) => format!("--form {} ", shell_word(form)),
+            Self::Destination(domain) => format!("--destination-domain {} ", shell_word(domain)),
         }
     }
 }
@@ -106,7 +107,7 @@ impl Pause {
     /// How to end it.
     #[must_use]
     pub fn remedy(&self) -> String {
-        format!("maple-router resume {}--reason …", self.scope.arguments())
+        format!("maple-router resume {}--reason TEXT", self.scope.arguments())
     }
 }
 

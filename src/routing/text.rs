@@ -59,9 +59,33 @@ pub(crate) fn bounded(text: String, max: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// The text as one word of a shell, for commands that people copy.
+pub(crate) fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", one_line(text).replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_pasted_stays_one_word() {
+        let cases = [
+            ("contact-2", "contact-2"),
+            ("", "''"),
+            ("two words", "'two words'"),
+            ("a;reboot", "'a;reboot'"),
+            ("it's", r"'it'\''s'"),
+            ("$(x)\nrm", "'$(x) rm'"),
+        ];
+        for (raw, expected) in cases {
+            assert_eq!(shell_word(raw), expected, "{raw:?}");
+        }
+    }
 
     #[test]
     fn one_line_has_no_breaks_controls_or_direction_marks() {

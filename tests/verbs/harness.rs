@@ -13,6 +13,8 @@ use maple_router::gateway::pubsub::source::PubsubSource;
 use maple_router::ports::EventSource;
 use maple_router::routing::event::{self, Parsed, RoutingEvent};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use uuid::Uuid;
 
 pub(crate) fn binary() -> &'static Path {
@@ -75,8 +77,53 @@ pub(crate) async fn json_of(stage: &Stage, arguments: &[&str]) -> Value {
     answer.json().expect("JSON")
 }
 
+/// Runs a verb beside a daemon that says it works, and does nothing: rows stay as they were seeded.
+pub(crate) async fn run_beside(stage: &Stage, arguments: &[&str]) -> Answer {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let daemon = tokio::spawn(async move {
+        while let Ok((mut caller, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let body = r#"{"ready":true,"reasons":[]}"#;
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let asked = caller.read(&mut request).await;
+            let answered = caller.write_all(format!("{head}{body}").as_bytes()).await;
+            assert!(asked.is_ok() && answered.is_ok(), "{asked:?} {answered:?}");
+        }
+    });
+    let answer = run_config(stage, &stage.config("special", port, ""), arguments).await;
+    daemon.abort();
+    answer
+}
+
 pub(crate) async fn explained(stage: &Stage, id: Uuid) -> Value {
-    json_of(stage, &["explain", &id.to_string(), "--json"]).await
+    let answer = run_beside(stage, &["explain", &id.to_string(), "--json"]).await;
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    answer.json().expect("JSON")
+}
+
+/// Compares a page with what it was, ids, times and ages made the same everywhere.
+pub(crate) fn shown(name: &str, page: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "<TIME>");
+    settings.add_filter(r"<maple\.[0-9a-f]{32}\.", "<maple.ID.");
+    settings.add_filter(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<ID>");
+    settings.add_filter(r"\d+[smhd] ago|in \d+[smhd]", "<AGE>");
+    settings.add_filter(r"(\(|changed |4711 )now\b", "$1<AGE>");
+    settings.add_filter(r"queue id [0-9A-Za-z]+", "queue id <QUEUE>");
+    settings.add_filter(r"queued as [0-9A-Za-z]+", "queued as <QUEUE>");
+    settings.add_filter(r", [0-9A-F]{8,}", ", <QUEUE>");
+    settings.add_filter(r"127\.0\.0\.1:\d+", "<LISTEN>");
+    settings.add_filter(r"operator:[\w-]+", "operator:<WHO>");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, page));
+}
+
+/// A screen of 24 lines of 100 characters.
+pub(crate) fn fits_a_screen(page: &str) {
+    assert!(page.lines().count() <= 24, "{} lines:\n{page}", page.lines().count());
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
 }
 
 /// The ledger of a row, as the superuser sees it.

@@ -8,3 +8,4 @@ mod render;
 mod seams;
 mod sweep;
 mod test_send;
+mod trouble;

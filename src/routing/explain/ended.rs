@@ -1,10 +1,10 @@
 //! Submissions that have ended: `routed` and `failed`. Nothing moves them but retention, and a person.
 
 use super::super::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
-use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, number, trouble};
+use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, number, trouble};
 
 pub(super) fn routed(case: &Case<'_>) -> Explanation {
-    let next = kept(case);
+    let next = kept(case, "nothing more is done");
     let ledger = match case.ledger {
         Ok(ledger) => ledger,
         Err(fault) => {
@@ -91,35 +91,26 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
             told(format!("{failed} refused for good")),
             vec![
                 Remedy::advice(
-                    "correct the address or the template in the form and reload the YAML, or have the mailbox mended",
+                    "correct the address or the template in the form and reload the YAML, or have the mailbox mended; then:",
                 ),
                 case.command("replay", "--replan --reason TEXT"),
             ],
         ),
         FailReason::Exhausted => (
-            told(format!("{} spent, {failed} still open", number(to_count(ledger.attempts), "attempt"))),
-            vec![Remedy::command("check", ""), case.command("replay", "--reason TEXT")],
+            told(format!(
+                "{} spent, {failed} still open, so it is a dead letter now",
+                number(to_count(ledger.attempts), "attempt")
+            )),
+            vec![
+                Remedy::command("check", ""),
+                case.command("replay", "--reason TEXT").when("is what it names mended?"),
+            ],
         ),
-        FailReason::Infected => {
-            let mut remedy = vec![Remedy::advice("follow runbook rb-008; the submission stays as it is")];
-            remedy.extend(
-                case.infected
-                    .iter()
-                    .map(|id| {
-                        Remedy::command("mark-attachment", &format!("{id} --clean --reason TEXT"))
-                            .when("a false positive, proven as such?")
-                    })
-                    .take(3),
-            );
-            if case.infected.is_empty() {
-                remedy.push(case.command("replay", "--reason TEXT"));
-            }
-            (infected(case), remedy)
-        }
+        FailReason::Infected => (infected(case), cured(case)),
         FailReason::NoActions => (
             "its form had no actions in any attempt: there was nobody to send it to".to_owned(),
             vec![
-                Remedy::advice("add actions to the form and reload the YAML"),
+                Remedy::advice("add actions to the form and reload the YAML; then:"),
                 case.command("replay", "--replan --reason TEXT"),
             ],
         ),
@@ -127,7 +118,7 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
             "its ledger could not be read; the original stands in the audit log".to_owned(),
             vec![
                 Remedy::advice(
-                    "find out who wrote to submissions.routing_result, and what was sent before, from the audit log",
+                    "a replay sends to everybody; what was sent before stands in the audit log. If that is right:",
                 ),
                 case.command("replay", "--reason TEXT"),
             ],
@@ -135,11 +126,23 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
         FailReason::InDoubt => (
             format!("{failed} perhaps delivered, and held, because routing.in_doubt is \"hold\""),
             vec![
-                Remedy::advice("ask the recipient, or search the relay's log for the Message-ID"),
+                Remedy::advice(
+                    "ask the recipient, or search the relay's log for the Message-ID; if it was not delivered:",
+                ),
                 case.command("replay", "--reason TEXT"),
             ],
         ),
     }
+}
+
+/// What may follow on an infected attachment: the runbook, and what a false positive takes.
+fn cured(case: &Case<'_>) -> Vec<Remedy> {
+    let mut remedy = vec![Remedy::advice(format!("follow {INFECTED}; the submission stays as it is"))];
+    let from = remedy.len();
+    remedy.extend(case.marked_clean(case.infected));
+    remedy.push(case.command("replay", "--reason TEXT"));
+    remedy[from] = remedy[from].clone().when("a false positive, proven as such? Then:");
+    remedy
 }
 
 fn infected(case: &Case<'_>) -> String {
@@ -154,26 +157,25 @@ fn elsewhere(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     if case.infected.is_empty() {
         return Explanation {
             why: "it was failed by somebody else than the router: its ledger records no end".to_owned(),
-            next: Next::now(Step::Nothing, "nothing by itself"),
+            next: Next::now(Step::Nothing, "it stays as it is until a person acts"),
             remedy: vec![case.command("replay", "--reason TEXT")],
         };
     }
     let next = if case.is_history(rules) {
-        Next::now(Step::Nothing, "nothing by itself; it lies before routing.not_before")
+        Next::now(
+            Step::Nothing,
+            "it stays as it is until a person acts; nobody is alerted, because it lies before routing.not_before",
+        )
     } else {
         alert(case, rules, ledger)
     };
-    Explanation {
-        why: format!("{}; the scan worker failed it", infected(case)),
-        next,
-        remedy: vec![Remedy::advice("follow runbook rb-008; the submission stays as it is")],
-    }
+    Explanation { why: format!("{}; the scan worker failed it", infected(case)), next, remedy: cured(case) }
 }
 
 fn unreadable(fault: &LedgerFault) -> Explanation {
     Explanation {
         why: format!("it failed; why cannot be told, because {fault}"),
-        next: Next::now(Step::Nothing, "nothing by itself"),
+        next: Next::now(Step::Nothing, "it stays as it is until a person acts"),
         remedy: vec![
             Remedy::advice("the audit log tells what was sent and why it failed"),
             Remedy::advice("find out who wrote to submissions.routing_result"),
@@ -181,7 +183,7 @@ fn unreadable(fault: &LedgerFault) -> Explanation {
     }
 }
 
-/// Whether its failure has been reported; reported, it only waits for its retention to end.
+/// Whether its failure has been reported; reported, it only waits for a person, or for its retention to end.
 fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
     let token = ledger.finished.as_ref().and_then(|finished| finished.token.as_ref());
     let confirmed = ledger
@@ -191,26 +193,29 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
         .and_then(|alert| alert.confirmed_at);
     match (confirmed, rules.alerts) {
         // What the ledger records stays true, whoever alerted.
-        (Some(at), _) => {
-            let mut next = kept(case);
-            next.what = format!("nothing by itself; alerted in Slack at {}; {}", super::at(at), next.what);
-            next
-        }
-        (None, false) if !case.infected.is_empty() => Next::now(Step::Nothing, "nothing by itself"),
-        (None, false) => Next::now(Step::Nothing, "nothing by itself: correct the cause"),
+        (Some(at), _) => kept(
+            case,
+            &format!("it stays as it is until a person acts (Slack took its alert at {})", super::at(at)),
+        ),
+        (None, false) => Next::now(
+            Step::Nothing,
+            "it stays as it is until a person acts; nobody is alerted, because no slack.webhook_file is set",
+        ),
         (None, true) => Next::now(
             Step::Alert,
-            "nothing by itself; its alert is not confirmed by Slack yet, and is sent until it is",
+            "it stays as it is until a person acts; its alert is sent until Slack confirms it",
         ),
     }
 }
 
 /// Ended and told.
-fn kept(case: &Case<'_>) -> Next {
+fn kept(case: &Case<'_>, stays: &str) -> Next {
     match case.retention_expires_at {
-        Some(end) if end > case.now => Next::at(Step::Purge, "retention empties it", end),
-        Some(_) => Next::now(Step::Purge, "retention empties it at its next run"),
-        None => Next::now(Step::Nothing, "nothing; no retention period is set"),
+        Some(end) if end > case.now => {
+            Next::at(Step::Purge, format!("{stays}; then retention empties it"), end)
+        }
+        Some(_) => Next::now(Step::Purge, format!("{stays}; retention empties it at its next run")),
+        None => Next::now(Step::Nothing, format!("{stays}; no retention period is set for it")),
     }
 }
 

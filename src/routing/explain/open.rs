@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
 use super::super::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use super::super::text::{bounded, one_line};
-use super::{Case, Explanation, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble};
+use super::{
+    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble,
+};
 use crate::ports::Stage;
 
 pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
@@ -39,20 +41,36 @@ fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation 
                 "the scan found malware in {}; nothing may be sent",
                 number(case.infected.len(), "attachment")
             ),
-            vec![Remedy::advice("follow runbook rb-008")],
+            {
+                let mut remedy = vec![Remedy::advice(format!("follow {INFECTED}"))];
+                let from = remedy.len();
+                remedy.extend(case.marked_clean(case.infected));
+                if let Some(first) = remedy.get_mut(from) {
+                    *first = first.clone().when("a false positive, proven as such?");
+                }
+                remedy
+            },
         ),
         FailReason::Exhausted => (
             format!("all {} attempts are spent and something is still open", rules.max_attempts),
-            vec![Remedy::command("check", ""), case.command("replay", "--reason TEXT")],
+            vec![
+                Remedy::command("check", ""),
+                case.command("replay", "--reason TEXT")
+                    .when("once it has failed, and what check names is mended:"),
+            ],
         ),
         FailReason::LedgerDamaged => (
             match case.ledger {
                 Err(fault) => fault.to_string(),
                 Ok(_) => "the ledger is damaged".to_owned(),
             },
-            vec![Remedy::advice(
-                "find out who wrote to submissions.routing_result; what stood there goes to the audit log",
-            )],
+            vec![
+                Remedy::advice(
+                    "find out who wrote to submissions.routing_result; what stood there goes to the audit log",
+                ),
+                case.command("replay", "--reason TEXT")
+                    .when("once it has failed, and nothing was sent before:"),
+            ],
         ),
         FailReason::Refused | FailReason::NoActions | FailReason::InDoubt => {
             ("it ends at its next claim".to_owned(), vec![case.command("explain", "")])
@@ -99,16 +117,12 @@ fn not_finalized(case: &Case<'_>, rules: &Rules) -> Explanation {
 fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {
     let mut remedy = Vec::new();
     if case.older_than(case.created_at, rules.unready_alert_after) {
-        remedy.push(Remedy::advice("is the scan worker running? Its queue and log tell"));
-        remedy.extend(
-            case.pending
-                .iter()
-                .map(|id| {
-                    Remedy::command("mark-attachment", &format!("{id} --clean --reason TEXT"))
-                        .when("scanned otherwise, and clean?")
-                })
-                .take(3),
-        );
+        remedy.push(Remedy::advice("is the scan worker running? Its queue and its log tell"));
+        let from = remedy.len();
+        remedy.extend(case.marked_clean(case.pending));
+        if let Some(first) = remedy.get_mut(from) {
+            *first = first.clone().when("scanned by other means, and clean?");
+        }
     }
     Explanation {
         why: format!(
@@ -169,16 +183,20 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
             format!("attempt {spent} of {} left {} open: {said}", rules.max_attempts, open_count(ledger))
         }
     };
-    why.push_str(&doubt(case, ledger));
+    let doubt = doubt(case, ledger);
+    why.push_str(&doubt);
+    let mut next = attempt_by(case, rules, ledger, &of);
+    next.what.push_str(match (doubt.is_empty(), rules.resend) {
+        (true, _) => "",
+        (false, true) => "; what is in doubt is sent again then, with the same Message-ID",
+        (false, false) => "; what is in doubt is not sent again, and fails (routing.in_doubt)",
+    });
     let mut remedy = advice(ledger);
-    let since = ledger.next_attempt_at.unwrap_or(case.updated_at);
-    if due.is_none() && case.older_than(since, rules.orphan_after) {
-        remedy.push(Remedy::advice(
-            "is the daemon running, and is nothing paused? systemctl status maple-router",
-        ));
+    // An event that comes before it is due changes nothing.
+    if due.is_none() {
+        remedy.push(case.command("publish", ""));
     }
-    remedy.push(case.command("publish", ""));
-    Explanation { why, next: attempt_by(case, rules, ledger, &of), remedy }
+    Explanation { why, next, remedy }
 }
 
 fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
@@ -199,7 +217,7 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
         (Next::at(Step::Claim, what, found_by(case, rules)), Vec::new())
     };
     if late {
-        remedy.push(Remedy::advice("systemctl status maple-router; maple-router check"));
+        remedy.push(Remedy::command("check", ""));
         remedy.push(case.command("publish", ""));
     }
     Explanation { why, next, remedy }
@@ -216,7 +234,7 @@ fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next
         ),
         Some(due) if due > case.now => Next::at(
             Step::Attempt,
-            format!("{of}, not before then: when its event returns, else by the sweep"),
+            format!("{of} as soon as it is due: its event returns, else the sweep takes it"),
             due,
         ),
         Some(_) | None => Next::at(
@@ -254,11 +272,13 @@ fn advice(ledger: &Ledger) -> Vec<Remedy> {
     let stage = deliveries(ledger, DeliveryState::Open).find_map(|(_, d)| d.error.as_ref()).map(|e| e.stage);
     match stage {
         Some(Stage::Connect | Stage::Banner | Stage::Ehlo | Stage::Starttls | Stage::Auth | Stage::Mail) => {
-            vec![Remedy::advice("systemctl status postfix; maple-router check")]
+            vec![Remedy::advice("systemctl status postfix"), Remedy::command("check", "")]
         }
         Some(Stage::Sign) => vec![Remedy::command("check", "")],
-        Some(Stage::Rcpt | Stage::Data | Stage::Dot | Stage::Fence | Stage::Address | Stage::Template)
-        | None => Vec::new(),
+        Some(Stage::Rcpt | Stage::Data | Stage::Dot) => vec![Remedy::advice(
+            "nothing as long as it goes on by itself; if it lasts, ask whoever runs that mailbox's server",
+        )],
+        Some(Stage::Fence | Stage::Address | Stage::Template) | None => Vec::new(),
     }
 }
 
@@ -286,8 +306,9 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
                 swept_at(case, rules),
             ),
             remedy: vec![
-                Remedy::advice("systemctl status maple-router on the host of that worker"),
-                case.command("release", "--reason TEXT"),
+                Remedy::advice("on the host of that worker: systemctl status maple-router"),
+                case.command("release", "--reason TEXT")
+                    .when("is it gone, or hung? To have it taken back now:"),
             ],
         };
     }

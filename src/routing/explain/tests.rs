@@ -21,6 +21,7 @@ fn rules() -> Rules {
         orphan_after: s(900),
         not_before: Some(time("2026-01-01T00:00:00Z")),
         alerts: true,
+        resend: true,
     }
 }
 
@@ -197,7 +198,7 @@ fn each_open_case_says_what_follows_and_when() {
             Step::Attempt,
             Some("2026-11-01T12:03:00Z"),
             "attempt 2 of 5 left 1 delivery open: connect connection refused",
-            "systemctl status postfix",
+            "systemctl status postfix\nmaple-router check",
         ),
         (
             "due",

@@ -1,0 +1,200 @@
+//! What holds a submission up and does not stand in its row: a daemon that is silent or waits, a pause, an event among
+//! the dead letters.
+//!
+//! Invariant: pure. It adds to what was said of the row, and hides nothing of it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::super::pause::Pause;
+use super::super::text::{bounded, one_line};
+use super::{Explanation, MAX_REPLY, Next, Remedy, Step, at};
+
+/// Everything around a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    /// The submission.
+    pub id: Uuid,
+    /// What the daemon on this host says of itself.
+    pub daemon: Daemon,
+    /// The pause that holds it up.
+    pub pause: Option<Pause>,
+    /// An open dead letter that names it.
+    pub letter: Option<Letter>,
+}
+
+/// The daemon, as its loopback endpoint tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Daemon {
+    /// Nobody needed to know.
+    NotAsked,
+    /// Nothing that is a `maple-router` answers there.
+    Silent {
+        /// `http.listen`.
+        listen: String,
+    },
+    /// It takes work, as far as no pause keeps it from that.
+    Working,
+    /// It does not work yet, or no more.
+    Idle {
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+    /// It waits for what it depends on; its sweep goes on.
+    BreakerOpen {
+        /// For what.
+        reasons: Vec<Reason>,
+    },
+}
+
+/// One reason of the daemon's for taking no work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// `relay`, `postgres`, `starting`, …
+    pub name: String,
+    /// In the daemon's words.
+    pub detail: String,
+}
+
+/// An open dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Letter {
+    /// Its id.
+    pub id: Uuid,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+impl Explanation {
+    /// Whether what comes next is a daemon's to do, so that it matters how that is.
+    #[must_use]
+    pub fn waits_for_daemon(&self) -> bool {
+        match self.next.code {
+            Step::Claim | Step::Attempt | Step::Finish | Step::Rescue | Step::Fail | Step::Alert => true,
+            Step::Finalize | Step::Scan | Step::Upgrade | Step::Purge | Step::Nothing => false,
+        }
+    }
+
+    /// The same submission, with what is around it. What must be mended first is said first.
+    #[must_use]
+    pub fn within(self, around: &Around) -> Self {
+        let mut told = self;
+        if let Some(letter) = &around.letter {
+            told = dead(told, letter);
+        }
+        match &around.daemon {
+            Daemon::NotAsked | Daemon::Working => {}
+            Daemon::Silent { listen } => told = silent(told, listen),
+            Daemon::Idle { reasons } => told = idle(told, reasons),
+            Daemon::BreakerOpen { reasons } => told = waiting(told, reasons),
+        }
+        match &around.pause {
+            Some(pause) => paused(told, around.id, pause),
+            None => told,
+        }
+    }
+
+    /// Nothing happens until something does; `first` is what to do about it.
+    fn held_up(self, why: &str, until: &str, when: Option<Timestamp>, first: Vec<Remedy>) -> Self {
+        let next =
+            Next { code: Step::Nothing, what: format!("nothing {until}; then: {}", self.next.what), when };
+        let mut remedy = first;
+        // An event changes nothing while nobody takes it.
+        let later = self.remedy.into_iter().filter(|other| other.verb != Some("publish"));
+        for other in later {
+            if !remedy.iter().any(|known| known.line == other.line) {
+                remedy.push(other);
+            }
+        }
+        Self { why: format!("{why}. Otherwise: {}", self.why), next, remedy }
+    }
+}
+
+/// A pause holds it up.
+fn paused(told: Explanation, id: Uuid, pause: &Pause) -> Explanation {
+    let why = format!(
+        "{} is paused since {} by {} ({})",
+        pause.scope,
+        at(pause.since),
+        one_line(&pause.actor),
+        bounded(one_line(&pause.reason), MAX_REPLY)
+    );
+    let resume = Remedy { question: None, line: pause.remedy(), verb: Some("resume") };
+    let mut held = told.held_up(&why, "while it is paused", pause.until, vec![resume]);
+    let publish = Remedy::command("publish", &id.to_string());
+    held.remedy.insert(1, publish.when("to have it looked at right after that, and not by the sweep:"));
+    held
+}
+
+fn silent(told: Explanation, listen: &str) -> Explanation {
+    let start = Remedy::advice("systemctl status maple-router; systemctl start maple-router");
+    if told.next.code == Step::Alert {
+        let mut remedy = vec![start];
+        remedy.extend(told.remedy);
+        let why = format!("{}; no daemon answers on {listen}, so nobody is alerted", told.why);
+        return Explanation { why, remedy, ..told };
+    }
+    let why = format!("no daemon answers on {listen}, and unless another host has one, nobody works on it");
+    told.held_up(&why, "until a daemon runs", None, vec![start])
+}
+
+fn idle(told: Explanation, reasons: &[Reason]) -> Explanation {
+    if told.next.code == Step::Alert {
+        return told;
+    }
+    let why = format!("the daemon on this host takes no work: {}", words(reasons));
+    let look = vec![Remedy::advice("systemctl status maple-router"), Remedy::command("check", "")];
+    told.held_up(&why, "until it does", None, look)
+}
+
+fn waiting(told: Explanation, reasons: &[Reason]) -> Explanation {
+    if !matches!(told.next.code, Step::Claim | Step::Attempt) {
+        return told;
+    }
+    let names: Vec<&str> = reasons.iter().map(|reason| service(&reason.name)).collect();
+    let names = names.join(" and ");
+    let why = format!("the breaker is open: {names} failed, so nothing is claimed and no attempt is spent");
+    let mut look: Vec<Remedy> = Vec::new();
+    if reasons.iter().any(|reason| reason.name == "relay") {
+        look.push(Remedy::advice("systemctl status postfix"));
+    }
+    look.push(Remedy::command("check", ""));
+    look.push(Remedy::advice("journalctl -u maple-router EVENT=breaker_open -n 3"));
+    told.held_up(&why, &format!("until a probe of the daemon's finds that {names} works"), None, look)
+}
+
+/// What a dependency is called.
+fn service(name: &str) -> &str {
+    match name {
+        "relay" => "the relay (Postfix)",
+        "postgres" => "the database",
+        "signer" => "the signing of URLs",
+        "pubsub" => "Pub/Sub",
+        other => other,
+    }
+}
+
+fn words(reasons: &[Reason]) -> String {
+    let one = |reason: &Reason| match reason.name.as_str() {
+        "starting" | "stopping" => one_line(&reason.detail),
+        name => format!("{}: {}", one_line(name), one_line(&reason.detail)),
+    };
+    bounded(reasons.iter().map(one).collect::<Vec<_>>().join("; "), 2 * MAX_REPLY)
+}
+
+/// Its event is among the dead letters.
+fn dead(told: Explanation, letter: &Letter) -> Explanation {
+    let why = format!(
+        "{}; its event became a dead letter ({}) at {}",
+        told.why,
+        letter.kind.replace('_', " "),
+        at(letter.at)
+    );
+    let mut remedy = told.remedy;
+    remedy.push(Remedy::command("dlq", &format!("redrive {} --reason TEXT", letter.id)));
+    Explanation { why, remedy, ..told }
+}
