@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::forms::SubmissionSeed;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::slack::SlackMessage;
 use crate::smtp::{Rule, Stage as At};
 use crate::stage::{BUCKET, PROBE, PROJECT, Stage, StageOptions};
 use crate::trap::Trapped;
@@ -190,8 +191,8 @@ impl Parts {
                 Ok(json!({}))
             }
             Order::Slack {} => {
-                let texts: Vec<String> =
-                    self.stage.slack.messages().iter().map(crate::slack::SlackMessage::visible_text).collect();
+                let messages = self.stage.slack.messages();
+                let texts: Vec<String> = messages.iter().map(SlackMessage::visible_text).collect();
                 Ok(json!({"texts": texts}))
             }
         }
