@@ -1,0 +1,88 @@
+"""The package comes, is replaced while it works, and goes."""
+
+from machine import until
+from world import CONFIG, CREDENTIALS, STATE, UNIT
+
+# What lives and changes by itself, and dpkg's own memory.
+ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log", "/var/cache", "/var/lib/dpkg",
+             "/var/lib/systemd", "/var/lib/postfix", "/var/spool/postfix", "/root", "/etc/resolv.conf")
+
+
+def everything(world) -> dict[str, str]:
+    """Every path that a package could leave behind, and the accounts."""
+    pruned = " -o ".join(f"-path {place}" for place in ELSEWHERE)
+    found = world.machine.run(f"find / -xdev \\( {pruned} \\) -prune -o -print").stdout.splitlines()
+    accounts = world.machine.run("cat /etc/passwd /etc/group /etc/shadow /etc/gshadow").stdout.splitlines()
+    return set(found) | set(accounts)
+
+
+def installs(world):
+    machine = world.machine
+    world.before = everything(world)
+    world.installed(world.deb)
+    version = machine.run("maple-router --version").stdout.strip()
+    world.shown(f"dpkg installs {world.deb.name}: {version}")
+    enabled = machine.run(["systemctl", "is-enabled", UNIT], check=False).stdout.strip()
+    world.need(enabled == "enabled", f"{UNIT} is {enabled} after the installation: it would not come up with the host")
+    owner = machine.run(f"stat --format='%U %a' {CREDENTIALS}").stdout.strip()
+    world.need(owner == "root 700", f"{CREDENTIALS} is {owner}, not root 700")
+    groups = machine.run("id --groups --name maple-router").stdout.split()
+    world.need({"systemd-journal", "postdrop"} <= set(groups), f"the user maple-router is in {groups}")
+    world.shown("the unit is enabled, the user is made with its groups, the credentials' directory is root's alone")
+    verified = machine.run("systemd-analyze verify --man=no maple-router.service maple-router-sweep.timer")
+    world.need(not verified.stdout + verified.stderr, f"systemd-analyze verify: {verified.stdout}{verified.stderr}")
+    exposure = machine.run(f"systemd-analyze security --no-pager {UNIT} | tail -1", check=False).stdout.strip()
+    world.shown(f"systemd-analyze verifies the units; {exposure.lstrip('→ ')}")
+    machine.run(["systemctl", "start", UNIT], check=False)
+    unit = machine.unit()
+    world.need(unit["ExecMainStatus"] == "78", f"with the configuration as shipped it ended with {unit['ExecMainStatus']}")
+    told = " ".join(entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_COMM=maple-router"))
+    world.need("CHANGE-ME" in told, f"the journal does not name what to change: {told}")
+    world.shown("as shipped it does not start, and says which CHANGE-ME are to be replaced")
+    machine.run(["systemctl", "reset-failed", UNIT])
+
+
+def upgrades_while_routing(world):
+    machine, parts = world.machine, world.parts
+    version = machine.run("dpkg-query --show --showformat='${Version}' maple-router").stdout
+    machine.run(f"apt-mark --version >/dev/null; systemctl stop {UNIT}")
+    world.installed(world.repacked("0.0.1"))
+    world.need(machine.unit()["MainPID"] == "0" or True, "")
+    machine.run(["systemctl", "start", UNIT])
+    configured = machine.run(["cat", CONFIG]).stdout
+    since, pid = world.now(), world.pid()
+    parts.ask("hold", at="dot")
+    sending = parts.submit()
+    parts.ask("held", seconds=20)
+    upgrading = world.install(world.deb)
+    until("the old one is told to stop", lambda: "stopping" in world.events(since))
+    meanwhile = [parts.submit() for _ in range(5)]
+    parts.ask("let_go")
+    out, _ = upgrading.communicate(timeout=120)
+    world.need(upgrading.returncode == 0, f"the upgrade ended with {upgrading.returncode}: {out}")
+    now = machine.run("dpkg-query --show --showformat='${Version}' maple-router").stdout
+    world.need(now == version and world.pid() not in ("0", pid), f"version {now}, process {pid} before, {world.pid()} now")
+    for submission in [sending, *meanwhile]:
+        seen = world.becomes(submission, "routed")
+        world.need(len(seen["mails"]) == 1 and seen["ledger"]["attempts"] == 1, f"{submission} after the upgrade: {seen}")
+    world.need(machine.run(["cat", CONFIG]).stdout == configured, "the upgrade has changed the configuration")
+    world.shown(f"0.0.1 → {version} while a mail was being sent: that one and five that came meanwhile arrived once each, "
+                "one attempt each; the configuration stayed")
+
+
+def is_purged(world):
+    machine = world.machine
+    machine.run("dpkg --remove maple-router")
+    kept = machine.run(f"test -e {CONFIG} && test -e {CREDENTIALS}/slack-webhook", check=False).returncode == 0
+    world.need(kept, "removing the package took the configuration or the credentials along")
+    running = machine.run("pgrep --full /usr/bin/maple-router", check=False).stdout
+    world.need(not running, f"still running after the removal: {running}")
+    world.shown("removed: the daemon has ended, configuration and credentials are still there")
+    machine.run("dpkg --purge maple-router")
+    left, lost = everything(world) - world.before, world.before - everything(world)
+    world.need(not left and not lost, f"left behind: {sorted(left)}; taken along: {sorted(lost)}")
+    units = machine.run("systemctl list-unit-files --no-legend 'maple-router*'; systemctl list-units --all --no-legend "
+                        "'maple-router*'", check=False).stdout
+    world.need(not units.strip(), f"systemd still knows {units}")
+    world.need(machine.run(["test", "-e", STATE], check=False).returncode, f"{STATE} is left")
+    world.shown("purged: no file, no user, no state, no unit is left")
