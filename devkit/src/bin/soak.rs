@@ -61,7 +61,8 @@ async fn play(arguments: Arguments) -> Result<bool> {
         }
     };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
-    let dir = dir.unwrap_or_else(|| workspace.join(".soak"));
+    // The daemons are told of it, and take no relative one.
+    let dir = std::path::absolute(dir.unwrap_or_else(|| workspace.join(".soak"))).context("the directory")?;
     let seconds = seconds.unwrap_or(if outage.is_some() { 300 } else { 1200 });
     let options = Options { binary, dir, seconds, submissions, seed };
     match outage {
