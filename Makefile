@@ -22,6 +22,7 @@ test: deps python ## Formatting, lints, documentation, every test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
+	@scripts/check-units
 	$(CARGO) test --quiet --locked --workspace --doc
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then set -x; \
 	$(CARGO) nextest run --locked --workspace; \
@@ -77,7 +78,7 @@ python: .venv/installed ## Make .venv, for the tests that ask Google's Python cl
 	@touch $@
 
 deps: check-tools ## Install what is missing for tests and demo
-	@scripts/install-missing build python
+	@scripts/install-missing build units python
 
 deps-build: check-tools
 	@scripts/install-missing build
