@@ -41,7 +41,8 @@ use crate::ops::clock::SystemClock;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::live::Live;
-use crate::ops::status_line::Stage;
+use crate::ops::status_line::{self, Stage};
+use crate::ops::tally::Tally;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
 use crate::parts::PartError;
@@ -144,7 +145,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     drop(start);
     let ended = match began {
         Ok(false) => {
-            systemd::stopping();
+            systemd::stopping(&status_line::stopping(Tally::now()));
             Ok(())
         }
         Err(error) => Err(error),
@@ -323,7 +324,7 @@ async fn announce_stop(
 ) {
     stop.cancelled().await;
     readiness.hold("stopping", "the daemon is stopping");
-    systemd::stopping();
+    systemd::stopping(&status_line::stopping(Tally::now()));
     stage.send_replace(Stage::Stopping);
     journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
 }

@@ -234,7 +234,21 @@ dir = "{state}"
     /// # Errors
     /// The process cannot be started.
     pub async fn router(&self, binary: &Path, name: &str, extra: &str) -> Result<Router> {
-        Router::start(self, binary, name, extra).await
+        Router::start(self, binary, name, extra, &[]).await
+    }
+
+    /// The same with further variables, as systemd would set them.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub async fn router_under(
+        &self,
+        binary: &Path,
+        name: &str,
+        extra: &str,
+        variables: &[(&str, String)],
+    ) -> Result<Router> {
+        Router::start(self, binary, name, extra, variables).await
     }
 
     /// Runs another verb to its end.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -142,26 +142,19 @@ impl Judge {
         if self.progress.turning.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (progress, blink) = (Arc::clone(&self.progress), self.clock.sleep(BLINK));
+        let (progress, clock) = (Arc::clone(&self.progress), Arc::clone(&self.clock));
         self.handle.spawn(async move {
-            blink.await;
+            clock.sleep(BLINK).await;
             progress.turns.fetch_add(1, Ordering::Relaxed);
             progress.turning.store(false, Ordering::Relaxed);
         });
     }
 
     fn count(&self) -> Counted {
-        let metrics = self.handle.metrics();
-        let worker = |n| {
-            let moves = metrics.worker_park_unpark_count(n);
-            let busy = u64::try_from(metrics.worker_total_busy_duration(n).as_nanos()).unwrap_or(u64::MAX);
-            // Tokio counts parking and waking together: odd means parked. Neither count ever shrinks.
-            Worker { parked: moves % 2 == 1, moves: moves.wrapping_add(busy) }
-        };
         let rounds = self.progress.rounds.get().filter(|_| !self.stop.is_cancelled());
         Counted {
             turns: self.progress.turns.load(Ordering::Relaxed),
-            workers: (0..metrics.num_workers()).map(worker).collect(),
+            workers: workers(&self.handle.metrics()),
             rounds: rounds.map(|rounds| rounds.load(Ordering::Relaxed)),
             database: if self.outages.postgres.is_open() {
                 Database::KnownToBeOut
@@ -185,5 +178,57 @@ impl Judge {
             );
         }
         self.missing = missing;
+    }
+}
+
+/// The threads of the event loop, as Tokio counts them.
+fn workers(metrics: &RuntimeMetrics) -> Vec<Worker> {
+    let worker = |n| {
+        let moves = metrics.worker_park_unpark_count(n);
+        let busy = u64::try_from(metrics.worker_total_busy_duration(n).as_nanos()).unwrap_or(u64::MAX);
+        // Parking and waking are counted together: odd means parked. Neither count ever shrinks.
+        Worker { parked: moves % 2 == 1, moves: moves.wrapping_add(busy) }
+    };
+    (0..metrics.num_workers()).map(worker).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task that never yields shows as one thread that neither parks nor moves, while the other goes on.
+    #[test]
+    fn a_thread_that_is_stuck_in_a_task_is_told_from_one_without_work() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let (stuck, release) = mpsc::channel::<()>();
+        let (began, begun) = mpsc::channel();
+        runtime.spawn(async move {
+            began.send(()).expect("somebody waits");
+            assert!(release.recv().is_err(), "nothing is ever sent");
+        });
+        begun.recv().expect("it runs");
+        // Work for the other.
+        runtime.spawn(async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let metrics = runtime.handle().metrics();
+        std::thread::sleep(Duration::from_millis(300));
+        let before = workers(&metrics);
+        std::thread::sleep(Duration::from_millis(300));
+        let after = workers(&metrics);
+        let standing = |n: &usize| !after[*n].parked && before[*n].moves == after[*n].moves;
+        assert_eq!((0..2).filter(standing).count(), 1, "{before:?} {after:?}");
+        drop(stuck);
+        // Without work both park.
+        let idle = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(workers(&idle.handle().metrics()).iter().all(|worker| worker.parked));
+        runtime.shutdown_background();
     }
 }

@@ -77,6 +77,12 @@ impl Line {
     }
 }
 
+/// The whole line of a daemon that stops.
+#[must_use]
+pub fn stopping(tally: Tally) -> String {
+    line(&Facts { stage: Stage::Stopping, waits: Vec::new(), paused: Paused::default(), tally }).text()
+}
+
 /// The line for these facts.
 #[must_use]
 pub fn line(facts: &Facts) -> Line {

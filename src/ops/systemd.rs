@@ -25,9 +25,9 @@ pub fn reloading() {
     }
 }
 
-/// The daemon stops.
-pub fn stopping() {
-    send(&[NotifyState::Stopping]);
+/// The daemon stops; together with the line, because it may be gone in a moment.
+pub fn stopping(status: &str) {
+    send(&[NotifyState::Stopping, NotifyState::Status(&one_line(status))]);
 }
 
 /// "Alive"; to be said only by what proves that work goes on.
@@ -67,7 +67,7 @@ mod tests {
         ready();
         status("up");
         reloading();
-        stopping();
+        stopping("down");
         assert_eq!(watchdog_limit(), None);
     }
 }

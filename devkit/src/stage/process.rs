@@ -22,13 +22,20 @@ pub struct Router {
 }
 
 impl Router {
-    pub(super) async fn start(stage: &Stage, binary: &Path, name: &str, extra: &str) -> Result<Self> {
+    pub(super) async fn start(
+        stage: &Stage,
+        binary: &Path,
+        name: &str,
+        extra: &str,
+        variables: &[(&str, String)],
+    ) -> Result<Self> {
         let port = free_port()?;
         let config = stage.write_config(name, &stage.config(name, port, extra))?;
         let log = stage.dir().join(format!("{name}.log"));
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         let child = command(stage, binary, &config)
             .arg("run")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out)
