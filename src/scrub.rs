@@ -5,7 +5,7 @@
 /// Replaces every e-mail address in `text` by `<address>`, for journal and Slack (interfaces, "Log fields").
 ///
 /// It errs on the side of hiding: whatever stands around an at sign goes, quoted local parts, address literals and
-/// several at signs included.
+/// several at signs included. Line breaks become blanks: one event is one line.
 #[must_use]
 pub fn scrub(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
@@ -29,7 +29,7 @@ pub fn scrub(text: &str) -> String {
         at = end;
     }
     out.extend(&chars[kept..]);
-    out
+    out.replace(['\n', '\r'], " ")
 }
 
 /// How many characters here stand for an at sign: itself, its look-alikes, or `%40`.
@@ -125,6 +125,7 @@ mod tests {
             ("user\u{7}name@x y", "user\u{7}<address> y"),
             ("@", "<address>"),
             ("\"@\"@\"@", "<address>\"@"),
+            ("two\r\nlines a@b\nx", "two  lines <address> x"),
             ("nothing to hide", "nothing to hide"),
             ("", ""),
         ] {

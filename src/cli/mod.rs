@@ -142,7 +142,7 @@ impl Cli {
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
             let format = if journal { LogFormat::Journald } else { LogFormat::Text };
             let log = Log { format, level: "warn".to_owned() };
-            telemetry::init(&log, ctx.env.get("RUST_LOG").map(String::as_str))?;
+            telemetry::init(&log, ctx.env.get("RUST_LOG").map(String::as_str), None)?;
         }
         match self.verb {
             Verb::Run(args) => run::run(&ctx, args).await,

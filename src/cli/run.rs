@@ -15,8 +15,11 @@ use crate::config::Config;
 use crate::config::reload::{self, Reload};
 use crate::daemon::{self, DaemonError, Reloads};
 use crate::journal;
+use crate::ops::clock::SystemClock;
+use crate::ops::log_rate::{self, LogRate};
 use crate::ops::telemetry::{self, EventName, Telemetry};
 use crate::ops::{metrics, systemd};
+use crate::ports::Clock as _;
 use crate::scrub::scrub;
 
 /// Arguments of `run`.
@@ -26,7 +29,10 @@ pub(super) struct Args {}
 /// Runs the daemon.
 pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let telemetry = telemetry::init(&loaded.config.log, ctx.env.get("RUST_LOG").map(String::as_str))?;
+    let clock = Arc::new(SystemClock);
+    let rate = LogRate::new(Arc::<SystemClock>::clone(&clock));
+    let telemetry =
+        telemetry::init(&loaded.config.log, ctx.env.get("RUST_LOG").map(String::as_str), Some(rate))?;
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hup = signal(SignalKind::hangup())?;
@@ -37,7 +43,14 @@ pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
     let mut daemon = tokio::spawn(daemon::run(loaded.config, reloads, stop.clone()));
     loop {
         tokio::select! {
-            ended = &mut daemon => return ended?.map(|()| Exit::Done).map_err(refused),
+            ended = &mut daemon => {
+                reloader.telemetry.tell_left_out();
+                return ended?.map(|()| Exit::Done).map_err(refused);
+            }
+            () = clock.sleep(log_rate::WINDOW) => {
+                reloader.telemetry.tell_left_out();
+                continue;
+            }
             _ = term.recv() => {}
             _ = int.recv() => {}
             _ = hup.recv() => {

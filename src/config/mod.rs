@@ -17,6 +17,7 @@ pub mod surroundings;
 pub mod validate;
 
 pub use load::{ConfigError, DEFAULT_PATH, Environment, Loaded, Origin, environment};
+pub(crate) use requirements::loud_library;
 pub use surroundings::Surroundings;
 
 use std::path::PathBuf;

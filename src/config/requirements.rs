@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
+
 use super::{Config, SignerKind, SourceKind, SweepBy};
 
 /// One requirement on one key.
@@ -102,6 +104,9 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
     "log.level": |c| is_log_filter(&c.log.level),
         "must be error, warn, info, debug, trace or a filter directive", "the default is info";
+    "log.level": |c| !is_log_filter(&c.log.level) || loud_library(&c.log.level).is_none(),
+        "opens a library beyond warn, and libraries log parameters, addresses and signed URLs",
+        "a bare level is for this program, and so is maple_router=debug; RUST_LOG on a terminal opens the others";
     "state.dir": |c| c.state.dir.is_absolute(),
         "must be an absolute path", "the default is /var/lib/maple-router";
     "database.connect_timeout": |c| !c.database.connect_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
@@ -166,6 +171,27 @@ fn is_host_name(text: &str) -> bool {
 
 fn is_object(text: &str) -> bool {
     text.split_once('/').is_some_and(|(bucket, object)| !bucket.is_empty() && !object.is_empty())
+}
+
+/// The first directive of a filter that opens something else than this program beyond `warn`; a bare level by itself is
+/// for this program.
+pub(crate) fn loud_library(filter: &str) -> Option<&str> {
+    let is_level = |text: &str| text.parse::<LevelFilter>().is_ok();
+    if is_level(filter.trim()) {
+        return None;
+    }
+    filter.split(',').map(str::trim).find(|directive| {
+        let (target, level) = match directive.rsplit_once('=') {
+            Some((target, level)) if is_level(level) => (target, level),
+            // A field of a span, or a target for which everything is wanted.
+            _ if !is_level(directive) => (*directive, "trace"),
+            _ => ("everything", *directive),
+        };
+        let ours = target
+            .strip_prefix("maple_router")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::") || rest.starts_with('['));
+        !ours && level.parse::<LevelFilter>().is_ok_and(|level| level > LevelFilter::WARN)
+    })
 }
 
 fn is_log_filter(text: &str) -> bool {
@@ -236,6 +262,7 @@ mod tests {
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),
             ("log.level", |c| c.log.level = "info=loud=".to_owned()),
+            ("log.level", |c| c.log.level = "info,tokio_postgres=debug".to_owned()),
             ("state.dir", |c| c.state.dir = "state".into()),
             ("smtp.connect_timeout", |c| c.smtp.connect_timeout = Duration::ZERO),
             ("canary.interval", |c| c.canary.interval = Some(Duration::ZERO)),
@@ -247,6 +274,32 @@ mod tests {
             assert_eq!(found.len(), 1, "{key}: {found:?}");
             assert_eq!(found[0].keys[0].0, *key);
             assert!(!found[0].to_string().contains("secret-word"), "a password must not be shown");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_opens_libraries_is_recognised() {
+        for quiet in [
+            "debug",
+            " TRACE ",
+            "warn,maple_router=trace",
+            "error",
+            "maple_router::routing=debug,hyper=warn",
+            "maple_router[claim]=debug",
+            "off",
+        ] {
+            assert_eq!(loud_library(quiet), None, "{quiet}");
+        }
+        for (loud, by) in [
+            ("warn,tokio_postgres=debug", "tokio_postgres=debug"),
+            ("info,maple_router=debug", "info"),
+            ("hyper", "hyper"),
+            ("maple_router=debug, reqwest::connect=trace", "reqwest::connect=trace"),
+            ("maple_routers=debug", "maple_routers=debug"),
+            ("warn,[send]=debug", "[send]=debug"),
+            ("lettre=5", "lettre=5"),
+        ] {
+            assert_eq!(loud_library(loud), Some(by), "{loud}");
         }
     }
 }

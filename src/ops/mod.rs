@@ -36,6 +36,7 @@ pub mod http;
 pub mod incident;
 pub mod json_log;
 pub mod live;
+pub mod log_rate;
 pub mod metrics;
 pub mod state_dir;
 pub mod status_line;

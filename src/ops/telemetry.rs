@@ -4,20 +4,27 @@
 //! `tracing` macros for the rest. The journald layer upper-cases names by itself (`submission_id` becomes
 //! `SUBMISSION_ID`), JSON keeps them lower-case: the field names of the interfaces page either way.
 //!
-//! All forms but journald go to stderr, so that a verb's output on stdout stays clean. A bare level applies to this
-//! program; libraries stay at `warn`, because some of them log URLs, and a signed URL is a secret.
+//! All forms but journald go to stderr, so that a verb's output on stdout stays clean. Libraries stay at `warn`, whatever
+//! the filter says: some of them log parameters and URLs, and a signed URL is a secret. Only `RUST_LOG` on a person's
+//! own terminal opens them.
 //! Never logged: recipients, field values, signed URLs, secrets. If we die, lines already written stay written:
 //! nothing is buffered here.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
+use tracing::{Level, Metadata};
 use tracing_journald::{Priority, PriorityMappings};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use super::json_log::JsonLayer;
-use crate::config::{Log, LogFormat};
+use super::log_rate::LogRate;
+use crate::config::{Log, LogFormat, loud_library};
+
+/// The target of this program's own lines, and the root of all of them.
+const OWN: &str = "maple_router";
 
 closed_set! {
     /// Words of the journal field `EVENT` (interfaces page, "Log fields").
@@ -122,6 +129,8 @@ pub struct Telemetry {
     filter: reload::Handle<EnvFilter, Registry>,
     /// `RUST_LOG` was given: it wins over every configured level, now and after a reload.
     pinned: bool,
+    /// Counts what repeats; the daemon's only.
+    rate: Option<LogRate>,
     /// What is in use: `Journald` may have become `Text`.
     pub format: LogFormat,
 }
@@ -144,8 +153,12 @@ pub enum TelemetryError {
     Twice(String),
 }
 
-/// Sets logging up for this process, once. `rust_log` is the variable `RUST_LOG`, where set.
-pub fn init(log: &Log, rust_log: Option<&str>) -> Result<Telemetry, TelemetryError> {
+/// Sets logging up for this process, once. `rust_log` is the variable `RUST_LOG`, where set; `rate` leaves out and counts
+/// what repeats, and its counts are told by whoever calls [`Telemetry::tell_left_out`].
+///
+/// # Errors
+/// [`TelemetryError`].
+pub fn init(log: &Log, rust_log: Option<&str>, rate: Option<LogRate>) -> Result<Telemetry, TelemetryError> {
     let rust_log = rust_log.map(str::trim).filter(|text| !text.is_empty());
     let filter = match rust_log {
         Some(directives) => parse(directives)?,
@@ -153,14 +166,29 @@ pub fn init(log: &Log, rust_log: Option<&str>) -> Result<Telemetry, TelemetryErr
     };
     let (layer, format) = layer(log.format);
     let (filter, handle) = reload::Layer::new(filter);
+    let own_terminal = rust_log.is_some() && format == LogFormat::Text && io::stderr().is_terminal();
+    let quiet_libraries = (!own_terminal).then(|| filter_fn(is_fit_for_a_journal));
     tracing_subscriber::registry()
-        .with(filter.and_then(layer))
+        .with(filter.and_then(quiet_libraries).and_then(rate.clone()).and_then(layer))
         .try_init()
         .map_err(|error| TelemetryError::Twice(error.to_string()))?;
     if format != log.format {
         tracing::warn!("the journal's socket is missing; logging text to stderr");
     }
-    Ok(Telemetry { filter: handle, pinned: rust_log.is_some(), format })
+    if let Some(library) = rust_log.and_then(loud_library) {
+        if own_terminal {
+            tracing::warn!("RUST_LOG opens {library}: addresses and signed URLs may be among what follows");
+        } else {
+            tracing::warn!("RUST_LOG asks for more of {library}: kept at warn, except on a terminal");
+        }
+    }
+    Ok(Telemetry { filter: handle, pinned: rust_log.is_some(), rate, format })
+}
+
+/// What this program says, and warnings of others: what they say beyond may hold parameters, addresses, signed URLs.
+fn is_fit_for_a_journal(metadata: &Metadata<'_>) -> bool {
+    let target = metadata.target();
+    *metadata.level() <= Level::WARN || target == OWN || target.starts_with("maple_router::")
 }
 
 impl Telemetry {
@@ -171,6 +199,13 @@ impl Telemetry {
             return Ok(());
         }
         self.filter.reload(filter).map_err(|error| TelemetryError::Twice(error.to_string()))
+    }
+
+    /// Writes how much was left out since the last call.
+    pub fn tell_left_out(&self) {
+        if let Some(rate) = &self.rate {
+            rate.tell();
+        }
     }
 }
 
@@ -202,8 +237,30 @@ fn layer(format: LogFormat) -> (Box<dyn Layer<Registry> + Send + Sync>, LogForma
 }
 
 fn text() -> Box<dyn Layer<Registry> + Send + Sync> {
-    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    Box::new(tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colours).with_target(false))
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    Box::new(tracing_subscriber::fmt::layer().with_writer(|| OneLine).with_ansi(colours).with_target(false))
+}
+
+/// Standard error, one line for each event: it is handed whole.
+struct OneLine;
+
+impl Write for OneLine {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        io::stderr().lock().write_all(&on_one_line(event))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+fn on_one_line(event: &[u8]) -> Vec<u8> {
+    let (body, end) = event.strip_suffix(b"\n").map_or((event, &b""[..]), |body| (body, &b"\n"[..]));
+    let mut line: Vec<u8> =
+        body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
+    line.extend_from_slice(end);
+    line
 }
 
 /// No prefix, so that `journalctl SUBMISSION_ID=…` works; syslog's priorities, so that `-p warning` means what it says.
@@ -227,9 +284,43 @@ mod tests {
     fn a_bare_level_leaves_libraries_at_warn() {
         assert_eq!(filter("debug").expect("a level").to_string(), "maple_router=debug,warn");
         assert_eq!(filter("error").expect("a level").to_string(), "error");
-        assert_eq!(filter("hyper=trace").expect("a directive").to_string(), "hyper=trace");
+        assert_eq!(
+            filter("maple_router::cli=trace").expect("a directive").to_string(),
+            "maple_router::cli=trace"
+        );
         let told = filter("info=loud=").expect_err("refused").to_string();
         assert!(told.contains("info=loud="), "{told}");
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        assert_eq!(on_one_line(b"WARN a\nb\r\nc\n"), b"WARN a b  c\n");
+        assert_eq!(on_one_line(b"half"), b"half");
+    }
+
+    #[test]
+    fn libraries_are_never_heard_beyond_a_warning() {
+        use std::sync::{Arc, Mutex};
+        #[derive(Clone, Default)]
+        struct Heard(Arc<Mutex<Vec<String>>>);
+        impl<S: tracing::Subscriber> Layer<S> for Heard {
+            fn on_event(&self, event: &tracing::Event<'_>, _ctx: tracing_subscriber::layer::Context<'_, S>) {
+                self.0.lock().expect("lock").push(event.metadata().target().to_owned());
+            }
+        }
+        let heard = Heard::default();
+        let filter = parse("trace,tokio_postgres=debug,hyper=trace").expect("directives");
+        let subscriber = tracing_subscriber::registry()
+            .with(filter.and_then(filter_fn(is_fit_for_a_journal)).and_then(heard.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!(target: "tokio_postgres::query", "executing statement with parameters: [..]");
+            tracing::info!(target: "hyper", "GET https://…X-Goog-Signature=…");
+            tracing::warn!(target: "rustls", "trouble");
+            tracing::info!(target: "maple_router_not", "somebody else");
+            tracing::trace!(target: "maple_router", "ours");
+            tracing::trace!(target: "maple_router::cli", "ours");
+        });
+        assert_eq!(*heard.0.lock().expect("lock"), ["rustls", "maple_router", "maple_router::cli"]);
     }
 
     #[test]

@@ -427,7 +427,7 @@ pub(super) fn unready(unready: &Unready) {
         return;
     };
     journal!(
-        warn,
+        error,
         EventName::Unready,
         submission_id = %sample,
         "{} submissions are not ready since long, the oldest for {} s: do the scan worker and the backend run? See \

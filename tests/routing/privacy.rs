@@ -1,5 +1,5 @@
 //! What must never be told: recipients, field values, signed URLs, secrets, payloads. Not in the journal, however
-//! talkative it is set, and not in the metrics.
+//! talkative it is set, not in the metrics, not in Slack, not in the audit log; and the journal keeps to its fields.
 
 use devkit::forms::{Action, Form, SubmissionSeed, Template};
 use devkit::google::Mishap;
@@ -7,7 +7,7 @@ use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{StageOptions, TOPIC};
 use serde_json::{Value, json};
 
-use crate::harness::{Scene, lines};
+use crate::harness::{Scene, binary, lines};
 
 /// Words that occur only in what is private.
 const PRIVATE: [&str; 9] = [
@@ -53,9 +53,120 @@ fn seed(form: &str) -> SubmissionSeed {
         .attachment("xqfilename.pdf", "clean")
 }
 
+/// Fields of the journal (interfaces, "Log fields"), and what this program adds to them.
+const FIELDS: [&str; 44] = [
+    "event",
+    "submission_id",
+    "form_id",
+    "action_order",
+    "action_type",
+    "delivery",
+    "attempt",
+    "pubsub_message_id",
+    "delivery_attempt",
+    "outcome",
+    "reason",
+    "smtp_code",
+    "enhanced_code",
+    "postfix_queue_id",
+    "rfc_message_id",
+    "duration_ms",
+    "next_attempt_at",
+    // Added.
+    "time",
+    "level",
+    "target",
+    "message",
+    "actor",
+    "verb",
+    "scope",
+    "value",
+    "until",
+    "dependency",
+    "open_seconds",
+    "payload_sha256",
+    "payload_len",
+    "facts",
+    "version",
+    "changed",
+    "needs_restart",
+    "alert",
+    "failures",
+    "dead_letter",
+    "links",
+    "left_out",
+    "force_action",
+    "replan",
+    "kind",
+    "count",
+    "round_trip_ms",
+];
+
+/// What an event cannot do without.
+const NEEDED: [(&str, &[&str]); 14] = [
+    ("received", &["submission_id", "pubsub_message_id"]),
+    ("claimed", &["submission_id", "form_id", "attempt"]),
+    ("dropped", &["submission_id", "reason"]),
+    ("begun", &["submission_id", "form_id", "attempt", "action_order", "action_type", "rfc_message_id"]),
+    ("action_accepted", &DELIVERED),
+    ("action_refused", &SENT),
+    ("action_deferred", &SENT),
+    ("action_unknown", &SENT),
+    ("routed", &["submission_id", "form_id", "attempt"]),
+    ("failed", &["submission_id", "form_id", "reason"]),
+    ("released", &["submission_id", "form_id", "attempt", "next_attempt_at"]),
+    ("poison", &["pubsub_message_id", "reason", "payload_sha256", "payload_len"]),
+    ("dead_letter", &["pubsub_message_id", "outcome", "payload_sha256"]),
+    ("paused", &["scope", "actor", "reason"]),
+];
+const SENT: [&str; 9] = [
+    "submission_id",
+    "form_id",
+    "attempt",
+    "action_order",
+    "action_type",
+    "delivery",
+    "outcome",
+    "rfc_message_id",
+    "duration_ms",
+];
+const DELIVERED: [&str; 11] = [
+    "submission_id",
+    "form_id",
+    "attempt",
+    "action_order",
+    "action_type",
+    "delivery",
+    "outcome",
+    "rfc_message_id",
+    "duration_ms",
+    "smtp_code",
+    "postfix_queue_id",
+];
+
+fn fields_are_as_agreed(told: &[Value]) {
+    for line in told {
+        let fields = line.as_object().expect("an object");
+        assert!(
+            !line["message"].as_str().is_some_and(|text| text.contains(['\n', '\r'])),
+            "two lines: {line}"
+        );
+        let Some(event) = line["event"].as_str() else { continue };
+        for name in fields.keys() {
+            assert!(FIELDS.contains(&name.as_str()), "{name} is no agreed field: {line}");
+        }
+        for (_, needed) in NEEDED.iter().filter(|(name, _)| *name == event) {
+            for name in *needed {
+                assert!(fields.get(*name).is_some_and(|value| !value.is_null()), "no {name}: {line}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
-async fn a_journal_at_its_most_talkative_and_the_metrics_hold_nothing_private() {
-    let extra = "[log]\nlevel = \"debug\"\n[mail]\nbody = \"template\"\nallowed_destination_domains = [\"xqhost.test\"]";
+async fn nothing_private_is_told_anywhere() {
+    let extra = "[log]\nlevel = \"trace\"\n[mail]\nbody = \"template\"\nallowed_destination_domains = [\"xqhost.test\"]\n\
+                 [slack]\ngroup_wait = \"1s\"";
     let scene = Scene::with(StageOptions::default(), &forms(), extra).await;
     let relay = &scene.stage.relay;
     // A relay that repeats what it was told, in every tone.
@@ -76,6 +187,7 @@ async fn a_journal_at_its_most_talkative_and_the_metrics_hold_nothing_private() 
     }
     let damaged = json!({"attempts": "xqvalue", "deliveries": {"1|xqrecipient1@xqhost.test": {"state": 7}}});
     ids.push(scene.submit(&seed("plain").ledger(damaged)).await.id);
+    ids.push(scene.submit(&SubmissionSeed::of("plain").attachment("xqfilename.exe", "infected")).await.id);
     let attributes = [("type", "routing.ready"), ("v", "1")];
     scene
         .stage
@@ -89,43 +201,120 @@ async fn a_journal_at_its_most_talkative_and_the_metrics_hold_nothing_private() 
         scene.ended(*id).await;
     }
     scene.dead_letters(2).await;
+    let verbs = what_operators_do(&scene, &ids).await;
     // The test tests something: the relay has the private words, and every kind of line was written.
-    let told = lines(&scene.router);
-    let events = [
-        "action_accepted",
-        "action_refused",
-        "action_deferred",
-        "action_unknown",
-        "poison",
-        "failed",
-        "routed",
-    ];
-    for event in events {
-        assert!(
-            told.iter().any(|line| line["event"] == event),
-            "{event} did not happen\n{}",
-            scene.router.log()
-        );
+    for event in EXPECTED {
+        scene.await_line(event, |line| line["event"] == event).await;
     }
+    let told = lines(&scene.router);
     assert!(told.iter().any(|line| line.to_string().contains("<address>")), "scrubbed, not left out");
     assert!(scene.stage.relay.mails().iter().any(|mail| {
         String::from_utf8_lossy(&mail.raw).contains("X-Goog-Signature") && !mail.recipients.is_empty()
     }));
+    fields_are_as_agreed(&told);
+    let loud: Vec<&Value> = told
+        .iter()
+        .filter(|line| !line["target"].as_str().is_some_and(|target| target.starts_with("maple_router")))
+        .collect();
+    assert!(loud.iter().all(|line| line["level"] == "warn" || line["level"] == "error"), "{loud:?}");
     let (_, metrics) = scene.router.get("/metrics").await.expect("metrics");
     let (_, ready) = scene.router.get("/-/ready").await.expect("ready");
+    // The original of a damaged ledger is kept whole (protocol §2).
+    let sql = "SELECT coalesce(string_agg((to_jsonb(a) #- '{detail,original}')::text, E'\\n'), '') FROM audit_log a";
+    let audit: String = scene.eyes.query_one(sql, &[]).await.expect("audit").get(0);
+    assert!(audit.contains("email_failed") && audit.contains("submission_routed"), "{audit}");
     let Scene { mut router, stage, .. } = scene;
     assert!(router.stop().await.expect("stops").success());
+    let slack: Vec<String> =
+        stage.slack.messages().iter().map(|message| message.payload.to_string()).collect();
+    assert!(slack.len() > 2, "{slack:?}");
     let webhook = stage.slack.webhook_url();
     let secret = webhook.rsplit('/').next().expect("a path");
-    for (what, text) in [("journal", router.log()), ("metrics", metrics), ("readiness", ready)] {
-        for word in PRIVATE.into_iter().chain([secret]) {
+    let places = [
+        ("journal", router.log()),
+        ("metrics", metrics),
+        ("readiness", ready),
+        ("audit log", audit),
+        ("Slack", slack.join("\n")),
+        ("a verb's journal", verbs),
+    ];
+    for (what, text) in &places {
+        // The audit log has the domain and a digest.
+        let words = PRIVATE.into_iter().filter(|word| *what != "audit log" || *word != "xqhost.test");
+        for word in words.chain([secret]) {
             let line = text.lines().find(|line| line.contains(word));
             assert!(line.is_none(), "{word} in the {what}: {line:?}");
         }
-        for line in text.lines() {
+        for line in text.lines().filter(|_| !["audit log", "Slack"].contains(what)) {
             assert!(!without_our_own(line).contains('@'), "an address in the {what}: {line}");
         }
     }
+}
+
+const EXPECTED: [&str; 18] = [
+    "started",
+    "ready",
+    "received",
+    "claimed",
+    "begun",
+    "action_accepted",
+    "action_refused",
+    "action_deferred",
+    "action_unknown",
+    "in_doubt",
+    "released",
+    "routed",
+    "failed",
+    "poison",
+    "dead_letter",
+    "alert_sent",
+    "paused",
+    "resumed",
+];
+
+/// Every override there is, as an operator types it; answers what the verbs wrote beside their results.
+async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
+    let mut said = String::new();
+    let ask = async |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = scene.stage.ask(binary(), scene.router.config(), &words).await.expect("the verb runs");
+        assert!(answer.code.is_some_and(|code| code <= 1), "{line}: {answer:?}");
+        answer
+    };
+    // Recorded by the daemon, and told of.
+    let records = async || ask("dlq list --json").await.json().expect("JSON");
+    scene.until("records", async || records().await.as_array().is_some_and(|all| all.len() > 1)).await;
+    let letter = records().await[0]["id"].as_str().expect("an id").to_owned();
+    let infected = ids[ids.len() - 1];
+    let attachment: uuid::Uuid = scene
+        .eyes
+        .query_one("SELECT id FROM attachments WHERE submission_id = $1", &[&infected])
+        .await
+        .expect("an attachment")
+        .get(0);
+    let claimed = json!({"v": 1, "attempts": 1, "claim": {"token": "t", "worker": "w", "at": "2026-11-01T10:00:00Z",
+        "deadline": "2026-11-01T10:20:00Z"}});
+    let stuck = seed("plain").status("processing").ledger(claimed);
+    let stuck = stuck.insert(&scene.backend).await.expect("a row").id;
+    for line in [
+        format!("pause --form other --reason why"),
+        format!("resume --form other --reason why"),
+        format!("replay {} --reason why", ids[0]),
+        format!("replay {} --force-action 1 --reason why", ids[3]),
+        format!("mark-attachment {attachment} --clean --reason why"),
+        format!("links {}", ids[0]),
+        format!("release {stuck} --reason why"),
+        format!("dlq discard {letter} --reason why"),
+        format!("explain {}", ids[1]),
+        "status".to_owned(),
+        "sweep --once".to_owned(),
+    ] {
+        said.push_str(&ask(&line).await.err);
+        if line.starts_with("pause") {
+            scene.await_line("pause", |line| line["event"] == "paused").await;
+        }
+    }
+    said
 }
 
 /// A journal line without the one field that has an @ of right: the Message-ID, whose domain is ours.
