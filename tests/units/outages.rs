@@ -48,7 +48,7 @@ async fn with_the_relay_down_it_is_ready_and_holds_everything() {
 async fn with_the_database_down_it_is_ready_for_systemd_and_routes_once_the_contract_is_met() {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a cluster");
     let options = StageOptions::default();
-    let database = cluster.database(options.variant.clone()).await.expect("a database");
+    let database = cluster.database(options.variant).await.expect("a database");
     let stage = Stage::on(database, options).await.expect("a stage");
     cluster.stop().await;
     let systemd = Systemd::on(&stage);
@@ -69,7 +69,7 @@ async fn with_the_database_down_it_is_ready_for_systemd_and_routes_once_the_cont
 async fn a_database_that_comes_back_without_the_contract_is_refused_then() {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a cluster");
     let options = StageOptions::default();
-    let database = cluster.database(options.variant.clone()).await.expect("a database");
+    let database = cluster.database(options.variant).await.expect("a database");
     let stage = Stage::on(database, options).await.expect("a stage");
     stage.database.alter("REVOKE UPDATE ON submissions FROM forms_app").await.expect("revoked");
     cluster.stop().await;

@@ -143,7 +143,7 @@ async fn server_processes(stage: &Stage) -> Vec<Pid> {
 async fn with_a_server_of_its_own() -> (Cluster, Stage) {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a cluster");
     let options = StageOptions::default();
-    let database = cluster.database(options.variant.clone()).await.expect("a database");
+    let database = cluster.database(options.variant).await.expect("a database");
     let stage = Stage::on(database, options).await.expect("a stage");
     (cluster, stage)
 }
