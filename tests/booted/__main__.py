@@ -117,7 +117,7 @@ def inside(given) -> int:
     def shown(line):
         print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
 
-    machine = parts = None
+    machine = None
     try:
         machine = Machine(tree.of(CACHE), given.name)
         shown(f"a container is up: {machine.run('systemctl --version').stdout.split(chr(10))[0]}, {platform.machine()}")
@@ -134,12 +134,6 @@ def inside(given) -> int:
             tail = machine.run("journalctl --no-pager --lines=60 --output=short-precise", check=False).stdout
             print(f"The container's journal ends:\n{tail}", file=sys.stderr, flush=True)
         return 1
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if parts:
-            parts.end()
-        if machine:
-            machine.end()
 
 
 main()

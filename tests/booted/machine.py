@@ -1,7 +1,7 @@
 """A booted container: systemd-nspawn on a throwaway layer over the tree, with a network that has nothing but loopback.
 
 The caller stands in mount and PID namespaces of its own (see __main__.py): however it ends, no mount and no process is
-left. What is written, is written to memory.
+left, so that nothing here clears up. What is written, is written to memory.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 # Ours alone: __main__.py has mounted a fresh one.
 SCRATCH = Path("/dev/shm")
 # Of a boot, and of anything else that should take a moment.
-PATIENCE = 60
+PATIENCE = 120
 
 
 class NotShown(Exception):
@@ -40,6 +40,10 @@ class Machine:
         self.root = SCRATCH / "root"
         layers = f"lowerdir={tree},upperdir={SCRATCH}/upper,workdir={SCRATCH}/work"
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, self.root], check=True)
+        # What systemd-nspawn notes down there is of interest to nobody else.
+        notes = Path("/run/systemd/nspawn")
+        notes.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", notes], check=True)
         # A container needs the cgroup it was started in for itself; where systemd rules this machine, it gives one.
         keep = [] if Path("/run/systemd/system").exists() else ["--keep-unit"]
         command = ["systemd-nspawn", "--quiet", "--register=no", *keep, f"--machine={name}", "--private-network",
@@ -53,12 +57,20 @@ class Machine:
             until("systemd is up", lambda: self.run("systemctl is-system-running", check=False).stdout.strip()
                   in ("running", "degraded"))
         except NotShown as error:
-            raise NotShown(f"{error}\n{self.console.read_text()}") from None
+            jobs = self.run("systemctl list-jobs --no-pager", check=False).stdout if self.leader else ""
+            raise NotShown(f"{error}\n{self.console.read_text()}{jobs}") from None
 
     def _leader(self):
         if self.nspawn.poll() is not None:
             raise NotShown(f"systemd-nspawn ended with {self.nspawn.returncode}")
-        return Path(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children").read_text().split(" ")[0]
+        # On the way there it has other children for a moment.
+        for child in Path(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children").read_text().split():
+            try:
+                if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
+                    return child
+            except OSError:
+                pass  # gone already
+        return None
 
     def _inside(self, command, namespaces=("--all",)):
         words = ["sh", "-c", command] if isinstance(command, str) else [str(word) for word in command]
@@ -67,10 +79,13 @@ class Machine:
 
     def run(self, command, check=True, stdin=None) -> subprocess.CompletedProcess:
         """Runs a command (a shell line, or words) in the container, as root."""
-        done = subprocess.run(self._inside(command), input=stdin, stdin=None if stdin else subprocess.DEVNULL,
-                              capture_output=True, text=True)
+        told = command if isinstance(command, str) else shlex.join(map(str, command))
+        given = {"input": stdin} if stdin else {"stdin": subprocess.DEVNULL}
+        try:
+            done = subprocess.run(self._inside(command), capture_output=True, text=True, timeout=PATIENCE, **given)
+        except subprocess.TimeoutExpired:
+            raise NotShown(f"`{told}` has not ended after {PATIENCE} s") from None
         if check and done.returncode:
-            told = command if isinstance(command, str) else shlex.join(map(str, command))
             raise NotShown(f"`{told}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
         return done
 
@@ -105,14 +120,3 @@ class Machine:
         return subprocess.run(self.in_network(["python3", "-c", ask, url]), env=clean, check=True,
                               capture_output=True, text=True).stdout
 
-    def end(self):
-        """Switches it off, and insists."""
-        if self.leader:
-            self.run("systemctl poweroff", check=False)
-        else:
-            self.nspawn.terminate()
-        try:
-            self.nspawn.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.nspawn.kill()
-            self.nspawn.wait()

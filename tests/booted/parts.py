@@ -32,10 +32,3 @@ class Parts:
 
     def look(self, submission) -> dict:
         return self.ask("look", id=submission)
-
-    def end(self):
-        self.process.stdin.close()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()

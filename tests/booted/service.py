@@ -25,8 +25,8 @@ def routes(world):
     world.need(len(seen["mails"]) == 1 and seen["audit"] == ["email_sent", "submission_routed"], f"{submission}: {seen}")
     entries = machine.journal(f"SUBMISSION_ID={submission}")
     told = [entry["EVENT"] for entry in entries if "EVENT" in entry]
-    story = [event for event in told if event in ("claimed", "begun", "action_accepted", "routed")]
-    world.need(story == ["claimed", "begun", "action_accepted", "routed"], f"SUBMISSION_ID={submission} tells {told}")
+    story = [event for event in told if event in ("claimed", "action_accepted", "routed", "failed", "released")]
+    world.need(story == ["claimed", "action_accepted", "routed"], f"SUBMISSION_ID={submission} tells {told}")
     accepted = next(entry for entry in entries if entry.get("EVENT") == "action_accepted")
     for field in ("POSTFIX_QUEUE_ID", "RFC_MESSAGE_ID", "SMTP_CODE", "FORM_ID", "ACTION_ORDER", "ATTEMPT"):
         world.need(field in accepted, f"action_accepted lacks {field}: {accepted}")

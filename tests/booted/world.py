@@ -23,6 +23,7 @@ SHORT = {
                 "sweep_interval": "2s", "due_grace": "4s", "orphan_after": "20s", "backoff_min": "1s",
                 "backoff_max": "5s", "drain_timeout": "30s"},
     "signed_url": {"signer": "key-file"},
+    "log": {"level": "info"},
 }
 
 
