@@ -74,7 +74,7 @@ def holds(world):
         setpriv --reuid=nobody --clear-groups ipcmk --shmem 64 >/dev/null""")
     trials = [(what, how) for what, how, _ in REFUSED] + NEEDED
     lines = [f"try {number} {quoted(how)}" for number, (_, how) in enumerate(trials)]
-    machine.write(SCRIPT, 'try() { if sh -c "$2" >/dev/null 2>&1; then echo "$1 did"; else echo "$1 could not"; fi; }\n'
+    machine.write(SCRIPT, 'try() { if why=$(sh -c "$2" 2>&1 >/dev/null); then echo "$1 did"; else echo "$1 could not:" $why; fi; }\n'
                   + "\n".join(lines) + "\n", mode=0o755)
     shipped = machine.run(["systemctl", "cat", UNIT]).stdout.splitlines()
     kept = [line for line in shipped if line.split("=")[0] not in DAEMON]
@@ -98,7 +98,8 @@ def holds(world):
             wrong.append(f"the trial shows nothing, because its user cannot do it outside either: {what} ({how})")
     for number, (what, how) in enumerate(NEEDED, len(REFUSED)):
         if not inside[number]:
-            wrong.append(f"the service cannot {what} ({how})")
+            why = next(entry["MESSAGE"] for entry in entries if entry["MESSAGE"].startswith(f"{number} "))
+            wrong.append(f"the service cannot {what} ({how}): {why}")
     if wrong:
         raise NotShown("; ".join(wrong))
     for whose in (OURS, ROOTS):
