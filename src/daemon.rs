@@ -37,7 +37,7 @@ use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
 use crate::ops::chance::Chance;
-use crate::ops::clock::SystemClock;
+use crate::ops::clock::{SystemClock, since_epoch};
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::live::Live;
@@ -56,12 +56,14 @@ use crate::routing::spool::Spool;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 15] = [
+const TRANSACTIONS: [&str; 17] = [
     "claim",
     "begin",
     "record",
     "merge_facts",
     "dead_letter",
+    "dead_letter_lease",
+    "dead_letter_alerted",
     "fail",
     "release",
     "heartbeat",
@@ -116,6 +118,8 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
 
     let listener = http::bind(&config.http.listen).await?;
     let handle = metrics::install(&TRANSACTIONS)?;
+    metrics::started(since_epoch());
+    metrics::canary_interval(config.canary.interval);
     let readiness = Arc::new(http::Readiness::new());
     let serving = CancellationToken::new();
     let mut endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));

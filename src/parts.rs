@@ -13,6 +13,7 @@ use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
 use crate::ops::alerting::{Desk, Letterhead, Pace};
 use crate::ops::chance::Chance;
+use crate::ops::clock::SystemClock;
 use crate::ports::Clock;
 use crate::routing::alerts::FailureAlerts;
 use crate::routing::pauses::PauseBook;
@@ -122,7 +123,7 @@ pub fn signer(config: &Config) -> Result<UrlSigner, PartError> {
 /// [`PartError`].
 pub fn preparer(config: &Config, store: Store, chance: Arc<Chance>) -> Result<Preparer, PartError> {
     let rules = MailRules::new(config).map_err(PartError::Mail)?;
-    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?), chance })
+    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?.measured(Arc::new(SystemClock))), chance })
 }
 
 /// Names and endpoint of Pub/Sub.

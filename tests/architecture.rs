@@ -74,6 +74,7 @@ const PURE: &[&str] = &[
     "routing/cause.rs",
     "routing/destination.rs",
     "routing/expand.rs",
+    "routing/lag.rs",
     "routing/ledger.rs",
     "routing/decide.rs",
     "routing/outcome.rs",

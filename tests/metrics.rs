@@ -27,6 +27,28 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("db_transaction_seconds_count", "name", &["claim", "finish"]),
     ("routing_lag_seconds_count", "", &[]),
     ("signed_url_seconds_count", "", &[]),
+    // Beside the page's: what alerts need to know of the daemon itself.
+    ("ready", "", &[]),
+    ("start_timestamp_seconds", "", &[]),
+    (
+        "incident_open",
+        "incident",
+        &[
+            "breaker_postgres",
+            "breaker_relay",
+            "breaker_signer",
+            "breaker_pubsub",
+            "stream",
+            "canary",
+            "spool",
+            "unready",
+        ],
+    ),
+    ("unalerted", "", &[]),
+    ("sweeps_total", "result", &["completed", "failed"]),
+    ("canaries_total", "result", &["published", "unpublished", "returned", "overdue"]),
+    ("canary_interval_seconds", "", &[]),
+    ("heartbeats_total", "result", &["sent", "failed", "withheld"]),
 ];
 
 fn rendered(count: impl FnOnce()) -> String {

@@ -18,7 +18,7 @@ use crate::journal;
 use crate::ops::canary::{Canary, Next};
 use crate::ops::gate::{Gate, Passage};
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::metrics::{self, Dependency};
+use crate::ops::metrics::{self, CanaryResult, Dependency};
 use crate::ops::telemetry::EventName;
 use crate::ports::{Clock, EventSource};
 use crate::routing::event;
@@ -197,10 +197,12 @@ async fn watch_canary(
         match canary.next(clock.monotonic()) {
             Next::Publish => {
                 let well = sender.publish().await;
+                metrics::canary(if well { CanaryResult::Published } else { CanaryResult::Unpublished });
                 canary.published(well, clock.monotonic());
             }
             Next::Overdue(times) => {
                 rebuild.ask();
+                metrics::canary(CanaryResult::Overdue);
                 journal!(
                     warn,
                     EventName::Canary,

@@ -39,6 +39,20 @@ impl Readiness {
         }
     }
 
+    /// SQL, time or NULL: since when the row is ready, where the database knows it. Without attachments that is since it
+    /// was finalized; when a scan ended is nowhere recorded. Never infinite. For measuring only.
+    #[must_use]
+    pub fn ready_at(&self, alias: &str) -> String {
+        let finalized = match &self.finalized_column {
+            Some(column) => format!("{alias}.{column}"),
+            None => format!("{alias}.created_at"),
+        };
+        format!(
+            "(CASE WHEN isfinite({finalized}) AND NOT EXISTS \
+             (SELECT FROM attachments x WHERE x.submission_id = {alias}.id) THEN {finalized} END)"
+        )
+    }
+
     /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments.
     #[must_use]
     pub fn all_clean(&self, alias: &str) -> String {

@@ -1,6 +1,6 @@
-//! The one place that reads the machine's monotonic clock.
+//! The one place that reads the machine's clocks.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -20,4 +20,12 @@ impl Clock for SystemClock {
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
         tokio::time::sleep(pause).boxed()
     }
+}
+
+/// The machine's own time, since 1970: for `start_timestamp_seconds` alone, which only whoever scrapes it compares, by a
+/// clock of his own. What the daemon compares or stores is database time.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "told to Prometheus, and neither compared nor stored")]
+pub fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

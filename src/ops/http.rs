@@ -20,6 +20,8 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics;
+
 /// How often observations waiting in histograms are taken in, scraped or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -54,12 +56,16 @@ impl Readiness {
 
     /// Adds or replaces a reason.
     pub fn hold(&self, name: &'static str, detail: impl Into<String>) {
-        self.reasons.write().unwrap_or_else(PoisonError::into_inner).insert(name, detail.into());
+        let mut reasons = self.reasons.write().unwrap_or_else(PoisonError::into_inner);
+        reasons.insert(name, detail.into());
+        metrics::ready(false);
     }
 
     /// Takes a reason away.
     pub fn clear(&self, name: &'static str) {
-        self.reasons.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let mut reasons = self.reasons.write().unwrap_or_else(PoisonError::into_inner);
+        reasons.remove(name);
+        metrics::ready(reasons.is_empty());
     }
 
     /// The reasons, by name; empty means ready.
@@ -95,18 +101,18 @@ pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
 /// Answers until `shutdown`; open requests are answered still.
 pub async fn serve(
     listener: TcpListener,
-    metrics: PrometheusHandle,
+    handle: PrometheusHandle,
     readiness: Arc<Readiness>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let address: SocketAddr = listener.local_addr()?;
     tracing::info!(listen = %address, "serving /metrics, /-/healthy and /-/ready");
-    let upkeep = metrics.clone();
+    let upkeep = handle.clone();
     let router = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/-/healthy", get(|| async { "alive\n" }))
         .route("/-/ready", get(show_readiness))
-        .with_state((metrics, readiness));
+        .with_state((handle, readiness));
     let stop = shutdown.clone();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
     let keeping = async {
@@ -124,8 +130,8 @@ pub async fn serve(
 
 type Shared = (PrometheusHandle, Arc<Readiness>);
 
-async fn show_metrics(State((metrics, _)): State<Shared>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
+async fn show_metrics(State((handle, _)): State<Shared>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render())
 }
 
 /// Body of `/-/ready`.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::metrics::Dependency;
+use super::metrics::{self, Dependency};
 use crate::ports::Runbook;
 
 /// What an incident is about; at most one is open for each.
@@ -105,6 +105,7 @@ impl Incidents {
         self.0.send_if_modified(|open| {
             let fresh = !open.contains_key(&incident.key);
             if fresh {
+                metrics::incident_open(incident.key, true);
                 open.insert(incident.key, incident);
             }
             fresh
@@ -113,7 +114,19 @@ impl Incidents {
 
     /// Closes an incident; without effect where none is open.
     pub fn resolve(&self, key: IncidentKey) {
-        self.0.send_if_modified(|open| open.remove(&key).is_some());
+        self.0.send_if_modified(|open| {
+            let known = open.remove(&key).is_some();
+            if known {
+                metrics::incident_open(key, false);
+            }
+            known
+        });
+    }
+
+    /// What is open now.
+    #[must_use]
+    pub fn keys(&self) -> Vec<IncidentKey> {
+        self.0.borrow().keys().copied().collect()
     }
 }
 

@@ -3,6 +3,8 @@
 //! [`start`] makes every series exist at 0, so that a rate over the first minute is right and an alert on a missing
 //! series never fires by mistake. Counting never fails and never blocks. Nothing is kept over a restart.
 
+mod labels;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -11,6 +13,11 @@ use metrics_exporter_prometheus::{
     BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 
+pub use self::labels::{
+    ActionType, AlertResult, CanaryResult, DeadLetterKind, DeliveryStatus, Dependency, HeartbeatResult,
+    PauseScope, Resolution, Status, SubmissionOutcome, SweepResult,
+};
+use super::incident::IncidentKey;
 use super::tally;
 use crate::ports::Outcome;
 
@@ -28,120 +35,6 @@ pub const COMMIT: &str = match option_env!("MAPLE_ROUTER_COMMIT") {
 pub fn build() -> &'static str {
     static BUILD: LazyLock<String> = LazyLock::new(|| format!("{VERSION} (commit {COMMIT})"));
     &BUILD
-}
-
-closed_set! {
-    /// How work on a submission ended.
-    SubmissionOutcome {
-        /// Everything delivered.
-        Routed = "routed",
-        /// Ended badly.
-        Failed = "failed",
-        /// Given back for another attempt.
-        Released = "released",
-    }
-}
-closed_set! {
-    /// The database's `action_type`.
-    ActionType {
-        /// A HappyFox ticket.
-        HappyfoxTemplate = "happyfox_template",
-        /// A mail from a template.
-        EmailTemplate = "email_template",
-        /// A mail with the raw fields.
-        EmailRaw = "email_raw",
-    }
-}
-closed_set! {
-    /// How a delivery in doubt was resolved (protocol, "Crash, doubt, stop, replay").
-    Resolution {
-        /// The relay's log has it.
-        Found = "found",
-        /// The relay's log proves the contrary.
-        Disproved = "disproved",
-        /// Neither; sent again.
-        NeitherResent = "neither_resent",
-        /// Neither; held.
-        NeitherHeld = "neither_held",
-    }
-}
-closed_set! {
-    /// What a dead letter was.
-    DeadLetterKind {
-        /// Nobody can read it.
-        Unreadable = "unreadable",
-        /// There is no such submission.
-        UnknownSubmission = "unknown_submission",
-        /// Attempts ran out.
-        Exhausted = "exhausted",
-        /// The submission is still open with attempts left.
-        Premature = "premature",
-        /// The submission had ended already.
-        Closed = "closed",
-    }
-}
-closed_set! {
-    /// What became of an alert.
-    AlertResult {
-        /// Confirmed by Slack.
-        Sent = "sent",
-        /// To be tried again.
-        Retried = "retried",
-        /// Folded into a group, or repeated too soon.
-        Suppressed = "suppressed",
-    }
-}
-closed_set! {
-    /// What the relay's log says of an accepted mail.
-    DeliveryStatus {
-        /// Handed on.
-        Delivered = "delivered",
-        /// Waits in the relay's queue.
-        Deferred = "deferred",
-        /// Refused further on.
-        Bounced = "bounced",
-        /// Waited too long in the relay's queue.
-        Expired = "expired",
-    }
-}
-closed_set! {
-    /// The database's `submission_status`.
-    Status {
-        /// Waits.
-        Received = "received",
-        /// Claimed.
-        Processing = "processing",
-        /// Ended well.
-        Routed = "routed",
-        /// Ended badly.
-        Failed = "failed",
-        /// Emptied by retention.
-        Purged = "purged",
-    }
-}
-closed_set! {
-    /// What may be paused.
-    PauseScope {
-        /// Everything.
-        All = "all",
-        /// A form.
-        Form = "form",
-        /// A destination domain.
-        Destination = "destination",
-    }
-}
-closed_set! {
-    /// What the daemon cannot work without.
-    Dependency {
-        /// PostgreSQL.
-        Postgres = "postgres",
-        /// The mail relay.
-        Relay = "relay",
-        /// The signer of URLs.
-        Signer = "signer",
-        /// Pub/Sub.
-        Pubsub = "pubsub",
-    }
 }
 
 /// Labels of `action_attempts_total{outcome}`; [`Outcome::label`] yields no other.
@@ -174,6 +67,14 @@ names! {
     LAST_SUCCESS = "last_success_timestamp_seconds",
     RELOAD_OK = "config_last_reload_successful",
     BUILD_INFO = "build_info",
+    READY = "ready",
+    STARTED = "start_timestamp_seconds",
+    INCIDENT_OPEN = "incident_open",
+    UNALERTED = "unalerted",
+    SWEEPS = "sweeps_total",
+    CANARIES = "canaries_total",
+    CANARY_INTERVAL = "canary_interval_seconds",
+    HEARTBEATS = "heartbeats_total",
 }
 
 /// Readiness to finish: from a blink to the hours an outage lasts.
@@ -260,6 +161,22 @@ pub fn start(transactions: &[&'static str]) {
     for dependency in Dependency::ALL {
         breaker_open(*dependency, false);
     }
+    for result in SweepResult::ALL {
+        counter!(SWEEPS, "result" => result.as_str()).increment(0);
+    }
+    for result in CanaryResult::ALL {
+        counter!(CANARIES, "result" => result.as_str()).increment(0);
+    }
+    for result in HeartbeatResult::ALL {
+        counter!(HEARTBEATS, "result" => result.as_str()).increment(0);
+    }
+    for key in IncidentKey::all() {
+        incident_open(key, false);
+    }
+    ready(false);
+    unalerted(0);
+    canary_interval(None);
+    gauge!(STARTED).set(0.0);
     in_flight(0);
     waiting(0);
     gauge!(LAST_SUCCESS).set(0.0);
@@ -281,7 +198,7 @@ fn describe() {
     describe_histogram!(
         ROUTING_LAG,
         Unit::Seconds,
-        "From a submission's readiness to the end of its routing"
+        "From a submission's readiness, as the database knows it or else its event, to routed or failed"
     );
     describe_histogram!(ACTION_DURATION, Unit::Seconds, "One send of one action");
     describe_histogram!(DB_TRANSACTION, Unit::Seconds, "One named database transaction");
@@ -299,6 +216,18 @@ fn describe() {
     );
     describe_gauge!(RELOAD_OK, Unit::Count, "1 when the configuration in use is what the last reload read");
     describe_gauge!(BUILD_INFO, Unit::Count, "1; version and commit are in the labels");
+    describe_gauge!(READY, Unit::Count, "1 while /-/ready says so");
+    describe_gauge!(STARTED, Unit::Seconds, "Unix time at which this process started");
+    describe_gauge!(INCIDENT_OPEN, Unit::Count, "1 while this is wrong with us or with what we depend on");
+    describe_gauge!(UNALERTED, Unit::Count, "Failures that wait to be told of, at the last look");
+    describe_counter!(SWEEPS, Unit::Count, "Passes of the sweep, by how they ended");
+    describe_counter!(CANARIES, Unit::Count, "Canary events, by what became of them");
+    describe_gauge!(
+        CANARY_INTERVAL,
+        Unit::Seconds,
+        "Configured interval of canary events; 0: there are none"
+    );
+    describe_counter!(HEARTBEATS, Unit::Count, "Calls of the heartbeat URL, by what became of them");
 }
 
 /// Work on a submission ended.
@@ -413,4 +342,45 @@ pub fn last_success(at: jiff::Timestamp) {
 /// A reload ended.
 pub fn config_reloaded(successfully: bool) {
     gauge!(RELOAD_OK).set(f64::from(u8::from(successfully)));
+}
+
+/// Whether `/-/ready` says so.
+pub fn ready(ready: bool) {
+    gauge!(READY).set(f64::from(u8::from(ready)));
+}
+
+/// The process started at this time (the machine's).
+pub fn started(since_epoch: Duration) {
+    gauge!(STARTED).set(since_epoch);
+}
+
+/// An incident opened or closed.
+pub fn incident_open(key: IncidentKey, open: bool) {
+    gauge!(INCIDENT_OPEN, "incident" => key.label()).set(f64::from(u8::from(open)));
+}
+
+/// So many failures wait to be told of.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn unalerted(failures: u64) {
+    gauge!(UNALERTED).set(failures as f64);
+}
+
+/// A pass of the sweep ended.
+pub fn sweep(result: SweepResult) {
+    counter!(SWEEPS, "result" => result.as_str()).increment(1);
+}
+
+/// This became of a canary event.
+pub fn canary(result: CanaryResult) {
+    counter!(CANARIES, "result" => result.as_str()).increment(1);
+}
+
+/// How often canary events are published; `None`: never.
+pub fn canary_interval(interval: Option<Duration>) {
+    gauge!(CANARY_INTERVAL).set(interval.unwrap_or_default());
+}
+
+/// This became of a heartbeat.
+pub fn heartbeat(result: HeartbeatResult) {
+    counter!(HEARTBEATS, "result" => result.as_str()).increment(1);
 }

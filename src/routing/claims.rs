@@ -200,7 +200,13 @@ mod tests {
 
     fn row() -> TakenRow {
         let (form_id, token) = ("f".to_owned(), "t".to_owned());
-        TakenRow { form_id, ledger: Ledger::default(), token, lives: 1200 * SECOND }
+        TakenRow {
+            form_id,
+            ledger: Ledger::default(),
+            token,
+            lives: 1200 * SECOND,
+            waiting: crate::routing::lag::Waiting::default(),
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]

@@ -370,7 +370,7 @@ pub(super) fn spool_set_aside(id: Option<Uuid>, file: &std::path::Path, why: &st
 
 /// The sweep dealt with a claim that nobody ended.
 pub(super) fn taken_back(retaken: &Retaken) {
-    let Retaken { id, form_id, worker, end } = retaken;
+    let Retaken { id, form_id, worker, end, .. } = retaken;
     let worker = worker.as_deref().map_or_else(|| "unknown".to_owned(), scrub);
     match end {
         RetakenEnd::Reset { attempts, refunded, in_doubt } => journal!(

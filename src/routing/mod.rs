@@ -1,6 +1,6 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
-//! Pure: [`blame`], [`cause`], [`event`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
+//! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
 //! [`outcome`], [`message_id`], [`pause`], [`replay`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
 //! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
@@ -17,6 +17,7 @@ pub mod event;
 pub mod expand;
 pub mod explain;
 mod journal;
+pub mod lag;
 pub mod ledger;
 pub mod message_id;
 pub mod outages;

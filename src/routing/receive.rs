@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::claims::LiveClaims;
-use super::event::{self, Parsed};
+use super::event::{self, Parsed, Reason};
 use super::journal;
+use super::lag::Waiting;
 use super::ledger::FailReason;
 use super::slots::Slots;
 use super::store::{ClaimRequest, Claimed, Conclusion};
@@ -26,7 +27,7 @@ use super::worker::{Routed, Settlement, Worker};
 use crate::db::DbError;
 use crate::ops::gate::Passage;
 use crate::ops::live::Live;
-use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ops::metrics::{self, CanaryResult, SubmissionOutcome};
 use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError};
 use crate::scrub::scrub;
 
@@ -70,6 +71,8 @@ pub struct Receiver {
     arrivals: watch::Sender<u64>,
     /// Rounds made so far: each proves that this loop is not stuck.
     rounds: Arc<AtomicU64>,
+    /// Canary events among them: each went the whole way.
+    canaries: watch::Sender<u64>,
     /// How far the gate was open when it was last looked at.
     passage: Passage,
     /// How many may be in work at once.
@@ -88,6 +91,8 @@ struct Known {
     /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
     token: String,
     published_at: Option<Timestamp>,
+    /// Since when people wait for it, as its row tells.
+    waiting: Waiting,
 }
 
 /// What a task came back with.
@@ -120,6 +125,7 @@ impl Receiver {
             batch: BATCH,
             arrivals: watch::Sender::new(0),
             rounds: Arc::default(),
+            canaries: watch::Sender::new(0),
             passage: Passage::Open,
             claiming: None,
             working: HashMap::new(),
@@ -136,6 +142,12 @@ impl Receiver {
     #[must_use]
     pub fn rounds(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.rounds)
+    }
+
+    /// Counts the canary events that came back.
+    #[must_use]
+    pub fn canaries(&self) -> watch::Receiver<u64> {
+        self.canaries.subscribe()
     }
 
     /// Receives until `stop`, then gives back what is not claimed and waits for what is.
@@ -205,6 +217,8 @@ impl Receiver {
         }
         match event::parse(&attributes, &data) {
             Parsed::Canary => {
+                metrics::canary(CanaryResult::Returned);
+                self.canaries.send_modify(|canaries| *canaries = canaries.wrapping_add(1));
                 settle.ack();
             }
             Parsed::Poison { why, sha256, len } => {
@@ -213,6 +227,8 @@ impl Receiver {
             }
             Parsed::Event(event) => {
                 journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
+                // The sweep's own event says when it looked, not when the submission was ready.
+                let published_at = published_at.filter(|_| event.reason != Reason::Sweep);
                 self.remember(event.submission_id, published_at, settle);
             }
         }
@@ -237,7 +253,7 @@ impl Receiver {
 
     fn enter(&mut self, id: Uuid, events: Vec<Settle>, published_at: Option<Timestamp>) {
         let token = self.worker.chance.uuid().to_string();
-        self.known.insert(id, Known { events, seen: 0, token, published_at });
+        self.known.insert(id, Known { events, seen: 0, token, published_at, waiting: Waiting::default() });
         self.queue.push_back(id);
     }
 
@@ -315,6 +331,9 @@ impl Receiver {
     fn claimed(&mut self, id: Uuid, (before, after): (Instant, Instant), answer: Claimed) {
         match answer {
             Claimed::Taken(row) => {
+                if let Some(known) = self.known.get_mut(&id) {
+                    known.waiting = row.waiting;
+                }
                 let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
@@ -338,9 +357,16 @@ impl Receiver {
                 journal::nacked(id, why);
                 self.settle(id, Settlement::Nack);
             }
-            Claimed::Failed { form_id, reason } => {
+            Claimed::Failed { form_id, reason, waiting, at } => {
                 journal::refused(id, &form_id, reason);
                 metrics::submission(SubmissionOutcome::Failed);
+                if let Some(known) = self.known.get_mut(&id) {
+                    known.waiting = waiting;
+                }
+                // What is infected was never ready.
+                if reason != FailReason::Infected {
+                    self.measure(id, at);
+                }
                 let settlement =
                     if reason == FailReason::Exhausted { Settlement::Nack } else { Settlement::Ack };
                 self.settle(id, settlement);
@@ -349,11 +375,12 @@ impl Receiver {
     }
 
     fn finished(&mut self, id: Uuid, routed: &Routed) {
-        let published_at = self.known.get(&id).and_then(|known| known.published_at);
-        if let (Some(published_at), Some(Conclusion::Routed { at, .. } | Conclusion::Failed { at, .. })) =
-            (published_at, &routed.conclusion)
-        {
-            metrics::routing_lag(Duration::try_from(at.duration_since(published_at)).unwrap_or_default());
+        match &routed.conclusion {
+            Some(Conclusion::Routed { at, .. }) => self.measure(id, *at),
+            Some(Conclusion::Failed { at, reason }) if *reason != FailReason::Infected => {
+                self.measure(id, *at)
+            }
+            Some(Conclusion::Failed { .. } | Conclusion::Released { .. }) | None => {}
         }
         if let Some(Conclusion::Routed { at, .. }) = &routed.conclusion {
             metrics::last_success(*at);
@@ -363,6 +390,12 @@ impl Receiver {
             (_, Settlement::Keep) => self.keep(id),
             (None, Settlement::Nack) | (Some(_), _) => self.settle(id, routed.settlement),
         }
+    }
+
+    /// Measures how long people waited for what ended at `at`.
+    fn measure(&self, id: Uuid, at: Timestamp) {
+        let waited = self.known.get(&id).and_then(|known| known.waiting.until(at, known.published_at));
+        waited.into_iter().for_each(metrics::routing_lag);
     }
 
     /// Holds a released submission, with its events, until it can be claimed again.

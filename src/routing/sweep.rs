@@ -24,7 +24,7 @@ use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::chance::Chance;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ops::metrics::{self, SubmissionOutcome, SweepResult};
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
@@ -134,8 +134,12 @@ impl Sweeper {
         let passes = async {
             loop {
                 clock.sleep(pause).await;
-                if let Err(error) = self.pass(&may_enqueue).await {
-                    tracing::warn!("the sweep was not completed: {}", scrub(&error.to_string()));
+                match self.pass(&may_enqueue).await {
+                    Ok(_) => metrics::sweep(SweepResult::Completed),
+                    Err(error) => {
+                        metrics::sweep(SweepResult::Failed);
+                        tracing::warn!("the sweep was not completed: {}", scrub(&error.to_string()));
+                    }
                 }
                 pause = jitter(0.9, 1.1);
             }
@@ -192,7 +196,10 @@ impl Sweeper {
                         left += 1;
                         continue;
                     }
-                    RetakenEnd::Failed(_) => metrics::submission(SubmissionOutcome::Failed),
+                    RetakenEnd::Failed(_) => {
+                        metrics::submission(SubmissionOutcome::Failed);
+                        retaken.waited.into_iter().for_each(metrics::routing_lag);
+                    }
                     RetakenEnd::Reset { .. } => {
                         metrics::rescued(1);
                         open.push(Found { id: retaken.id, form_id: retaken.form_id });
@@ -308,7 +315,7 @@ impl Sweeper {
     }
 
     async fn gauges(&self) -> Result<(), DbError> {
-        for depth in self.store.depths().await? {
+        for depth in self.store.depths(&self.bounds).await? {
             if let Some(status) = metrics::Status::parse(depth.status.label()) {
                 metrics::queue(status, depth.count, depth.oldest);
             }

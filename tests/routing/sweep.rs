@@ -190,6 +190,8 @@ async fn what_may_not_be_sent_and_what_waits_too_long_is_told() {
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
     assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);
+    // What was infected was never ready: nobody waited for it.
+    assert_eq!(metric(&scene, "routing_lag_seconds_count").await, 1.0);
     scene.until("gauges", async || metric(&scene, "queue_depth{status=\"failed\"}").await == 2.0).await;
     assert!(metric(&scene, "oldest_age_seconds{status=\"received\"}").await >= 7200.0);
     assert_eq!(scene.stage.relay.mails().len(), 0);

@@ -210,17 +210,26 @@ async fn the_gauges_know_every_status() {
     bench.ready().await;
     bench.claimed("t").await;
     bench.tamper(bench.ready().await, "created_at = now() - interval '1 hour'").await;
-    let depths = bench.store.depths().await.expect("counted");
-    let found: HashMap<&str, (u64, u64)> = depths
-        .iter()
-        .map(|depth| (depth.status.label(), (depth.count, depth.oldest.as_secs() / 60)))
-        .collect();
+    let history = bench.ready().await;
+    bench.tamper(history, "created_at = now() - interval '30 days'").await;
+    let found = async |bounds: &SweepBounds| -> HashMap<&str, (u64, u64)> {
+        let depths = bench.store.depths(bounds).await.expect("counted");
+        depths
+            .iter()
+            .map(|depth| (depth.status.label(), (depth.count, depth.oldest.as_secs() / 60)))
+            .collect()
+    };
+    assert_eq!(found(&bounds()).await["received"], (3, 43_200));
+    // What is left alone does not wait: it must not look as if it did.
+    let yesterday =
+        bench.eyes.query_one("SELECT now() - interval '1 day' AS at", &[]).await.expect("a time").get("at");
+    let ours = SweepBounds { not_before: Some(yesterday), ..bounds() };
     let expected = [
-        ("received", (2, 60)),
+        ("received", (3, 60)),
         ("processing", (1, 0)),
         ("routed", (0, 0)),
         ("failed", (0, 0)),
         ("purged", (0, 0)),
     ];
-    assert_eq!(found, HashMap::from(expected));
+    assert_eq!(found(&ours).await, HashMap::from(expected));
 }

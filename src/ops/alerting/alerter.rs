@@ -20,6 +20,7 @@ use super::notice::{Alerts, Notices};
 use crate::journal;
 use crate::ops::chance::Chance;
 use crate::ops::incident::{Incident, IncidentKey, Open};
+use crate::ops::metrics;
 use crate::ops::telemetry::EventName;
 use crate::ports::{AlertLease, Clock, LedgerTrouble, Posted, Story};
 
@@ -170,6 +171,7 @@ impl Alerter {
         if self.unconfirmed.is_empty() {
             self.ledger_trouble = None;
         }
+        metrics::unalerted(waiting.iter().map(|found| found.count).sum());
         let now = self.now();
         let found: BTreeSet<Topic> = waiting.into_iter().map(|found| Topic::Failures(found.cause)).collect();
         for topic in &found {

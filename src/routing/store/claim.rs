@@ -19,6 +19,7 @@ use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
+use crate::routing::lag::Waiting;
 use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, VERSION};
 use crate::routing::plan::PlannedAction;
 
@@ -55,6 +56,10 @@ pub enum Claimed {
         form_id: String,
         /// Why.
         reason: FailReason,
+        /// How long it waited.
+        waiting: Waiting,
+        /// When that ended.
+        at: Timestamp,
     },
 }
 
@@ -69,6 +74,8 @@ pub struct TakenRow {
     pub token: String,
     /// How long the claim lives, by the database's clock, from the moment it was read.
     pub lives: Duration,
+    /// Since when it waits.
+    pub waiting: Waiting,
 }
 
 impl Store {
@@ -123,6 +130,9 @@ impl Store {
             return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
         };
         let ledger = stored.ledger();
+        // What cannot be read here is only not measured.
+        let time = |column| row.try_get::<_, Option<Timestamp>>(column).ok().flatten();
+        let waiting = Waiting::of(time("ready_at"), time("created_at"), &ledger);
         if let Ok(own) = &ledger
             && status == Status::Processing
             && own.is_claimed_by(&request.token)
@@ -130,14 +140,15 @@ impl Store {
             // Our own commit, whose answer was lost.
             let deadline = own.claim.as_ref().map_or(now, |claim| claim.deadline);
             let lives = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
-            let taken = TakenRow { form_id, ledger: own.clone(), token: request.token.clone(), lives };
+            let taken =
+                TakenRow { form_id, ledger: own.clone(), token: request.token.clone(), lives, waiting };
             return Ok((Claimed::Taken(Box::new(taken)), None));
         }
         if let Ok(Ledger { finished: Some(finished), .. }) = &ledger
             && let Some(reason) = finished.reason
             && finished.token.as_ref() == Some(&request.token)
         {
-            return Ok((Claimed::Failed { form_id, reason }, None));
+            return Ok((Claimed::Failed { form_id, reason, waiting, at: finished.at }, None));
         }
         let view = RowView {
             status,
@@ -158,7 +169,7 @@ impl Store {
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
                 let write = refusal(request.id, &request.token, now, reason, &ledger, &stored.original());
-                (Claimed::Failed { form_id, reason }, Some(write))
+                (Claimed::Failed { form_id, reason, waiting, at: now }, Some(write))
             }
             ClaimDecision::Take => {
                 let ledger = ledger.unwrap_or_default();
@@ -172,7 +183,7 @@ impl Store {
                 }
                 let (keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
                 let lives = self.settings.claim_deadline;
-                let taken = TakenRow { form_id, ledger, token: request.token.clone(), lives };
+                let taken = TakenRow { form_id, ledger, token: request.token.clone(), lives, waiting };
                 let write = Write {
                     id: request.id,
                     status: Status::Processing,

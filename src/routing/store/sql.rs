@@ -57,6 +57,7 @@ impl Statements {
             readiness.all_clean("s"),
         );
         let plan = current_plan("s.form_id", "$2");
+        let ready_at = readiness.ready_at("s");
         Self {
             sweep: super::sweep::Statements::new(readiness),
             // The plan is read only where it may have to be pinned.
@@ -64,7 +65,7 @@ impl Statements {
                 "-- claim_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, clock_timestamp() AS now,
   {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
-  CASE WHEN s.status = 'received' THEN {plan} END AS plan
+  {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN {plan} END AS plan
 FROM submissions s WHERE s.id = ANY($1::uuid[])"
             ),
             begin: format!(

@@ -25,6 +25,7 @@ use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, RowView};
+use crate::routing::lag::Waiting;
 use crate::routing::ledger::FailReason;
 
 /// When the sweep finds what (protocol, "Defaults").
@@ -128,6 +129,7 @@ struct Locked {
     finalized: bool,
     pending: i64,
     infected: bool,
+    waiting: Waiting,
 }
 
 impl Store {
@@ -254,15 +256,16 @@ impl Store {
         })
     }
 
-    /// How much is where, for the gauges. Reads only.
+    /// How much is where, for the gauges. What is open since before `not_before` is counted, and has no age: it is left
+    /// alone. Reads only.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn depths(&self) -> Result<Vec<Depth>, DbError> {
+    pub async fn depths(&self, bounds: &SweepBounds) -> Result<Vec<Depth>, DbError> {
         let client = self.pool.get().await?;
         let statement = client.prepare_cached(view::COUNTS).await?;
         let mut depths = Vec::new();
-        for row in client.query(&statement, &[]).await? {
+        for row in client.query(&statement, &[&bounds.not_before]).await? {
             if let Some(status) = Status::from_label(row.try_get("status")?) {
                 depths.push(Depth {
                     status,
@@ -314,11 +317,15 @@ impl Locked {
         let label: String = row.try_get("status")?;
         let status = Status::from_label(&label)
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
+        let stored: Stored = row.try_get("routing_result")?;
+        // What cannot be read here is only not measured.
+        let time = |column| row.try_get::<_, Option<Timestamp>>(column).ok().flatten();
         Ok(Self {
+            waiting: Waiting::of(time("ready_at"), time("created_at"), &stored.ledger()),
             id: row.try_get("id")?,
             form_id: row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default(),
             status,
-            stored: row.try_get("routing_result")?,
+            stored,
             token: row.try_get("token")?,
             now: row.try_get("now")?,
             finalized: row.try_get("finalized")?,

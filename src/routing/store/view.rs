@@ -187,7 +187,7 @@ impl View {
         let mut counts: BTreeMap<String, i64> =
             Status::ALL.iter().map(|status| (status.label().to_owned(), 0)).collect();
         let mut oldest_seconds = counts.clone();
-        for row in client.query(sql::COUNTS, &[]).await? {
+        for row in client.query(sql::COUNTS, &[&None::<Timestamp>]).await? {
             let status: String = row.try_get("status")?;
             let oldest: Option<f64> = row.try_get("oldest")?;
             counts.insert(status.clone(), row.try_get("n")?);

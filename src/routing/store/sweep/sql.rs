@@ -55,8 +55,10 @@ ORDER BY s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
             read: format!(
                 "-- sweep_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.routing_result#>>'{{claim,token}}' AS token,
-  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected
-FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id"
+  clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
+  {ready_at} AS ready_at, s.created_at
+FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id",
+                ready_at = readiness.ready_at("s"),
             ),
             orphans: format!(
                 "-- sweep_orphans_lock

@@ -4,6 +4,8 @@
 //! Everything here happens under the row's lock and is fenced by the token that was read under it; the end of a claim
 //! and its audit rows are one statement. If we die before the commit nothing happened.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -28,6 +30,8 @@ pub struct Retaken {
     pub worker: Option<String>,
     /// What became of it.
     pub end: RetakenEnd,
+    /// How long people waited for what has failed by this, where that can be told.
+    pub waited: Option<Duration>,
 }
 
 /// What became of a claim that nobody ended.
@@ -102,7 +106,14 @@ impl Store {
             let (end, write) = self.judge_stuck(&row, token);
             writes.extend(write.map(|write| Takeback { token: row.token.clone(), write }));
             let worker = row.stored.ledger().ok().and_then(|ledger| ledger.claim).map(|claim| claim.worker);
-            retaken.push(Retaken { id: row.id, form_id: row.form_id, worker, end });
+            // What is infected was never ready.
+            let waited = match &end {
+                RetakenEnd::Failed(FailReason::Infected) | RetakenEnd::Reset { .. } | RetakenEnd::Left => {
+                    None
+                }
+                RetakenEnd::Failed(_) => row.waiting.until(row.now, None),
+            };
+            retaken.push(Retaken { id: row.id, form_id: row.form_id, worker, end, waited });
         }
         let written = write_back(tx, &writes, actor, note).await?;
         retaken.retain(|row| row.end == RetakenEnd::Left || written.contains(&row.id));

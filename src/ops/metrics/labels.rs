@@ -1,0 +1,148 @@
+//! The closed sets whose words are label values of metrics (interfaces, "Metrics"). Nothing here counts anything.
+
+closed_set! {
+    /// How work on a submission ended.
+    SubmissionOutcome {
+        /// Everything delivered.
+        Routed = "routed",
+        /// Ended badly.
+        Failed = "failed",
+        /// Given back for another attempt.
+        Released = "released",
+    }
+}
+closed_set! {
+    /// The database's `action_type`.
+    ActionType {
+        /// A HappyFox ticket.
+        HappyfoxTemplate = "happyfox_template",
+        /// A mail from a template.
+        EmailTemplate = "email_template",
+        /// A mail with the raw fields.
+        EmailRaw = "email_raw",
+    }
+}
+closed_set! {
+    /// How a delivery in doubt was resolved (protocol, "Crash, doubt, stop, replay").
+    Resolution {
+        /// The relay's log has it.
+        Found = "found",
+        /// The relay's log proves the contrary.
+        Disproved = "disproved",
+        /// Neither; sent again.
+        NeitherResent = "neither_resent",
+        /// Neither; held.
+        NeitherHeld = "neither_held",
+    }
+}
+closed_set! {
+    /// What a dead letter was.
+    DeadLetterKind {
+        /// Nobody can read it.
+        Unreadable = "unreadable",
+        /// There is no such submission.
+        UnknownSubmission = "unknown_submission",
+        /// Attempts ran out.
+        Exhausted = "exhausted",
+        /// The submission is still open with attempts left.
+        Premature = "premature",
+        /// The submission had ended already.
+        Closed = "closed",
+    }
+}
+closed_set! {
+    /// What became of an alert.
+    AlertResult {
+        /// Confirmed by Slack.
+        Sent = "sent",
+        /// To be tried again.
+        Retried = "retried",
+        /// Folded into a group, or repeated too soon.
+        Suppressed = "suppressed",
+    }
+}
+closed_set! {
+    /// What the relay's log says of an accepted mail.
+    DeliveryStatus {
+        /// Handed on.
+        Delivered = "delivered",
+        /// Waits in the relay's queue.
+        Deferred = "deferred",
+        /// Refused further on.
+        Bounced = "bounced",
+        /// Waited too long in the relay's queue.
+        Expired = "expired",
+    }
+}
+closed_set! {
+    /// The database's `submission_status`.
+    Status {
+        /// Waits.
+        Received = "received",
+        /// Claimed.
+        Processing = "processing",
+        /// Ended well.
+        Routed = "routed",
+        /// Ended badly.
+        Failed = "failed",
+        /// Emptied by retention.
+        Purged = "purged",
+    }
+}
+closed_set! {
+    /// What may be paused.
+    PauseScope {
+        /// Everything.
+        All = "all",
+        /// A form.
+        Form = "form",
+        /// A destination domain.
+        Destination = "destination",
+    }
+}
+closed_set! {
+    /// What the daemon cannot work without.
+    Dependency {
+        /// PostgreSQL.
+        Postgres = "postgres",
+        /// The mail relay.
+        Relay = "relay",
+        /// The signer of URLs.
+        Signer = "signer",
+        /// Pub/Sub.
+        Pubsub = "pubsub",
+    }
+}
+closed_set! {
+    /// What became of a canary event.
+    CanaryResult {
+        /// Pub/Sub took it.
+        Published = "published",
+        /// Pub/Sub did not take it.
+        Unpublished = "unpublished",
+        /// One came back, ours or another daemon's.
+        Returned = "returned",
+        /// A volley was awaited in vain: the stream was built anew.
+        Overdue = "overdue",
+    }
+}
+closed_set! {
+    /// What became of a heartbeat.
+    HeartbeatResult {
+        /// Taken.
+        Sent = "sent",
+        /// Not taken.
+        Failed = "failed",
+        /// Not sent, because something is wrong with us.
+        Withheld = "withheld",
+    }
+}
+closed_set! {
+    /// How a pass of the sweep ended.
+    SweepResult {
+        /// Every part of it was done.
+        Completed = "completed",
+        /// The database did not let it be done.
+        Failed = "failed",
+    }
+}
