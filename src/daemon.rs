@@ -6,6 +6,7 @@
 
 mod alerting;
 mod dead_letters;
+mod dead_man;
 mod outages;
 mod parts;
 mod reload;
@@ -33,6 +34,7 @@ use upkeep::Sweeping;
 use watchdog::Watchdog;
 
 use crate::config::Config;
+use crate::gateway::heartbeat::Heartbeat;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
@@ -112,7 +114,8 @@ pub enum DaemonError {
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
-    let Parts { pool, board, store, preparer, pubsub, desk } = Parts::make(&config, &clock, &chance).await?;
+    let Parts { pool, board, store, preparer, pubsub, desk, heartbeat } =
+        Parts::make(&config, &clock, &chance).await?;
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
 
@@ -200,6 +203,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 live,
                 readiness: &readiness,
                 incidents,
+                heartbeat,
                 stop: &stop,
                 force: &force,
                 status,
@@ -236,6 +240,7 @@ struct Routing<'a> {
     live: LiveClaims,
     readiness: &'a Arc<http::Readiness>,
     incidents: Incidents,
+    heartbeat: Option<Heartbeat>,
     /// Asks for the end.
     stop: &'a CancellationToken,
     /// Insists.
@@ -255,6 +260,7 @@ impl Routing<'_> {
             live,
             readiness,
             incidents,
+            heartbeat,
             stop,
             force,
             status,
@@ -282,6 +288,7 @@ impl Routing<'_> {
         let sweeping = sweeping.start(reloads.config.clone(), stop.clone());
         let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
         watchdog.reading(receiver.rounds());
+        let telling = dead_man::start(heartbeat, config, &worker, receiver.canaries(), &incidents);
         let watched = stream::Watched {
             settings: pubsub.clone(),
             rebuild: source.rebuild(),
@@ -307,7 +314,7 @@ impl Routing<'_> {
         drop(receiver);
         sweeping.abort();
         following.abort();
-        drop(watching);
+        drop((watching, telling));
         if !stop.is_cancelled() {
             farewell.abort();
         } else if let Err(error) = farewell.await {

@@ -8,6 +8,7 @@ use crate::config::secret::SecretError;
 use crate::db::DbError;
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
+use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
@@ -40,6 +41,9 @@ pub enum PartError {
     /// `[slack]`
     #[error("{0}; see slack.webhook_file")]
     Slack(#[from] SlackError),
+    /// `[canary]`
+    #[error("{0}; see canary.heartbeat_url_file")]
+    Heartbeat(#[from] HeartbeatError),
     /// `[mail]`.
     #[error("{0}")]
     Mail(String),
@@ -101,6 +105,15 @@ pub fn alert_desk(
         failures: Arc::new(FailureAlerts { store, clock, chance }),
         head: Letterhead { host: host(), channel: config.slack.channel.clone() },
     }))
+}
+
+/// Who is told that all is well; `None` where no URL is configured.
+///
+/// # Errors
+/// [`PartError`].
+pub fn heartbeat(config: &Config) -> Result<Option<Heartbeat>, PartError> {
+    let Some(url) = config.heartbeat_url()? else { return Ok(None) };
+    Ok(Some(Heartbeat::new(&url.secret)?))
 }
 
 /// How often people may be told.

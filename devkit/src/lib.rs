@@ -4,6 +4,7 @@ pub mod broker;
 pub mod demo;
 pub mod forms;
 pub mod google;
+pub mod heartbeat;
 pub mod parts;
 pub mod postgres;
 pub mod prometheus;

@@ -207,6 +207,7 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         | PartError::Pubsub(_)
         | PartError::Signer(_)
         | PartError::Slack(_)
+        | PartError::Heartbeat(_)
         | PartError::Mail(_)
             if !config_is_whole =>
         {
@@ -215,7 +216,11 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         PartError::Signer(error) => {
             failed(names, |name| CheckLine::fail(name, error.detail(), error.remedy()))
         }
-        PartError::Database(_) | PartError::Pubsub(_) | PartError::Slack(_) | PartError::Mail(_) => {
+        PartError::Database(_)
+        | PartError::Pubsub(_)
+        | PartError::Slack(_)
+        | PartError::Heartbeat(_)
+        | PartError::Mail(_) => {
             failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
         }
     }

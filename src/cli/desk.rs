@@ -153,6 +153,7 @@ pub(super) fn part(error: PartError) -> CliError {
         | PartError::Pubsub(_)
         | PartError::Signer(_)
         | PartError::Slack(_)
+        | PartError::Heartbeat(_)
         | PartError::Mail(_) => CliError::new(Exit::BadConfig, error),
     }
 }

@@ -175,9 +175,11 @@ fn of_signing(error: &SignError) -> Exit {
 
 fn of_part(error: &PartError) -> Exit {
     match error {
-        PartError::Secret(_) | PartError::Pubsub(_) | PartError::Slack(_) | PartError::Mail(_) => {
-            Exit::BadConfig
-        }
+        PartError::Secret(_)
+        | PartError::Pubsub(_)
+        | PartError::Slack(_)
+        | PartError::Heartbeat(_)
+        | PartError::Mail(_) => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),
     }

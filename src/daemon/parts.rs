@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::DaemonError;
 use crate::config::{Config, SourceKind, secret};
 use crate::db::pool::Pool;
+use crate::gateway::heartbeat::Heartbeat;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::ops::alerting::Desk;
 use crate::ops::chance::Chance;
@@ -26,6 +27,8 @@ pub(super) struct Parts {
     pub(super) pubsub: PubsubSettings,
     /// Absent: nobody is alerted.
     pub(super) desk: Option<Desk>,
+    /// Absent: nobody listens for signs of life.
+    pub(super) heartbeat: Option<Heartbeat>,
 }
 
 impl Parts {
@@ -48,7 +51,8 @@ impl Parts {
         let pubsub = parts::pubsub(config)?;
         pubsub.identity().await.or_else(|error| if error.needs_a_human() { Err(error) } else { Ok(()) })?;
         let desk = parts::alert_desk(config, pool.clone(), Arc::clone(clock), Arc::clone(chance))?;
-        Ok(Self { pool, board, store, preparer, pubsub, desk })
+        let heartbeat = parts::heartbeat(config)?;
+        Ok(Self { pool, board, store, preparer, pubsub, desk, heartbeat })
     }
 }
 

@@ -85,6 +85,8 @@ closed_set! {
         StreamRebuilt = "stream_rebuilt",
         /// A canary event came back, or did not.
         Canary = "canary",
+        /// The heartbeat URL is not taken any more, or again, or the heartbeat is withheld.
+        Heartbeat = "heartbeat",
         /// Facts could not be recorded and were written to the state directory.
         Spooled = "spooled",
         /// Spooled facts were recorded.

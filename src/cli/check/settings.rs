@@ -9,6 +9,7 @@ use crate::config::secret::{self, DATABASE_PASSWORD};
 use crate::config::validate::{self, Problem};
 use crate::config::{Config, ConfigError, Loaded};
 use crate::daemon::{self, DaemonError};
+use crate::gateway::heartbeat::Heartbeat;
 use crate::ops::state_dir::StateDir;
 use crate::parts::PartError;
 use crate::ports::{CheckLevel, CheckLine};
@@ -108,6 +109,14 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
             Err(error) => faults.push(error.to_string()),
         }
     }
+    if let Ok(Some(url)) = loaded.config.heartbeat_url() {
+        if let Err(error) = Heartbeat::new(&url.secret) {
+            faults.push(error.to_string());
+        } else if loaded.config.canary.interval.is_none() {
+            told.push("nothing is sent to the heartbeat URL without canary events".to_owned());
+            open.push("set canary.interval = \"60s\"".to_owned());
+        }
+    }
     if Dsn::read(&loaded.config.database.url).has_password {
         let origin = loaded.sources.get("database.url").map(ToString::to_string).unwrap_or_default();
         told.push(format!("{DATABASE_PASSWORD} read from {origin}"));
@@ -152,7 +161,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let put = |name: &str, mode| {
             let path = dir.path().join(name);
-            std::fs::write(&path, "secret-word").expect("written");
+            std::fs::write(&path, "https://hc.example/secret-word").expect("written");
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("chmod");
             path.display().to_string()
         };
@@ -160,6 +169,9 @@ mod tests {
         let url = "postgres://u:secret-word@127.0.0.1/f";
         let (heartbeat, webhook) =
             ("MAPLE_ROUTER__CANARY__HEARTBEAT_URL_FILE", "MAPLE_ROUTER__SLACK__WEBHOOK_FILE");
+        let canary = "MAPLE_ROUTER__CANARY__INTERVAL";
+        let no_url = put("no-url", 0o600);
+        std::fs::write(&no_url, "secret-word").expect("written");
         let google = "GOOGLE_APPLICATION_CREDENTIALS";
         type Case<'a> = (&'a [(&'a str, &'a str)], CheckLevel, &'a [&'a str]);
         let cases: &[Case] = &[
@@ -169,7 +181,9 @@ mod tests {
                 CheckLevel::Ok,
                 &["database-password read from environment variable DATABASE_URL"],
             ),
-            (&[(heartbeat, &closed)], CheckLevel::Ok, &["heartbeat-url read from", &closed]),
+            (&[(heartbeat, &closed), (canary, "60s")], CheckLevel::Ok, &["heartbeat-url read from", &closed]),
+            (&[(heartbeat, &closed)], CheckLevel::Warn, &["without canary events"]),
+            (&[(heartbeat, &no_url), (canary, "60s")], CheckLevel::Fail, &["no https URL"]),
             (&[(webhook, &open), (heartbeat, &closed)], CheckLevel::Warn, &["every user", &open, &closed]),
             (
                 &[(webhook, &open), (heartbeat, "/nowhere/h")],

@@ -1,0 +1,88 @@
+//! Somebody who listens for heartbeats on loopback, as a dead man's switch service does: takes a GET at its secret URL.
+//!
+//! In memory only.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+use anyhow::Result;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use uuid::Uuid;
+
+use crate::google::loopback::Server;
+
+#[derive(Debug)]
+struct Heard {
+    secret: String,
+    beats: AtomicU64,
+    refused: AtomicU64,
+    answer: AtomicU16,
+}
+
+/// A service that would call people if it heard nothing.
+#[derive(Debug)]
+pub struct HeartbeatService {
+    heard: Arc<Heard>,
+    address: SocketAddr,
+    _server: Server,
+}
+
+impl HeartbeatService {
+    /// Starts on a free loopback port.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    #[expect(clippy::disallowed_methods, reason = "the secret must only be unlike any other")]
+    pub async fn start() -> Result<Self> {
+        let heard = Arc::new(Heard {
+            secret: Uuid::new_v4().simple().to_string(),
+            beats: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            answer: AtomicU16::new(200),
+        });
+        let router = Router::new().route("/ping/{secret}", get(hear)).with_state(Arc::clone(&heard));
+        let server = Server::start(router).await?;
+        Ok(Self { heard, address: server.address(), _server: server })
+    }
+
+    /// The secret URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/ping/{}", self.address, self.heard.secret)
+    }
+
+    /// What no log may hold.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.heard.secret
+    }
+
+    /// Heartbeats that were taken.
+    #[must_use]
+    pub fn beats(&self) -> u64 {
+        self.heard.beats.load(Ordering::Relaxed)
+    }
+
+    /// Heartbeats that were answered with something else.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.heard.refused.load(Ordering::Relaxed)
+    }
+
+    /// What is answered from now on; anything in 200–299 takes a heartbeat.
+    pub fn answer(&self, status: u16) {
+        self.heard.answer.store(status, Ordering::Relaxed);
+    }
+}
+
+async fn hear(State(heard): State<Arc<Heard>>, Path(secret): Path<String>) -> StatusCode {
+    let status = if secret == heard.secret { heard.answer.load(Ordering::Relaxed) } else { 404 };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let count = if status.is_success() { &heard.beats } else { &heard.refused };
+    count.fetch_add(1, Ordering::Relaxed);
+    status
+}

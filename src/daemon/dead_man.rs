@@ -1,0 +1,127 @@
+//! The dead man's switch: after a canary event has gone the whole way, whoever watches from elsewhere is told that all is
+//! well. When this host, its network, Pub/Sub or this process dies, that silence is what calls people.
+//!
+//! Told only while it is true: the database answers as the role it is used as, no claim is stuck, no incident of ours is
+//! open. If we die, nothing is owed. At most one call is on its way; nothing waits for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::gateway::heartbeat::Heartbeat;
+use crate::journal;
+use crate::ops::incident::{IncidentKey, Incidents};
+use crate::ops::metrics::{self, HeartbeatResult};
+use crate::ops::telemetry::EventName;
+use crate::routing::store::sweep::SweepBounds;
+use crate::routing::worker::Worker;
+use crate::scrub::scrub;
+
+/// Between two calls at least, whatever the interval of canaries: a volley is one sign of life.
+const REST: Duration = Duration::from_secs(30);
+
+/// What became of the last one; said when it changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Last {
+    Sent,
+    /// Something is wrong with us.
+    Withheld(String),
+    /// Something is wrong out there.
+    Failed(String),
+}
+
+/// Tells until the set is dropped; does nothing where no URL is configured.
+pub(super) fn start(
+    heartbeat: Option<Heartbeat>,
+    config: &Config,
+    worker: &Arc<Worker>,
+    canaries: watch::Receiver<u64>,
+    incidents: &Incidents,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    match (heartbeat, config.canary.interval) {
+        (Some(heartbeat), Some(interval)) => {
+            let teller = Teller {
+                heartbeat,
+                worker: Arc::clone(worker),
+                bounds: config.into(),
+                incidents: incidents.clone(),
+                rest: REST.min(interval / 2),
+            };
+            tasks.spawn(teller.run(canaries));
+        }
+        (Some(heartbeat), None) => {
+            tracing::warn!(
+                "no heartbeat is sent to {}: it follows canary events, and there are none; set canary.interval",
+                heartbeat.host()
+            );
+        }
+        (None, _) => {}
+    }
+    tasks
+}
+
+struct Teller {
+    heartbeat: Heartbeat,
+    worker: Arc<Worker>,
+    bounds: SweepBounds,
+    incidents: Incidents,
+    rest: Duration,
+}
+
+impl Teller {
+    async fn run(self, mut canaries: watch::Receiver<u64>) {
+        let mut last = Last::Sent;
+        while canaries.changed().await.is_ok() {
+            let now = match self.trouble().await {
+                Some(why) => Last::Withheld(why),
+                None => self.heartbeat.beat().await.map_or_else(Last::Failed, |()| Last::Sent),
+            };
+            metrics::heartbeat(match now {
+                Last::Sent => HeartbeatResult::Sent,
+                Last::Withheld(_) => HeartbeatResult::Withheld,
+                Last::Failed(_) => HeartbeatResult::Failed,
+            });
+            if now != last {
+                self.say(&now);
+            }
+            last = now;
+            self.worker.clock.sleep(self.rest).await;
+        }
+    }
+
+    /// Why people should not be told that all is well.
+    async fn trouble(&self) -> Option<String> {
+        // That others do not make submissions ready is no sign of our death.
+        if let Some(key) = self.incidents.keys().into_iter().find(|key| *key != IncidentKey::Unready) {
+            return Some(format!("incident {} is open", key.label()));
+        }
+        match self.worker.store.sweep_count(&self.bounds).await {
+            Ok(count) if count.stuck > 0 => Some("claims are stuck".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(format!("the database does not answer: {}", scrub(&error.to_string()))),
+        }
+    }
+
+    fn say(&self, now: &Last) {
+        let host = self.heartbeat.host();
+        match now {
+            Last::Sent => journal!(info, EventName::Heartbeat, "heartbeats go to {host} again"),
+            Last::Withheld(why) => {
+                journal!(
+                    warn,
+                    EventName::Heartbeat,
+                    "no heartbeat is sent to {host} until this is over: {why}"
+                );
+            }
+            Last::Failed(why) => journal!(
+                warn,
+                EventName::Heartbeat,
+                "the heartbeat was not taken: {why}; is the URL in canary.heartbeat_url_file still good?"
+            ),
+        }
+    }
+}
