@@ -1,0 +1,73 @@
+//! What watches the daemon from outside is made of names: of metrics, of labels, of events, of alerts. Here every name in
+//! `monitoring/` is held against the daemon itself, the rules are tried with promtool, and a real Prometheus watches a real
+//! outage.
+
+mod dashboard;
+mod heartbeat;
+mod lag;
+mod names;
+mod outage;
+mod promql;
+mod rules;
+mod wazuh;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use devkit::forms::Form;
+use devkit::stage::{Router, Stage, StageOptions};
+use serde_json::Value;
+
+/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_millis(50);
+
+/// A file of `monitoring/`, or another one of this repository.
+fn shipped(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(shipped(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn yaml(path: &str) -> Value {
+    serde_saphyr::from_str(&text(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Runs promtool in `dir`; a machine without it fails, rather than passing unseen.
+fn promtool(dir: &Path, arguments: &[&str]) {
+    let output = Command::new("promtool")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect("promtool is missing: scripts/install-missing monitoring");
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "promtool {arguments:?}:\n{told}");
+}
+
+/// A router that is ready, on a stage of its own.
+async fn routing(forms: &[Form], extra: &str) -> (Stage, Router) {
+    let stage =
+        Stage::start(StageOptions { sample_forms: false, ..StageOptions::default() }).await.expect("a stage");
+    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
+    devkit::forms::load(&mut loader, forms).await.expect("forms");
+    let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
+    let mut router = stage.router(binary, "router", extra).await.expect("a router");
+    router.ready().await.expect("ready");
+    (stage, router)
+}
+
+/// Waits until a metric is as wanted.
+async fn until(router: &Router, series: &str, wanted: impl Fn(f64) -> bool) -> f64 {
+    let mut last = None;
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        last = router.metric(&format!("maple_router_{series}")).await.expect("metrics");
+        if let Some(value) = last.filter(|value| wanted(*value)) {
+            return value;
+        }
+        tokio::time::sleep(STEP).await;
+    }
+    panic!("{series} is {last:?} after {PATIENCE:?}:\n{}", router.log());
+}

@@ -1,0 +1,85 @@
+//! The alert rules: promtool reads and tries them, every alert is tried both ways, and each one tells people what to run
+//! and where to read on.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{promtool, shipped, text, yaml};
+
+pub(crate) const RULES: &str = "monitoring/prometheus/alerts.yml";
+const TESTS: &str = "monitoring/prometheus/alerts_test.yml";
+const SCRAPE: &str = "monitoring/prometheus/scrape.yml";
+
+/// Every rule, in order.
+pub(crate) fn rules() -> Vec<Value> {
+    let told = yaml(RULES);
+    let groups = told["groups"].as_array().expect("groups");
+    groups.iter().flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
+}
+
+pub(crate) fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Alerts only.
+fn alerts() -> Vec<Value> {
+    rules().into_iter().filter(|rule| rule["alert"].is_string()).collect()
+}
+
+/// Names of all alerts.
+pub(crate) fn names() -> BTreeSet<String> {
+    alerts().iter().map(|alert| word(alert, "alert").to_owned()).collect()
+}
+
+#[test]
+fn promtool_reads_the_rules_and_the_scrape_configuration() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::copy(shipped(RULES), dir.path().join("alerts.yml")).expect("copied");
+    let whole = format!("rule_files: [alerts.yml]\n{}", text(SCRAPE));
+    std::fs::write(dir.path().join("prometheus.yml"), whole).expect("written");
+    promtool(dir.path(), &["check", "rules", "--lint=all", "--lint-fatal", "alerts.yml"]);
+    promtool(dir.path(), &["check", "config", "prometheus.yml"]);
+}
+
+#[test]
+fn promtool_passes_the_unit_tests() {
+    promtool(&shipped("monitoring/prometheus"), &["test", "rules", "alerts_test.yml"]);
+}
+
+/// Each rule of two with one name is told by its window.
+#[test]
+fn every_alert_fires_in_a_unit_test_and_is_silent_in_another() {
+    let tests = yaml(TESTS);
+    let mut asked = Vec::new();
+    for test in tests["tests"].as_array().expect("tests") {
+        asked.extend(test["alert_rule_test"].as_array().expect("questions").iter());
+    }
+    for alert in alerts() {
+        let (name, window) = (word(&alert, "alert"), &alert["labels"]["window"]);
+        let of_it: Vec<&&Value> = asked.iter().filter(|test| word(test, "alertname") == name).collect();
+        let expected = |test: &&&Value| test["exp_alerts"].as_array().cloned().unwrap_or_default();
+        let fires = of_it
+            .iter()
+            .any(|test| expected(test).iter().any(|fired| &fired["exp_labels"]["window"] == window));
+        let silent = of_it.iter().any(|test| expected(test).is_empty());
+        assert!(fires, "{name} {window} fires in no unit test");
+        assert!(silent, "{name} {window} is never seen silent");
+    }
+}
+
+#[test]
+fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
+    let alerts = alerts();
+    assert!(alerts.len() > 30, "{}", alerts.len());
+    for alert in alerts {
+        let (name, told) = (word(&alert, "alert"), &alert["annotations"]);
+        let severity = word(&alert["labels"], "severity");
+        assert!(["critical", "warning"].contains(&severity), "{name}: {severity:?}");
+        assert!(!word(told, "summary").is_empty(), "{name} has no summary");
+        let commands = word(told, "description").split('`').skip(1).step_by(2).count();
+        assert!(commands > 0, "{name} names no command: {told}");
+        let section = format!("runbooks/rb-009-routing-failure.md#{}", name.to_lowercase());
+        assert_eq!(word(told, "runbook_url"), section, "{name}");
+    }
+}
