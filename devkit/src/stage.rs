@@ -5,6 +5,7 @@
 
 mod overlay;
 mod process;
+mod shell;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use anyhow::Result;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-pub use process::{Answer, Router};
+pub use process::{Answer, Router, free_port};
+pub use shell::environment;
 
 use crate::broker::{Broker, SubscriptionSpec};
 use crate::forms;
@@ -234,7 +236,7 @@ dir = "{state}"
     /// # Errors
     /// The process cannot be started.
     pub async fn router(&self, binary: &Path, name: &str, extra: &str) -> Result<Router> {
-        Router::start(self, binary, name, extra, &[]).await
+        Router::start(self, binary, name, extra, free_port()?, &[]).await
     }
 
     /// The same with further variables, as systemd would set them.
@@ -248,7 +250,15 @@ dir = "{state}"
         extra: &str,
         variables: &[(&str, String)],
     ) -> Result<Router> {
-        Router::start(self, binary, name, extra, variables).await
+        Router::start(self, binary, name, extra, free_port()?, variables).await
+    }
+
+    /// The same with its endpoint on a given port, for one that comes after another.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub async fn router_on(&self, binary: &Path, name: &str, extra: &str, port: u16) -> Result<Router> {
+        Router::start(self, binary, name, extra, port, &[]).await
     }
 
     /// Runs another verb to its end.

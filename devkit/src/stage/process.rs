@@ -1,7 +1,7 @@
 //! `maple-router` as a real process: started, asked over HTTP, signalled, and read.
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -27,9 +27,9 @@ impl Router {
         binary: &Path,
         name: &str,
         extra: &str,
+        port: u16,
         variables: &[(&str, String)],
     ) -> Result<Self> {
-        let port = free_port()?;
         let config = stage.write_config(name, &stage.config(name, port, extra))?;
         let log = stage.dir().join(format!("{name}.log"));
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
@@ -179,14 +179,20 @@ pub struct Answer {
     pub err: String,
 }
 
-impl Answer {
-    pub(super) async fn of(stage: &Stage, binary: &Path, config: &Path, arguments: &[&str]) -> Result<Self> {
-        let output = command(stage, binary, config).args(arguments).stdin(Stdio::null()).output().await?;
-        Ok(Self {
+impl From<Output> for Answer {
+    fn from(output: Output) -> Self {
+        Self {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        }
+    }
+}
+
+impl Answer {
+    pub(super) async fn of(stage: &Stage, binary: &Path, config: &Path, arguments: &[&str]) -> Result<Self> {
+        let output = command(stage, binary, config).args(arguments).stdin(Stdio::null()).output().await?;
+        Ok(Self::from(output))
     }
 
     /// Standard output as JSON.
@@ -225,6 +231,9 @@ fn stands_still(pid: u32) -> Result<bool> {
 }
 
 /// A loopback port that was free a moment ago.
-fn free_port() -> Result<u16> {
+///
+/// # Errors
+/// None can be had.
+pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
