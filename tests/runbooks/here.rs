@@ -1,0 +1,195 @@
+//! What can be run on a stage is run: in a shell, as it stands in the runbook, placeholders filled, the configuration
+//! given by the environment. It must end well, and do what it says.
+
+use std::path::Path;
+
+use devkit::stage::{Answer, SUBSCRIPTION};
+use futures::StreamExt as _;
+use serde_json::json;
+
+use crate::commands::{Place, at};
+use crate::scene::Scene;
+
+/// The binary under test.
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_maple-router"))
+}
+
+/// Stages at once.
+const SIDE_BY_SIDE: usize = 2;
+/// Tests that share the commands.
+const PARTS: usize = 4;
+
+#[tokio::test]
+async fn every_command_ends_well_and_does_what_it_says_1() {
+    part(0).await;
+}
+
+#[tokio::test]
+async fn every_command_ends_well_and_does_what_it_says_2() {
+    part(1).await;
+}
+
+#[tokio::test]
+async fn every_command_ends_well_and_does_what_it_says_3() {
+    part(2).await;
+}
+
+#[tokio::test]
+async fn every_command_ends_well_and_does_what_it_says_4() {
+    part(3).await;
+}
+
+async fn part(number: usize) {
+    let commands: Vec<String> = at(Place::Here).into_keys().flat_map(|command| variants(&command)).collect();
+    assert!(commands.len() > 60, "{commands:#?}");
+    let mine = commands.into_iter().skip(number).step_by(PARTS);
+    let wrong: Vec<String> = futures::stream::iter(mine)
+        .map(|command| async move { plays(&command).await.err().map(|why| format!("{command}\n    {why}")) })
+        .buffer_unordered(SIDE_BY_SIDE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
+    assert!(wrong.is_empty(), "commands of runbooks that do not do what they say:\n{}", wrong.join("\n"));
+}
+
+/// `verb [--a] [--b]`: without either, and with each.
+fn variants(command: &str) -> Vec<String> {
+    let mut parts = command.split(['[', ']']);
+    let (mut bare, mut options) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
+    while let (Some(option), Some(rest)) = (parts.next(), parts.next()) {
+        options.push((bare.len(), option.to_owned()));
+        bare.push_str(rest);
+    }
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if options.is_empty() {
+        return vec![command.to_owned()];
+    }
+    let with = |(at, option): &(usize, String)| format!("{} {option} {}", &bare[..*at], &bare[*at..]);
+    std::iter::once(squeezed(&bare)).chain(options.iter().map(|option| squeezed(&with(option)))).collect()
+}
+
+async fn plays(command: &str) -> Result<(), String> {
+    let scene = Scene::before(command).await;
+    let config = scene.stage.write_config("verb", &scene.stage.config("verb", 0, "")).map_err(text)?;
+    let (forms, owner) = (scene.stage.database.url_as("forms_app"), scene.stage.database.owner_url());
+    let variables = [("FORMS_URL", forms.as_str()), ("OWNER_URL", owner.as_str())];
+    let run = async |line: &str| scene.stage.shell(binary(), &config, &variables, line).await;
+    for line in before(command) {
+        let answer = run(&line).await.map_err(text)?;
+        well(&answer).map_err(|why| format!("before it, `{line}`: {why}"))?;
+    }
+    let mut line = scene.filled(command);
+    let mut router = None;
+    if command.starts_with("curl ") {
+        let mut started = scene.stage.router(binary(), "one", "").await.map_err(text)?;
+        started.ready().await.map_err(text)?;
+        line = line.replace("127.0.0.1:9464", started.address());
+        router = Some(started);
+    }
+    let mut answer = run(&line).await.map_err(text)?;
+    well(&answer)?;
+    drop(router);
+    if let Some((_, file)) = line.split_once(" > ") {
+        answer.out = std::fs::read_to_string(scene.stage.dir().join(file)).map_err(text)?;
+    }
+    effect(&scene, command, &answer).await
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn well(answer: &Answer) -> Result<(), String> {
+    if answer.code == Some(0) { Ok(()) } else { Err(format!("{answer:?}")) }
+}
+
+/// What must have been done before.
+fn before(command: &str) -> Vec<String> {
+    if command.starts_with("maple-router check") {
+        // The stage's own subscription is in a hurry.
+        return vec!["maple-router provision".to_owned()];
+    }
+    if !command.starts_with("maple-router resume") {
+        return Vec::new();
+    }
+    let scope = if command.contains("--form") { "--form contact " } else { "" };
+    vec![format!("maple-router pause {scope}--reason earlier")]
+}
+
+/// What the command promises, seen in the database, at the broker, at the relay or in Slack.
+async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let dry = words.contains(&"--dry-run");
+    let so = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {answer:?}")) };
+    match words.as_slice() {
+        ["maple-router", "explain" | "render", ..] => so(
+            answer.out.contains(&scene.submission.to_string()) || answer.out.contains("Subject"),
+            "tells of it",
+        ),
+        ["maple-router", "links", ..] => so(answer.out.contains("X-Goog-Signature"), "a signed link"),
+        ["maple-router", "replay" | "release", ..] => {
+            let expected = match (dry, words[1]) {
+                (false, _) => "received",
+                (true, "release") => "processing",
+                (true, _) if words.contains(&"--force-action") => "routed",
+                (true, _) => "failed",
+            };
+            so(scene.row("status").await == expected, expected)
+        }
+        ["maple-router", "pause", ..] => so(
+            scene.told(&["status", "--json"]).await["paused"].as_array().map(Vec::len) == Some(1),
+            "paused",
+        ),
+        ["maple-router", "resume", ..] => {
+            so(scene.told(&["status", "--json"]).await["paused"] == json!([]), "resumed")
+        }
+        ["maple-router", "mark-attachment", ..] => {
+            let sql = "SELECT clamav_status::text FROM attachments WHERE submission_id = s.id";
+            so(scene.row(sql).await == "clean", "clean")
+        }
+        ["maple-router", "publish", ..] => so(published(scene) == 1, "one event"),
+        ["maple-router", "test-send", ..] => so(scene.stage.relay.mails().len() == 1, "one mail"),
+        ["maple-router", "check", "--send"] => so(
+            scene.stage.relay.mails().len() == 1 && scene.stage.slack.messages().len() == 1,
+            "a mail, a message",
+        ),
+        ["maple-router", "dlq", "redrive" | "discard", ..] => {
+            so(published(scene) == usize::from(words[2] == "redrive"), "published again, or not")?;
+            so(scene.told(&["dlq", "list", "--json"]).await == json!([]), "closed")
+        }
+        ["maple-router", "provision"] => {
+            let again = scene.told(&["provision", "--dry-run", "--json"]).await;
+            let steps = again["steps"].as_array().ok_or("no steps")?;
+            so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
+        }
+        ["psql", ..] if command.contains("UPDATE submissions") => {
+            let told = scene.told(&["explain", &scene.submission.to_string(), "--json"]).await;
+            so(
+                told["why"].as_str().is_some_and(|why| why.contains("failed by somebody else")),
+                "explained so",
+            )
+        }
+        ["psql", ..] if command.contains("SELECT") => so(answer.out.contains(" row"), "an answer"),
+        ["curl", ..] => so(!answer.out.is_empty(), "an answer"),
+        _ => Ok(()),
+    }
+}
+
+fn published(scene: &Scene) -> usize {
+    // Nobody receives here: what was published waits.
+    let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");
+    stats.backlog + stats.outstanding
+}
+
+#[test]
+fn optional_parts_are_tried_one_by_one() {
+    let found = variants("maple-router pause [--form F] [--until T] --reason TEXT");
+    let expected = [
+        "maple-router pause --reason TEXT",
+        "maple-router pause --form F --reason TEXT",
+        "maple-router pause --until T --reason TEXT",
+    ];
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,8 @@
+//! The runbooks hold: every command in them is run, every alert has a section, every link leads somewhere.
+
+mod booted;
+mod commands;
+mod gcloud;
+mod here;
+mod scene;
+mod sections;

@@ -1,0 +1,135 @@
+//! What stands behind the placeholders of a command: submissions, attachments and dead letters in the state in which
+//! somebody would type it.
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::stage::{Stage, StageOptions};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::here::binary;
+
+pub(crate) const FORM: &str = "contact";
+const RECIPIENT: &str = "a@example.org";
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// A stage, its one submission, and what belongs to it.
+pub(crate) struct Scene {
+    pub(crate) stage: Stage,
+    pub(crate) submission: Uuid,
+    pub(crate) attachment: Uuid,
+    pub(crate) record: Uuid,
+}
+
+impl Scene {
+    /// The state in which `command` makes sense.
+    pub(crate) async fn before(command: &str) -> Self {
+        let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+        let stage = Stage::start(options).await.expect("a stage");
+        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
+        devkit::forms::load(&mut loader, &[Form::new(FORM).mail_to(RECIPIENT)]).await.expect("a form");
+        let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+        let seeded = submission(command).insert(&backend).await.expect("a submission");
+        let record = if command.contains("RECORD_ID") { record(&stage).await } else { Uuid::nil() };
+        Self { stage, submission: seeded.id, attachment: seeded.attachments[0], record }
+    }
+
+    /// `command` with its placeholders filled.
+    pub(crate) fn filled(&self, command: &str) -> String {
+        let (id, record, attachment) =
+            (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
+        let table: [(&str, &str); 11] = [
+            ("RECORD_ID", &record),
+            ("ATTACHMENT_ID", &attachment),
+            ("MESSAGE_ID", "maple.x"),
+            ("QUEUE_ID", "4XYZ"),
+            ("ADDRESS", RECIPIENT),
+            ("TEXT", "a-runbook"),
+            ("FORM", FORM),
+            ("ID", &id),
+            ("F", FORM),
+            ("D", "example.org"),
+            ("T", "2h"),
+        ];
+        // Whole words only: `ID` is none in `ATTACHMENT_ID`, nor `T` in `SELECT`.
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut out = String::new();
+        for word in command.split_inclusive(|c: char| !is_word(c)) {
+            let bare = word.trim_end_matches(|c: char| !is_word(c));
+            let rest = &word[bare.len()..];
+            let meant = table.iter().find(|(name, _)| *name == bare).map_or(bare, |(_, value)| *value);
+            out.push_str(meant);
+            out.push_str(rest);
+        }
+        out
+    }
+
+    /// What a reading verb answers.
+    pub(crate) async fn told(&self, arguments: &[&str]) -> Value {
+        self.stage.verb(binary(), arguments).await.expect("the verb runs").json().expect("JSON")
+    }
+
+    /// One text of the submission's row.
+    pub(crate) async fn row(&self, expression: &str) -> String {
+        let eyes = self.stage.database.superuser().await.expect("superuser");
+        let sql = format!("SELECT COALESCE(({expression})::text, '') FROM submissions s WHERE id = $1");
+        eyes.query_one(&sql, &[&self.submission]).await.expect("the row").get(0)
+    }
+}
+
+fn submission(command: &str) -> SubmissionSeed {
+    let has = |word: &str| command.contains(word);
+    let seed = SubmissionSeed::of(FORM);
+    if has("--clean --reason") {
+        return seed.status("failed").ledger(ended("infected", &json!({}))).attachment("a.pdf", "infected");
+    }
+    if has(" mark-attachment ") || has(" finalize ") {
+        return seed.attachment("a.pdf", "pending");
+    }
+    let seed = seed.attachment("a.pdf", "clean");
+    if has(" --force-action ") {
+        let accepted = json!({"state": "accepted", "at": "2026-11-01T10:00:00Z", "nonce": "n", "token": "t",
+            "smtp": {"code": 250, "enhanced": "2.0.0", "reply": "Ok"}, "queue_id": "4XYZ", "message_id": "<m@x>"});
+        let ledger = json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {delivery(): accepted},
+            "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "routed"}});
+        return seed.status("routed").ledger(ledger);
+    }
+    if has(" release ") {
+        let ledger = json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {delivery(): {"state": "open"}},
+            "claim": {"token": "t", "worker": "lost/1", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"}});
+        return seed.status("processing").age(HOUR).ledger(ledger);
+    }
+    if has(" replay ") {
+        let reason = if has("exhausted") { "exhausted" } else { "refused" };
+        let failed = json!({"state": "failed", "error": {"class": "refused", "stage": "RCPT", "code": 550,
+            "enhanced": "5.1.1", "reply": "no such user"}});
+        return seed.status("failed").ledger(ended(reason, &json!({delivery(): failed})));
+    }
+    seed
+}
+
+fn delivery() -> String {
+    format!("1|{RECIPIENT}")
+}
+
+fn plan() -> Value {
+    json!([{"action_order": 1, "action_type": "email_raw", "template_id": null, "template": null,
+        "destination": RECIPIENT, "subject_template": null, "happyfox_category": null}])
+}
+
+fn ended(reason: &str, deliveries: &Value) -> Value {
+    json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": deliveries,
+        "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": reason}})
+}
+
+/// A dead letter in schema `router`.
+async fn record(stage: &Stage) -> Uuid {
+    let owner = stage.database.owner_url();
+    let migrated =
+        stage.verb(binary(), &["migrate", "--router", "--owner-url", &owner]).await.expect("a verb");
+    assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let sql = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256)
+        VALUES (gen_random_uuid(), 'unreadable', now(), 'not JSON', 'm-1', '\\x7b', encode(sha256('\\x7b'), 'hex'))
+        RETURNING id";
+    backend.query_one(sql, &[]).await.expect("a record").get(0)
+}
