@@ -2,6 +2,7 @@
 
 pub mod broker;
 pub mod demo;
+pub mod drill;
 pub mod forms;
 pub mod google;
 pub mod heartbeat;

@@ -1,0 +1,65 @@
+//! Red speaks to the topic: poison, forgeries, silence.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::FutureExt as _;
+use uuid::Uuid;
+
+use super::Step;
+use super::world::{Promise, World};
+use crate::forms::SubmissionSeed;
+use crate::stage::{DEAD_TOPIC, TOPIC};
+
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "poison-event", play: |world| poison(world).boxed_local() },
+    Step { name: "forged-event", play: |world| forged(world).boxed_local() },
+    Step { name: "events-lost", play: |world| lost(world).boxed_local() },
+    Step { name: "events-given-up", play: |world| premature(world).boxed_local() },
+];
+
+async fn poison(world: &mut World) -> Result<()> {
+    world.stage.broker.publish(TOPIC, "no JSON at all", [("type", "routing.ready"), ("v", "1")])?;
+    world.journal("poison", "").await?;
+    world.journal("dead_letter", "").await?;
+    world.alert("MapleRouterDeadLetters").await?;
+    world.slack("unreadable", Promise { kind: "unreadable", ..Promise::default() }).await?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "an id that nobody has")]
+async fn forged(world: &mut World) -> Result<()> {
+    world.stage.publish(Uuid::new_v4(), "finalized")?;
+    world.slack("unknown_submission", Promise { kind: "unknown_submission", ..Promise::default() }).await?;
+    let closed = world.shell("maple-router dlq discard --kind unknown_submission --reason drill").await?;
+    anyhow::ensure!(closed.code == Some(0), "{closed:?}");
+    Ok(())
+}
+
+/// Submissions of an hour ago that nobody announced: found, and late.
+async fn lost(world: &mut World) -> Result<()> {
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        let old = SubmissionSeed::of("contact").age(Duration::from_secs(3600));
+        ids.push(world.seed(old, false).await?);
+    }
+    world.journal("orphan", "").await?;
+    world.alert("MapleRouterOrphans").await?;
+    world.become_all(&ids, "routed").await?;
+    world.alert("MapleRouterSLOBurnFast").await?;
+    world.alert("MapleRouterSLOBurnSlow").await
+}
+
+/// Pub/Sub gives up on what is still open.
+async fn premature(world: &mut World) -> Result<()> {
+    let waiting = SubmissionSeed::of("contact").attachment("a.pdf", "pending");
+    let id = world.seed(waiting, false).await?;
+    for _ in 0..6 {
+        let data = serde_json::json!({"submission_id": id}).to_string();
+        let attributes =
+            [("type", "routing.ready"), ("v", "1"), ("CloudPubSubDeadLetterSourceDeliveryCount", "5")];
+        world.stage.broker.publish(DEAD_TOPIC, data.into_bytes(), attributes)?;
+    }
+    world.alert("MapleRouterPrematureDeadLetters").await?;
+    world.explain(id, &["RECEIVED", "still to be scanned"]).await
+}

@@ -1,0 +1,195 @@
+//! Red has the host: kills, freezes, changes files, forgets. Blue sees it, and the work goes on.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures::FutureExt as _;
+
+use super::Step;
+use super::world::{FASTER, Promise, World};
+use crate::prometheus::Prometheus;
+use crate::smtp::{Rule, Stage as At};
+
+/// These end and start the daemon, and come first.
+pub(super) const KILLS: &[Step] = &[
+    Step { name: "worker-killed", play: |world| killed(world).boxed_local() },
+    Step { name: "crash-loop", play: |world| crash_loop(world).boxed_local() },
+    Step { name: "start-without-relay", play: |world| not_ready(world).boxed_local() },
+];
+
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "broken-configuration", play: |world| broken_config(world).boxed_local() },
+    Step { name: "state-directory-gone", play: |world| state_gone(world).boxed_local() },
+    Step { name: "claims-stolen", play: |world| stolen(world).boxed_local() },
+    Step { name: "sweep-held", play: |world| sweep_held(world).boxed_local() },
+    Step { name: "slow-database", play: |world| slow_database(world).boxed_local() },
+    Step { name: "heartbeat-refused", play: |world| heartbeat(world).boxed_local() },
+    Step { name: "scrape-forgotten", play: |world| absent(world).boxed_local() },
+    Step { name: "pause-forgotten", play: |world| paused(world).boxed_local() },
+];
+
+/// In the middle of four mails.
+async fn killed(world: &mut World) -> Result<()> {
+    world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
+    let ids = world.submit("contact", 4).await?;
+    world.journal("begun", "").await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.router.signal("KILL").await?;
+    world.router.ended().await?;
+    world.alert("MapleRouterDown").await?;
+    world.stage.relay.clear_rules();
+    world.start_again().await?;
+    world.router.ready().await?;
+    world.journal("rescued", "").await?;
+    world.alert("MapleRouterRescues").await?;
+    world.become_all(&ids, "routed").await
+}
+
+async fn crash_loop(world: &mut World) -> Result<()> {
+    for _ in 0..20 {
+        world.router.signal("KILL").await?;
+        world.router.ended().await?;
+        world.start_again().await?;
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        if world.prometheus.firing().await?.iter().any(|name| name == "MapleRouterRestarting") {
+            world.say("  alert     MapleRouterRestarting");
+            return world.router.ready().await;
+        }
+    }
+    bail!("MapleRouterRestarting does not fire")
+}
+
+async fn not_ready(world: &mut World) -> Result<()> {
+    world.router.stop().await?;
+    world.stage.relay.stop().await;
+    world.start_again().await?;
+    world.alert("MapleRouterNotReady").await?;
+    let port = world.router.address().to_owned();
+    let told = world.shell(&format!("curl --silent http://{port}/-/ready")).await?;
+    anyhow::ensure!(told.out.contains("relay"), "it says what it waits for: {told:?}");
+    world.say(&format!("  /-/ready  {}", told.out.trim()));
+    world.stage.relay.restart().await?;
+    world.router.ready().await
+}
+
+async fn broken_config(world: &mut World) -> Result<()> {
+    let path = world.router.config().to_owned();
+    let before = std::fs::read_to_string(&path)?;
+    std::fs::write(&path, before.replace("[routing]\n", "[routing]\nmax_in_fligth = 3\n"))?;
+    world.router.signal("HUP").await?;
+    world.journal("reload_failed", "max_in_fligth").await?;
+    world.alert("MapleRouterReloadFailed").await?;
+    let told = world.shell(&format!("maple-router --config {} check", path.display())).await?;
+    anyhow::ensure!(
+        told.code == Some(78) && told.out.contains("max_in_flight"),
+        "it names the key: {told:?}"
+    );
+    world.say("  pasted    maple-router check: exit 78, names the key");
+    let ids = world.submit("contact", 1).await?;
+    world.become_all(&ids, "routed").await?;
+    std::fs::write(&path, before)?;
+    world.router.signal("HUP").await?;
+    world.journal("reloaded", "").await
+}
+
+/// A file stands in its place.
+async fn state_gone(world: &mut World) -> Result<()> {
+    let (dir, away) = (world.stage.dir().join("router"), world.stage.dir().join("router.away"));
+    std::fs::rename(&dir, &away)?;
+    std::fs::write(&dir, "red was here")?;
+    world.slack("spool", Promise { failing: "config", ..Promise::default() }).await?;
+    world.alert("MapleRouterFactsSpooled").await?;
+    std::fs::remove_file(&dir)?;
+    std::fs::rename(&away, &dir)?;
+    world.slack_over("spool").await
+}
+
+/// Somebody writes into rows that are in work.
+async fn stolen(world: &mut World) -> Result<()> {
+    world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
+    let ids = world.submit("contact", 5).await?;
+    world.journal("begun", "").await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let listed: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+    let sql = format!(
+        "UPDATE submissions SET routing_result = jsonb_set(routing_result, '{{claim,token}}', '\"red\"')
+         WHERE status = 'processing' AND id IN ({})",
+        listed.join(", ")
+    );
+    world.tamper(&sql).await?;
+    world.journal("stale_settle", "").await?;
+    world.alert("MapleRouterStaleSettles").await?;
+    world.stage.relay.clear_rules();
+    world.become_all(&ids, "routed").await?;
+    let mails = world.stage.relay.mails();
+    let twice = ids.iter().filter(|id| {
+        let mark = format!("maple.{}.", id.simple());
+        mails
+            .iter()
+            .filter(|mail| mail.message_id.as_deref().is_some_and(|given| given.contains(&mark)))
+            .count()
+            > 1
+    });
+    anyhow::ensure!(twice.count() == 0, "what was accepted is not sent again");
+    world.say("  relay     every mail once");
+    Ok(())
+}
+
+/// A session that does not end keeps every pass out.
+async fn sweep_held(world: &mut World) -> Result<()> {
+    let red = world.stage.database.superuser().await?;
+    red.batch_execute("SELECT pg_advisory_lock(hashtext('maple-router'), hashtext('sweep'))").await?;
+    world.alert("MapleRouterSweepStalled").await?;
+    drop(red);
+    world.prometheus.falls_silent("MapleRouterSweepStalled", super::world::PATIENCE).await
+}
+
+async fn slow_database(world: &mut World) -> Result<()> {
+    world
+        .tamper(
+            "CREATE FUNCTION public.red() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+             $$ BEGIN PERFORM pg_sleep(1.2); RETURN NEW; END $$;
+             CREATE TRIGGER red BEFORE UPDATE ON submissions FOR EACH ROW EXECUTE FUNCTION public.red()",
+        )
+        .await?;
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        ids.extend(world.submit("contact", 1).await?);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    world.alert("MapleRouterDatabaseSlow").await?;
+    world.tamper("DROP TRIGGER red ON submissions; DROP FUNCTION public.red()").await?;
+    world.become_all(&ids, "routed").await
+}
+
+/// Since the start nobody takes it.
+async fn heartbeat(world: &mut World) -> Result<()> {
+    world.alert("MapleRouterHeartbeatFailing").await
+}
+
+/// Nobody looks at us.
+async fn absent(world: &mut World) -> Result<()> {
+    let blind = Prometheus::start(&[], FASTER).await?;
+    blind.fires("MapleRouterAbsent", super::world::PATIENCE).await?;
+    world.say("  alert     MapleRouterAbsent");
+    Ok(())
+}
+
+/// Paused before the first step.
+async fn paused(world: &mut World) -> Result<()> {
+    let ids = world.submit("forgotten", 1).await?;
+    world.alert("MapleRouterPausedTooLong").await?;
+    world.explain(ids[0], &["paused since", "red"]).await?;
+    let told = world.shell("maple-router status").await?;
+    anyhow::ensure!(told.out.contains("paused"), "status tells who: {told:?}");
+    let ended = world.shell("maple-router resume --form forgotten --reason drill").await?;
+    anyhow::ensure!(ended.code == Some(0), "{ended:?}");
+    world.become_all(&ids, "routed").await
+}
+
+/// Before everything else.
+pub(super) async fn pause(world: &World) -> Result<()> {
+    let set = world.shell("maple-router pause --form forgotten --reason red-was-here").await?;
+    anyhow::ensure!(set.code == Some(0), "{set:?}");
+    Ok(())
+}

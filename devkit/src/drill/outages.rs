@@ -1,0 +1,115 @@
+//! Red takes away what the router depends on. Blue hears of it once, finds the cause by the command in the message, loses
+//! nothing, and hears that it is over.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::FutureExt as _;
+use tonic::Code;
+
+use super::Step;
+use super::world::{Promise, World};
+use crate::forms::SubmissionSeed;
+use crate::google::Mishap;
+use crate::smtp::{Rule, Stage as At};
+use crate::stage::{BUCKET, SUBSCRIPTION};
+
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "relay-down", play: |world| relay_down(world).boxed_local() },
+    Step { name: "relay-denies", play: |world| relay_denies(world).boxed_local() },
+    Step { name: "postgres-down", play: |world| postgres_down(world).boxed_local() },
+    Step { name: "pubsub-down", play: |world| pubsub_down(world).boxed_local() },
+    Step { name: "subscription-refused", play: |world| subscription_refused(world).boxed_local() },
+    Step { name: "signer-down", play: |world| signer_down(world).boxed_local() },
+    Step { name: "slack-down", play: |world| slack_down(world).boxed_local() },
+];
+
+async fn relay_down(world: &mut World) -> Result<()> {
+    world.stage.relay.stop().await;
+    let ids = world.submit("contact", 3).await?;
+    world.journal("breaker_open", "relay").await?;
+    world.slack("breaker_relay", Promise { failing: "relay", ..Promise::default() }).await?;
+    world.alert("MapleRouterBreakerOpen").await?;
+    world.explain(ids[0], &["RECEIVED", "attempts 0 of 5"]).await?;
+    world.alert("MapleRouterOldestReceived").await?;
+    world.alert("MapleRouterNoSuccess").await?;
+    world.stage.relay.restart().await?;
+    world.slack_over("relay").await?;
+    world.become_all(&ids, "routed").await
+}
+
+async fn relay_denies(world: &mut World) -> Result<()> {
+    world.stage.relay.rule(Rule::at(At::Rcpt).to("@denied.test").reply("554 5.7.1 Relay access denied"));
+    let ids = world.submit("denied", 6).await?;
+    world.journal("breaker_open", "relay").await?;
+    world.slack("breaker_relay", Promise::default()).await?;
+    world.stage.relay.clear_rules();
+    world.slack_over("relay").await?;
+    world.become_all(&ids, "routed").await
+}
+
+async fn postgres_down(world: &mut World) -> Result<()> {
+    world.cluster.stop().await;
+    world.journal("breaker_open", "postgres").await?;
+    world.slack("breaker_postgres", Promise { failing: "database", ..Promise::default() }).await?;
+    world.alert("MapleRouterBreakerOpen").await?;
+    world.cluster.start_again().await?;
+    world.slack_over("PostgreSQL").await?;
+    let ids = world.submit("contact", 2).await?;
+    world.become_all(&ids, "routed").await
+}
+
+async fn pubsub_down(world: &mut World) -> Result<()> {
+    world.stage.broker.down().await;
+    let ids = world.submit("contact", 1).await?;
+    world.journal("breaker_open", "pubsub").await?;
+    world.slack("breaker_pubsub", Promise { failing: "subscription", ..Promise::default() }).await?;
+    // Without a single event.
+    world.become_all(&ids, "routed").await?;
+    world.journal("orphan", "").await?;
+    world.stage.broker.up().await?;
+    world.slack_over("Pub/Sub").await
+}
+
+async fn subscription_refused(world: &mut World) -> Result<()> {
+    world.stage.broker.fail_streams(SUBSCRIPTION, Code::PermissionDenied)?;
+    world.slack("stream", Promise { failing: "", ..Promise::default() }).await?;
+    world.alert("MapleRouterStreamLost").await?;
+    world.stage.broker.mend_streams(SUBSCRIPTION)?;
+    let ids = world.submit("contact", 1).await?;
+    world.become_all(&ids, "routed").await
+}
+
+async fn signer_down(world: &mut World) -> Result<()> {
+    let with_file = || SubmissionSeed::of("contact").attachment("a.pdf", "clean").bucket(BUCKET);
+    world.stage.google.stop_iam().await;
+    let waiting = world.seed(with_file(), true).await?;
+    world.journal("breaker_open", "signer").await?;
+    world.slack("breaker_signer", Promise { failing: "signing", ..Promise::default() }).await?;
+    world.stage.google.restart_iam().await?;
+    world.slack_over("signed").await?;
+    world.become_all(&[waiting], "routed").await?;
+    // Slow is not down: nobody is woken, and the trend is seen.
+    world.stage.google.iam_script().always(Mishap::Delay(Duration::from_millis(1500)));
+    let mut slow = Vec::new();
+    for _ in 0..16 {
+        slow.push(world.seed(with_file(), true).await?);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    world.alert("MapleRouterSigningSlow").await?;
+    world.stage.google.iam_script().clear();
+    world.become_all(&slow, "routed").await
+}
+
+async fn slack_down(world: &mut World) -> Result<()> {
+    world.stage.slack.down().await;
+    world.stage.relay.rule(Rule::at(At::Rcpt).to("gone@refused.test").reply("552 5.2.2 mailbox full"));
+    let ids = world.submit("press", 2).await?;
+    world.journal("alert_deferred", "").await?;
+    world.alert("MapleRouterAlertsNotDelivered").await?;
+    world.alert("MapleRouterUnalerted").await?;
+    world.stage.slack.up().await?;
+    world.slack("refused", Promise { submissions: &ids, ..Promise::default() }).await?;
+    world.stage.relay.clear_rules();
+    Ok(())
+}

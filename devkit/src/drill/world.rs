@@ -1,0 +1,320 @@
+//! What a drill is played on: the stage with a PostgreSQL of its own, one daemon, a Prometheus with the shipped rules, and
+//! the means to see what blue sees. Timings are short and keep the protocol's inequalities.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use uuid::Uuid;
+
+use super::Options;
+use super::message;
+use crate::forms::{self, Form, SubmissionSeed};
+use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::prometheus::Prometheus;
+use crate::stage::{Answer, Router, Stage, StageOptions, free_port};
+
+/// How long blue waits for anything before the drill has failed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// What takes four hours on a host takes a minute here.
+pub(super) const FASTER: u32 = 240;
+
+/// Laid over the stage's configuration.
+pub(super) const SHORT: &str = r#"
+[database]
+connect_timeout = "2s"
+lock_timeout = "1s"
+statement_timeout = "2s"
+[pubsub]
+retry_max = "2s"
+ack_deadline = "10s"
+[smtp]
+connect_timeout = "1s"
+command_timeout = "1500ms"
+dot_timeout = "2500ms"
+delivery_deadline = "7s"
+[slack]
+group_wait = "1s"
+repeat_interval = "1h"
+timeout = "2s"
+lease = "7s"
+[routing]
+heartbeat = "2100ms"
+fence_after = "8500ms"
+stuck_after = "16s"
+claim_deadline = "60s"
+sweep_interval = "2s"
+due_grace = "4s"
+orphan_after = "16s"
+backoff_min = "1s"
+backoff_max = "5s"
+drain_timeout = "9s"
+"#;
+
+/// Everything that runs.
+pub(super) struct World {
+    pub(super) router: Router,
+    pub(super) prometheus: Prometheus,
+    pub(super) stage: Stage,
+    pub(super) cluster: Cluster,
+    pub(super) settings: String,
+    binary: PathBuf,
+    port: u16,
+    began: Instant,
+    /// Where Slack's messages and the journal stood when the step began.
+    marks: (usize, usize),
+    /// Commands that only a booted system has.
+    pub(super) booted: Vec<String>,
+}
+
+/// What the commands of a message promise.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Promise<'a> {
+    /// `explain` and `list` tell of one of these.
+    pub(super) submissions: &'a [Uuid],
+    /// `check` fails at this line.
+    pub(super) failing: &'a str,
+    /// `dlq list` names this kind.
+    pub(super) kind: &'a str,
+}
+
+impl World {
+    /// Starts everything; the daemon is ready.
+    pub(super) async fn open(options: &Options) -> Result<Self> {
+        if options.dir.exists() {
+            std::fs::remove_dir_all(&options.dir)?;
+        }
+        let cluster = Cluster::start(ClusterOptions::default()).await?;
+        let variant = Variant { audit_readable: true, router: true, ..Variant::default() };
+        let database = cluster.database(variant).await?;
+        let stage = StageOptions {
+            variant,
+            ack_deadline: Duration::from_secs(10),
+            sample_forms: false,
+            dir: Some(options.dir.clone()),
+            ..StageOptions::default()
+        };
+        let stage = Stage::on(database, stage).await?;
+        stage.broker.create_topic("projects/demo/topics/elsewhere")?;
+        let forms = [
+            Form::new("contact").mail_to("a@example.org"),
+            Form::new("press").mail_to("gone@refused.test, b@example.org"),
+            Form::new("slow").mail_to("a@slow.test"),
+            Form::new("doubt").mail_to("a@doubt.test"),
+            Form::new("denied").mail_to("a@denied.test"),
+            Form::new("forgotten").mail_to("a@example.org"),
+            Form::new("nobody"),
+        ];
+        forms::load(&mut stage.database.client_as("forms_loader").await?, &forms).await?;
+        // Nobody listens there: whoever would call if this host died does not hear of it.
+        let heartbeat = options.dir.join("heartbeat-url");
+        std::fs::write(&heartbeat, "http://127.0.0.1:9/ping/drill")?;
+        let canary =
+            format!("[canary]\ninterval = \"2s\"\nheartbeat_url_file = \"{}\"\n", heartbeat.display());
+        let (port, settings) = (free_port()?, format!("{SHORT}{canary}{}", options.settings));
+        let mut router = stage.router_on(&options.binary, "router", &settings, port).await?;
+        router.ready().await?;
+        let prometheus = Prometheus::start(&[router.address()], FASTER).await?;
+        let (binary, began) = (options.binary.clone(), now());
+        Ok(Self {
+            router,
+            prometheus,
+            stage,
+            cluster,
+            settings,
+            binary,
+            port,
+            began,
+            marks: (0, 0),
+            booted: Vec::new(),
+        })
+    }
+
+    /// Starts the daemon anew, on the same port; it need not become ready.
+    pub(super) async fn start_again(&mut self) -> Result<()> {
+        let (binary, settings) = (&self.binary, &self.settings);
+        self.router = self.stage.router_on(binary, "router", settings, self.port).await?;
+        Ok(())
+    }
+
+    /// What is seen from now on belongs to the next step.
+    pub(super) fn mark(&mut self) {
+        self.marks = (self.stage.slack.messages().len(), self.router.log().len());
+    }
+
+    /// One line for whoever watches.
+    pub(super) fn say(&self, line: &str) {
+        let told = format!("{:6.1} s  {line}\n", now().saturating_duration_since(self.began).as_secs_f64());
+        if io::stdout().write_all(told.as_bytes()).is_err() {
+            // Nobody watches; the exit code still speaks.
+        }
+    }
+
+    /// `count` submissions with their events.
+    pub(super) async fn submit(&self, form: &str, count: usize) -> Result<Vec<Uuid>> {
+        let backend = self.stage.database.client_as("forms_app").await?;
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            let id = SubmissionSeed::of(form).insert(&backend).await?.id;
+            self.stage.publish(id, "finalized")?;
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// A row, with or without an event.
+    pub(super) async fn seed(&self, seed: SubmissionSeed, event: bool) -> Result<Uuid> {
+        let id = seed.insert(&self.stage.database.client_as("forms_app").await?).await?.id;
+        if event {
+            self.stage.publish(id, "finalized")?;
+        }
+        Ok(id)
+    }
+
+    /// Waits until `so`.
+    pub(super) async fn until(&self, what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+            if so().await? {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        bail!("not seen within {PATIENCE:?}: {what}")
+    }
+
+    /// Waits until all have this status.
+    pub(super) async fn become_all(&self, ids: &[Uuid], status: &str) -> Result<()> {
+        let eyes = self.stage.database.superuser().await?;
+        let sql = "SELECT count(*) FROM submissions WHERE id = ANY($1) AND status::text = $2";
+        let wanted = i64::try_from(ids.len())?;
+        let so = async || Ok(eyes.query_one(sql, &[&ids, &status]).await?.get::<_, i64>(0) == wanted);
+        self.until(&format!("{wanted} submissions {status}"), so).await
+    }
+
+    /// Blue's journal has a line of this event, with this word in it.
+    pub(super) async fn journal(&self, event: &str, word: &str) -> Result<()> {
+        let mark = format!("\"event\":\"{event}\"");
+        let so = async || {
+            let log = self.router.log();
+            let new = log.get(self.marks.1.min(log.len())..).unwrap_or_default();
+            Ok(new.lines().any(|line| line.contains(&mark) && line.contains(word)))
+        };
+        self.until(&format!("journal: {event} {word}"), so).await?;
+        self.say(&format!("  journal   EVENT={event} {word}"));
+        Ok(())
+    }
+
+    /// Blue's Prometheus: this alert fires.
+    pub(super) async fn alert(&self, name: &str) -> Result<()> {
+        let alert = self.prometheus.fires(name, PATIENCE).await?;
+        let summary = alert.annotations.get("summary").map_or("", String::as_str);
+        self.say(&format!("  alert     {name}: {summary}"));
+        Ok(())
+    }
+
+    /// Blue's Slack: a message that sends to this section; every command in it is pasted, and keeps its promise.
+    pub(super) async fn slack(&mut self, section: &str, promise: Promise<'_>) -> Result<String> {
+        let ending = format!(", section {section}");
+        let find = || {
+            let all = self.stage.slack.messages();
+            let new = all.get(self.marks.0..).unwrap_or_default();
+            new.iter()
+                .map(crate::slack::SlackMessage::visible_text)
+                .find(|text| text.lines().any(|line| line.ends_with(&ending)))
+        };
+        self.until(&format!("Slack: section {section}"), async || Ok(find().is_some())).await?;
+        let text = find().context("the message")?;
+        self.say(&format!("  slack     {}", text.lines().next().unwrap_or_default()));
+        let (path, section) = message::runbook(&text).context("it names a runbook")?;
+        let file = Path::new(path).file_name().context("a file")?;
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runbooks").join(file);
+        let runbook = std::fs::read_to_string(&here).with_context(|| format!("the runbook {path}"))?;
+        if !runbook.lines().any(|line| line == format!("## {section}")) {
+            bail!("{path} has no section {section}");
+        }
+        let commands = message::commands(&text);
+        if commands.is_empty() {
+            bail!("it names no command: {text}");
+        }
+        for command in commands {
+            self.paste(&command, promise).await.with_context(|| format!("pasted: {command}"))?;
+        }
+        Ok(text)
+    }
+
+    /// Slack says that it is over.
+    pub(super) async fn slack_over(&self, what: &str) -> Result<()> {
+        let so = async || {
+            let all = self.stage.slack.messages();
+            let new = all.get(self.marks.0..).unwrap_or_default();
+            let texts = new.iter().map(crate::slack::SlackMessage::visible_text);
+            Ok(texts.into_iter().any(|text| text.starts_with(":white_check_mark:") && text.contains(what)))
+        };
+        self.until(&format!("Slack: over, {what}"), so).await?;
+        self.say("  slack     over");
+        Ok(())
+    }
+
+    /// A line in a shell on the router's host.
+    pub(super) async fn shell(&self, line: &str) -> Result<Answer> {
+        self.stage.shell(&self.binary, self.router.config(), &[], line).await
+    }
+
+    /// Runs a command out of a message, and looks whether it does what it is there for.
+    async fn paste(&mut self, command: &str, promise: Promise<'_>) -> Result<()> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if let ["systemctl", ..] = words.as_slice() {
+            // No systemd here: `make test-systemd` has one.
+            self.booted.push(command.to_owned());
+            self.say(&format!("  pasted    {command}: for a booted host"));
+            return Ok(());
+        }
+        let answer = self.shell(command).await?;
+        let names_one = || promise.submissions.iter().any(|id| answer.out.contains(&id.to_string()));
+        let kept = match words.as_slice() {
+            ["maple-router", "explain", id] => {
+                answer.out.starts_with(*id) && names_one() && answer.out.contains("why")
+            }
+            ["maple-router", "list", ..] => names_one(),
+            ["maple-router", "check"] => {
+                answer.out.lines().any(|line| line.starts_with('✗') && line.contains(promise.failing))
+                    || (promise.failing.is_empty() && answer.out.contains("✓ config"))
+                    || answer.out.lines().any(|line| line.starts_with('!') && line.contains(promise.failing))
+            }
+            ["maple-router", "dlq", "list"] => answer.out.contains(promise.kind),
+            ["postconf", ..] => answer.out.contains("mynetworks ="),
+            _ => bail!("nobody knows what it promises"),
+        };
+        let ended = answer.code == Some(0) || (words.get(1) == Some(&"check") && answer.code == Some(1));
+        if !kept || !ended {
+            bail!("it does not do what it is there for: {answer:?}");
+        }
+        self.say(&format!("  pasted    {command}"));
+        Ok(())
+    }
+
+    /// What `explain` says of a submission has these words.
+    pub(super) async fn explain(&self, id: Uuid, words: &[&str]) -> Result<()> {
+        let answer = self.shell(&format!("maple-router explain {id}")).await?;
+        let flat = answer.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(missing) = words.iter().find(|word| !flat.contains(**word)) {
+            bail!("explain does not say {missing:?}: {answer:?}");
+        }
+        self.say(&format!("  explain   {}", words.join(" … ")));
+        Ok(())
+    }
+
+    /// A statement as superuser: red has got far.
+    pub(super) async fn tamper(&self, sql: &str) -> Result<()> {
+        Ok(self.stage.database.superuser().await?.batch_execute(sql).await?)
+    }
+}
+
+/// Real time is what a drill runs in.
+#[expect(clippy::disallowed_methods, reason = "a drill runs in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
