@@ -202,13 +202,13 @@ async fn watch_canary(
             }
             Next::Overdue(times) => {
                 rebuild.ask();
-                metrics::canary(CanaryResult::Overdue);
                 journal!(
                     warn,
                     EventName::Canary,
                     times = times,
                     "canary events are overdue: the stream is built anew"
                 );
+                metrics::canary(CanaryResult::Overdue);
                 if times > 1 {
                     let what =
                         "events that this daemon publishes do not come back to it, over a new stream neither";

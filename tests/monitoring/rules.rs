@@ -68,6 +68,16 @@ fn every_alert_fires_in_a_unit_test_and_is_silent_in_another() {
     }
 }
 
+/// Whoever is woken finds what to do under the alert's own name.
+#[test]
+fn every_alert_has_its_section_in_the_runbook() {
+    let runbook = text("runbooks/rb-009-routing-failure.md");
+    for name in names() {
+        let sections = runbook.lines().filter(|line| line.strip_prefix("## ") == Some(&name)).count();
+        assert_eq!(sections, 1, "rb-009-routing-failure.md has {sections} sections `## {name}`");
+    }
+}
+
 #[test]
 fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
     let alerts = alerts();
