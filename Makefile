@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test drill soak outages soak-build mutants python build release deb test-deb reproduce nightly
+.PHONY: help demo test drill soak outages soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -66,6 +66,11 @@ deb: deps-build ## Build the Debian package into target/debian/
 test-deb: deb ## Install, upgrade, remove and purge the package in a fresh Debian, without booting it (as root)
 	@scripts/install-missing test-deb
 	@scripts/test-deb
+
+test-systemd: deb ## The package on a Debian that systemd has booted: starts, stops, freezes, upgrades, sandbox (as root)
+	@scripts/install-missing test-systemd
+	@$(CARGO) build --quiet --locked --workspace --bins
+	@python3 -B tests/booted --deb "$$(ls -t target/debian/maple-router_*.deb | head -n 1)" --parts target/debug/parts
 
 reproduce: deb ## Build the last commit again in another place, and compare binary and package byte for byte
 	@scripts/reproduce

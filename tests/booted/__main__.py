@@ -18,6 +18,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 WORKSPACE = HERE.parent.parent
 CACHE = WORKSPACE / "target" / "booted"
+# The whole story, without making the tree.
+LIMIT = 600
 
 
 def main():
@@ -117,6 +119,11 @@ def inside(given) -> int:
     def shown(line):
         print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
 
+    def too_long(number, frame):
+        raise NotShown(f"not within {LIMIT} s")
+
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT)
     machine = None
     try:
         machine = Machine(tree.of(CACHE), given.name)
@@ -131,7 +138,7 @@ def inside(given) -> int:
     except NotShown as failure:
         print(f"NOT SHOWN: {failure}", file=sys.stderr, flush=True)
         if machine:
-            tail = machine.run("journalctl --no-pager --lines=60 --output=short-precise", check=False).stdout
+            tail = machine.run("journalctl --no-pager --lines=60 --output=short-precise --unit='maple-router*'", check=False).stdout
             print(f"The container's journal ends:\n{tail}", file=sys.stderr, flush=True)
         return 1
 

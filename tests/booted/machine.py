@@ -4,6 +4,7 @@ The caller stands in mount and PID namespaces of its own (see __main__.py): howe
 left, so that nothing here clears up. What is written, is written to memory.
 """
 
+import collections
 import json
 import os
 import shlex
@@ -105,7 +106,8 @@ class Machine:
     def unit(self, name="maple-router.service") -> dict[str, str]:
         """What `systemctl show` says."""
         shown = self.run(["systemctl", "show", name]).stdout
-        return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        told = (line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        return collections.defaultdict(str, told)
 
     def journal(self, *arguments) -> list[dict]:
         """Entries of the journal, oldest first."""

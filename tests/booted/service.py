@@ -70,7 +70,7 @@ def hands_credentials_over(world):
 def reloads(world):
     machine, pid = world.machine, world.pid()
     since = world.now()
-    world.configure(log={"level": "debug"})
+    world.configure({"log": {"level": "debug"}})
     machine.run(["systemctl", "reload", UNIT])
     until("the reload is told", lambda: "reloaded" in world.events(since))
     world.becomes(world.parts.submit(), "routed")
@@ -95,7 +95,7 @@ def reloads(world):
 
 def sweeps_by_a_timer(world):
     machine, parts = world.machine, world.parts
-    world.configure(routing={"sweep": "timer"})
+    world.configure({"routing": {"sweep": "timer"}})
     world.restart()
     since = world.now()
     orphan = parts.submit(silent=True, age_seconds=3600)
@@ -109,6 +109,6 @@ def sweeps_by_a_timer(world):
                                                           "_COMM=maple-router")]
     world.need("rescued" not in world.events(since) and told, f"the sweep says {told}")
     machine.run("systemctl stop maple-router-sweep.timer")
-    world.shown(f"maple-router-sweep.timer: a submission whose event was lost is found by its pass and routed ({told[-1]!r})")
+    world.shown(f"maple-router-sweep.timer: a submission whose event was lost is found by its pass and routed ({'; '.join(line.strip() for line in told)})")
     world.configure()
     world.restart()

@@ -16,14 +16,20 @@ STATE = "/var/lib/maple-router"
 SHORT = {
     "database": {"connect_timeout": "2s", "lock_timeout": "1s", "statement_timeout": "2s"},
     "pubsub": {"retry_max": "2s", "ack_deadline": "10s"},
-    "smtp": {"connect_timeout": "1s", "command_timeout": "1500ms", "dot_timeout": "5s", "delivery_deadline": "7s",
+    "smtp": {"connect_timeout": "1s", "command_timeout": "1500ms", "dot_timeout": "10s", "delivery_deadline": "13s",
              "hello_name": "maple.test"},
     "slack": {"group_wait": "2s", "timeout": "2s", "lease": "7s"},
-    "routing": {"heartbeat": "2100ms", "fence_after": "8500ms", "stuck_after": "18s", "claim_deadline": "60s",
+    "routing": {"heartbeat": "2100ms", "fence_after": "8500ms", "stuck_after": "24s", "claim_deadline": "60s",
                 "sweep_interval": "2s", "due_grace": "4s", "orphan_after": "20s", "backoff_min": "1s",
                 "backoff_max": "5s", "drain_timeout": "30s"},
     "signed_url": {"signer": "key-file"},
     "log": {"level": "info"},
+}
+
+# For mails that are held while something slow goes on.
+PATIENT = {
+    "smtp": {"dot_timeout": "60s", "delivery_deadline": "70s"},
+    "routing": {"stuck_after": "90s", "claim_deadline": "300s", "drain_timeout": "80s"},
 }
 
 
@@ -88,12 +94,12 @@ class World:
 
     # The service.
 
-    def configure(self, **changes):
+    def configure(self, *changes):
         """The shipped configuration with where the parts are, short timings, and these changes."""
         if not self.config:
             self.config = tomllib.loads(self.machine.run(["cat", CONFIG]).stdout)
         where = {key: value for key, value in self.parts.addresses.items() if key != "credentials"}
-        self.machine.write(CONFIG, toml(laid_over(self.config, where, SHORT, changes)))
+        self.machine.write(CONFIG, toml(laid_over(self.config, where, SHORT, *changes)))
 
     def drop_in(self, text: str, unit=UNIT):
         """Changes the unit for as long as this container runs; no text takes the change away."""
