@@ -82,7 +82,7 @@ def is_purged(world):
     machine.run("dpkg --remove maple-router")
     kept = machine.run(f"test -e {CONFIG} && test -e {CREDENTIALS}/slack-webhook", check=False).returncode == 0
     world.need(kept, "removing the package took the configuration or the credentials along")
-    running = machine.run("pgrep --full /usr/bin/maple-router", check=False).stdout
+    running = machine.run("pgrep --exact maple-router", check=False).stdout
     world.need(not running, f"still running after the removal: {running}")
     world.shown("removed: the daemon has ended, configuration and credentials are still there")
     machine.run("dpkg --purge maple-router")
