@@ -17,6 +17,7 @@ use crate::routing::event::{self, Reason, RoutingEvent};
 use crate::routing::store::Store;
 use crate::routing::store::seams::Seams;
 use crate::routing::store::view::{Sight, View};
+use crate::routing::text::one_line;
 
 /// See the module's header.
 pub(super) struct Desk {
@@ -62,6 +63,14 @@ impl Desk {
     /// One submission, or the error that says there is none.
     pub(super) async fn look(&self, id: uuid::Uuid) -> Result<Sight, CliError> {
         self.view().look(id).await.map_err(database)?.ok_or_else(|| unknown("submission", id))
+    }
+
+    /// What to say where a form of this name is not there: the next name there is. A database that does not answer says
+    /// so elsewhere.
+    pub(super) async fn unknown_form(&self, wanted: Option<&str>) -> Option<String> {
+        let wanted = wanted?;
+        let forms = self.view().forms().await.ok()?;
+        (!forms.iter().any(|form| form == wanted)).then(|| no_form(wanted, &forms))
     }
 
     /// Publishes a routing event; answers Pub/Sub's id of it.
@@ -125,6 +134,14 @@ impl<'a> Announcer<'a> {
     }
 }
 
+fn no_form(wanted: &str, forms: &[String]) -> String {
+    let near =
+        |form: &str| strsim::normalized_damerau_levenshtein(&form.to_lowercase(), &wanted.to_lowercase());
+    let nearest = forms.iter().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|form| near(form) > 0.5);
+    let hint = nearest.map(|form| format!("; did you mean {}?", one_line(form))).unwrap_or_default();
+    format!("there is no form {}{hint}", one_line(wanted))
+}
+
 /// Nothing has this id.
 pub(super) fn unknown(what: &str, id: uuid::Uuid) -> CliError {
     CliError::new(
@@ -166,4 +183,18 @@ fn unpublished(error: PublishError, id: uuid::Uuid) -> CliError {
     };
     CliError::new(exit, anyhow::Error::new(error).context("no event was published"))
         .remedy(format!("`maple-router publish {id}` sends the event again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_form_is_named() {
+        let forms = ["contact".to_owned(), "press".to_owned()];
+        assert_eq!(no_form("conatct", &forms), "there is no form conatct; did you mean contact?");
+        assert_eq!(no_form("PRESS", &forms), "there is no form PRESS; did you mean press?");
+        assert_eq!(no_form("something else", &forms), "there is no form something else");
+        assert_eq!(no_form("x\u{1b}[2J", &[]), "there is no form x [2J");
+    }
 }

@@ -4,16 +4,15 @@
 //! and submissions that failed because nothing was left to try (their row is the record). A redrive publishes first and
 //! closes second: dying in between leaves the record open, and an event too many changes nothing.
 
-use std::collections::BTreeSet;
-
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::bulk;
 use super::desk::{self, Desk};
-use super::replay::{Asked, Report};
+use super::replay::{Asked, Changed, Report};
 use super::{CliError, Context, Exit, operator, output};
 use crate::db::DbErrorKind;
 use crate::gateway::pubsub::publisher::PubsubPublisher;
@@ -272,28 +271,27 @@ async fn close(
     how: Closing,
 ) -> Result<Exit, CliError> {
     let actor = operator::actor(&ctx.env);
-    let mut seen = BTreeSet::new();
     let ids: Vec<Uuid> = match &args.kind {
         Some(kind) => {
             let found = find(records, Some(kind), false, args.limit.unwrap_or(LIMIT)).await?;
             found.iter().map(Entry::id).collect()
         }
-        None => args.ids.iter().copied().filter(|id| seen.insert(*id)).collect(),
+        None => bulk::each_once(args.ids.clone()),
     };
     let closer = Closer { desk, records, actor: &actor, args, how };
-    let mut report = Report::new("closed", ids.len(), args.dry_run);
+    let mut report = Report::new("left as it is", ids.len(), args.dry_run);
     let mut publisher = None;
     let progress = output::Progress::of(ids.len());
     for (done, id) in ids.iter().enumerate() {
         match closer.close(*id, &mut publisher).await? {
-            Ok(message_id) => report.changed(*id, None, message_id),
-            Err(why) => report.skipped(*id, why),
+            Ok(message_id) => report.changed.push(Changed::closed(*id, message_id)),
+            Err(why) => report.skip(*id, why),
         }
         progress.at(done + 1);
     }
     progress.end();
     report.tell(args.json)?;
-    Ok(if report.is_whole() { Exit::Done } else { Exit::FoundWanting })
+    Ok(report.exit(true))
 }
 
 struct Closer<'a> {
@@ -361,7 +359,7 @@ impl Closer<'_> {
                 let (report, broken) = asked.replay(self.desk, &[row.id], Vec::new()).await?;
                 match broken {
                     Some(error) => Err(desk::database(error)),
-                    None => Ok(report.only()),
+                    None => Ok(report.only().map(|changed| changed.message_id)),
                 }
             }
             Closing::Discarded if self.args.dry_run => Ok(Ok(None)),

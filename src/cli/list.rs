@@ -28,7 +28,9 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let mut selection = selection(args.filters)?;
     // One more, to know whether there are more.
     selection.limit = limit.saturating_add(1);
-    let mut listed = Desk::open(ctx)?.view().list(&selection).await.map_err(desk::database)?;
+    let desk = Desk::open(ctx)?;
+    let unknown = desk.unknown_form(selection.form.as_deref()).await;
+    let mut listed = desk.view().list(&selection).await.map_err(desk::database)?;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = listed.len() > shown;
     listed.truncate(shown);
@@ -36,6 +38,9 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         output::json(&listed)?;
     } else {
         output::text(&text(&listed))?;
+    }
+    if let Some(unknown) = unknown {
+        output::note(&format!("warning: {unknown}"))?;
     }
     if more {
         output::note(&format!("only the first {limit} are shown: narrow it down, or raise --limit"))?;

@@ -38,8 +38,12 @@ pub(super) const ENVIRONMENT: &[Entry] = &[
     ("MAPLE_ROUTER_OWNER_URL", "For migrate: the connection string of the schema's owner."),
     ("CREDENTIALS_DIRECTORY", "Set by systemd: where the service finds its secrets."),
     ("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "Set by the unit: its TimeoutStopSec, which draining must fit into."),
-    ("RUST_LOG", "What is logged, instead of log.level, e.g. info,maple_router::routing=debug."),
-    ("NO_COLOR", "No colours, also on a terminal."),
+    (
+        "RUST_LOG",
+        "What is logged, instead of log.level, e.g. warn,maple_router::routing=debug. Libraries stay at warn, except where it \
+         is written to a terminal.",
+    ),
+    ("NO_COLOR", "No colours, also on a terminal, unless --color says otherwise."),
 ];
 
 /// Files that every configured verb may read.
@@ -380,6 +384,19 @@ pub(super) const PAGES: &[Page] = &[
             "Composes a short mail as the daemon would and hands it to the relay; tells what the relay said.",
         ],
         examples: &[("sudo maple-router test-send me@example.org", "Does mail leave this host?")],
+    },
+    Page {
+        verb: "lifecycle",
+        configured: false,
+        text: &[
+            "The tables of states and commands that the program itself goes by: who may ask what, in which state, under \
+             which condition, and what else happens in the same transaction. The diagram is Mermaid.",
+        ],
+        examples: &[
+            ("maple-router lifecycle list", "What there is"),
+            ("maple-router lifecycle show submission", "Why was a command refused?"),
+            ("maple-router lifecycle diagram submission", "For a wiki"),
+        ],
     },
     Page {
         verb: "completions",

@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr; `--json` on every reading verb. A reader that goes away (a closed
 //! pipe) is no fault. Verbs other than `run` keep nothing running when they are killed.
 
+mod bulk;
 mod check;
 mod completions;
 mod daemon_word;
@@ -12,6 +13,7 @@ mod exit;
 mod explain;
 mod filters;
 mod finalize;
+mod lifecycle;
 mod links;
 mod list;
 mod man;
@@ -38,7 +40,7 @@ pub use filters::{Filters, Since};
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 
 use crate::config::{Config, Environment, Loaded, Log, LogFormat, environment};
 use crate::ops::{metrics, telemetry};
@@ -50,6 +52,16 @@ pub struct Cli {
     /// Configuration file [default: /etc/maple-router/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Colours: auto is on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: ColorChoice,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -98,6 +110,8 @@ enum Verb {
     Dlq(dlq::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
+    /// Show the transition tables the program goes by
+    Lifecycle(lifecycle::Args),
     /// Print shell completions
     Completions(completions::Args),
     /// Print manual pages
@@ -136,6 +150,7 @@ impl Cli {
     /// Does what was asked for.
     pub async fn run(self) -> Result<Exit, CliError> {
         let ctx = Context { config_path: self.config, env: environment() };
+        output::colour(self.color);
         if !matches!(self.verb, Verb::Run(_)) {
             // The daemon sets logging up as configured. What a person overrides belongs in the journal, where there is one;
             // elsewhere a verb tells of trouble only.
@@ -164,6 +179,7 @@ impl Cli {
             Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
+            Verb::Lifecycle(args) => lifecycle::run(&args),
             Verb::Completions(args) => completions::run(&args),
             Verb::Man(args) => man::run(&args),
         }

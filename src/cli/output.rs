@@ -1,7 +1,10 @@
 //! Where results are printed: stdout, without panicking when the reader goes away.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
+use clap::ColorChoice;
 use serde::Serialize;
 
 use super::CliError;
@@ -78,10 +81,29 @@ pub(super) struct Palette {
     on: bool,
 }
 
+/// `--color`, told once at the start.
+static WANTED: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Keeps what `--color` says, for every palette of this process.
+pub(super) fn colour(wanted: ColorChoice) {
+    // A second word would come from nobody.
+    let _first = WANTED.set(wanted);
+}
+
+/// `--color` wins over `NO_COLOR` (which must not be empty to count), and that over the terminal.
+fn is_on(wanted: ColorChoice, terminal: bool, no_color: Option<&OsStr>) -> bool {
+    match wanted {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => terminal && no_color.is_none_or(OsStr::is_empty),
+    }
+}
+
 impl Palette {
-    /// For stdout as it is.
+    /// For stdout as it is, and as `--color` wants it.
     pub(super) fn of_stdout() -> Self {
-        Self { on: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+        let wanted = WANTED.get().copied().unwrap_or(ColorChoice::Auto);
+        Self { on: is_on(wanted, io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref()) }
     }
 
     /// Never colours.
@@ -111,6 +133,21 @@ impl Palette {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+        let none = Some(OsStr::new("1"));
+        for (wanted, terminal, no_color, on) in [
+            (ColorChoice::Auto, true, None, true),
+            (ColorChoice::Auto, true, Some(OsStr::new("")), true),
+            (ColorChoice::Auto, true, none, false),
+            (ColorChoice::Auto, false, None, false),
+            (ColorChoice::Always, false, none, true),
+            (ColorChoice::Never, true, None, false),
+        ] {
+            assert_eq!(is_on(wanted, terminal, no_color), on, "{wanted:?} {terminal} {no_color:?}");
+        }
+    }
 
     #[test]
     fn json_moves_no_cursor_and_stays_the_same() {

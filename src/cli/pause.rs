@@ -54,9 +54,14 @@ pub(super) struct Args {
 
 /// Pauses.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let book = book(&Desk::open(ctx)?);
+    let desk = Desk::open(ctx)?;
+    let book = book(&desk);
     let actor = operator::actor(&ctx.env);
     let Args { what, until, reason, json } = args;
+    // Said, and done all the same: a form may come with the next YAML.
+    if let Some(unknown) = desk.unknown_form(what.form.as_deref()).await {
+        output::note(&format!("warning: {unknown}"))?;
+    }
     let new = NewPause { scope: what.scope(), until, reason, actor };
     let pause = book.add(new).await.map_err(fault)?;
     journal!(

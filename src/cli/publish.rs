@@ -4,8 +4,7 @@
 //! published, and doing it again is harmless. Writes nothing to the database; where that answers, it is asked whether the
 //! submissions exist.
 
-use std::collections::{BTreeSet, HashMap};
-use std::io::Write;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::bulk::{self, Report, Told};
 use super::{CliError, Context, Exit, output};
 use crate::config::Config;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
@@ -56,46 +56,32 @@ struct Published {
     warning: Option<&'static str>,
 }
 
-/// A submission without an event.
-#[derive(Debug, Serialize)]
-struct Skipped {
-    id: Uuid,
-    why: String,
-}
+impl Told for Published {
+    fn id(&self) -> Uuid {
+        self.id
+    }
 
-/// As every bulk verb tells it.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// Submissions named, each once.
-    matched: usize,
-    /// Events published; those that would be, in a dry run.
-    changed: Vec<Published>,
-    /// Submissions for which none was.
-    skipped: Vec<Skipped>,
-    /// Nothing was published.
-    dry_run: bool,
-    /// What concerns all of them.
-    warnings: Vec<String>,
+    fn words(&self, _dry_run: bool) -> String {
+        let warning = self.warning.map(|warning| format!(" ({warning})")).unwrap_or_default();
+        match &self.message_id {
+            Some(message_id) => format!("published as message {message_id}{warning}"),
+            None => format!("would be published{warning}"),
+        }
+    }
 }
 
 /// Publishes the events.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
     let settings = parts::pubsub(&loaded.config)?;
-    let mut seen = BTreeSet::new();
-    let ids: Vec<Uuid> = args.ids.into_iter().filter(|id| seen.insert(*id)).collect();
+    let ids = bulk::each_once(args.ids);
     let mut warnings = Vec::new();
     let forms = forms_of(&loaded.config, &ids).await.unwrap_or_else(|why| {
         warnings.push(format!("whether the submissions exist is not known: {why}"));
         HashMap::new()
     });
-    let mut report = Report {
-        matched: ids.len(),
-        changed: Vec::new(),
-        skipped: Vec::new(),
-        dry_run: args.dry_run,
-        warnings,
-    };
+    let mut report = Report::new("not published", ids.len(), args.dry_run).warned(warnings);
+    let progress = output::Progress::of(ids.len());
     let mut first_error = None;
     let publisher = if args.dry_run { None } else { Some(PubsubPublisher::open(&settings).await?) };
     let publishing: Vec<_> = ids.iter().map(|id| publish(publisher.as_ref(), *id, &forms)).collect();
@@ -105,12 +91,14 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         match answer {
             Ok(message_id) => report.changed.push(Published { id, message_id, warning }),
             Err(error) => {
-                report.skipped.push(Skipped { id, why: error.to_string() });
+                report.skip(id, error.to_string());
                 first_error.get_or_insert(error);
             }
         }
+        progress.at(report.done());
     }
-    tell(&report, args.json)?;
+    progress.end();
+    report.tell(args.json)?;
     // Told in the report already; the code is what remains to be said.
     match first_error {
         Some(error) => Err(CliError::from(error)),
@@ -148,31 +136,4 @@ async fn forms_of(config: &Config, ids: &[Uuid]) -> Result<HashMap<Uuid, Option<
         Ok(found) => found,
         Err(_) => Err("the database did not answer in time".to_owned()),
     }
-}
-
-fn tell(report: &Report, json: bool) -> Result<(), CliError> {
-    if json {
-        return output::json(report);
-    }
-    let mut text = String::new();
-    let mut err = std::io::stderr().lock();
-    for warning in &report.warnings {
-        writeln!(err, "warning: {warning}")?;
-    }
-    for published in &report.changed {
-        let id = published.id;
-        match &published.message_id {
-            Some(message_id) => text.push_str(&format!("{id}: published as message {message_id}\n")),
-            None => text.push_str(&format!("{id}: would be published\n")),
-        }
-        if let Some(warning) = published.warning {
-            writeln!(err, "warning: {id}: {warning}")?;
-        }
-    }
-    for skipped in &report.skipped {
-        text.push_str(&format!("{}: not published: {}\n", skipped.id, skipped.why));
-    }
-    let (changed, skipped) = (report.changed.len(), report.skipped.len());
-    text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", report.matched));
-    output::text(&text)
 }

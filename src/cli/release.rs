@@ -3,15 +3,15 @@
 //! A worker that is alive after all loses its claim: what it had begun is in doubt, and may be delivered twice. So a reason
 //! is required, and stands in the ledger. If we die in the middle, what was released stays so; doing it again is harmless.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::bulk::{self, Told};
 use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, Filters, list, operator, output};
+use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::config::SourceKind;
 use crate::journal;
 use crate::lifecycle::submission::Status;
@@ -21,6 +21,9 @@ use crate::parts;
 use crate::routing::store::seams::Override;
 use crate::routing::store::sweep::{Found, Released, Retaken, RetakenEnd};
 use crate::routing::sweep::Republisher;
+
+/// Told as the actor's verb.
+const VERB: &str = "release";
 
 /// Arguments of `release`.
 #[derive(Debug, clap::Args)]
@@ -59,21 +62,22 @@ struct Changed {
     in_doubt: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
-struct Skipped {
-    id: Uuid,
-    why: String,
+impl Told for Changed {
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn words(&self, _dry_run: bool) -> String {
+        match (self.status, self.reason, self.in_doubt) {
+            (None, _, _) => "would be released".to_owned(),
+            (Some(_), Some(reason), _) => format!("failed as {reason}: nothing is left to try"),
+            (Some(_), None, Some(0) | None) => "released: it is claimed again".to_owned(),
+            (Some(_), None, Some(n)) => format!("released: it is claimed again; deliveries in doubt: {n}"),
+        }
+    }
 }
 
-/// As every bulk verb tells it.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    matched: usize,
-    changed: Vec<Changed>,
-    skipped: Vec<Skipped>,
-    dry_run: bool,
-    warnings: Vec<String>,
-}
+type Report = bulk::Report<Changed>;
 
 /// Releases the claims.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
@@ -84,13 +88,16 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         ));
     }
     let desk = Desk::open(ctx)?;
-    let ids = chosen(&desk, &args).await?;
-    let mut report = Report { matched: ids.len(), dry_run: args.dry_run, ..Report::default() };
+    let named = !args.ids.is_empty();
+    let (ids, warnings) = bulk::chosen(&desk, VERB, args.ids, args.filters, Status::Processing).await?;
+    let mut report = Report::new("not released", ids.len(), args.dry_run).warned(warnings);
+    let progress = output::Progress::of(ids.len());
     let actor = operator::actor(&ctx.env);
-    let note = Override { actor: &actor, verb: "release", reason: Some(&args.reason), more: &json!({}) };
+    let note = Override { actor: &actor, verb: VERB, reason: Some(&args.reason), more: &json!({}) };
     let (store, chance) = (desk.store()?, Arc::new(Chance::from_system()));
     let mut open = Vec::new();
     for id in ids {
+        progress.at(report.done());
         if args.dry_run {
             match desk.view().look(id).await.map_err(desk::database)? {
                 None => report.skip(id, missing()),
@@ -117,30 +124,12 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             }
         }
     }
+    progress.end();
     if !open.is_empty() {
         report.warnings.extend(announce(&desk, &open).await);
     }
-    tell(&report, args.json)?;
-    Ok(if report.skipped.is_empty() { Exit::Done } else { Exit::FoundWanting })
-}
-
-/// The ids named, each once, or those that the filters choose among what is being worked on.
-async fn chosen(desk: &Desk, args: &Args) -> Result<Vec<Uuid>, CliError> {
-    let unfiltered = args.filters == Filters::default();
-    if args.ids.is_empty() == unfiltered {
-        let both = anyhow::anyhow!("name submissions, or choose them by filters: one of the two");
-        return Err(CliError::new(Exit::Usage, both).remedy("maple-router release ID --reason TEXT"));
-    }
-    if unfiltered {
-        let mut seen = BTreeSet::new();
-        return Ok(args.ids.iter().copied().filter(|id| seen.insert(*id)).collect());
-    }
-    let mut selection = list::selection(args.filters.clone())?;
-    if selection.status.is_empty() {
-        selection.status = vec![Status::Processing];
-    }
-    let listed = desk.view().list(&selection).await.map_err(desk::database)?;
-    Ok(listed.into_iter().map(|listed| listed.id).collect())
+    report.tell(args.json)?;
+    Ok(report.exit(named))
 }
 
 /// Publishes the events of what is open again; answers what could not be done.
@@ -166,17 +155,13 @@ async fn announce(desk: &Desk, open: &[Found]) -> Option<String> {
 }
 
 impl Report {
-    fn skip(&mut self, id: Uuid, why: String) {
-        self.skipped.push(Skipped { id, why });
-    }
-
     /// Whether anything was changed.
     fn released(&mut self, retaken: &Retaken) -> bool {
         let id = retaken.id;
         let changed = match retaken.end {
             RetakenEnd::Left => {
                 let why = "a newer version of this program wrote its ledger: upgrade this host, or release it there";
-                self.skip(id, why.to_owned());
+                self.skip(id, why);
                 return false;
             }
             RetakenEnd::Failed(reason) => Changed {
@@ -228,29 +213,4 @@ fn recorded(retaken: &Retaken, note: Override<'_>) {
         "an operator took a claim back from worker {}",
         retaken.worker.as_deref().unwrap_or("unknown")
     );
-}
-
-fn tell(report: &Report, json: bool) -> Result<(), CliError> {
-    if json {
-        return output::json(report);
-    }
-    for warning in &report.warnings {
-        output::note(&format!("warning: {warning}"))?;
-    }
-    let mut text = String::new();
-    for changed in &report.changed {
-        let what = match (changed.status, changed.reason, changed.in_doubt) {
-            (None, _, _) => "would be released".to_owned(),
-            (Some(_), Some(reason), _) => format!("failed as {reason}: nothing is left to try"),
-            (Some(_), None, Some(0) | None) => "released: it is claimed again".to_owned(),
-            (Some(_), None, Some(n)) => format!("released: it is claimed again; deliveries in doubt: {n}"),
-        };
-        text.push_str(&format!("{}: {what}\n", changed.id));
-    }
-    for skipped in &report.skipped {
-        text.push_str(&format!("{}: not released: {}\n", skipped.id, skipped.why));
-    }
-    let (changed, skipped) = (report.changed.len(), report.skipped.len());
-    text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", report.matched));
-    output::text(&text)
 }

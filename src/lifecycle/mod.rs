@@ -3,6 +3,7 @@
 //! A lifecycle is an enum of states, an enum of commands and one `const` table of [`Edge`]s. Statements are not
 //! generated from the table; a test tries every (state, command) against the real ones.
 
+pub mod describe;
 pub mod submission;
 
 use std::fmt::{Debug, Display};

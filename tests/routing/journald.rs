@@ -57,7 +57,10 @@ impl Journal {
             let got = tokio::time::timeout(PATIENCE, self.socket.recv(&mut datagram)).await;
             let length =
                 got.unwrap_or_else(|_| panic!("no {event}: {:#?}", self.entries)).expect("a datagram");
-            self.entries.push(read(&datagram[..length]));
+            // An empty one only asks whether somebody listens.
+            if length > 0 {
+                self.entries.push(read(&datagram[..length]));
+            }
         }
     }
 }

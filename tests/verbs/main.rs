@@ -7,5 +7,6 @@ mod overview;
 mod render;
 mod seams;
 mod sweep;
+mod terminal;
 mod test_send;
 mod trouble;

@@ -214,6 +214,16 @@ impl View {
         })
     }
 
+    /// The ids of all forms.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn forms(&self) -> Result<Vec<String>, DbError> {
+        let client = self.pool.get().await?;
+        let rows = client.query(sql::FORMS, &[]).await?;
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+    }
+
     /// The submissions of a selection, the one changed longest ago first.
     ///
     /// # Errors

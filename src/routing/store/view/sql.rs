@@ -103,6 +103,10 @@ SELECT has_table_privilege(c.oid, 'SELECT') AND (NOT row_security_active(c.oid) 
     AND EXISTS (SELECT FROM unnest(p.polroles) AS r(oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE')))) AS readable
 FROM pg_class c WHERE c.oid = to_regclass('audit_log')";
 
+/// The names of all forms; there are few.
+pub(super) const FORMS: &str = "-- view_forms
+SELECT f.id FROM forms f ORDER BY f.id LIMIT 10000";
+
 /// The trail of one submission.
 pub(super) const AUDIT: &str = "-- view_audit
 SELECT a.occurred_at, a.actor, a.action::text AS action, a.detail FROM audit_log a

@@ -1,0 +1,195 @@
+//! What every bulk verb shares: which submissions are meant, and how it is told what became of them (interfaces,
+//! "Commands"): matched, changed, skipped with reasons.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::{CliError, Exit, Filters, list, output};
+use crate::lifecycle::submission::Status;
+
+/// What became of one, behind its id; `dry_run` where nothing did.
+pub(super) trait Told: Serialize {
+    /// The submission, or the record.
+    fn id(&self) -> Uuid;
+    /// In words.
+    fn words(&self, dry_run: bool) -> String;
+}
+
+/// What became of all of them.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<C> {
+    /// Named or found, each once.
+    pub(super) matched: usize,
+    /// Done; in a dry run, what would be.
+    pub(super) changed: Vec<C>,
+    skipped: Vec<Skipped>,
+    /// Nothing was changed.
+    pub(super) dry_run: bool,
+    /// What concerns all of them.
+    pub(super) warnings: Vec<String>,
+    /// What is said of those that stay as they are.
+    #[serde(skip)]
+    stays: &'static str,
+}
+
+/// One that stays as it is.
+#[derive(Debug, Serialize)]
+struct Skipped {
+    id: Uuid,
+    why: String,
+}
+
+impl<C: Told> Report<C> {
+    /// Nothing done yet of so many.
+    pub(super) fn new(stays: &'static str, matched: usize, dry_run: bool) -> Self {
+        Self { matched, changed: Vec::new(), skipped: Vec::new(), dry_run, warnings: Vec::new(), stays }
+    }
+
+    /// The same, with what is to be said of all of them.
+    pub(super) fn warned(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// It stays as it is.
+    pub(super) fn skip(&mut self, id: Uuid, why: impl Into<String>) {
+        self.skipped.push(Skipped { id, why: why.into() });
+    }
+
+    /// How many are dealt with.
+    pub(super) fn done(&self) -> usize {
+        self.changed.len() + self.skipped.len()
+    }
+
+    /// What became of the only one, or why it stays as it is.
+    pub(super) fn only(self) -> Result<C, String> {
+        match (self.changed.into_iter().next(), self.skipped.into_iter().next()) {
+            (Some(changed), _) => Ok(changed),
+            (None, Some(skipped)) => Err(skipped.why),
+            (None, None) => Err("nothing became of it".to_owned()),
+        }
+    }
+
+    /// Whoever named them expects all of them to be done; whoever chose by filters expects some.
+    pub(super) fn exit(&self, named: bool) -> Exit {
+        if self.skipped.is_empty() || !named && !self.changed.is_empty() {
+            Exit::Done
+        } else {
+            Exit::FoundWanting
+        }
+    }
+
+    /// Prints it.
+    pub(super) fn tell(&self, json: bool) -> Result<(), CliError> {
+        if json {
+            return output::json(self);
+        }
+        for warning in &self.warnings {
+            output::note(&format!("warning: {warning}"))?;
+        }
+        let mut text = String::new();
+        for changed in &self.changed {
+            text.push_str(&format!("{}: {}\n", changed.id(), changed.words(self.dry_run)));
+        }
+        for Skipped { id, why } in &self.skipped {
+            text.push_str(&format!("{id}: {}: {why}\n", self.stays));
+        }
+        let (changed, skipped) = (self.changed.len(), self.skipped.len());
+        text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", self.matched));
+        output::text(&text)
+    }
+}
+
+/// Each id once, in the order given.
+pub(super) fn each_once(ids: Vec<Uuid>) -> Vec<Uuid> {
+    let mut seen = BTreeSet::new();
+    ids.into_iter().filter(|id| seen.insert(*id)).collect()
+}
+
+/// The submissions that `verb` is to deal with: those named, or those that the filters choose, among `usual` where no
+/// status is named; and what to say about the choice.
+pub(super) async fn chosen(
+    desk: &Desk,
+    verb: &str,
+    ids: Vec<Uuid>,
+    filters: Filters,
+    usual: Status,
+) -> Result<(Vec<Uuid>, Vec<String>), CliError> {
+    match (ids.is_empty(), filters == Filters::default()) {
+        (false, true) => return Ok((each_once(ids), Vec::new())),
+        (true, false) => {}
+        (false, false) => {
+            let both = anyhow::anyhow!("ids and filters together are not understood");
+            return Err(
+                CliError::new(Exit::Usage, both).remedy("name the submissions, or say which by filters")
+            );
+        }
+        (true, true) => {
+            let none = anyhow::anyhow!("nothing says which submissions to {verb}");
+            return Err(CliError::new(Exit::Usage, none)
+                .remedy("name them, or choose by --status, --form, --reason-code, --older-than, --since"));
+        }
+    }
+    let mut warnings: Vec<String> = desk.unknown_form(filters.form.as_deref()).await.into_iter().collect();
+    let mut selection = list::selection(filters)?;
+    if selection.status.is_empty() {
+        selection.status = vec![usual];
+    }
+    let limit = selection.limit;
+    // One more, to know whether there are more.
+    selection.limit = limit.saturating_add(1);
+    let found = desk.view().list(&selection).await.map_err(desk::database)?;
+    let mut ids: Vec<Uuid> = found.iter().map(|line| line.id).collect();
+    if ids.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
+        ids.pop();
+        warnings.push(format!("only the first {limit} are taken: do it again for more, or raise --limit"));
+    }
+    Ok((ids, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Serialize)]
+    struct Done(Uuid);
+
+    impl Told for Done {
+        fn id(&self) -> Uuid {
+            self.0
+        }
+
+        fn words(&self, dry_run: bool) -> String {
+            if dry_run { "would be".to_owned() } else { "is".to_owned() }
+        }
+    }
+
+    #[test]
+    fn who_names_expects_all_and_who_filters_expects_some() {
+        let id = Uuid::from_u128(1);
+        let report = |changed: bool, skipped: bool| {
+            let mut report = Report::new("left", 2, false);
+            if changed {
+                report.changed.push(Done(id));
+            }
+            if skipped {
+                report.skip(id, "because");
+            }
+            report
+        };
+        for (changed, skipped, named, exit) in [
+            (true, false, true, Exit::Done),
+            (true, true, true, Exit::FoundWanting),
+            (true, true, false, Exit::Done),
+            (false, true, false, Exit::FoundWanting),
+            (false, false, false, Exit::Done),
+        ] {
+            assert_eq!(report(changed, skipped).exit(named), exit, "{changed} {skipped} {named}");
+        }
+        assert_eq!(report(true, true).done(), 2);
+        assert_eq!(report(false, true).only().expect_err("skipped"), "because");
+        assert_eq!(each_once(vec![id, Uuid::nil(), id]), [id, Uuid::nil()]);
+    }
+}

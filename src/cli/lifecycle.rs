@@ -1,0 +1,89 @@
+//! `lifecycle`: the transition tables, as the program itself goes by them. Reads no configuration.
+
+use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
+
+use super::{CliError, Exit, output};
+use crate::lifecycle::describe::{self, Described};
+
+/// Arguments of `lifecycle`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the lifecycles
+    List(List),
+    /// Show the transitions of one: who may, when, and what else happens
+    Show(Show),
+    /// Print the diagram of one in Mermaid
+    Diagram(Name),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// A JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    #[command(flatten)]
+    which: Name,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Name {
+    /// Its name
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(describe::NAMES))]
+    name: String,
+}
+
+/// Prints what was asked for.
+pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
+    match &args.verb {
+        Verb::List(List { json: true }) => output::json(&describe::all())?,
+        Verb::List(List { json: false }) => {
+            for lifecycle in describe::all() {
+                output::text(&format!(
+                    "{:<14}{} ({})",
+                    lifecycle.name,
+                    lifecycle.about,
+                    lifecycle.states.join(", ")
+                ))?;
+            }
+        }
+        Verb::Show(Show { which, json }) => {
+            let lifecycle = find(which)?;
+            if *json { output::json(&lifecycle)? } else { output::text(&table(&lifecycle))? }
+        }
+        Verb::Diagram(which) => output::text(&find(which)?.mermaid())?,
+    }
+    Ok(Exit::Done)
+}
+
+fn find(Name { name }: &Name) -> Result<Described, CliError> {
+    describe::all()
+        .into_iter()
+        .find(|lifecycle| lifecycle.name == name)
+        .ok_or_else(|| CliError::new(Exit::Usage, anyhow::anyhow!("there is no lifecycle {name}")))
+}
+
+fn table(lifecycle: &Described) -> String {
+    let mut text = format!("{}: {}\n", lifecycle.name, lifecycle.about);
+    for t in &lifecycle.transitions {
+        text.push_str(&format!("\n{} -> {}  {} ({})\n", t.from, t.to, t.command, t.who.join(", ")));
+        text.push_str(&format!("    when  {}\n", t.guard));
+        if !t.with.is_empty() {
+            text.push_str(&format!("    with  {}\n", t.with));
+        }
+    }
+    text
+}

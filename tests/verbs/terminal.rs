@@ -1,0 +1,135 @@
+//! What a person at a terminal sees and a script does not: colours, progress, libraries opened by `RUST_LOG`. And what
+//! helps both: the nearest name of a form, the tables of lifecycles.
+
+use std::process::Stdio;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::stage::Stage;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::harness::{binary, run, seed, stage};
+
+/// Runs a verb on a terminal of its own (script(1), util-linux), with these variables; answers all that is seen there.
+async fn on_a_terminal(stage: &Stage, variables: &[(&str, &str)], line: &str) -> String {
+    let config = stage.write_config("terminal", &stage.config("terminal", 0, "")).expect("a configuration");
+    let line = format!("{} --config {} {line}", binary().display(), config.display());
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GCE_METADATA_HOST", stage.google.metadata_host())
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .expect("script(1)");
+    String::from_utf8(output.stdout).expect("utf-8")
+}
+
+fn forms() -> [Form; 2] {
+    [Form::new("contact").mail_to("a@example.org"), Form::new("press").mail_to("p@example.org")]
+}
+
+#[tokio::test]
+async fn colours_and_progress_are_for_people() {
+    let stage = stage(&forms()).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let ledger = json!({"v": 1, "attempts": 5, "finished": {"token": "f", "at": "2026-11-01T10:00:00Z",
+                            "status": "failed", "reason": "exhausted"}});
+        ids.push(seed(&stage, SubmissionSeed::of("contact").status("failed").ledger(ledger)).await.id);
+    }
+    let explain = format!("explain {}", ids[0]);
+    const RED: &str = "\u{1b}[31m";
+    assert!(on_a_terminal(&stage, &[], &explain).await.contains(RED));
+    assert!(!on_a_terminal(&stage, &[("NO_COLOR", "1")], &explain).await.contains('\u{1b}'));
+    assert!(on_a_terminal(&stage, &[("NO_COLOR", "")], &explain).await.contains(RED));
+    assert!(!on_a_terminal(&stage, &[], &format!("{explain} --color never")).await.contains('\u{1b}'));
+    assert!(!on_a_terminal(&stage, &[], &format!("{explain} --json")).await.contains('\u{1b}'));
+    let words: Vec<&str> = explain.split(' ').collect();
+    assert!(!run(&stage, &words).await.out.contains('\u{1b}'));
+    let always = run(&stage, &[&words[..], &["--color", "always"]].concat()).await;
+    assert!(always.out.contains(RED), "{always:?}");
+    assert_eq!(run(&stage, &["status", "--color", "sometimes"]).await.code, Some(2));
+
+    let all = "replay --form contact --dry-run --reason why";
+    let seen = on_a_terminal(&stage, &[], all).await;
+    assert!(seen.contains("3/3") && seen.contains("3 matched, 3 changed, 0 skipped"), "{seen:?}");
+    let told = run(&stage, &all.split(' ').collect::<Vec<_>>()).await;
+    assert!(!told.err.contains("3/3") && told.code == Some(0), "{told:?}");
+    let publish = format!("publish {} {}", ids[0], ids[1]);
+    let seen = on_a_terminal(&stage, &[], &publish).await;
+    assert!(seen.contains("2/2") && seen.contains("2 matched, 2 changed, 0 skipped"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn libraries_speak_on_a_persons_own_terminal_only() {
+    let stage = stage(&forms()).await;
+    if std::path::Path::new("/run/systemd/journal/socket").exists() {
+        eprintln!("skipped: here a verb writes to the journal, never to the terminal");
+        return;
+    }
+    let wide = [("RUST_LOG", "trace")];
+    let seen = on_a_terminal(&stage, &wide, "list").await;
+    assert!(
+        seen.contains("RUST_LOG opens trace: addresses and signed URLs may be among what follows"),
+        "{seen}"
+    );
+    let config = stage.write_config("piped", &stage.config("piped", 0, "")).expect("a configuration");
+    let piped = Command::new(binary())
+        .args(["--config", config.to_str().expect("utf-8"), "list"])
+        .env_clear()
+        .envs(wide)
+        .output()
+        .await
+        .expect("the verb runs");
+    let told = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert!(told.contains("RUST_LOG asks for more of trace: kept at warn, except on a terminal"), "{told}");
+    assert!(!told.contains("DEBUG") && !told.contains("TRACE"), "{told}");
+    let narrow = on_a_terminal(&stage, &[("RUST_LOG", "warn,maple_router=debug")], "list").await;
+    assert!(!narrow.contains("RUST_LOG"), "{narrow}");
+}
+
+#[tokio::test]
+async fn a_mistyped_form_is_told_with_the_nearest_name() {
+    let stage = stage(&forms()).await;
+    for line in [
+        "list --form conatct",
+        "replay --form conatct --reason why",
+        "release --form conatct --reason why",
+        "pause --form conatct --reason why",
+    ] {
+        let told = run(&stage, &line.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(told.code, Some(0), "{line}: {told:?}");
+        assert!(told.err.contains("there is no form conatct; did you mean contact?"), "{line}: {told:?}");
+    }
+    assert!(run(&stage, &["list", "--form", "contact"]).await.err.is_empty());
+    let none = run(&stage, &["release", "--reason", "why"]).await;
+    assert!(
+        none.code == Some(2) && none.err.contains("nothing says which submissions to release"),
+        "{none:?}"
+    );
+}
+
+#[tokio::test]
+async fn lifecycles_are_shown_as_the_program_goes_by_them() {
+    let stage = stage(&[]).await;
+    let listed = run(&stage, &["lifecycle", "list", "--json"]).await.json().expect("JSON");
+    assert_eq!(listed[0]["name"], "submission", "{listed:#}");
+    let shown = run(&stage, &["lifecycle", "show", "submission", "--json"]).await.json().expect("JSON");
+    assert_eq!(listed, Value::Array(vec![shown.clone()]));
+    let claim = &shown["transitions"][0];
+    assert_eq!(
+        (&claim["from"], &claim["command"], &claim["to"]),
+        (&json!("received"), &json!("claim"), &json!("processing"))
+    );
+    let table = run(&stage, &["lifecycle", "show", "submission"]).await.out;
+    assert!(table.contains("failed -> received  replay (operator)"), "{table}");
+    let diagram = run(&stage, &["lifecycle", "diagram", "submission"]).await;
+    insta::with_settings!({prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!("lifecycle_submission", diagram.out);
+    });
+    let unknown = run(&stage, &["lifecycle", "show", "submision"]).await;
+    assert!(unknown.code == Some(2) && unknown.err.contains("'submission'"), "{unknown:?}");
+}
