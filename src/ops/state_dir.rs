@@ -1,13 +1,16 @@
 //! The state directory (`[state] dir`): files for what must outlive the process and cannot be in the database.
 //!
 //! A file is there as a whole or not at all, and what was reported as written is on the disk: if we die in the middle
-//! of a write, a `.tmp` is left that nobody reads. Never readable by other users; bounded by what callers write.
+//! of a write, a `.tmp` is left that nobody reads. Never readable by other users, and always by the directory's owner: what
+//! root's command line writes is the daemon's. Bounded by what callers write.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use nix::unistd::geteuid;
 
 /// Ending of a file that is being written.
 const UNFINISHED: &str = ".tmp";
@@ -42,7 +45,7 @@ impl StateDir {
     /// # Errors
     /// The system's.
     pub async fn prepare(&self) -> io::Result<()> {
-        self.blocking(|dir| DirBuilder::new().recursive(true).mode(0o700).create(dir)).await?;
+        self.blocking(create).await?;
         self.probe().await
     }
 
@@ -66,10 +69,11 @@ impl StateDir {
     pub async fn write(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
         let name = name.to_owned();
         self.blocking(move |dir| {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            create(dir)?;
             let unfinished = dir.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+            give_to_owner(dir, &unfinished)?;
             file.write_all(&content)?;
             file.sync_all()?;
             fs::rename(&unfinished, dir.join(name))?;
@@ -86,10 +90,11 @@ impl StateDir {
     pub async fn append(&self, name: &str, line: String) -> io::Result<()> {
         let name = name.to_owned();
         self.blocking(move |dir| {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            create(dir)?;
             let path = dir.join(name);
             let is_new = !path.exists();
             let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
+            give_to_owner(dir, &path)?;
             let mut whole = Vec::with_capacity(line.len() + 2);
             if !ends_with_line_break(&mut file)? {
                 whole.push(b'\n');
@@ -210,6 +215,29 @@ impl StateDir {
     }
 }
 
+/// Makes the directory where it is not there, as its parent's owner's.
+fn create(dir: &Path) -> io::Result<()> {
+    let is_new = !dir.exists();
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    match dir.parent().filter(|_| is_new) {
+        Some(above) => give_to_owner(above, dir),
+        None => Ok(()),
+    }
+}
+
+/// Gives what root has made in `dir` to the owner of `dir`: a file of root's, 0600, would be one that the daemon can neither
+/// read nor write. Nothing for every other user, whose files are as they are.
+///
+/// # Errors
+/// The system's.
+pub fn give_to_owner(dir: &Path, made: &Path) -> io::Result<()> {
+    let owner = fs::metadata(dir)?;
+    if geteuid().is_root() && owner.uid() != 0 {
+        chown(made, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
+}
+
 fn ends_with_line_break(file: &mut File) -> io::Result<bool> {
     use std::io::{Seek as _, SeekFrom};
     if file.metadata()?.len() == 0 {
@@ -261,6 +289,22 @@ mod tests {
         let read = dir.read("x.jsonl", 99).await.expect("read").expect("there");
         assert_eq!(String::from_utf8(read).expect("text"), "one\ntw\nthree\n");
         assert_eq!(mode(&temporary.path().join("x.jsonl")), 0o600);
+    }
+
+    #[tokio::test]
+    async fn what_root_writes_is_the_daemons() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let (daemon, group) = (54_321, 54_322);
+        if chown(temporary.path(), Some(daemon), Some(group)).is_err() {
+            return; // Only root can show it.
+        }
+        let dir = StateDir::new(temporary.path()).below("spool");
+        dir.write("a.json", b"1".to_vec()).await.expect("written");
+        dir.append("x.jsonl", "one".to_owned()).await.expect("appended");
+        for path in [dir.path().to_owned(), dir.path().join("a.json"), dir.path().join("x.jsonl")] {
+            let found = fs::metadata(&path).expect("it is there");
+            assert_eq!((found.uid(), found.gid()), (daemon, group), "{}", path.display());
+        }
     }
 
     #[tokio::test]

@@ -20,6 +20,7 @@ use crate::db::DbError;
 use crate::journal;
 use crate::ops::gate::{Gate, Shut};
 use crate::ops::metrics::{self, PauseScope};
+use crate::ops::state_dir::give_to_owner;
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::scrub::scrub;
@@ -183,7 +184,9 @@ impl PauseBook {
     /// Two operators at once: one after the other.
     fn change_file(&self, change: impl FnOnce(&mut Vec<Pause>)) -> Result<(), PauseError> {
         let fault = |source| PauseError::File { path: self.path(), source };
-        let lock = File::create(self.dir.join("pauses.lock")).map_err(fault)?;
+        let locked = self.dir.join("pauses.lock");
+        let lock = File::create(&locked).map_err(fault)?;
+        give_to_owner(&self.dir, &locked).map_err(fault)?;
         lock.lock().map_err(fault)?;
         let mut all = self.read_file()?;
         change(&mut all);
@@ -197,6 +200,7 @@ impl PauseBook {
 fn replace(dir: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = dir.join("pauses.json.new");
     let mut file = File::create(&beside)?;
+    give_to_owner(dir, &beside)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&beside, dir.join(FILE))?;
