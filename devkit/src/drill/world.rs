@@ -88,7 +88,7 @@ impl World {
             std::fs::remove_dir_all(&options.dir)?;
         }
         let cluster = Cluster::start(ClusterOptions::default()).await?;
-        let variant = Variant { audit_readable: true, router: true, ..Variant::default() };
+        let variant = Variant { audit_readable: true, ..Variant::default() };
         let database = cluster.database(variant).await?;
         let stage = StageOptions {
             variant,
@@ -115,6 +115,11 @@ impl World {
         let canary =
             format!("[canary]\ninterval = \"2s\"\nheartbeat_url_file = \"{}\"\n", heartbeat.display());
         let (port, settings) = (free_port()?, format!("{SHORT}{canary}{}", options.settings));
+        let owner = stage.database.owner_url();
+        let migrated = stage.verb(&options.binary, &["migrate", "--router", "--owner-url", &owner]).await?;
+        if migrated.code != Some(0) {
+            bail!("schema router: {migrated:?}");
+        }
         let mut router = stage.router_on(&options.binary, "router", &settings, port).await?;
         router.ready().await?;
         let prometheus = Prometheus::start(&[router.address()], FASTER).await?;
