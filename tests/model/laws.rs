@@ -21,6 +21,7 @@ pub(crate) const P5: &str = "P5: routed means that everything was accepted";
 pub(crate) const P5_FAILED: &str = "P5: failed means that something was not accepted in time";
 pub(crate) const P6: &str = "P6: nothing is begun unless the attachment is clean";
 pub(crate) const P8: &str = "P8: attempts have a bound";
+pub(crate) const P8_SENT: &str = "P8: what may have been sent costs its attempt";
 pub(crate) const P8_REFUND: &str = "P8: attempts run out only when they were made";
 
 pub(crate) fn all() -> Vec<Property<Routing>> {
@@ -56,6 +57,7 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
         }),
         always(P6, |_, world| !world.witness.begun_unclean),
         always(P8, |model, world| world.row.attempts <= model.protocol.max_attempts),
+        always(P8_SENT, |_, world| !world.witness.refunded_sent),
         always(P8_REFUND, |model, world| match world.row.finished {
             Some((_, Some(FailReason::Exhausted | FailReason::NoActions))) => {
                 world.witness.tries >= model.protocol.max_attempts

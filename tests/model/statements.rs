@@ -102,6 +102,9 @@ impl Protocol {
         let (attempts, resets) = (self.attempts_allowed(), self.refunded_resets);
         let decision = product::stuck(self.shape, &world.row, infected, attempts, resets);
         let sent = product::perhaps_sent(self.shape, &world.row);
+        let began =
+            world.row.entries.iter().any(|entry| entry.begun.is_some() && entry.begun == world.row.claim);
+        world.witness.refunded_sent |= began && matches!(decision, StuckDecision::Reset { refund: true });
         if decision != StuckDecision::Leave {
             for d in (0..DELIVERIES).filter(|d| has(sent, *d)) {
                 world.row.entries[d].begun = None;

@@ -174,6 +174,8 @@ pub(crate) struct Witness {
     pub(crate) begun_unclean: bool,
     /// Claims since the last replay that were not given back by a stop, or before anything was begun.
     pub(crate) tries: u8,
+    /// The sweep gave back a claim under which something may have been sent.
+    pub(crate) refunded_sent: bool,
     /// By delivery: somebody who may have sent it could not tell.
     pub(crate) untold: [bool; DELIVERIES],
     /// By delivery and generation: the ledger once said "in doubt".
