@@ -84,6 +84,9 @@ def cgroups(name) -> list[Path]:
             unified = controllers == "" and kind == "cgroup2"
             if unified or (kind == "cgroup" and controllers and controllers in options.split(",")):
                 group = Path(left.split(" ")[4] + path) / name
+                for old in group.parent.glob("maple-booted-*"):  # of a run that was killed
+                    if not Path(f"/proc/{old.name.rsplit('-', 1)[1]}").exists():
+                        remove(old)
                 try:
                     group.mkdir()
                 except OSError as error:

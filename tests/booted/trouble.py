@@ -17,6 +17,7 @@ def stops_while_sending(world):
     stopping = machine.start(["systemctl", "stop", UNIT])
     until("the stop begins", lambda: machine.unit()["ActiveState"] == "deactivating")
     until("the others go back", lambda: all(parts.look(one)["status"] == "received" for one in waiting))
+    machine.run("sleep 3")
     unit = machine.unit()
     world.need(unit["ActiveState"] == "deactivating", "it ended while a mail was being sent")
     world.shown(f"systemctl stop while a mail is being sent: it waits for it; STATUS: {unit['StatusText']}")
