@@ -57,11 +57,12 @@ def upgrades_while_routing(world):
     parts.ask("hold", at="dot")
     sending = parts.submit()
     parts.ask("held", seconds=20)
-    world.installed(world.deb)
+    upgrading = world.install(world.deb)
     until("the old one is told to stop", lambda: machine.unit()["ActiveState"] == "deactivating")
     meanwhile = [parts.submit() for _ in range(5)]
     world.need(world.pid() == pid, "the old one did not wait for the mail it was sending")
     parts.ask("let_go")
+    world.ended(upgrading)
     until("the new one is ready", lambda: machine.unit()["ActiveState"] == "active" and world.pid() != pid)
     now = installed_version(world)
     world.need(now == version, f"the version is {now}")

@@ -71,15 +71,16 @@ class World:
     # The package.
 
     def install(self, deb: Path):
-        """Copies a package into the container and installs it, as an administrator without a network would."""
+        """Copies a package into the container and begins to install it, as an administrator without a network would."""
         (self.machine.root / "srv" / deb.name).write_bytes(deb.read_bytes())
         return self.machine.start(["sh", "-c", f"dpkg --install /srv/{deb.name}; said=$?; rm /srv/{deb.name}; exit $said"])
 
-    def installed(self, deb: Path):
-        installing = self.install(deb)
+    def ended(self, installing):
         out, _ = installing.communicate(timeout=120)
-        self.need(installing.returncode == 0, f"dpkg --install {deb.name} ended with {installing.returncode}: {out}")
-        return out
+        self.need(installing.returncode == 0, f"dpkg --install ended with {installing.returncode}: {out}")
+
+    def installed(self, deb: Path):
+        self.ended(self.install(deb))
 
     def repacked(self, version: str) -> Path:
         """The same package as another version."""
