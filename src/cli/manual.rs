@@ -392,11 +392,27 @@ pub(super) const PAGES: &[Page] = &[
             "The tables of states and commands that the program itself goes by: who may ask what, in which state, under \
              which condition, and what else happens in the same transaction. The diagram is Mermaid.",
         ],
-        examples: &[
-            ("maple-router lifecycle list", "What there is"),
-            ("maple-router lifecycle show submission", "Why was a command refused?"),
-            ("maple-router lifecycle diagram submission", "For a wiki"),
+        examples: &[("maple-router lifecycle show submission", "Why was a command refused?")],
+    },
+    Page {
+        verb: "lifecycle list",
+        configured: false,
+        text: &["A line each: name, what lives so, and the states."],
+        examples: &[("maple-router lifecycle list", "What there is")],
+    },
+    Page {
+        verb: "lifecycle show",
+        configured: false,
+        text: &[
+            "Each transition: from, to, the command, who may give it, its condition, and what happens with it.",
         ],
+        examples: &[("maple-router lifecycle show submission --json", "For a program")],
+    },
+    Page {
+        verb: "lifecycle diagram",
+        configured: false,
+        text: &["A state diagram in Mermaid; commands that lead the same way share an arrow."],
+        examples: &[("maple-router lifecycle diagram submission", "For a wiki")],
     },
     Page {
         verb: "completions",

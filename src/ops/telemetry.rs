@@ -12,6 +12,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::filter_fn;
@@ -177,14 +178,24 @@ pub fn init(log: &Log, rust_log: Option<&str>, rate: Option<LogRate>) -> Result<
     if format != log.format {
         tracing::warn!("the journal's socket is missing; logging text to stderr");
     }
-    if let Some(library) = rust_log.and_then(loud_library) {
+    if let Some(directive) = rust_log.and_then(opens_libraries) {
         if own_terminal {
-            tracing::warn!("RUST_LOG opens {library}: addresses and signed URLs may be among what follows");
+            tracing::warn!(
+                "RUST_LOG opens libraries ({directive}): addresses and signed URLs may be among what follows"
+            );
         } else {
-            tracing::warn!("RUST_LOG asks for more of {library}: kept at warn, except on a terminal");
+            tracing::warn!(
+                "RUST_LOG ({directive}) is for this program only: libraries stay at warn, except on a terminal"
+            );
         }
     }
     Ok(Telemetry { filter: handle, pinned: rust_log.is_some(), rate, format })
+}
+
+/// The directive of `RUST_LOG` that does so: there, a bare level is for everything.
+fn opens_libraries(rust_log: &str) -> Option<&str> {
+    let level = rust_log.parse::<LevelFilter>().ok();
+    loud_library(rust_log).or_else(|| level.filter(|level| *level > LevelFilter::WARN).map(|_| rust_log))
 }
 
 /// What this program says, and warnings of others: what they say beyond may hold parameters, addresses, signed URLs.

@@ -40,7 +40,12 @@ fn forms() -> [Form; 2] {
     [Form::new("f").mail_to("a@x.test"), Form::new("bad").mail_to("no address")]
 }
 
-#[tokio::test]
+/// At the same time, because each is mostly waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_told_in_a_few_lines_whatever_is_away() {
+    tokio::join!(without_the_relay(), without_the_database(), without_pubsub(), without_slack());
+}
+
 async fn without_the_relay() {
     let scene = Scene::start(&forms()).await;
     let ids = rows(&scene, "f").await;
@@ -50,7 +55,6 @@ async fn without_the_relay() {
     few_lines(&scene, "relay").await;
 }
 
-#[tokio::test]
 async fn without_the_database() {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
     let database = cluster.database(StageOptions::default().variant).await.expect("a database");
@@ -67,7 +71,6 @@ async fn without_the_database() {
     few_lines(&scene, "database").await;
 }
 
-#[tokio::test]
 async fn without_pubsub() {
     let scene = Scene::start(&forms()).await;
     let ids = rows(&scene, "f").await;
@@ -76,7 +79,6 @@ async fn without_pubsub() {
     few_lines(&scene, "pubsub").await;
 }
 
-#[tokio::test]
 async fn without_slack() {
     let scene = Scene::with(StageOptions::default(), &forms(), "[slack]\ngroup_wait = \"1s\"").await;
     scene.stage.slack.script().always(devkit::slack::Mishap::Status(503));

@@ -73,7 +73,9 @@ async fn libraries_speak_on_a_persons_own_terminal_only() {
     let wide = [("RUST_LOG", "trace")];
     let seen = on_a_terminal(&stage, &wide, "list").await;
     assert!(
-        seen.contains("RUST_LOG opens trace: addresses and signed URLs may be among what follows"),
+        seen.contains(
+            "RUST_LOG opens libraries (trace): addresses and signed URLs may be among what follows"
+        ),
         "{seen}"
     );
     let config = stage.write_config("piped", &stage.config("piped", 0, "")).expect("a configuration");
@@ -85,7 +87,12 @@ async fn libraries_speak_on_a_persons_own_terminal_only() {
         .await
         .expect("the verb runs");
     let told = String::from_utf8_lossy(&piped.stderr).into_owned();
-    assert!(told.contains("RUST_LOG asks for more of trace: kept at warn, except on a terminal"), "{told}");
+    assert!(
+        told.contains(
+            "RUST_LOG (trace) is for this program only: libraries stay at warn, except on a terminal"
+        ),
+        "{told}"
+    );
     assert!(!told.contains("DEBUG") && !told.contains("TRACE"), "{told}");
     let narrow = on_a_terminal(&stage, &[("RUST_LOG", "warn,maple_router=debug")], "list").await;
     assert!(!narrow.contains("RUST_LOG"), "{narrow}");
