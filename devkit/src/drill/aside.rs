@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::FutureExt as _;
 
 use super::Step;
 use super::world::{Promise, World};
@@ -26,8 +25,8 @@ drain_timeout = "45s"
 "#;
 
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "relay-crawls", play: |world| crawls(world).boxed_local() },
-    Step { name: "canary-astray", play: |world| astray(world).boxed_local() },
+    Step { name: "relay-crawls", play: |world| Box::pin(crawls(world)) },
+    Step { name: "canary-astray", play: |world| Box::pin(astray(world)) },
 ];
 
 async fn crawls(world: &mut World) -> Result<()> {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::FutureExt as _;
 use uuid::Uuid;
 
 use super::Step;
@@ -12,10 +11,10 @@ use crate::forms::SubmissionSeed;
 use crate::stage::{DEAD_TOPIC, TOPIC};
 
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "poison-event", play: |world| poison(world).boxed_local() },
-    Step { name: "forged-event", play: |world| forged(world).boxed_local() },
-    Step { name: "events-lost", play: |world| lost(world).boxed_local() },
-    Step { name: "events-given-up", play: |world| premature(world).boxed_local() },
+    Step { name: "poison-event", play: |world| Box::pin(poison(world)) },
+    Step { name: "forged-event", play: |world| Box::pin(forged(world)) },
+    Step { name: "events-lost", play: |world| Box::pin(lost(world)) },
+    Step { name: "events-given-up", play: |world| Box::pin(premature(world)) },
 ];
 
 async fn poison(world: &mut World) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Red makes submissions fail, one way after the other. Each is told once per cause, with commands that show it.
 
 use anyhow::Result;
-use futures::FutureExt as _;
 
 use super::Step;
 use super::world::{Promise, World};
@@ -9,14 +8,14 @@ use crate::forms::SubmissionSeed;
 use crate::smtp::{Rule, Stage as At};
 
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "refused-recipient", play: |world| refused(world).boxed_local() },
-    Step { name: "attempts-spent", play: |world| exhausted(world).boxed_local() },
-    Step { name: "lost-at-the-dot", play: |world| in_doubt(world).boxed_local() },
-    Step { name: "form-without-actions", play: |world| no_actions(world).boxed_local() },
-    Step { name: "damaged-ledger", play: |world| damaged(world).boxed_local() },
-    Step { name: "failed-without-a-reason", play: |world| unknown(world).boxed_local() },
-    Step { name: "infected-attachment", play: |world| infected(world).boxed_local() },
-    Step { name: "never-ready", play: |world| unready(world).boxed_local() },
+    Step { name: "refused-recipient", play: |world| Box::pin(refused(world)) },
+    Step { name: "attempts-spent", play: |world| Box::pin(exhausted(world)) },
+    Step { name: "lost-at-the-dot", play: |world| Box::pin(in_doubt(world)) },
+    Step { name: "form-without-actions", play: |world| Box::pin(no_actions(world)) },
+    Step { name: "damaged-ledger", play: |world| Box::pin(damaged(world)) },
+    Step { name: "failed-without-a-reason", play: |world| Box::pin(unknown(world)) },
+    Step { name: "infected-attachment", play: |world| Box::pin(infected(world)) },
+    Step { name: "never-ready", play: |world| Box::pin(unready(world)) },
 ];
 
 async fn refused(world: &mut World) -> Result<()> {

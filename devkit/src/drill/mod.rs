@@ -13,9 +13,9 @@ mod outages;
 mod world;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use anyhow::Result;
-use futures::future::LocalBoxFuture;
 
 use self::world::World;
 
@@ -32,7 +32,7 @@ pub struct Options {
     pub settings: String,
 }
 
-type Playing<'a> = LocalBoxFuture<'a, Result<()>>;
+type Playing<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// One thing red does, and what blue must see.
 pub struct Step {
@@ -82,6 +82,7 @@ async fn play(options: &Options, steps: Vec<&'static Step>) -> Result<bool> {
         if let Err(error) = (step.play)(&mut world).await {
             world.say(&format!("  NOT SEEN  {error:#}"));
             failed.push(step.name);
+            world.recover().await?;
         }
         world.stage.relay.clear_rules();
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use futures::FutureExt as _;
 
 use super::Step;
 use super::world::{FASTER, Promise, World};
@@ -12,28 +11,28 @@ use crate::smtp::{Rule, Stage as At};
 
 /// These end and start the daemon, and come first.
 pub(super) const KILLS: &[Step] = &[
-    Step { name: "worker-killed", play: |world| killed(world).boxed_local() },
-    Step { name: "crash-loop", play: |world| crash_loop(world).boxed_local() },
-    Step { name: "start-without-relay", play: |world| not_ready(world).boxed_local() },
+    Step { name: "worker-killed", play: |world| Box::pin(killed(world)) },
+    Step { name: "crash-loop", play: |world| Box::pin(crash_loop(world)) },
+    Step { name: "start-without-relay", play: |world| Box::pin(not_ready(world)) },
 ];
 
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "broken-configuration", play: |world| broken_config(world).boxed_local() },
-    Step { name: "state-directory-gone", play: |world| state_gone(world).boxed_local() },
-    Step { name: "claims-stolen", play: |world| stolen(world).boxed_local() },
-    Step { name: "sweep-held", play: |world| sweep_held(world).boxed_local() },
-    Step { name: "slow-database", play: |world| slow_database(world).boxed_local() },
-    Step { name: "heartbeat-refused", play: |world| heartbeat(world).boxed_local() },
-    Step { name: "scrape-forgotten", play: |world| absent(world).boxed_local() },
-    Step { name: "pause-forgotten", play: |world| paused(world).boxed_local() },
+    Step { name: "broken-configuration", play: |world| Box::pin(broken_config(world)) },
+    Step { name: "state-directory-gone", play: |world| Box::pin(state_gone(world)) },
+    Step { name: "claims-stolen", play: |world| Box::pin(stolen(world)) },
+    Step { name: "sweep-held", play: |world| Box::pin(sweep_held(world)) },
+    Step { name: "slow-database", play: |world| Box::pin(slow_database(world)) },
+    Step { name: "heartbeat-refused", play: |world| Box::pin(heartbeat(world)) },
+    Step { name: "scrape-forgotten", play: |world| Box::pin(absent(world)) },
+    Step { name: "pause-forgotten", play: |world| Box::pin(paused(world)) },
 ];
 
 /// In the middle of four mails.
 async fn killed(world: &mut World) -> Result<()> {
     world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
     let ids = world.submit("contact", 4).await?;
-    world.journal("begun", "").await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.journal("claimed", "").await?;
+    tokio::time::sleep(Duration::from_millis(800)).await;
     world.router.signal("KILL").await?;
     world.router.ended().await?;
     world.alert("MapleRouterDown").await?;
@@ -50,7 +49,10 @@ async fn crash_loop(world: &mut World) -> Result<()> {
         world.router.signal("KILL").await?;
         world.router.ended().await?;
         world.start_again().await?;
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let answers = async || Ok(world.router.get("/metrics").await.is_ok());
+        world.until("the daemon answers", answers).await?;
+        // Long enough to be scraped once.
+        tokio::time::sleep(Duration::from_millis(700)).await;
         if world.prometheus.firing().await?.iter().any(|name| name == "MapleRouterRestarting") {
             world.say("  alert     MapleRouterRestarting");
             return world.router.ready().await;
@@ -108,8 +110,8 @@ async fn state_gone(world: &mut World) -> Result<()> {
 async fn stolen(world: &mut World) -> Result<()> {
     world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
     let ids = world.submit("contact", 5).await?;
-    world.journal("begun", "").await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.journal("claimed", "").await?;
+    tokio::time::sleep(Duration::from_millis(800)).await;
     let listed: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
     let sql = format!(
         "UPDATE submissions SET routing_result = jsonb_set(routing_result, '{{claim,token}}', '\"red\"')

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::FutureExt as _;
 use tonic::Code;
 
 use super::Step;
@@ -15,13 +14,13 @@ use crate::smtp::{Rule, Stage as At};
 use crate::stage::{BUCKET, SUBSCRIPTION};
 
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "relay-down", play: |world| relay_down(world).boxed_local() },
-    Step { name: "relay-denies", play: |world| relay_denies(world).boxed_local() },
-    Step { name: "postgres-down", play: |world| postgres_down(world).boxed_local() },
-    Step { name: "pubsub-down", play: |world| pubsub_down(world).boxed_local() },
-    Step { name: "subscription-refused", play: |world| subscription_refused(world).boxed_local() },
-    Step { name: "signer-down", play: |world| signer_down(world).boxed_local() },
-    Step { name: "slack-down", play: |world| slack_down(world).boxed_local() },
+    Step { name: "relay-down", play: |world| Box::pin(relay_down(world)) },
+    Step { name: "relay-denies", play: |world| Box::pin(relay_denies(world)) },
+    Step { name: "postgres-down", play: |world| Box::pin(postgres_down(world)) },
+    Step { name: "pubsub-down", play: |world| Box::pin(pubsub_down(world)) },
+    Step { name: "subscription-refused", play: |world| Box::pin(subscription_refused(world)) },
+    Step { name: "signer-down", play: |world| Box::pin(signer_down(world)) },
+    Step { name: "slack-down", play: |world| Box::pin(slack_down(world)) },
 ];
 
 async fn relay_down(world: &mut World) -> Result<()> {

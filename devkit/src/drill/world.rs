@@ -13,10 +13,10 @@ use super::message;
 use crate::forms::{self, Form, SubmissionSeed};
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::prometheus::Prometheus;
-use crate::stage::{Answer, Router, Stage, StageOptions, free_port};
+use crate::stage::{Answer, Router, SUBSCRIPTION, Stage, StageOptions, free_port};
 
 /// How long blue waits for anything before the drill has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(45);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// What takes four hours on a host takes a minute here.
@@ -143,6 +143,26 @@ impl World {
         let (binary, settings) = (&self.binary, &self.settings);
         self.router = self.stage.router_on(binary, "router", settings, self.port).await?;
         Ok(())
+    }
+
+    /// After a step that ended in the middle: everything is there again, so that the next one is judged for itself.
+    pub(super) async fn recover(&mut self) -> Result<()> {
+        if self.stage.database.superuser().await.is_err() {
+            self.cluster.start_again().await?;
+        }
+        self.stage.relay.stop().await;
+        self.stage.relay.restart().await?;
+        self.stage.broker.up().await?;
+        self.stage.broker.mend_streams(SUBSCRIPTION)?;
+        self.stage.google.restart_iam().await?;
+        self.stage.google.iam_script().clear();
+        self.stage.slack.up().await?;
+        // It may have ended.
+        if self.router.signal("KILL").await.is_ok() {
+            self.router.ended().await?;
+        }
+        self.start_again().await?;
+        self.router.ready().await
     }
 
     /// What is seen from now on belongs to the next step.
