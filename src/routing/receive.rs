@@ -378,7 +378,7 @@ impl Receiver {
         match &routed.conclusion {
             Some(Conclusion::Routed { at, .. }) => self.measure(id, *at),
             Some(Conclusion::Failed { at, reason }) if *reason != FailReason::Infected => {
-                self.measure(id, *at)
+                self.measure(id, *at);
             }
             Some(Conclusion::Failed { .. } | Conclusion::Released { .. }) | None => {}
         }
