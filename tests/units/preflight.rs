@@ -2,7 +2,8 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::harness::binary;
 
@@ -65,15 +66,26 @@ dir = "{dir}"
         )
     }
 
+    /// What the binary says; one that does not end by itself is ended, and has no code then.
     fn said(&self, arguments: &[&str], config: &Path, variables: &[(&str, String)]) -> Output {
-        Command::new(binary())
+        let mut child = Command::new(binary())
             .env_clear()
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .arg("--config")
             .arg(config)
             .args(arguments)
-            .output()
-            .expect("it runs")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        for _ in 0..300 {
+            if child.try_wait().expect("a child").is_some() {
+                return child.wait_with_output().expect("its words");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        child.kill().expect("killed");
+        child.wait_with_output().expect("its words")
     }
 
     /// Code and words of the preflight.
