@@ -297,8 +297,8 @@ async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
     let stuck = seed("plain").status("processing").ledger(claimed);
     let stuck = stuck.insert(&scene.backend).await.expect("a row").id;
     for line in [
-        format!("pause --form other --reason why"),
-        format!("resume --form other --reason why"),
+        "pause --form other --reason why".to_owned(),
+        "resume --form other --reason why".to_owned(),
         format!("replay {} --reason why", ids[0]),
         format!("replay {} --force-action 1 --reason why", ids[3]),
         format!("mark-attachment {attachment} --clean --reason why"),
