@@ -13,7 +13,7 @@ pub(super) const SETTINGS: &str = r#"
 [pubsub]
 topic = "elsewhere"
 [canary]
-interval = "2s"
+interval = "1s"
 [smtp]
 dot_timeout = "25s"
 delivery_deadline = "40s"

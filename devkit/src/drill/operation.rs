@@ -66,10 +66,10 @@ async fn not_ready(world: &mut World) -> Result<()> {
     world.stage.relay.stop().await;
     world.start_again().await?;
     world.alert("MapleRouterNotReady").await?;
-    let port = world.router.address().to_owned();
-    let told = world.shell(&format!("curl --silent http://{port}/-/ready")).await?;
-    anyhow::ensure!(told.out.contains("relay"), "it says what it waits for: {told:?}");
-    world.say(&format!("  /-/ready  {}", told.out.trim()));
+    let line = format!("curl --silent http://{}/-/ready", world.router.address());
+    let tells = async || Ok(world.shell(&line).await?.out.contains("relay"));
+    world.until("/-/ready names the relay", tells).await?;
+    world.say("  /-/ready  names the relay");
     world.stage.relay.restart().await?;
     world.router.ready().await
 }

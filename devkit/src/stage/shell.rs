@@ -34,7 +34,7 @@ impl Stage {
         let mut shell = Command::new("sh");
         shell
             .env_clear()
-            .env("PATH", format!("{beside}:{path}"))
+            .env("PATH", format!("{beside}:{path}:/usr/sbin:/sbin"))
             .env("HOME", self.dir())
             .env("GCE_METADATA_HOST", self.google.metadata_host())
             .envs(environment(&text))
