@@ -84,7 +84,7 @@ async fn damaged(world: &mut World) -> Result<()> {
 }
 
 async fn unknown(world: &mut World) -> Result<()> {
-    let ledger = serde_json::json!({"v": 1, "attempts": 1, "finished": {"token": "red", "status": "failed"}});
+    let ledger = serde_json::json!({"v": 1, "attempts": 1, "finished": {"token": "red", "at": "2026-11-01T10:00:00Z", "status": "failed"}});
     let id = world.seed(SubmissionSeed::of("contact").status("failed").ledger(ledger), false).await?;
     world.slack("unknown", Promise { submissions: &[id], ..Promise::default() }).await?;
     world.explain(id, &["FAILED", "no reason"]).await

@@ -20,7 +20,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "broken-configuration", play: |world| Box::pin(broken_config(world)) },
     Step { name: "state-directory-gone", play: |world| Box::pin(state_gone(world)) },
     Step { name: "claims-stolen", play: |world| Box::pin(stolen(world)) },
-    Step { name: "sweep-held", play: |world| Box::pin(sweep_held(world)) },
+    Step { name: "grant-taken", play: |world| Box::pin(grant_taken(world)) },
     Step { name: "slow-database", play: |world| Box::pin(slow_database(world)) },
     Step { name: "heartbeat-refused", play: |world| Box::pin(heartbeat(world)) },
     Step { name: "scrape-forgotten", play: |world| Box::pin(absent(world)) },
@@ -137,12 +137,17 @@ async fn stolen(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// A session that does not end keeps every pass out.
-async fn sweep_held(world: &mut World) -> Result<()> {
-    let red = world.stage.database.superuser().await?;
-    red.batch_execute("SELECT pg_advisory_lock(hashtext('maple-router'), hashtext('sweep'))").await?;
+/// The role may not read what says whether a submission is ready: no pass comes to its end, and nothing is claimed.
+async fn grant_taken(world: &mut World) -> Result<()> {
+    world.tamper("REVOKE SELECT ON attachments FROM forms_app").await?;
     world.alert("MapleRouterSweepStalled").await?;
-    drop(red);
+    let told = world.shell("maple-router check").await?;
+    let named = told.out.lines().any(|line| line.starts_with('✗') && line.contains("attachments"));
+    world.tamper("GRANT SELECT ON attachments TO forms_app").await?;
+    anyhow::ensure!(told.code == Some(1) && named, "check names what is missing: {told:?}");
+    world.say("  pasted    maple-router check: names the table");
+    let ids = world.submit("contact", 1).await?;
+    world.become_all(&ids, "routed").await?;
     world.prometheus.falls_silent("MapleRouterSweepStalled", super::world::PATIENCE).await
 }
 
