@@ -1,6 +1,7 @@
 """The chapters, in their order. The first two are the ground for all others, which depend on nothing else."""
 
 import package
+import runbooks
 import sandbox
 import service
 import trouble
@@ -22,6 +23,7 @@ CHAPTERS = {
     "dependency": trouble.misses_a_dependency,
     "crashes": trouble.crashes_again_and_again,
     "upgrade": package.upgrades_while_routing,
+    "runbooks": runbooks.does_what_they_say,
     "purge": package.is_purged,
 }
 

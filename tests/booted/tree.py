@@ -13,9 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# systemd-sysv makes it bootable; ca-certificates and adduser are what Debian packages may take for granted; postfix is
-# what the unit stands beside, and brings the group `postdrop`.
-PACKAGES = ["systemd", "systemd-sysv", "dbus", "procps", "postfix", "ca-certificates", "adduser"]
+# systemd-sysv makes it bootable; what every Debian server has, and the smallest tree has not; what the package depends on;
+# postfix is what the unit stands beside, and brings the group `postdrop`.
+PACKAGES = ["systemd", "systemd-sysv", "dbus", "procps", "iproute2", "adduser", "ca-certificates", "tzdata", "postfix"]
 
 
 def of(cache: Path) -> Path:
