@@ -90,7 +90,7 @@ async fn plays(command: &str) -> Result<(), String> {
     let mut answer = run(&line).await.map_err(text)?;
     well(&answer)?;
     drop(router);
-    if let Some((_, file)) = line.split_once(" > ") {
+    if let Some((_, file)) = line.split_once(" > ").filter(|_| line.starts_with("maple-router ")) {
         answer.out = std::fs::read_to_string(scene.stage.dir().join(file)).map_err(text)?;
     }
     effect(&scene, command, &answer).await
