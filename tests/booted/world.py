@@ -108,7 +108,7 @@ class World:
         if text:
             self.machine.write(place, text)
         else:
-            self.machine.run(["rm", "-f", place])
+            self.machine.run(["rm", "-rf", place.rsplit("/", 1)[0]])
         self.machine.run("systemctl daemon-reload")
 
     def restart(self):
