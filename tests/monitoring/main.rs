@@ -61,13 +61,21 @@ async fn routing(forms: &[Form], extra: &str) -> (Stage, Router) {
 
 /// Waits until a metric is as wanted.
 async fn until(router: &Router, series: &str, wanted: impl Fn(f64) -> bool) -> f64 {
-    let mut last = None;
-    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-        last = router.metric(&format!("maple_router_{series}")).await.expect("metrics");
-        if let Some(value) = last.filter(|value| wanted(*value)) {
-            return value;
+    let name = format!("maple_router_{series}");
+    let look = async {
+        loop {
+            if let Some(value) = router.metric(&name).await.expect("metrics").filter(|value| wanted(*value)) {
+                return value;
+            }
+            tokio::time::sleep(STEP).await;
         }
-        tokio::time::sleep(STEP).await;
+    };
+    match tokio::time::timeout(PATIENCE, look).await {
+        Ok(value) => value,
+        Err(_) => panic!(
+            "{series} is {:?} after {PATIENCE:?}:\n{}",
+            router.metric(&name).await.expect("metrics"),
+            router.log()
+        ),
     }
-    panic!("{series} is {last:?} after {PATIENCE:?}:\n{}", router.log());
 }
