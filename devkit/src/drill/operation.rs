@@ -13,12 +13,13 @@ use crate::smtp::{Rule, Stage as At};
 pub(super) const KILLS: &[Step] = &[
     Step { name: "worker-killed", play: |world| Box::pin(killed(world)) },
     Step { name: "crash-loop", play: |world| Box::pin(crash_loop(world)) },
-    Step { name: "start-without-relay", play: |world| Box::pin(not_ready(world)) },
+    Step { name: "start-without-relay", play: |world| Box::pin(start_without_relay(world)) },
 ];
 
 pub(super) const STEPS: &[Step] = &[
     Step { name: "broken-configuration", play: |world| Box::pin(broken_config(world)) },
     Step { name: "state-directory-gone", play: |world| Box::pin(state_gone(world)) },
+    Step { name: "everything-paused", play: |world| Box::pin(all_paused(world)) },
     Step { name: "claims-stolen", play: |world| Box::pin(stolen(world)) },
     Step { name: "grant-taken", play: |world| Box::pin(grant_taken(world)) },
     Step { name: "slow-database", play: |world| Box::pin(slow_database(world)) },
@@ -61,11 +62,11 @@ async fn crash_loop(world: &mut World) -> Result<()> {
     bail!("MapleRouterRestarting does not fire")
 }
 
-async fn not_ready(world: &mut World) -> Result<()> {
+async fn start_without_relay(world: &mut World) -> Result<()> {
     world.router.stop().await?;
     world.stage.relay.stop().await;
     world.start_again().await?;
-    world.alert("MapleRouterNotReady").await?;
+    world.alert("MapleRouterBreakerOpen").await?;
     let line = format!("curl --silent http://{}/-/ready", world.router.address());
     let tells = async || Ok(world.shell(&line).await?.out.contains("relay"));
     world.until("/-/ready names the relay", tells).await?;
@@ -180,6 +181,18 @@ async fn absent(world: &mut World) -> Result<()> {
     blind.fires("MapleRouterAbsent", super::world::PATIENCE).await?;
     world.say("  alert     MapleRouterAbsent");
     Ok(())
+}
+
+/// Deliberate, and seen all the same.
+async fn all_paused(world: &mut World) -> Result<()> {
+    let set = world.shell("maple-router pause --reason red-was-here").await?;
+    anyhow::ensure!(set.code == Some(0), "{set:?}");
+    let ids = world.submit("contact", 1).await?;
+    world.alert("MapleRouterNotReady").await?;
+    world.explain(ids[0], &["paused since", "red-was-here"]).await?;
+    let ended = world.shell("maple-router resume --reason drill").await?;
+    anyhow::ensure!(ended.code == Some(0), "{ended:?}");
+    world.become_all(&ids, "routed").await
 }
 
 /// Paused before the first step.
