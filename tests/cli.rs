@@ -101,6 +101,7 @@ fn every_verb_of_the_page_exists() {
         "render",
         "links",
         "test-send",
+        "lifecycle",
         "completions",
         "man",
     ] {

@@ -16,6 +16,10 @@ pub(super) trait Told: Serialize {
     fn id(&self) -> Uuid;
     /// In words.
     fn words(&self, dry_run: bool) -> String;
+    /// What to know about it, said beside the result.
+    fn warning(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What became of all of them.
@@ -92,6 +96,9 @@ impl<C: Told> Report<C> {
         let mut text = String::new();
         for changed in &self.changed {
             text.push_str(&format!("{}: {}\n", changed.id(), changed.words(self.dry_run)));
+            if let Some(warning) = changed.warning() {
+                output::note(&format!("warning: {}: {warning}", changed.id()))?;
+            }
         }
         for Skipped { id, why } in &self.skipped {
             text.push_str(&format!("{id}: {}: {why}\n", self.stays));

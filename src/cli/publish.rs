@@ -57,15 +57,18 @@ struct Published {
 }
 
 impl Told for Published {
+    fn warning(&self) -> Option<&str> {
+        self.warning
+    }
+
     fn id(&self) -> Uuid {
         self.id
     }
 
     fn words(&self, _dry_run: bool) -> String {
-        let warning = self.warning.map(|warning| format!(" ({warning})")).unwrap_or_default();
         match &self.message_id {
-            Some(message_id) => format!("published as message {message_id}{warning}"),
-            None => format!("would be published{warning}"),
+            Some(message_id) => format!("published as message {message_id}"),
+            None => "would be published".to_owned(),
         }
     }
 }
