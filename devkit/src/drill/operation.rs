@@ -187,8 +187,9 @@ async fn absent(world: &mut World) -> Result<()> {
 async fn all_paused(world: &mut World) -> Result<()> {
     let set = world.shell("maple-router pause --reason red-was-here").await?;
     anyhow::ensure!(set.code == Some(0), "{set:?}");
-    let ids = world.submit("contact", 1).await?;
+    // The daemon looks for pauses every so often.
     world.alert("MapleRouterNotReady").await?;
+    let ids = world.submit("contact", 1).await?;
     world.explain(ids[0], &["paused since", "red-was-here"]).await?;
     let ended = world.shell("maple-router resume --reason drill").await?;
     anyhow::ensure!(ended.code == Some(0), "{ended:?}");
