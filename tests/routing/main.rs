@@ -8,6 +8,7 @@ mod dead_letters;
 mod duplicates;
 mod farewell;
 mod flow;
+mod growth;
 mod harness;
 mod hour;
 mod insert_only;
