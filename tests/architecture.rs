@@ -186,6 +186,7 @@ const EVENTS: [(&str, &str); 38] = [
     ("DeadLetter", "error info warn"),
     ("Dropped", "info"),
     ("Failed", "error"),
+    ("Heartbeat", "info warn"),
     ("Held", "debug"),
     ("InDoubt", "warn"),
     ("Nacked", "debug error warn"),

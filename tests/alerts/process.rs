@@ -85,7 +85,7 @@ async fn what_the_daemon_fails_is_told_of_confirmed_and_counted() {
     let command = all.lines().find_map(|line| line.split_once("maple-router explain ")).expect("a command").1;
     let id = command.trim_end_matches('`');
     let explained = stage.verb(binary(), &["explain", id]).await.expect("explained");
-    assert!(explained.out.contains("alerted in Slack at"), "{explained:?}");
+    assert!(explained.out.contains("Slack took its alert at"), "{explained:?}");
     let secret = stage.slack.webhook_url();
     let secret = secret.rsplit('/').next().expect("a secret");
     assert!(!router.log().contains(secret), "the webhook is a secret");
