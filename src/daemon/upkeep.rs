@@ -70,6 +70,7 @@ impl Sweeping {
                 let bounds = (&*config).into();
                 let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance))
                     .telling(self.incidents.clone())
+                    .blaming(worker.outages.clone())
                     .only_counting(config.routing.sweep == SweepBy::Timer);
                 let (gate, every) = (&worker.outages.gate, config.routing.sweep_interval);
                 tokio::select! {

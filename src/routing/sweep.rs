@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::event::{Reason, RoutingEvent, encode};
 use super::journal;
+use super::outages::Outages;
 use super::store::Store;
 use super::store::sweep::{Found, RetakenEnd, SweepBounds, Unready};
 use crate::db::DbError;
@@ -77,6 +78,7 @@ pub struct Sweeper {
     /// What was said last: it is said again only when it changes.
     said: Mutex<Said>,
     incidents: Option<Incidents>,
+    outages: Option<Outages>,
     /// Another process sweeps.
     only_counts: bool,
 }
@@ -93,6 +95,7 @@ impl Sweeper {
             page: PAGE,
             said: Mutex::default(),
             incidents: None,
+            outages: None,
             only_counts: false,
         }
     }
@@ -101,6 +104,13 @@ impl Sweeper {
     #[must_use]
     pub fn telling(mut self, incidents: Incidents) -> Self {
         self.incidents = Some(incidents);
+        self
+    }
+
+    /// Blames the database for passes that cannot reach it: of a daemon without events, nobody else would ask.
+    #[must_use]
+    pub fn blaming(mut self, outages: Outages) -> Self {
+        self.outages = Some(outages);
         self
     }
 
@@ -138,6 +148,9 @@ impl Sweeper {
                     Ok(_) => metrics::sweep(SweepResult::Completed),
                     Err(error) => {
                         metrics::sweep(SweepResult::Failed);
+                        if let Some(outages) = &self.outages {
+                            outages.database(&error);
+                        }
                         tracing::warn!("the sweep was not completed: {}", scrub(&error.to_string()));
                     }
                 }

@@ -222,9 +222,11 @@ async fn nothing_is_acked_before_it_is_kept_and_nothing_is_kept_twice() {
 #[tokio::test]
 async fn a_letter_that_cannot_be_kept_waits() {
     let stage = stage(false).await;
-    fs::write(stage.dir().join("taken"), "no directory").expect("a file");
-    let extra = format!("[state]\ndir = \"{}\"", stage.dir().join("taken").display());
-    let scene = Scene::on(stage, &extra).await;
+    let state = stage.dir().join("taken");
+    let scene = Scene::on(stage, &format!("[state]\ndir = \"{}\"", state.display())).await;
+    let aside = scene.stage.dir().join("aside");
+    fs::rename(&state, &aside).expect("it was there");
+    fs::write(&state, "no directory").expect("a file");
     scene.lay_down(POISON);
     scene
         .await_line("complaint", |line| {
@@ -232,7 +234,8 @@ async fn a_letter_that_cannot_be_kept_waits() {
         })
         .await;
     assert_eq!(scene.stage.broker.stats(DEAD_SUBSCRIPTION).expect("stats").acked, 0);
-    fs::remove_file(scene.stage.dir().join("taken")).expect("the way is free");
+    fs::remove_file(&state).expect("the way is free");
+    fs::rename(&aside, &state).expect("it is back");
     scene.all_acked(1).await;
     scene.stop().await;
 }

@@ -9,7 +9,8 @@ const RECKONED: i64 = 4_000;
 
 #[tokio::test]
 async fn a_submission_leaves_less_than_the_runbook_reckons_with() {
-    let scene = Scene::start(&[Form::new("f").mail_to("first.recipient@x.test, second.recipient@y.test")]).await;
+    let scene =
+        Scene::start(&[Form::new("f").mail_to("first.recipient@x.test, second.recipient@y.test")]).await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed");
     let rows = "SELECT pg_column_size(s.routing_result)::bigint \
