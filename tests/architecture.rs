@@ -171,7 +171,7 @@ fn sql_lives_in_stores() {
 
 /// Each event of the closed vocabulary, and how loud it is. `error`: a person must act now. `warn`: unusual, and heals by
 /// itself or has been seen to. `info`: the story. `debug`: its details.
-const EVENTS: [(&str, &str); 38] = [
+const EVENTS: [(&str, &str); 39] = [
     ("ActionAccepted", "info"),
     ("ActionDeferred", "warn"),
     ("ActionRefused", "warn"),
