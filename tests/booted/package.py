@@ -4,7 +4,7 @@ from machine import until
 from world import CONFIG, CREDENTIALS, PATIENT, STATE, UNIT
 
 # What lives and changes by itself, and dpkg's own memory.
-ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log", "/var/cache", "/var/lib/dpkg",
+ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log", "/var/cache", "/var/lib/dpkg", "/var/lib/apt",
              "/var/lib/systemd", "/var/lib/postfix", "/var/spool/postfix", "/root", "/etc/resolv.conf")
 
 
