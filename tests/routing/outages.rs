@@ -232,7 +232,7 @@ async fn a_poison_recipient_stops_nobody_else() {
     let forms = [Form::new("poison").mail_to("poison@y.test"), Form::new("f").mail_to("a@x.test")];
     let scene = Scene::start(&forms).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("poison@y.test").reply(DENIED));
-    let poison = submit(&scene, "poison", 8).await;
+    let poison = submit(&scene, "poison", 6).await;
     // Others go on coming: where they do not, nobody can tell whose trouble it is, and the relay is tried ever more rarely.
     for _ in 0..120 {
         let good = submit(&scene, "f", 1).await[0];
