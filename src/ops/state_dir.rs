@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl StateDir {
     pub async fn probe(&self) -> io::Result<()> {
         self.blocking(|dir| {
             let probe = dir.join(format!(".probe.{}{UNFINISHED}", std::process::id()));
-            File::create(&probe)?;
+            open_for_owner(&probe, OpenOptions::new().write(true).create(true).truncate(true))?;
             fs::remove_file(probe)
         })
         .await
@@ -72,8 +72,7 @@ impl StateDir {
             create(dir)?;
             let unfinished = dir.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
             let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-            give_to_owner(dir, &unfinished)?;
+                open_for_owner(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
             file.write_all(&content)?;
             file.sync_all()?;
             fs::rename(&unfinished, dir.join(name))?;
@@ -93,8 +92,7 @@ impl StateDir {
             create(dir)?;
             let path = dir.join(name);
             let is_new = !path.exists();
-            let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
-            give_to_owner(dir, &path)?;
+            let mut file = open_for_owner(&path, OpenOptions::new().read(true).append(true).create(true))?;
             let mut whole = Vec::with_capacity(line.len() + 2);
             if !ends_with_line_break(&mut file)? {
                 whole.push(b'\n');
@@ -220,20 +218,32 @@ fn create(dir: &Path) -> io::Result<()> {
     let is_new = !dir.exists();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     match dir.parent().filter(|_| is_new) {
-        Some(above) => give_to_owner(above, dir),
+        Some(above) => give(above, &open_itself(dir, OpenOptions::new().read(true))?),
         None => Ok(()),
     }
 }
 
-/// Gives what root has made in `dir` to the owner of `dir`: a file of root's, 0600, would be one that the daemon can neither
-/// read nor write. Nothing for every other user, whose files are as they are.
+/// Opens a file of a directory that may be another user's: 0600, and its directory's owner's where root makes it, for the
+/// daemon could neither read nor write what is root's. Links are not followed: whoever owns the directory could lead
+/// root's command line to any file with one.
 ///
 /// # Errors
-/// The system's.
-pub fn give_to_owner(dir: &Path, made: &Path) -> io::Result<()> {
+/// The system's; `ELOOP` for a link.
+pub fn open_for_owner(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    let file = open_itself(path, how.mode(0o600))?;
+    give(path.parent().unwrap_or(Path::new("/")), &file)?;
+    Ok(file)
+}
+
+fn open_itself(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    how.custom_flags(nix::libc::O_NOFOLLOW).open(path)
+}
+
+/// Gives what is open to the owner of `dir`; nothing where we are not root.
+fn give(dir: &Path, file: &File) -> io::Result<()> {
     let owner = fs::metadata(dir)?;
     if geteuid().is_root() && owner.uid() != 0 {
-        chown(made, Some(owner.uid()), Some(owner.gid()))?;
+        fchown(file, Some(owner.uid()), Some(owner.gid()))?;
     }
     Ok(())
 }
@@ -251,7 +261,7 @@ fn ends_with_line_break(file: &mut File) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
 
     use super::*;
 
@@ -291,20 +301,36 @@ mod tests {
         assert_eq!(mode(&temporary.path().join("x.jsonl")), 0o600);
     }
 
+    /// Who is not root makes files of his own.
     #[tokio::test]
     async fn what_root_writes_is_the_daemons() {
         let temporary = tempfile::tempdir().expect("a directory");
-        let (daemon, group) = (54_321, 54_322);
-        if chown(temporary.path(), Some(daemon), Some(group)).is_err() {
-            return; // Only root can show it.
+        if geteuid().is_root() {
+            chown(temporary.path(), Some(54_321), Some(54_322)).expect("root may");
         }
+        let owner = fs::metadata(temporary.path()).expect("it is there");
         let dir = StateDir::new(temporary.path()).below("spool");
         dir.write("a.json", b"1".to_vec()).await.expect("written");
         dir.append("x.jsonl", "one".to_owned()).await.expect("appended");
         for path in [dir.path().to_owned(), dir.path().join("a.json"), dir.path().join("x.jsonl")] {
             let found = fs::metadata(&path).expect("it is there");
-            assert_eq!((found.uid(), found.gid()), (daemon, group), "{}", path.display());
+            assert_eq!((found.uid(), found.gid()), (owner.uid(), owner.gid()), "{}", path.display());
         }
+    }
+
+    #[tokio::test]
+    async fn no_link_leads_out_of_the_directory() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let victim = temporary.path().join("shadow");
+        fs::write(&victim, "as it was").expect("written");
+        let dir = StateDir::new(&temporary.path().join("state"));
+        dir.prepare().await.expect("prepared");
+        for name in ["x.jsonl".to_owned(), format!(".a.json.{}{UNFINISHED}", std::process::id())] {
+            std::os::unix::fs::symlink(&victim, dir.path().join(name)).expect("a link");
+        }
+        assert!(dir.append("x.jsonl", "one".to_owned()).await.is_err());
+        assert!(dir.write("a.json", b"1".to_vec()).await.is_err());
+        assert_eq!(fs::read_to_string(&victim).expect("read"), "as it was");
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@
 //! as nothing is known, everything is paused; afterwards the last known state stays.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,7 +20,7 @@ use crate::db::DbError;
 use crate::journal;
 use crate::ops::gate::{Gate, Shut};
 use crate::ops::metrics::{self, PauseScope};
-use crate::ops::state_dir::give_to_owner;
+use crate::ops::state_dir::open_for_owner;
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::scrub::scrub;
@@ -185,8 +185,8 @@ impl PauseBook {
     fn change_file(&self, change: impl FnOnce(&mut Vec<Pause>)) -> Result<(), PauseError> {
         let fault = |source| PauseError::File { path: self.path(), source };
         let locked = self.dir.join("pauses.lock");
-        let lock = File::create(&locked).map_err(fault)?;
-        give_to_owner(&self.dir, &locked).map_err(fault)?;
+        let lock = open_for_owner(&locked, OpenOptions::new().write(true).create(true).truncate(true))
+            .map_err(fault)?;
         lock.lock().map_err(fault)?;
         let mut all = self.read_file()?;
         change(&mut all);
@@ -199,8 +199,7 @@ impl PauseBook {
 /// Beside it, flushed, then renamed over it.
 fn replace(dir: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = dir.join("pauses.json.new");
-    let mut file = File::create(&beside)?;
-    give_to_owner(dir, &beside)?;
+    let mut file = open_for_owner(&beside, OpenOptions::new().write(true).create(true).truncate(true))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&beside, dir.join(FILE))?;
