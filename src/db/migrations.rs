@@ -47,7 +47,10 @@ pub const ROUTER: MigrationSet = MigrationSet {
     history_table: "router.history",
     prepare: "CREATE SCHEMA IF NOT EXISTS router",
     witness: "router.dead_letters",
-    files: &[("001_records", include_str!("../../migrations/router/001_records.sql"))],
+    files: &[
+        ("001_records", include_str!("../../migrations/router/001_records.sql")),
+        ("002_outbox", include_str!("../../migrations/router/002_outbox.sql")),
+    ],
 };
 
 /// What to apply.

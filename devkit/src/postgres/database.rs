@@ -49,6 +49,9 @@ impl Variant {
         }
         let readable = if self.audit_readable { "on" } else { "off" };
         let mut sql = format!("SET maple_router.audit_readable = '{readable}';\n");
+        if self.router {
+            sql.push_str("CREATE SCHEMA IF NOT EXISTS router;\n");
+        }
         for file in files {
             sql += &fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
             sql.push('\n');
