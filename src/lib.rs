@@ -4,6 +4,7 @@
 //! [`routing::ledger`] and [`routing::decide`] (what is known of it, and what follows) → [`ports`] →
 //! one file per outside system in [`gateway`].
 
+pub mod backoff;
 pub mod cli;
 pub mod config;
 pub mod daemon;
@@ -11,6 +12,7 @@ pub mod db;
 pub mod gateway;
 pub mod lifecycle;
 pub mod ops;
+pub mod outbox;
 pub mod parts;
 pub mod ports;
 pub mod routing;

@@ -72,6 +72,7 @@ CREATE INDEX outbox_pending ON router.outbox (available_at, id) WHERE state = 'p
 CREATE INDEX outbox_waiting ON router.outbox (available_at, id) WHERE state = 'retry_wait';
 CREATE INDEX outbox_leased ON router.outbox (leased_until, id) WHERE state = 'delivering';
 CREATE INDEX outbox_delivered ON router.outbox (delivered_at, id) WHERE state = 'delivered';
+CREATE INDEX outbox_dead ON router.outbox (id) WHERE state = 'dead_letter';
 CREATE INDEX outbox_entity ON router.outbox (entity_id, id);
 
 -- What the sweeps look for, however many rows have ended.

@@ -4,6 +4,7 @@
 //! generated from the table; a test tries every (state, command) against the real ones.
 
 pub mod describe;
+pub mod outbox;
 pub mod submission;
 
 use std::fmt::{Debug, Display};

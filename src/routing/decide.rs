@@ -8,11 +8,8 @@ mod stuck;
 pub use stuck::{REFUNDED_RESETS, StuckDecision, perhaps_sent, stuck};
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use backon::BackoffBuilder;
 use jiff::{SignedDuration, Timestamp};
-use rand::{Rng, RngExt};
 
 use super::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::pause::Pauses;
@@ -261,23 +258,6 @@ pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: 
         }
     }
     open
-}
-
-/// Pause before the next attempt: exponential from `min` to `max`, full jitter above `min` (protocol §7).
-///
-/// `attempts` is the number already spent (1 after the first).
-pub fn backoff(attempts: u32, min: Duration, max: Duration, chance: &mut impl Rng) -> Duration {
-    let step = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX).min(32);
-    let ceiling = backon::ExponentialBuilder::default()
-        .with_min_delay(min)
-        .with_max_delay(max)
-        .with_factor(2.0)
-        .without_max_times()
-        .build()
-        .nth(step)
-        .unwrap_or(max)
-        .clamp(min, max);
-    min + (ceiling - min).mul_f64(chance.random_range(0.0..=1.0))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
 use super::spool::Spool;
 use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
+use crate::backoff::backoff;
 use crate::db::DbError;
 use crate::gateway::smtp::{Envelope, Lane, Lanes};
 use crate::ops::chance::Chance;
@@ -66,7 +67,7 @@ impl Pauses {
         if self.paced_by_source {
             return Duration::from_secs(1).min(self.min);
         }
-        chance.with(|rng| decide::backoff(attempts, self.min, self.max, rng))
+        chance.with(|rng| backoff(attempts, self.min, self.max, rng))
     }
 }
 

@@ -150,16 +150,3 @@ fn only_doubt_is_held_and_only_under_hold() {
         (vec!["1|a@x".to_owned(), "1|b@x".to_owned()], vec!["1|a@x".to_owned()])
     );
 }
-
-#[test]
-fn the_back_off_grows_within_its_bounds_and_spreads() {
-    let (min, max) = (Duration::from_secs(10), Duration::from_secs(300));
-    let mut chance = rand::rngs::StdRng::seed_from_u64(7);
-    for attempts in 0..200_u32 {
-        let ceiling = min.saturating_mul(1 << attempts.clamp(1, 6).saturating_sub(1)).min(max);
-        let pause = backoff(attempts, min, max, &mut chance);
-        assert!(pause >= min && pause <= ceiling, "{attempts}: {pause:?} not within {min:?}..={ceiling:?}");
-    }
-    let spread: BTreeSet<Duration> = (0..20).map(|_| backoff(6, min, max, &mut chance)).collect();
-    assert!(spread.len() > 10, "full jitter spreads: {spread:?}");
-}

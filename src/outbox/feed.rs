@@ -1,0 +1,396 @@
+//! Takes rows from the outbox on a lease and settles them in batches: what [`relay`](super::relay) and
+//! [`source`](super::source) have in common.
+//!
+//! Two tasks: one claims while there is room, one settles and makes leases longer. A row that is dropped without an answer
+//! goes back. If we die, leases run out and the rows are delivered again; a settlement that comes too late meets the
+//! fence. Never holds more than `most` rows, and never waits for the one who answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use super::bell::Bell;
+use super::row::{Ending, Retries, Row, Settling};
+use super::store::OutboxStore;
+use crate::db::{DbError, DbErrorKind};
+use crate::lifecycle::outbox::Command;
+use crate::ops::chance::Chance;
+use crate::ports::Clock;
+use crate::scrub::scrub;
+
+/// Rows taken, or settled, in one transaction.
+const BATCH: usize = 256;
+/// Rows woken in one transaction.
+const PAGE: usize = 1000;
+/// Rest after a fault of the database.
+const REST: Duration = Duration::from_secs(1);
+
+/// How rows are taken.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedSettings {
+    /// Rows held at once.
+    pub most: usize,
+    /// How long a row is ours without a sign of life.
+    pub lease: Duration,
+    /// Between two looks when the bell is silent.
+    pub poll: Duration,
+    /// When a row is tried again, and how often.
+    pub retries: Retries,
+}
+
+/// What a feed is made of.
+#[derive(Debug, Clone)]
+pub struct FeedParts {
+    /// The rows.
+    pub store: OutboxStore,
+    /// How they are taken.
+    pub settings: FeedSettings,
+    /// Measures.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads the pauses, makes the fences.
+    pub chance: Arc<Chance>,
+}
+
+/// Rows to be delivered. Dropping it takes no more, and gives back what was not handed out.
+#[derive(Debug)]
+pub struct Feed {
+    rows: mpsc::Receiver<Leased>,
+    flow: watch::Sender<Flow>,
+    settling: JoinHandle<()>,
+    halt: DropGuard,
+}
+
+/// How much is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// As much as there is room for.
+    Full,
+    /// One row, to see whether it can be delivered.
+    Trickle,
+    /// Nothing.
+    Shut,
+}
+
+/// A row that is ours to deliver. Dropped, it comes again.
+#[derive(Debug)]
+pub struct Leased {
+    /// The row.
+    pub row: Row,
+    answer: Option<(mpsc::UnboundedSender<Answer>, OwnedSemaphorePermit)>,
+}
+
+/// A row and how its delivery ended; there is room for another when it is written.
+#[derive(Debug)]
+struct Answer {
+    row: Row,
+    ending: Ending,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Leased {
+    /// Ends the delivery. Returns at once; what cannot be written is delivered again.
+    pub fn settle(mut self, ending: Ending) {
+        self.answer(ending);
+    }
+
+    fn answer(&mut self, ending: Ending) {
+        if let Some((answers, room)) = self.answer.take() {
+            // Nobody settles any more: the lease runs out.
+            drop(answers.send(Answer { row: self.row.clone(), ending, _room: room }));
+        }
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        self.answer(Ending::Again);
+    }
+}
+
+impl Feed {
+    /// Begins to take rows when `bell` rings, and at every poll. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn start(parts: FeedParts, bell: Bell) -> Self {
+        let (ready, rows) = mpsc::channel(parts.settings.most.max(1));
+        let (answers, answered) = mpsc::unbounded_channel();
+        let (flow, flows) = watch::channel(Flow::Full);
+        let (halt, held) = (CancellationToken::new(), Held::default());
+        let claiming = Claiming {
+            parts: parts.clone(),
+            bell,
+            ready,
+            answers,
+            held: held.clone(),
+            room: Arc::new(Semaphore::new(parts.settings.most)),
+            flows,
+        };
+        let halted = halt.clone();
+        tokio::spawn(async move {
+            halted.run_until_cancelled(claiming.run()).await;
+        });
+        let settling = tokio::spawn(Settler { parts, answered, held, halt: halt.clone() }.run());
+        Self { rows, flow, settling, halt: halt.drop_guard() }
+    }
+
+    /// The next row; `None` when there is no outbox any more. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Leased> {
+        self.rows.recv().await
+    }
+
+    /// At least one row, and what else is there, up to `most`; nothing when there is no outbox any more. Cancel-safe.
+    pub async fn next_many(&mut self, most: usize) -> Vec<Leased> {
+        let mut rows = Vec::new();
+        self.rows.recv_many(&mut rows, most).await;
+        rows
+    }
+
+    /// Says how much is taken from now on. What is held stays held.
+    pub fn set_flow(&self, flow: Flow) {
+        self.flow.send_replace(flow);
+    }
+
+    /// Takes no more, and gives back what was not handed out. What is given back from now on is free at once. A second call
+    /// changes nothing.
+    pub fn quiet(&mut self) {
+        self.halt.token().cancel();
+        self.rows.close();
+        while let Ok(unseen) = self.rows.try_recv() {
+            drop(unseen);
+        }
+    }
+
+    /// [`Self::quiet`], then waits until everything handed out is answered and written; whether that was so in time.
+    pub async fn stop(mut self, timeout: Duration) -> bool {
+        self.quiet();
+        tokio::time::timeout(timeout, &mut self.settling).await.is_ok()
+    }
+}
+
+/// Rows that are ours, with their fences.
+#[derive(Debug, Clone, Default)]
+struct Held(Arc<Mutex<HashMap<i64, Uuid>>>);
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Uuid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes rows.
+struct Claiming {
+    parts: FeedParts,
+    bell: Bell,
+    ready: mpsc::Sender<Leased>,
+    answers: mpsc::UnboundedSender<Answer>,
+    held: Held,
+    room: Arc<Semaphore>,
+    flows: watch::Receiver<Flow>,
+}
+
+impl Claiming {
+    /// Until it is cancelled, or there is no outbox any more.
+    async fn run(mut self) {
+        let clock = Arc::clone(&self.parts.clock);
+        let poll = self.parts.settings.poll;
+        let (mut look_at, mut told) = (clock.monotonic(), false);
+        loop {
+            let flow = *self.flows.borrow_and_update();
+            let taken = match self.look(flow, &mut look_at).await {
+                Ok(taken) => {
+                    if std::mem::take(&mut told) {
+                        tracing::info!("the outbox is read again");
+                    }
+                    taken
+                }
+                Err(error) if is_gone(&error) => {
+                    tracing::warn!("there is no outbox to read any more: {}", scrub(&error.to_string()));
+                    return;
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(
+                            "the outbox cannot be read, it is tried again: {}",
+                            scrub(&error.to_string())
+                        );
+                    }
+                    clock.sleep(REST).await;
+                    continue;
+                }
+            };
+            if taken == Taken::All {
+                continue;
+            }
+            let pause = look_at.saturating_duration_since(clock.monotonic()).min(poll);
+            tokio::select! {
+                () = self.bell.rung(), if flow != Flow::Shut => {}
+                () = clock.sleep(pause), if flow != Flow::Shut => {}
+                changed = self.flows.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// One look: wakes what is due once a poll, then takes what there is room for.
+    async fn look(&mut self, flow: Flow, look_at: &mut std::time::Instant) -> Result<Taken, DbError> {
+        let most = match flow {
+            Flow::Full => BATCH,
+            Flow::Trickle => 1,
+            Flow::Shut => return Ok(Taken::Some),
+        };
+        let Ok(mut room) = Arc::clone(&self.room).acquire_owned().await else { return Ok(Taken::Some) };
+        let more = self.room.available_permits().min(most - 1);
+        if let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
+            room.merge(more);
+        }
+        let FeedParts { store, settings, clock, chance } = &self.parts;
+        if clock.monotonic() >= *look_at {
+            *look_at = clock.monotonic() + settings.poll;
+            store.wake(PAGE).await?;
+        }
+        let wanted = room.num_permits();
+        let rows = store.claim(wanted, settings.lease, chance.uuid()).await?;
+        let taken = if rows.len() == wanted && flow == Flow::Full { Taken::All } else { Taken::Some };
+        self.held.lock().extend(rows.iter().map(|row| (row.id, row.token)));
+        for row in rows {
+            let room = room.split(1).map(|room| (self.answers.clone(), room));
+            // Nobody takes it any more: dropped, it goes back.
+            drop(self.ready.send(Leased { row, answer: room }).await);
+        }
+        Ok(taken)
+    }
+}
+
+/// Whether a look took as much as it could.
+#[derive(PartialEq, Eq)]
+enum Taken {
+    All,
+    Some,
+}
+
+/// The schema was taken back, or taken away from this role.
+fn is_gone(error: &DbError) -> bool {
+    error.kind() == DbErrorKind::Contract
+}
+
+/// Writes how deliveries ended, and makes the leases of the others longer.
+struct Settler {
+    parts: FeedParts,
+    answered: mpsc::UnboundedReceiver<Answer>,
+    held: Held,
+    halt: CancellationToken,
+}
+
+impl Settler {
+    /// Until nobody can answer any more.
+    async fn run(mut self) {
+        let clock = Arc::clone(&self.parts.clock);
+        let every = self.parts.settings.lease / 3;
+        let mut extend_at = clock.monotonic() + every;
+        loop {
+            let mut answers = Vec::new();
+            tokio::select! {
+                biased;
+                () = clock.sleep(extend_at.saturating_duration_since(clock.monotonic())) => {
+                    extend_at = clock.monotonic() + every;
+                    self.extend().await;
+                }
+                answered = self.answered.recv_many(&mut answers, BATCH) => {
+                    if answered == 0 {
+                        return;
+                    }
+                    self.settle(answers).await;
+                }
+            }
+        }
+    }
+
+    /// Repeats until it is written: settling twice is harmless, and a lease that ran out meanwhile meets the fence.
+    async fn settle(&self, answers: Vec<Answer>) {
+        let FeedParts { store, settings, clock, chance } = &self.parts;
+        let halted = self.halt.is_cancelled();
+        let settling = |answer: &Answer| {
+            let ending = match answer.ending.clone() {
+                // Whoever takes over need not wait for us.
+                Ending::Again if halted => Ending::AtOnce,
+                ending => ending,
+            };
+            chance.with(|rng| settings.retries.settle(&answer.row, ending, rng))
+        };
+        let settlings: Vec<Settling> = answers.iter().map(settling).collect();
+        let mut told = false;
+        loop {
+            match store.settle(&settlings).await {
+                Ok(settled) => {
+                    journal(&settlings, &settled);
+                    break;
+                }
+                Err(error) if is_gone(&error) => break,
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(
+                            rows = settlings.len(),
+                            "deliveries could not be settled, it is tried again; after their lease they come again: {}",
+                            scrub(&error.to_string())
+                        );
+                    }
+                    clock.sleep(REST).await;
+                }
+            }
+        }
+        let mut held = self.held.lock();
+        for settling in &settlings {
+            if held.get(&settling.id) == Some(&settling.token) {
+                held.remove(&settling.id);
+            }
+        }
+    }
+
+    async fn extend(&self) {
+        let held: Vec<(i64, Uuid)> = self.held.lock().iter().map(|(id, token)| (*id, *token)).collect();
+        if held.is_empty() {
+            return;
+        }
+        match self.parts.store.extend(&held, self.parts.settings.lease).await {
+            Ok(ours) => {
+                let lost = held.iter().filter(|(id, _)| !ours.contains(id)).count();
+                if lost > 0 {
+                    tracing::warn!(rows = lost, "leases in the outbox were lost: these rows are delivered again");
+                }
+                self.held.lock().retain(|id, token| ours.contains(id) || !held.contains(&(*id, *token)));
+            }
+            Err(error) => tracing::warn!(
+                rows = held.len(),
+                "leases in the outbox could not be made longer: {}",
+                scrub(&error.to_string())
+            ),
+        }
+    }
+}
+
+/// Says what people should know of: rows that failed, and ends that came too late.
+fn journal(settlings: &[Settling], settled: &std::collections::BTreeSet<i64>) {
+    for settling in settlings {
+        let row = settling.id;
+        if !settled.contains(&row) {
+            tracing::warn!(row, command = %settling.command, "the lease had run out: delivered again");
+            continue;
+        }
+        match (settling.command, &settling.error) {
+            (Command::GiveUp, why) => tracing::error!(
+                row,
+                reason = why.as_deref(),
+                "an outbox row is given up on; see `maple-router dlq list`"
+            ),
+            (Command::Fail, why) => tracing::warn!(
+                row,
+                reason = why.as_deref(),
+                "an outbox row could not be delivered; it is tried again"
+            ),
+            _ => {}
+        }
+    }
+}

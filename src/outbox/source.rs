@@ -1,0 +1,82 @@
+//! Events straight from the outbox, without any broker: what `source.kind = "postgres"` is where schema `router` is there.
+//!
+//! A row is held on a lease until the routing has settled it, and settled in batches. If we die, leases run out and the
+//! rows come again; so does what was answered and not written. The row's own attempts count only what cannot be read,
+//! or names no submission: the ledger counts the routing's.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::bell::Bell;
+use super::feed::{Feed, FeedParts, Flow, Leased};
+use super::row::Ending;
+use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
+
+/// What this source is called in errors.
+pub const NAME: &str = "the outbox (router.outbox)";
+
+/// Events of the outbox. Dropping it takes no more; what was handed out can still be answered.
+#[derive(Debug)]
+pub struct OutboxSource {
+    feed: Feed,
+}
+
+impl OutboxSource {
+    /// Begins to take rows. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn open(parts: FeedParts, bell: Bell) -> Self {
+        Self { feed: Feed::start(parts, bell) }
+    }
+}
+
+impl EventSource for OutboxSource {
+    fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
+        async {
+            match self.feed.next().await {
+                Some(leased) => Ok(incoming(leased)),
+                None => Err(SourceError::Ended { subscription: NAME.to_owned() }),
+            }
+        }
+        .boxed()
+    }
+
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        self.feed.set_flow(Flow::Shut);
+        std::future::ready(()).boxed()
+    }
+
+    fn resume(&mut self) {
+        self.feed.set_flow(Flow::Full);
+    }
+
+    fn quiet(&mut self) -> BoxFuture<'_, ()> {
+        self.feed.quiet();
+        std::future::ready(()).boxed()
+    }
+
+    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
+        self.feed.stop(timeout).boxed()
+    }
+}
+
+fn incoming(leased: Leased) -> Incoming {
+    let row = &leased.row;
+    Incoming {
+        message_id: row.message_id(),
+        published_at: Some(row.created_at),
+        delivery_attempt: i32::try_from(row.claims).ok(),
+        attributes: row.attributes(),
+        data: row.payload.clone(),
+        settle: Settle::new(move |verdict| leased.settle(ending(verdict))),
+    }
+}
+
+fn ending(verdict: Verdict) -> Ending {
+    match verdict {
+        Verdict::Ack | Verdict::Exhaust => Ending::Delivered(None),
+        Verdict::Nack => Ending::Again,
+        Verdict::Reject => Ending::Failed { why: "x".to_owned(), unreadable: true },
+    }
+}
