@@ -207,8 +207,14 @@ pub type Attributes = BTreeMap<String, String>;
 pub enum Verdict {
     /// Done with it: it does not come again.
     Ack,
-    /// Bring it again later, by the source's own back-off.
+    /// Bring it again later, by the source's own back-off: nothing is wrong with the event.
     Nack,
+    /// It cannot be read, or names no submission. Comes again later, and counts against the event: whoever counts gives it
+    /// up in the end and keeps the evidence.
+    Reject,
+    /// Its submission ended for want of attempts. Who keeps copies of what was given up keeps one of it; for everybody else
+    /// this is done with, because the row alone alerts.
+    Exhaust,
 }
 
 /// The right to settle one event, once. Dropping it nacks, so that a panic or a forgotten path loses time and
@@ -227,9 +233,19 @@ impl Settle {
         self.answer(Verdict::Ack);
     }
 
-    /// The event comes again after the source's back-off; counts as a delivery attempt.
+    /// The event comes again after the source's back-off; where the source counts deliveries, it is one.
     pub fn nack(self) {
         self.answer(Verdict::Nack);
+    }
+
+    /// The event is at fault, by [`Verdict::Reject`].
+    pub fn reject(self) {
+        self.answer(Verdict::Reject);
+    }
+
+    /// The event's submission ended for want of attempts, by [`Verdict::Exhaust`].
+    pub fn exhaust(self) {
+        self.answer(Verdict::Exhaust);
     }
 
     fn answer(mut self, verdict: Verdict) {
@@ -381,8 +397,13 @@ mod tests {
     #[test]
     fn a_settle_answers_once_and_dropping_it_nacks() {
         type Case = (fn(Settle), Verdict);
-        let cases: [Case; 3] =
-            [(Settle::ack, Verdict::Ack), (Settle::nack, Verdict::Nack), (drop, Verdict::Nack)];
+        let cases: [Case; 5] = [
+            (Settle::ack, Verdict::Ack),
+            (Settle::nack, Verdict::Nack),
+            (Settle::reject, Verdict::Reject),
+            (Settle::exhaust, Verdict::Exhaust),
+            (drop, Verdict::Nack),
+        ];
         for (settle, expected) in cases {
             let (answers, seen) = channel();
             settle(Settle::new(move |verdict| answers.send(verdict).unwrap()));

@@ -80,6 +80,7 @@ const PURE: &[&str] = &[
     "routing/outcome.rs",
     "routing/message_id.rs",
     "routing/replay.rs",
+    "routing/settlement.rs",
     "routing/spool/sheet.rs",
     "routing/dead_letter/letter.rs",
     "routing/text.rs",

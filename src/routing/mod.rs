@@ -1,8 +1,8 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`worker`], [`prepare`],
-//! [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
+//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`],
+//! [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
 
 pub mod alerts;
@@ -29,6 +29,7 @@ pub mod plan;
 pub mod prepare;
 pub mod receive;
 pub mod replay;
+pub mod settlement;
 pub mod slots;
 pub mod spool;
 pub mod store;

@@ -21,9 +21,10 @@ use super::event::{self, Parsed, Reason};
 use super::journal;
 use super::lag::Waiting;
 use super::ledger::FailReason;
+use super::settlement::Settlement;
 use super::slots::Slots;
 use super::store::{ClaimRequest, Claimed, Conclusion};
-use super::worker::{Routed, Settlement, Worker};
+use super::worker::{Routed, Worker};
 use crate::db::DbError;
 use crate::ops::gate::Passage;
 use crate::ops::live::Live;
@@ -223,7 +224,7 @@ impl Receiver {
             }
             Parsed::Poison { why, sha256, len } => {
                 journal::poison(&message_id, delivery_attempt, why, &sha256, len);
-                settle.nack();
+                settle.reject();
             }
             Parsed::Event(event) => {
                 journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
@@ -355,7 +356,7 @@ impl Receiver {
             }
             Claimed::Nacked(why) => {
                 journal::nacked(id, why);
-                self.settle(id, Settlement::Nack);
+                self.settle(id, Settlement::of_unclaimed(why));
             }
             Claimed::Failed { form_id, reason, waiting, at } => {
                 journal::refused(id, &form_id, reason);
@@ -367,9 +368,7 @@ impl Receiver {
                 if reason != FailReason::Infected {
                     self.measure(id, at);
                 }
-                let settlement =
-                    if reason == FailReason::Exhausted { Settlement::Nack } else { Settlement::Ack };
-                self.settle(id, settlement);
+                self.settle(id, Settlement::of_failure(reason));
             }
         }
     }
@@ -388,7 +387,9 @@ impl Receiver {
         match (&routed.conclusion, routed.settlement) {
             (None, Settlement::Ack) => self.ack_seen(id),
             (_, Settlement::Keep) => self.keep(id),
-            (None, Settlement::Nack) | (Some(_), _) => self.settle(id, routed.settlement),
+            (None, Settlement::Nack | Settlement::Reject | Settlement::Exhaust) | (Some(_), _) => {
+                self.settle(id, routed.settlement);
+            }
         }
     }
 
@@ -427,12 +428,7 @@ impl Receiver {
     fn settle(&mut self, id: Uuid, settlement: Settlement) {
         let Some(known) = self.known.remove(&id) else { return };
         self.events -= known.events.len();
-        for event in known.events {
-            match settlement {
-                Settlement::Ack => event.ack(),
-                Settlement::Nack | Settlement::Keep => event.nack(),
-            }
-        }
+        known.events.into_iter().for_each(|event| settlement.tell(event));
     }
 
     fn wake_due(&mut self) {

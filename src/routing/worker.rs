@@ -19,6 +19,7 @@ use super::outages::Outages;
 use super::outcome::Entries;
 use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
+use super::settlement::Settlement;
 use super::spool::Spool;
 use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
 use crate::backoff::backoff;
@@ -69,17 +70,6 @@ impl Pauses {
         }
         chance.with(|rng| backoff(attempts, self.min, self.max, rng))
     }
-}
-
-/// What the event's source is told (protocol §7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settlement {
-    /// Done, or not ours.
-    Ack,
-    /// Come again.
-    Nack,
-    /// No answer yet: it stays in hand until the gate opens, so that an outage costs no deliveries.
-    Keep,
 }
 
 /// How a claim went.
@@ -321,22 +311,15 @@ impl Worker {
         RecordScope { id: claim.id, token: &claim.token, tried: &journey.tried, pause, refund }
     }
 
-    /// Settles (protocol §7): terminal → ack; released → nack, so that the source paces it, or kept while the gate is
-    /// shut; attempts spent, on open deliveries or on a form without actions → nack, so that the source dead-letters it.
+    /// 7. Settle.
     fn settle(&self, claim: &Claim, conclusion: Conclusion) -> Routed {
         journal::concluded(claim, &conclusion);
-        let (settlement, outcome) = match &conclusion {
-            Conclusion::Routed { .. } => (Settlement::Ack, SubmissionOutcome::Routed),
-            Conclusion::Failed { reason: FailReason::Exhausted | FailReason::NoActions, .. } => {
-                (Settlement::Nack, SubmissionOutcome::Failed)
-            }
-            Conclusion::Failed { .. } => (Settlement::Ack, SubmissionOutcome::Failed),
-            Conclusion::Released { .. } if self.outages.gate.is_open() => {
-                (Settlement::Nack, SubmissionOutcome::Released)
-            }
-            Conclusion::Released { .. } => (Settlement::Keep, SubmissionOutcome::Released),
-        };
-        metrics::submission(outcome);
+        metrics::submission(match &conclusion {
+            Conclusion::Routed { .. } => SubmissionOutcome::Routed,
+            Conclusion::Failed { .. } => SubmissionOutcome::Failed,
+            Conclusion::Released { .. } => SubmissionOutcome::Released,
+        });
+        let settlement = Settlement::of_end(&conclusion, self.outages.gate.is_open());
         Routed { settlement, conclusion: Some(conclusion) }
     }
 }

@@ -88,7 +88,7 @@ impl Events {
         let mut events = self.0.lock().expect("whole");
         match verdict {
             Verdict::Ack => events.acked += 1,
-            Verdict::Nack => events.waiting.push_back(id),
+            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => events.waiting.push_back(id),
         }
     }
 }

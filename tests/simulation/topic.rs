@@ -175,7 +175,7 @@ impl Topic {
         message.leased = false;
         match verdict {
             Verdict::Ack => message.acked = true,
-            Verdict::Nack => {
+            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => {
                 let pause = RETRY.saturating_mul(1 << message.deliveries.min(10)) / 2;
                 message.available = now + pause.min(RETRY_MAX);
                 if message.deliveries >= DELIVERY_ATTEMPTS {

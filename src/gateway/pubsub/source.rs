@@ -194,7 +194,8 @@ fn incoming(message: Message, handler: Handler) -> Incoming {
         data: message.data,
         settle: Settle::new(move |verdict| match verdict {
             Verdict::Ack => handler.ack(),
-            Verdict::Nack => handler.nack(),
+            // Pub/Sub counts deliveries and dead-letters by itself: all of these are one more.
+            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => handler.nack(),
         }),
     }
 }

@@ -1,0 +1,135 @@
+//! What an event's source is told last, in one place (protocol §7, "Dead letters").
+//!
+//! Invariant: pure. Whoever is told is never told more than this: the row says the rest.
+
+use super::decide::NackReason;
+use super::ledger::FailReason;
+use super::store::Conclusion;
+use crate::ports::Settle;
+
+/// What the event's source is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settlement {
+    /// Done, or not ours.
+    Ack,
+    /// Come again: nothing is wrong with the event.
+    Nack,
+    /// The event itself is at fault.
+    Reject,
+    /// Its submission ended for want of attempts.
+    Exhaust,
+    /// No answer yet: it stays in hand until the gate opens, so that an outage costs no deliveries.
+    Keep,
+}
+
+impl Settlement {
+    /// After a claim that ended: a released submission comes again, paced by the source, or is kept while the gate is shut.
+    #[must_use]
+    pub fn of_end(conclusion: &Conclusion, gate_is_open: bool) -> Self {
+        match conclusion {
+            Conclusion::Routed { .. } => Self::Ack,
+            Conclusion::Failed { reason, .. } => Self::of_failure(*reason),
+            Conclusion::Released { .. } if gate_is_open => Self::Nack,
+            Conclusion::Released { .. } => Self::Keep,
+        }
+    }
+
+    /// After a submission that failed for good. Attempts are spent on open deliveries, or on a form without actions.
+    #[must_use]
+    pub fn of_failure(reason: FailReason) -> Self {
+        match reason {
+            FailReason::Exhausted | FailReason::NoActions => Self::Exhaust,
+            FailReason::Refused | FailReason::Infected | FailReason::LedgerDamaged | FailReason::InDoubt => {
+                Self::Ack
+            }
+        }
+    }
+
+    /// After a claim that was not to be had, for a reason that is no end. What only this version or this moment cannot do
+    /// is not the event's fault.
+    #[must_use]
+    pub fn of_unclaimed(why: NackReason) -> Self {
+        match why {
+            NackReason::UnknownSubmission => Self::Reject,
+            NackReason::NotDue
+            | NackReason::NewerLedger
+            | NackReason::UnknownActionType
+            | NackReason::UnreadableRow => Self::Nack,
+        }
+    }
+
+    /// Tells it. What was to be kept, and is not, comes again.
+    pub fn tell(self, event: Settle) {
+        match self {
+            Self::Ack => event.ack(),
+            Self::Nack | Self::Keep => event.nack(),
+            Self::Reject => event.reject(),
+            Self::Exhaust => event.exhaust(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::ports::Verdict;
+
+    #[test]
+    fn what_the_source_is_told_after_a_claim() {
+        use FailReason as F;
+        use Settlement as S;
+        let at = Timestamp::UNIX_EPOCH;
+        let failed = |reason| Conclusion::Failed { at, reason };
+        // (how it ended, told while the gate is open, told while it is shut)
+        let table = [
+            (Conclusion::Routed { at, only_not_implemented: false }, S::Ack, S::Ack),
+            (Conclusion::Routed { at, only_not_implemented: true }, S::Ack, S::Ack),
+            (Conclusion::Released { due: at }, S::Nack, S::Keep),
+            (failed(F::Refused), S::Ack, S::Ack),
+            (failed(F::Exhausted), S::Exhaust, S::Exhaust),
+            (failed(F::Infected), S::Ack, S::Ack),
+            (failed(F::NoActions), S::Exhaust, S::Exhaust),
+            (failed(F::LedgerDamaged), S::Ack, S::Ack),
+            (failed(F::InDoubt), S::Ack, S::Ack),
+        ];
+        for (conclusion, open, shut) in table {
+            assert_eq!(Settlement::of_end(&conclusion, true), open, "{conclusion:?}");
+            assert_eq!(Settlement::of_end(&conclusion, false), shut, "{conclusion:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_event_that_names_no_submission_is_at_fault() {
+        use NackReason as N;
+        let table = [
+            (N::UnknownSubmission, Settlement::Reject),
+            (N::NotDue, Settlement::Nack),
+            (N::NewerLedger, Settlement::Nack),
+            (N::UnknownActionType, Settlement::Nack),
+            (N::UnreadableRow, Settlement::Nack),
+        ];
+        for (why, told) in table {
+            assert_eq!(Settlement::of_unclaimed(why), told, "{why:?}");
+        }
+    }
+
+    #[test]
+    fn the_source_hears_the_word_that_was_meant() {
+        let table = [
+            (Settlement::Ack, Verdict::Ack),
+            (Settlement::Nack, Verdict::Nack),
+            (Settlement::Reject, Verdict::Reject),
+            (Settlement::Exhaust, Verdict::Exhaust),
+            (Settlement::Keep, Verdict::Nack),
+        ];
+        for (settlement, verdict) in table {
+            let (answers, heard) = channel();
+            settlement.tell(Settle::new(move |verdict| answers.send(verdict).unwrap()));
+            assert_eq!(heard.iter().collect::<Vec<_>>(), [verdict], "{settlement:?}");
+        }
+    }
+}
