@@ -38,7 +38,10 @@ mod tests {
         for attempts in 0..200_u32 {
             let ceiling = min.saturating_mul(1 << attempts.clamp(1, 6).saturating_sub(1)).min(max);
             let pause = backoff(attempts, min, max, &mut chance);
-            assert!(pause >= min && pause <= ceiling, "{attempts}: {pause:?} not within {min:?}..={ceiling:?}");
+            assert!(
+                pause >= min && pause <= ceiling,
+                "{attempts}: {pause:?} not within {min:?}..={ceiling:?}"
+            );
         }
         let spread: BTreeSet<Duration> = (0..20).map(|_| backoff(6, min, max, &mut chance)).collect();
         assert!(spread.len() > 10, "full jitter spreads: {spread:?}");

@@ -358,7 +358,10 @@ impl Settler {
             Ok(ours) => {
                 let lost = held.iter().filter(|(id, _)| !ours.contains(id)).count();
                 if lost > 0 {
-                    tracing::warn!(rows = lost, "leases in the outbox were lost: these rows are delivered again");
+                    tracing::warn!(
+                        rows = lost,
+                        "leases in the outbox were lost: these rows are delivered again"
+                    );
                 }
                 self.held.lock().retain(|id, token| ours.contains(id) || !held.contains(&(*id, *token)));
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rand::Rng;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::backoff::backoff;
@@ -15,6 +16,8 @@ use crate::ports::Attributes;
 const TYPE: &str = "type";
 /// Attribute that names the version of its payload.
 const VERSION: &str = "v";
+/// Kind of the events that schema `router` writes.
+const ROUTING_READY: &str = "routing.ready";
 /// The version that schema `router` writes.
 const CURRENT_VERSION: &str = "1";
 
@@ -43,6 +46,14 @@ impl Row {
     pub fn attributes(&self) -> Attributes {
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Attributes::from([label(TYPE, &self.kind), label(VERSION, CURRENT_VERSION)])
+    }
+
+    /// Whether it is a routing event that names a submission.
+    #[must_use]
+    pub fn names_a_submission(&self) -> bool {
+        let payload: Value = serde_json::from_slice(&self.payload).unwrap_or_default();
+        self.kind == ROUTING_READY
+            && payload["submission_id"].as_str().is_some_and(|id| Uuid::try_parse(id).is_ok())
     }
 
     /// Its name in journals and in dead-letter records.
@@ -104,8 +115,15 @@ impl Retries {
     /// What follows from `ending`. A failure counts the claim it ends; nothing else does.
     pub fn settle(self, row: &Row, ending: Ending, chance: &mut impl Rng) -> Settling {
         let (id, token) = (row.id, row.token);
-        let plain =
-            Settling { id, token, command: Command::Succeed, pause: None, message_id: None, error: None, unreadable: false };
+        let plain = Settling {
+            id,
+            token,
+            command: Command::Succeed,
+            pause: None,
+            message_id: None,
+            error: None,
+            unreadable: false,
+        };
         match ending {
             Ending::Delivered(message_id) => Settling { message_id, ..plain },
             Ending::Again => {
@@ -165,7 +183,11 @@ mod tests {
             assert_eq!(settling.command, expected, "{told}");
             let again = matches!(expected, Command::Fail | Command::Release);
             assert_eq!(settling.pause.is_some(), again, "{told}");
-            assert_eq!(settling.error.is_some(), matches!(expected, Command::Fail | Command::GiveUp), "{told}");
+            assert_eq!(
+                settling.error.is_some(),
+                matches!(expected, Command::Fail | Command::GiveUp),
+                "{told}"
+            );
         }
     }
 
@@ -173,7 +195,8 @@ mod tests {
     fn a_row_that_comes_again_rests_ever_longer_and_one_that_nobody_saw_not_at_all() {
         let mut chance = StdRng::seed_from_u64(2);
         for times in 1..50 {
-            let pause = |ending, chance: &mut _| RETRIES.settle(&row(times), ending, chance).pause.expect("again");
+            let pause =
+                |ending, chance: &mut _| RETRIES.settle(&row(times), ending, chance).pause.expect("again");
             let rest = pause(Ending::Again, &mut chance);
             let ceiling = Duration::from_secs(1 << (times - 1).min(12)).min(RETRIES.max);
             assert!((RETRIES.min..=ceiling.max(RETRIES.min)).contains(&rest), "{times}: {rest:?}");

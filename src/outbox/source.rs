@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use super::bell::Bell;
 use super::feed::{Feed, FeedParts, Flow, Leased};
-use super::row::Ending;
+use super::row::{Ending, Row};
 use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
 
 /// What this source is called in errors.
@@ -69,14 +69,71 @@ fn incoming(leased: Leased) -> Incoming {
         delivery_attempt: i32::try_from(row.claims).ok(),
         attributes: row.attributes(),
         data: row.payload.clone(),
-        settle: Settle::new(move |verdict| leased.settle(ending(verdict))),
+        settle: Settle::new(move |verdict| {
+            let ending = ending(verdict, &leased.row);
+            leased.settle(ending);
+        }),
     }
 }
 
-fn ending(verdict: Verdict) -> Ending {
+/// What an answer means for the row: whoever answers knows the event, the row knows what it names.
+fn ending(verdict: Verdict, row: &Row) -> Ending {
     match verdict {
         Verdict::Ack | Verdict::Exhaust => Ending::Delivered(None),
         Verdict::Nack => Ending::Again,
-        Verdict::Reject => Ending::Failed { why: "x".to_owned(), unreadable: true },
+        Verdict::Reject if row.names_a_submission() => {
+            Ending::Failed { why: "it names a submission that does not exist".to_owned(), unreadable: false }
+        }
+        Verdict::Reject => Ending::Failed { why: "it cannot be read".to_owned(), unreadable: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn row(kind: &str, payload: &str) -> Row {
+        Row {
+            id: 7,
+            kind: kind.to_owned(),
+            payload: Bytes::from(payload.to_owned()),
+            attempts: 1,
+            claims: 1,
+            created_at: Timestamp::UNIX_EPOCH,
+            token: Uuid::nil(),
+        }
+    }
+
+    #[test]
+    fn only_a_rejected_event_is_the_rows_fault() {
+        let good = format!(r#"{{"submission_id":"{}"}}"#, Uuid::nil());
+        let failed = |unreadable| Some(unreadable);
+        let cases = [
+            (Verdict::Ack, "routing.ready", good.as_str(), None),
+            (Verdict::Exhaust, "routing.ready", good.as_str(), None),
+            (Verdict::Nack, "routing.ready", good.as_str(), None),
+            (Verdict::Reject, "routing.ready", good.as_str(), failed(false)),
+            (Verdict::Reject, "routing.seen", good.as_str(), failed(true)),
+            (Verdict::Reject, "routing.ready", "[]", failed(true)),
+            (Verdict::Reject, "routing.ready", r#"{"submission_id":7}"#, failed(true)),
+        ];
+        for (verdict, kind, payload, expected) in cases {
+            let seen = match ending(verdict, &row(kind, payload)) {
+                Ending::Failed { unreadable, .. } => Some(unreadable),
+                Ending::Delivered(_) => {
+                    assert_ne!(verdict, Verdict::Nack);
+                    None
+                }
+                Ending::Again | Ending::AtOnce => {
+                    assert_eq!(verdict, Verdict::Nack);
+                    None
+                }
+            };
+            assert_eq!(seen, expected, "{verdict:?} {kind} {payload}");
+        }
     }
 }

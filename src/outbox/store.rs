@@ -257,7 +257,8 @@ impl OutboxStore {
     /// [`DbError`].
     pub async fn about(&self, submission: Uuid, most: usize) -> Result<Vec<About>, DbError> {
         let client = self.pool.get().await?;
-        let rows = client.query(&client.prepare_cached(sql::ABOUT).await?, &[&submission, &limit(most)]).await?;
+        let rows =
+            client.query(&client.prepare_cached(sql::ABOUT).await?, &[&submission, &limit(most)]).await?;
         rows.iter()
             .map(|row| {
                 Ok(About {

@@ -1,0 +1,187 @@
+//! The relay: publishes outbox rows to the routing topic. Start at [`Relay::run`].
+//!
+//! A row is marked delivered only after the topic's server has given its id. If we die between the two, it is published
+//! again: an event too many changes nothing. A row that the server refuses is published once more, alone, before it is
+//! believed to be at fault, since a request carries many; so one poisonous row never blocks the next. An outage is no
+//! row's fault: the relay rests, then tries with a single row, and nothing is counted meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::bell::Bell;
+use super::feed::{Feed, FeedParts, Flow, Leased};
+use super::row::Ending;
+use crate::backoff::backoff;
+use crate::gateway::pubsub::error::Fault;
+use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::ops::chance::Chance;
+use crate::ports::Clock;
+use crate::scrub::scrub;
+
+/// Rows published at once; the client makes requests of them.
+const AT_ONCE: usize = 512;
+/// Shortest and longest rest after a failure.
+const RESTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Publishes what the outbox holds; one for the whole process, and any number of processes.
+#[derive(Debug)]
+pub struct Relay {
+    feed: Feed,
+    publisher: PubsubPublisher,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+    /// Failures in a row, none of them a row's.
+    failures: u32,
+    /// Why nothing can be published; absent while it can.
+    health: watch::Sender<Option<String>>,
+}
+
+/// What publishing one row came to.
+enum Published {
+    /// The server has it, under this id.
+    As(String),
+    /// The server did not want the request it was in.
+    Refused(String),
+    /// Nothing can be published now.
+    Unavailable(String),
+}
+
+impl Relay {
+    /// A relay over the rows of `parts`. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn new(parts: FeedParts, bell: Bell, publisher: PubsubPublisher) -> Self {
+        let (clock, chance) = (Arc::clone(&parts.clock), Arc::clone(&parts.chance));
+        let feed = Feed::start(parts, bell);
+        Self { feed, publisher, clock, chance, failures: 0, health: watch::Sender::new(None) }
+    }
+
+    /// Tells why nothing can be published, and when it can be again.
+    #[must_use]
+    pub fn health(&self) -> watch::Receiver<Option<String>> {
+        self.health.subscribe()
+    }
+
+    /// Publishes until `stop`, or until there is no outbox any more; then waits up to `last_words` until what was published
+    /// is marked.
+    pub async fn run(mut self, stop: &CancellationToken, last_words: Duration) {
+        loop {
+            let rows = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                rows = self.feed.next_many(AT_ONCE) => rows,
+            };
+            if rows.is_empty() {
+                break;
+            }
+            let suspects = self.publish(rows).await;
+            for suspect in suspects {
+                self.publish_alone(suspect).await;
+            }
+            let rest = self.rest();
+            if rest.is_zero() {
+                continue;
+            }
+            self.feed.set_flow(Flow::Shut);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = self.clock.sleep(rest) => self.feed.set_flow(Flow::Trickle),
+            }
+        }
+        if !self.feed.stop(last_words).await {
+            tracing::warn!("the last events published may not be marked so: they are published again");
+        }
+    }
+
+    /// Publishes rows together. Answers those in requests that were refused.
+    async fn publish(&mut self, rows: Vec<Leased>) -> Vec<Leased> {
+        let publishing = |leased: Leased| async { (publish(&self.publisher, &leased).await, leased) };
+        let mut publishing: FuturesUnordered<_> = rows.into_iter().map(publishing).collect();
+        let (mut published, mut unavailable, mut suspects) = (false, None, Vec::new());
+        while let Some((answer, leased)) = publishing.next().await {
+            match answer {
+                Published::As(id) => {
+                    published = true;
+                    leased.settle(Ending::Delivered(Some(id)));
+                }
+                Published::Refused(_) => suspects.push(leased),
+                Published::Unavailable(why) => {
+                    unavailable = Some(why);
+                    leased.settle(Ending::AtOnce);
+                }
+            }
+        }
+        drop(publishing);
+        match unavailable {
+            Some(why) => self.is_down(why),
+            None if published => self.is_up(),
+            None => {}
+        }
+        suspects
+    }
+
+    /// Publishes a row in a request of its own: what is refused now is the row's fault.
+    async fn publish_alone(&mut self, leased: Leased) {
+        match publish(&self.publisher, &leased).await {
+            Published::As(id) => {
+                leased.settle(Ending::Delivered(Some(id)));
+                self.is_up();
+            }
+            Published::Refused(why) => {
+                let why = format!("the topic does not take it: {why}");
+                leased.settle(Ending::Failed { why, unreadable: true });
+            }
+            Published::Unavailable(why) => {
+                leased.settle(Ending::AtOnce);
+                self.is_down(why);
+            }
+        }
+    }
+
+    fn is_up(&mut self) {
+        self.failures = 0;
+        self.feed.set_flow(Flow::Full);
+        if self.health.send_replace(None).is_some() {
+            tracing::info!("events of the outbox are published again");
+        }
+    }
+
+    fn is_down(&mut self, why: String) {
+        self.failures = self.failures.saturating_add(1);
+        self.health.send_if_modified(|health| {
+            let changes = health.as_ref() != Some(&why);
+            if changes {
+                tracing::warn!("events of the outbox cannot be published, they wait there: {why}");
+                *health = Some(why);
+            }
+            changes
+        });
+    }
+
+    /// How long nothing is tried.
+    fn rest(&self) -> Duration {
+        match self.failures {
+            0 => Duration::ZERO,
+            failures => self.chance.with(|rng| backoff(failures, RESTS.0, RESTS.1, rng)),
+        }
+    }
+}
+
+async fn publish(publisher: &PubsubPublisher, leased: &Leased) -> Published {
+    let row = &leased.row;
+    match publisher.publish(row.attributes(), row.payload.clone()).await {
+        Ok(id) => Published::As(id),
+        Err(error) => {
+            let said = scrub(&error.to_string());
+            match &error {
+                PublishError::Pubsub(error) if error.fault == Fault::Refused => Published::Refused(said),
+                PublishError::Pubsub(_) | PublishError::Settings(_) => Published::Unavailable(said),
+            }
+        }
+    }
+}
