@@ -13,9 +13,9 @@ use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::source::PubsubSource;
-use crate::gateway::pubsub::supervised::{Report, Supervised};
 use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
+use crate::ops::supervised::{Report, Supervised};
 use crate::ports::{Clock, EventSource};
 use crate::routing::dead_letter::{AT_ONCE, DeadLetters, Records};
 

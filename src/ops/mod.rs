@@ -40,6 +40,7 @@ pub mod log_rate;
 pub mod metrics;
 pub mod state_dir;
 pub mod status_line;
+pub mod supervised;
 pub mod systemd;
 pub mod tally;
 pub mod telemetry;

@@ -18,7 +18,7 @@ use maple_router::gateway::pubsub::admin::provision;
 use maple_router::gateway::pubsub::inspect::inspect;
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
 use maple_router::gateway::pubsub::source::PubsubSource;
-use maple_router::gateway::pubsub::supervised::{Report, Supervised};
+use maple_router::ops::supervised::{Report, Supervised};
 use maple_router::ports::{Attributes, CheckLevel, EventSource, Incoming};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use maple_router::gateway::pubsub::admin::provision;
 use maple_router::gateway::pubsub::inspect::verify;
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
 use maple_router::gateway::pubsub::pulse::{Pulse, feel};
-use maple_router::gateway::pubsub::supervised::Report;
+use maple_router::ops::supervised::Report;
 use maple_router::ports::{Attributes, CheckLevel, EventSource, SourceError};
 
 use crate::harness::{

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use devkit::broker::Code;
 use maple_router::gateway::pubsub::admin::provision;
 use maple_router::gateway::pubsub::source::PubsubSource;
-use maple_router::gateway::pubsub::supervised::Report;
+use maple_router::ops::supervised::Report;
 use maple_router::ports::{EventSource, Incoming, SourceError};
 
 use crate::harness::{

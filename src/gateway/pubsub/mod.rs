@@ -1,8 +1,7 @@
 //! Google Pub/Sub: where events come from and go to.
 //!
-//! [`source`] receives, [`supervised`] builds a source again when it ends, [`pulse`]
-//! feels whether the server answers at all, [`publisher`] publishes, [`admin`] creates
-//! topics and subscriptions, [`inspect`] compares them with what routing relies on, [`error`] is the one classifier.
+//! [`source`] receives, [`pulse`] feels whether the server answers at all, [`publisher`] publishes, [`admin`] creates topics
+//! and subscriptions, [`inspect`] compares them with what routing relies on, [`error`] is the one classifier.
 //! If we die in the middle, every event that was not acked comes again. Nothing here looks into a payload.
 
 pub mod admin;
@@ -12,7 +11,6 @@ pub mod inspect;
 pub mod publisher;
 pub mod pulse;
 pub mod source;
-pub mod supervised;
 
 use std::future::Future;
 use std::sync::Once;

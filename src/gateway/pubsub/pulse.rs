@@ -13,7 +13,7 @@ use google_cloud_pubsub::client::SubscriptionAdmin;
 
 use super::PubsubSettings;
 use super::error::{Fault, PubsubError};
-use super::supervised::Rebuild;
+use crate::ops::supervised::Rebuild;
 
 /// Between two questions while the server answers. Shorter outages end within the client's own first retries.
 const WELL: Duration = Duration::from_secs(5);
