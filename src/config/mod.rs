@@ -130,6 +130,8 @@ section! {
     Source {
         /// See [`SourceKind`].
         kind: SourceKind = SourceKind::Pubsub,
+        /// How often the database is looked into for what is to be routed, with `kind = "postgres"`.
+        #[serde(with = "humantime_serde")] poll: Duration = s(1),
     }
 }
 

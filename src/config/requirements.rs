@@ -36,6 +36,8 @@ macro_rules! requirements {
 pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "database.max_connections": |c| c.database.max_connections >= 2,
         "must be at least 2", "heartbeats need a connection while work holds one; the default is 8";
+    "source.poll": |c| (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&c.source.poll),
+        "must be from 10ms to 1min", "the default is 1s; longer spares the database, and lets submissions wait as long";
     "pubsub.project": |c| without_pubsub(c) || given(&c.pubsub.project) || qualified(c),
         WITH_PUBSUB, "set it to the Google Cloud project id";
     "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
@@ -227,6 +229,8 @@ mod tests {
                 c.database.listen_url = Some("host=db.example password=secret-word".to_owned());
             }),
             ("database.max_connections", |c| c.database.max_connections = 1),
+            ("source.poll", |c| c.source.poll = Duration::ZERO),
+            ("source.poll", |c| c.source.poll = s(61)),
             ("pubsub.project", |c| c.pubsub.project.clear()),
             ("pubsub.subscription", |c| c.pubsub.subscription = " ".to_owned()),
             ("pubsub.topic", |c| c.pubsub.topic.clear()),

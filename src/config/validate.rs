@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::Config;
 use super::dsn::Dsn;
 use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
 use super::requirements::REQUIREMENTS;
+use super::{Config, SourceKind};
 
 /// What stands in the shipped file where every installation has a value of its own.
 pub const PLACEHOLDER: &str = "CHANGE-ME";
@@ -54,11 +54,12 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
-/// Keys that still say what the shipped file says.
+/// Keys that still say what the shipped file says. What is not used need not be filled in.
 fn placeholders(config: &Config) -> Vec<Problem> {
     let Ok(Json::Object(sections)) = serde_json::to_value(config) else { return Vec::new() };
     let mut found = Vec::new();
-    for (section, keys) in &sections {
+    let unused = |section: &str| section == "pubsub" && config.source.kind != SourceKind::Pubsub;
+    for (section, keys) in sections.iter().filter(|(section, _)| !unused(section)) {
         for (key, value) in keys.as_object().into_iter().flatten() {
             if value.as_str().is_some_and(|text| text.contains(PLACEHOLDER)) {
                 found.push(Problem {
@@ -185,7 +186,6 @@ pub(in crate::config) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::SourceKind;
 
     /// The smallest configuration that passes.
     pub(in crate::config) fn sound() -> Config {
@@ -224,6 +224,7 @@ pub(in crate::config) mod tests {
         let mut config = sound();
         config.source.kind = SourceKind::Postgres;
         config.pubsub = super::super::Pubsub::default();
+        config.pubsub.project = PLACEHOLDER.to_owned();
         config.pubsub.max_lease = s(1);
         config.routing.orphan_after = s(400);
         assert_eq!(problems(&config), vec![]);
