@@ -41,12 +41,24 @@ pub const BUCKET: &str = "maple-attachments";
 /// Object that `check` fetches.
 pub const PROBE: &str = "probe/hello.txt";
 
+/// Where a stage's routers get their events from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Source {
+    /// The stage's broker.
+    #[default]
+    Pubsub,
+    /// The stage's database: their configuration has no `[pubsub]`.
+    Postgres,
+}
+
 /// What a stage is made of.
 #[derive(Debug, Clone)]
 pub struct StageOptions {
     /// Database variant.
     pub variant: Variant,
-    /// Redelivery back-off of the routing subscription.
+    /// Where events come from.
+    pub source: Source,
+    /// Redelivery back-off of the routing subscription; with [`Source::Postgres`] the router's own.
     pub retry: (Duration, Duration),
     /// Ack deadline of the routing subscription; what a router leases it for is its own configuration's.
     pub ack_deadline: Duration,
@@ -62,6 +74,7 @@ impl Default for StageOptions {
     fn default() -> Self {
         Self {
             variant: Variant { audit_readable: true, ..Variant::default() },
+            source: Source::default(),
             retry: (Duration::from_millis(200), Duration::from_secs(2)),
             ack_deadline: Duration::from_secs(60),
             smtp: SmtpOptions::default(),
@@ -83,6 +96,8 @@ pub struct Stage {
     pub google: GoogleFake,
     /// Incoming webhook.
     pub slack: SlackFake,
+    source: Source,
+    retry: (Duration, Duration),
     dir: PathBuf,
     /// Removes `dir` with the stage, where it is temporary.
     _temporary: Option<TempDir>,
@@ -130,7 +145,9 @@ impl Stage {
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
-        let stage = Self { database, broker, relay, google, slack, dir, _temporary: temporary };
+        let StageOptions { source, retry, .. } = options;
+        let stage =
+            Self { database, broker, relay, google, slack, source, retry, dir, _temporary: temporary };
         if options.sample_forms {
             forms::load_samples(&stage.database).await?;
         }
@@ -152,13 +169,7 @@ impl Stage {
             r#"[database]
 url = "{url}"
 
-[pubsub]
-project = "{PROJECT}"
-topic = "routing"
-subscription = "routing-worker"
-dead_letter_topic = "routing-dead"
-dead_letter_subscription = "routing-dead-worker"
-endpoint = "{pubsub}"
+{source}
 
 [smtp]
 host = "127.0.0.1"
@@ -188,7 +199,7 @@ format = "json"
 dir = "{state}"
 "#,
             url = self.database.url_as("forms_app"),
-            pubsub = self.broker.endpoint(),
+            source = self.source_sections(),
             smtp = self.relay.port(),
             iam = self.google.iam_endpoint(),
             storage = self.google.storage_endpoint(),
@@ -196,6 +207,38 @@ dir = "{state}"
             state = state.display(),
         );
         overlay::overlay(&base.replace("\\#", "#"), extra)
+    }
+
+    /// Where events come from. What `retry` paces at the broker, the router paces itself where there is none.
+    fn source_sections(&self) -> String {
+        let (shortest, longest) = (self.retry.0.as_millis(), self.retry.1.as_millis());
+        match self.source {
+            Source::Pubsub => format!(
+                r#"[pubsub]
+project = "{PROJECT}"
+topic = "routing"
+subscription = "routing-worker"
+dead_letter_topic = "routing-dead"
+dead_letter_subscription = "routing-dead-worker"
+endpoint = "{}""#,
+                self.broker.endpoint()
+            ),
+            Source::Postgres => format!(
+                r#"[source]
+kind = "postgres"
+poll = "50ms"
+
+[routing]
+backoff_min = "{shortest}ms"
+backoff_max = "{longest}ms""#
+            ),
+        }
+    }
+
+    /// Where its routers get their events from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// File holding the webhook's URL, written by [`Stage::write_config`].
@@ -221,11 +264,14 @@ dir = "{state}"
         Ok(path)
     }
 
-    /// Publishes a routing event, as the backend would.
+    /// Publishes a routing event, as the backend would; nothing with [`Source::Postgres`], whose answer is empty.
     ///
     /// # Errors
     /// The broker's.
     pub fn publish(&self, submission: Uuid, reason: &str) -> Result<String> {
+        if self.source == Source::Postgres {
+            return Ok(String::new());
+        }
         let data = serde_json::json!({"submission_id": submission, "reason": reason}).to_string();
         let attributes = [("type", "routing.ready"), ("v", "1")];
         Ok(self.broker.publish(TOPIC, data.into_bytes(), attributes)?)
