@@ -27,7 +27,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use rand::SeedableRng;
-    use rand::rngs::StdRng;
 
     use super::*;
 

@@ -50,6 +50,8 @@ section! {
         database: Database = Database::default(),
         /// `[source]`
         source: Source = Source::default(),
+        /// `[outbox]`
+        outbox: Outbox = Outbox::default(),
         /// `[pubsub]`
         pubsub: Pubsub = Pubsub::default(),
         /// `[readiness]`
@@ -130,8 +132,24 @@ section! {
     Source {
         /// See [`SourceKind`].
         kind: SourceKind = SourceKind::Pubsub,
-        /// How often the database is looked into for what is to be routed, with `kind = "postgres"`.
+        /// How often the database is looked into for what is to be routed, or published, when nobody says so.
         #[serde(with = "humantime_serde")] poll: Duration = s(1),
+    }
+}
+
+section! {
+    /// `[outbox]`: how rows of `router.outbox` are delivered, where schema `router` is there.
+    Outbox {
+        /// How long a row is this process's without a sign of life.
+        #[serde(with = "humantime_serde")] lease: Duration = s(60),
+        /// Failures of a row's own (it cannot be read, or names no submission) after which it is a dead letter.
+        max_attempts: u32 = 5,
+        /// Shortest pause before a row is tried again.
+        #[serde(with = "humantime_serde")] backoff_min: Duration = s(1),
+        /// Longest pause before a row is tried again.
+        #[serde(with = "humantime_serde")] backoff_max: Duration = s(300),
+        /// How long delivered rows are kept.
+        #[serde(with = "humantime_serde")] keep: Duration = s(7 * 86_400),
     }
 }
 

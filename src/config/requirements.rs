@@ -38,6 +38,14 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be at least 2", "heartbeats need a connection while work holds one; the default is 8";
     "source.poll": |c| (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&c.source.poll),
         "must be from 10ms to 1min", "the default is 1s; longer spares the database, and lets submissions wait as long";
+    "outbox.lease": |c| within(c.outbox.lease, 10, 1800),
+        "must be from 10s to 30min", "the default is 1min; a row whose process was killed waits as long";
+    "outbox.max_attempts": |c| c.outbox.max_attempts >= 1,
+        "must be at least 1", "the default is 5";
+    "outbox.backoff_min": |c| !c.outbox.backoff_min.is_zero(),
+        ABOVE_ZERO, DEFAULT;
+    "outbox.keep": |c| c.outbox.keep >= Duration::from_secs(3600),
+        "must be at least 1h", "the default is 7d; `explain` tells of an event for as long";
     "pubsub.project": |c| without_pubsub(c) || given(&c.pubsub.project) || qualified(c),
         WITH_PUBSUB, "set it to the Google Cloud project id";
     "pubsub.subscription": |c| without_pubsub(c) || given(&c.pubsub.subscription),
@@ -231,6 +239,10 @@ mod tests {
             ("database.max_connections", |c| c.database.max_connections = 1),
             ("source.poll", |c| c.source.poll = Duration::ZERO),
             ("source.poll", |c| c.source.poll = s(61)),
+            ("outbox.lease", |c| c.outbox.lease = s(1801)),
+            ("outbox.max_attempts", |c| c.outbox.max_attempts = 0),
+            ("outbox.backoff_min", |c| c.outbox.backoff_min = Duration::ZERO),
+            ("outbox.keep", |c| c.outbox.keep = s(3599)),
             ("pubsub.project", |c| c.pubsub.project.clear()),
             ("pubsub.subscription", |c| c.pubsub.subscription = " ".to_owned()),
             ("pubsub.topic", |c| c.pubsub.topic.clear()),

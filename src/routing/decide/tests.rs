@@ -1,5 +1,4 @@
 use super::*;
-use rand::SeedableRng;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-01T10:00:00Z";
