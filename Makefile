@@ -75,7 +75,7 @@ test-systemd: deb ## The package on a Debian that systemd has booted: starts, st
 reproduce: deb ## Build the last commit again in another place, and compare binary and package byte for byte
 	@scripts/reproduce
 
-python: .venv/installed ## Make .venv, for the tests that ask Google's Python clients
+python: .venv/installed ## Make .venv, for the tests that ask Google's Python clients and run contrib/'s
 
 .venv/installed: devkit/tests/python/requirements.txt | deps
 	python3 -m venv --clear .venv
