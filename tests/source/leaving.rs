@@ -1,0 +1,139 @@
+//! How an instance leaves: quiet, stopped, or dead.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::rig::{PATIENCE, QUIET, Rig, all_named, finish, is_done_with, next_if_any, soon, take, until};
+
+/// Far less than a lease that nobody gives back: what comes within it did not wait for one.
+const AT_ONCE: Duration = Duration::from_secs(6);
+
+pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
+    let rig = R::set_up().await;
+    let announced = rig.announce(12).await;
+    let mut source = rig.open().await;
+    let mut held = take::<R>(&mut *source, 4).await;
+    soon::<R, _>("quiet", source.quiet()).await;
+    soon::<R, _>("quiet again", source.quiet()).await;
+    let late = tokio::time::timeout(QUIET, source.next()).await;
+    assert!(!matches!(late, Ok(Ok(_))), "{}: a quiet source brought {late:?}", R::NAME);
+
+    // What is given back now goes to others, too.
+    let given_back = held.pop().unwrap();
+    let mut mine = all_named::<R>(&held);
+    given_back.settle.nack();
+    let begun = Instant::now();
+    let mut another = rig.open().await;
+    let theirs = take::<R>(&mut *another, 9).await;
+    assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
+    let other_ids = all_named::<R>(&theirs);
+    if R::EXCLUSIVE {
+        assert!(mine.is_disjoint(&other_ids), "{}: given to two", R::NAME);
+    }
+    mine.extend(other_ids);
+    assert_eq!(mine, announced, "{}", R::NAME);
+    finish(&rig, held).await;
+    finish(&rig, theirs).await;
+    assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
+    is_done_with(&rig, another).await;
+}
+
+/// Half of them are answered before, half while it stops; what it had not handed out goes to others.
+pub(crate) async fn waits_for_answers_when_it_stops<R: Rig>() {
+    let rig = R::set_up().await;
+    let announced = rig.announce(20).await;
+    let mut source = rig.open().await;
+    let mut held = take::<R>(&mut *source, 10).await;
+    let before = held.split_off(5);
+    let mut finished = all_named::<R>(&before);
+    finish(&rig, before).await;
+    let stopping = tokio::spawn(source.stop(PATIENCE));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!stopping.is_finished(), "{}: five are not answered", R::NAME);
+    finished.extend(all_named::<R>(&held));
+    finish(&rig, held).await;
+    assert!(soon::<R, _>("the stop", stopping).await.unwrap(), "{}: the stop", R::NAME);
+    assert_eq!(rig.left().await, 10, "{}: an answer did not count", R::NAME);
+    let begun = Instant::now();
+    let mut another = rig.open().await;
+    let rest = take::<R>(&mut *another, 10).await;
+    assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
+    finished.extend(all_named::<R>(&rest));
+    assert_eq!(finished, announced, "{}", R::NAME);
+    finish(&rig, rest).await;
+    is_done_with(&rig, another).await;
+}
+
+pub(crate) async fn stops_waiting_for_answers_in_time<R: Rig>() {
+    let rig = R::set_up().await;
+    let announced = rig.announce(1).await;
+    let mut source = rig.open().await;
+    let held = take::<R>(&mut *source, 1).await;
+    let begun = Instant::now();
+    assert!(!source.stop(QUIET).await, "{}: nothing was answered", R::NAME);
+    let took = begun.elapsed();
+    assert!(took >= QUIET && took < QUIET + AT_ONCE, "{}: {took:?}", R::NAME);
+    // Too late: it may count, or come again; it is not lost.
+    drop(held);
+    let mut another = rig.open().await;
+    let again = take::<R>(&mut *another, 1).await;
+    assert_eq!(all_named::<R>(&again), announced, "{}", R::NAME);
+    finish(&rig, again).await;
+    is_done_with(&rig, another).await;
+}
+
+/// Its process dies: no answer, no word, its connections broken.
+pub(crate) async fn leaves_to_others_what_it_held_when_it_died<R: Rig>() {
+    let rig = R::set_up().await;
+    let announced = rig.announce(6).await;
+    let held = tokio::task::block_in_place(|| die_with(&rig, 3));
+    assert!(held.is_subset(&announced), "{}", R::NAME);
+    let begun = Instant::now();
+    let mut another = rig.open().await;
+    let mut seen = BTreeSet::new();
+    until_deadline::<R>(&rig, &mut *another, &mut seen, announced.len()).await;
+    assert_eq!(seen, announced, "{}", R::NAME);
+    assert!(begun.elapsed() < R::LEASE + PATIENCE, "{}: {:?}", R::NAME, begun.elapsed());
+    is_done_with(&rig, another).await;
+}
+
+async fn until_deadline<R: Rig>(
+    rig: &R,
+    source: &mut dyn maple_router::ports::EventSource,
+    seen: &mut BTreeSet<Uuid>,
+    count: usize,
+) {
+    let begun = Instant::now();
+    while seen.len() < count {
+        let waited = begun.elapsed();
+        assert!(waited < R::LEASE + PATIENCE, "{}: {} of {count} after {waited:?}", R::NAME, seen.len());
+        if let Some(event) = next_if_any(source).await {
+            let id = crate::rig::named(&event).unwrap();
+            assert!(seen.insert(id), "{}: {id} twice", R::NAME);
+            finish(rig, vec![event]).await;
+        }
+    }
+    until::<R>("nothing held", async || rig.held().await == 0).await;
+}
+
+/// An instance in a runtime of its own takes some and ends with it: nothing of it runs on, nothing is said.
+fn die_with<R: Rig>(rig: &R, count: usize) -> BTreeSet<Uuid> {
+    std::thread::scope(|scope| {
+        let dying = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let runtime = runtime.unwrap();
+            let held = runtime.block_on(async {
+                let mut source = rig.open().await;
+                let events = take::<R>(&mut *source, count).await;
+                let held = all_named::<R>(&events);
+                std::mem::forget((source, events));
+                held
+            });
+            runtime.shutdown_background();
+            held
+        });
+        dying.join().unwrap()
+    })
+}
