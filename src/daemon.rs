@@ -9,6 +9,7 @@ mod dead_letters;
 mod dead_man;
 mod outages;
 mod parts;
+mod relay;
 mod reload;
 mod spool;
 mod start;

@@ -15,6 +15,10 @@ use crate::gateway::slack::{Slack, SlackError};
 use crate::ops::alerting::{Desk, Letterhead, Pace};
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
+use crate::outbox::bell::Bell;
+use crate::outbox::feed::FeedSettings;
+use crate::outbox::row::Retries;
+use crate::outbox::store::OutboxStore;
 use crate::ports::Clock;
 use crate::routing::alerts::FailureAlerts;
 use crate::routing::pauses::PauseBook;
@@ -54,9 +58,36 @@ pub enum PartError {
 /// # Errors
 /// [`PartError`].
 pub fn pool(config: &Config, clock: Arc<dyn Clock>) -> Result<Pool, PartError> {
+    Ok(Pool::new(&config.database, pool_options(config, clock)?)?)
+}
+
+fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
-    Ok(Pool::new(&config.database, options)?)
+    Ok(options)
+}
+
+/// What rings when the outbox is written to. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// [`PartError`].
+pub fn bell(config: &Config, clock: Arc<dyn Clock>) -> Result<Bell, PartError> {
+    Ok(Bell::hang(config.database.clone(), pool_options(config, clock)?))
+}
+
+/// The outbox, wherever there is one.
+#[must_use]
+pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
+    OutboxStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// How rows of the outbox are taken: up to `most` at once.
+#[must_use]
+pub fn outbox_feed(config: &Config, most: usize) -> FeedSettings {
+    let outbox = &config.outbox;
+    let retries =
+        Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max };
+    FeedSettings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
 /// Name of this host, for audit log and claims.

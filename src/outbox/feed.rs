@@ -128,11 +128,9 @@ impl Feed {
             held: held.clone(),
             room: Arc::new(Semaphore::new(parts.settings.most)),
             flows,
+            halt: halt.clone(),
         };
-        let halted = halt.clone();
-        tokio::spawn(async move {
-            halted.run_until_cancelled(claiming.run()).await;
-        });
+        tokio::spawn(claiming.run());
         let settling = tokio::spawn(Settler { parts, answered, held, halt: halt.clone() }.run());
         Self { rows, flow, settling, halt: halt.drop_guard() }
     }
@@ -190,15 +188,17 @@ struct Claiming {
     held: Held,
     room: Arc<Semaphore>,
     flows: watch::Receiver<Flow>,
+    halt: CancellationToken,
 }
 
 impl Claiming {
-    /// Until it is cancelled, or there is no outbox any more.
+    /// Until it is halted, or there is no outbox any more. Never in the middle of a claim: nobody would know of its rows
+    /// until their lease runs out.
     async fn run(mut self) {
         let clock = Arc::clone(&self.parts.clock);
         let poll = self.parts.settings.poll;
         let (mut look_at, mut told) = (clock.monotonic(), false);
-        loop {
+        while !self.halt.is_cancelled() {
             let flow = *self.flows.borrow_and_update();
             let taken = match self.look(flow, &mut look_at).await {
                 Ok(taken) => {
@@ -227,6 +227,8 @@ impl Claiming {
             }
             let pause = look_at.saturating_duration_since(clock.monotonic()).min(poll);
             tokio::select! {
+                biased;
+                () = self.halt.cancelled() => {}
                 () = self.bell.rung(), if flow != Flow::Shut => {}
                 () = clock.sleep(pause), if flow != Flow::Shut => {}
                 changed = self.flows.changed() => if changed.is_err() { return },
@@ -241,7 +243,8 @@ impl Claiming {
             Flow::Trickle => 1,
             Flow::Shut => return Ok(Taken::Some),
         };
-        let Ok(mut room) = Arc::clone(&self.room).acquire_owned().await else { return Ok(Taken::Some) };
+        let room = self.halt.run_until_cancelled(Arc::clone(&self.room).acquire_owned()).await;
+        let Some(Ok(mut room)) = room else { return Ok(Taken::Some) };
         let more = self.room.available_permits().min(most - 1);
         if let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
             room.merge(more);

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::task::JoinSet;
 
 use super::bell::Bell;
 use super::feed::{Feed, FeedParts, Flow, Leased};
 use super::row::{Ending, Row};
+use crate::ops::metrics::{self, CanaryResult};
 use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
 
 /// What this source is called in errors.
@@ -21,13 +23,29 @@ pub const NAME: &str = "the outbox (router.outbox)";
 #[derive(Debug)]
 pub struct OutboxSource {
     feed: Feed,
+    /// Writes canaries.
+    _canaries: JoinSet<()>,
 }
 
 impl OutboxSource {
-    /// Begins to take rows. Must be called inside a tokio runtime.
+    /// Begins to take rows, and writes a canary every `canary`. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn open(parts: FeedParts, bell: Bell) -> Self {
-        Self { feed: Feed::start(parts, bell) }
+    pub fn open(parts: FeedParts, bell: Bell, canary: Option<Duration>) -> Self {
+        let mut canaries = JoinSet::new();
+        if let Some(every) = canary {
+            canaries.spawn(sing(parts.clone(), every));
+        }
+        Self { feed: Feed::start(parts, bell), _canaries: canaries }
+    }
+}
+
+/// A row that goes the whole way and means nothing: whoever hears of it knows that the way is open.
+async fn sing(parts: FeedParts, every: Duration) {
+    loop {
+        parts.clock.sleep(every).await;
+        // That the database does not answer tells its breaker, and silence is the point of a canary.
+        let well = parts.store.canary().await.is_ok();
+        metrics::canary(if well { CanaryResult::Published } else { CanaryResult::Unpublished });
     }
 }
 

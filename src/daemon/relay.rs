@@ -1,0 +1,88 @@
+//! The outbox's relay beside the routing: publishes what schema `router` has written, where Pub/Sub is the source.
+//!
+//! The schema may come and go while we run. If we die, leases run out, and what was published without its mark is
+//! published again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::LAST_WORDS;
+use crate::config::Config;
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::publisher::PubsubPublisher;
+use crate::outbox::feed::FeedParts;
+use crate::outbox::relay::Relay;
+use crate::parts;
+use crate::scrub::scrub;
+
+/// Between two looks whether there is an outbox.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The relay, wherever there is an outbox.
+pub(super) struct Relaying {
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Relaying {
+    /// Looks for an outbox now and then, and publishes what is in it.
+    pub(super) fn start(config: &Config, pubsub: &PubsubSettings, feed: FeedParts) -> Self {
+        let stop = CancellationToken::new();
+        let keeper = Keeper { config: config.clone(), pubsub: pubsub.clone(), feed, stop: stop.clone() };
+        Self { task: tokio::spawn(keeper.run()), stop }
+    }
+
+    /// What was published is marked; what was not is published by the next.
+    pub(super) async fn stop(mut self) {
+        self.stop.cancel();
+        if tokio::time::timeout(LAST_WORDS, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
+
+struct Keeper {
+    config: Config,
+    pubsub: PubsubSettings,
+    feed: FeedParts,
+    stop: CancellationToken,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let clock = Arc::clone(&self.feed.clock);
+        while !self.stop.is_cancelled() {
+            // That the database does not answer tells its breaker.
+            if self.feed.store.is_there().await.unwrap_or(false) {
+                self.relay().await;
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => {}
+                () = clock.sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// Until the stop, or until there is no outbox any more.
+    async fn relay(&self) {
+        let (publisher, bell) = match (
+            PubsubPublisher::open(&self.pubsub).await,
+            parts::bell(&self.config, Arc::clone(&self.feed.clock)),
+        ) {
+            (Ok(publisher), Ok(bell)) => (publisher, bell),
+            (Err(error), _) => return not_relayed(&error.to_string()),
+            (_, Err(error)) => return not_relayed(&error.to_string()),
+        };
+        tracing::info!("events of the outbox are published to the routing topic");
+        let relay = Relay::new(self.feed.clone(), bell, publisher);
+        relay.run(&self.stop, LAST_WORDS / 2).await;
+    }
+}
+
+fn not_relayed(why: &str) {
+    tracing::error!("events of the outbox are not published: {}; the sweep finds their submissions", scrub(why));
+}
