@@ -1,6 +1,6 @@
 //! Start here. The composition root: what the daemon is made of, in which order it starts, and how it stops.
 //!
-//! Start: database (it must meet the contract), relay (it must answer once), subscription, then READY and
+//! Start: database (it must meet the contract), relay (it must answer once), subscription where there is one, then READY and
 //! [`Receiver::run`](crate::routing::receive::Receiver::run). A dependency that is down is waited for; a
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
@@ -11,6 +11,7 @@ mod outages;
 mod parts;
 mod relay;
 mod reload;
+mod source;
 mod spool;
 mod start;
 mod status;
@@ -27,6 +28,7 @@ use parts::Parts;
 pub use parts::preflight;
 use reload::Following;
 pub use reload::Reloads;
+use source::Source;
 use start::Start;
 use status::{StatusLine, Told};
 use tokio::sync::{mpsc, watch};
@@ -36,7 +38,6 @@ use watchdog::Watchdog;
 
 use crate::config::Config;
 use crate::gateway::heartbeat::Heartbeat;
-use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
 use crate::ops::chance::Chance;
@@ -59,7 +60,8 @@ use crate::routing::spool::Spool;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 17] = [
+const TRANSACTIONS: [&str; 18] = [
+    "open_rows",
     "claim",
     "begin",
     "record",
@@ -102,9 +104,6 @@ pub enum DaemonError {
     /// The loopback endpoint cannot be opened.
     #[error(transparent)]
     Http(#[from] http::BindError),
-    /// A source kind that is not built yet.
-    #[error("source.kind = \"postgres\" is not available in this version: set source.kind = \"pubsub\"")]
-    SourceKind,
 }
 
 /// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. `stop` being cancelled during the start
@@ -115,7 +114,7 @@ pub enum DaemonError {
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
-    let Parts { pool, board, store, preparer, pubsub, desk, heartbeat } =
+    let Parts { pool, board, store, preparer, source, desk, heartbeat } =
         Parts::make(&config, &clock, &chance).await?;
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
@@ -147,9 +146,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let watchdog = Watchdog::start(pool.clone(), outages.clone(), Arc::clone(&clock), &stop)
         .map_err(DaemonError::Watchdog)?;
 
-    let start = Start::new(&config, &readiness, &outages);
+    let start = Start::new(&config, &readiness, &outages, &source);
     let tell = || Alerting::start(desk, crate::parts::alert_pace(&config), seen, &clock, &chance);
-    let (began, alerting) = start.begin((&pool, &smtp, &pubsub), tell, &stop).await;
+    let (began, alerting) = start.begin((&pool, &smtp), tell, &stop).await;
     drop(start);
     let ended = match began {
         Ok(false) => {
@@ -175,7 +174,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 spool: spooled,
                 outages,
                 pauses: Pauses {
-                    paced_by_source: true,
+                    paced_by_source: source.paces_retries(),
                     min: config.routing.backoff_min,
                     max: config.routing.backoff_max,
                 },
@@ -185,7 +184,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,
-                pubsub: &pubsub,
+                pubsub: source.pubsub(),
                 pool: pool.clone(),
                 alerts: alerting.as_ref().and_then(Alerting::alerts),
                 clock: Arc::clone(&clock),
@@ -199,7 +198,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let routing = Routing {
                 config: &config,
                 reloads: &reloads,
-                pubsub: &pubsub,
+                source,
                 worker,
                 live,
                 readiness: &readiness,
@@ -236,7 +235,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
 struct Routing<'a> {
     config: &'a Config,
     reloads: &'a Reloads,
-    pubsub: &'a PubsubSettings,
+    source: Source,
     worker: Arc<Worker>,
     live: LiveClaims,
     readiness: &'a Arc<http::Readiness>,
@@ -256,7 +255,7 @@ impl Routing<'_> {
         let Self {
             config,
             reloads,
-            pubsub,
+            source,
             worker,
             live,
             readiness,
@@ -267,11 +266,10 @@ impl Routing<'_> {
             status,
             watchdog,
         } = self;
-        let waiting = usize::try_from(pubsub.max_outstanding).unwrap_or(usize::MAX);
         let max_in_flight = config.routing.max_in_flight;
-        let bounds = ReceiveBounds { max_in_flight, max_waiting: waiting.max(max_in_flight * 2) };
-        let seed = worker.chance.uuid().as_u64_pair().0;
-        let (find, found) = mpsc::channel(bounds.max_waiting);
+        let room = source.room(max_in_flight);
+        let bounds = ReceiveBounds { max_in_flight, max_waiting: room };
+        let (find, found) = mpsc::channel(room);
         let bounds = Live::from(bounds);
         let following = Following {
             rules: worker.preparer.rules.changing.clone(),
@@ -279,9 +277,9 @@ impl Routing<'_> {
             lanes: worker.lanes.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
-        let (mut source, health) = stream::supervised(pubsub.clone(), seed);
+        let (mut events, health) = source.open(config, &worker, room);
         let sweeping = Sweeping {
-            pubsub: pubsub.clone(),
+            pubsub: source.pubsub().cloned(),
             worker: Arc::clone(&worker),
             find,
             incidents: incidents.clone(),
@@ -291,8 +289,8 @@ impl Routing<'_> {
         watchdog.reading(receiver.rounds());
         let telling = dead_man::start(heartbeat, config, &worker, receiver.canaries(), &incidents);
         let watched = stream::Watched {
-            settings: pubsub.clone(),
-            rebuild: source.rebuild(),
+            pubsub: source.pubsub().cloned(),
+            rebuild: events.rebuild(),
             health,
             arrivals: receiver.arrivals(),
             gate: worker.outages.gate.clone(),
@@ -303,7 +301,7 @@ impl Routing<'_> {
         drop(worker);
         let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness), status.stages()));
         let ended = tokio::select! {
-            ended = receiver.run(&mut source, stop) => ended.map_err(DaemonError::from),
+            ended = receiver.run(&mut events, stop) => ended.map_err(DaemonError::from),
             () = out_of_time(config.routing.drain_timeout, stop, force) => {
                 tracing::error!(
                     "not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep \
@@ -321,8 +319,8 @@ impl Routing<'_> {
         } else if let Err(error) = farewell.await {
             tracing::warn!("the stop was not announced: {error}");
         }
-        if !Box::new(source).stop(LAST_WORDS).await {
-            tracing::warn!("the last settlements may not have reached Pub/Sub: their events may come again");
+        if !Box::new(events).stop(LAST_WORDS).await {
+            tracing::warn!("the last settlements may not have arrived: their events may come again");
         }
         ended
     }

@@ -1,6 +1,8 @@
-//! The consumer of the dead-letter subscription, beside the routing: starts with it and ends with it.
+//! Dead letters, beside the routing: the consumer of the dead-letter subscription, where there is one, and whoever tells
+//! people of the records that nobody was told of. They start and end with the routing.
 //!
-//! Its stream is built anew whenever it ends. If we die, letters that are not acked come again.
+//! The stream is built anew whenever it ends. If we die, letters that are not acked come again, and records that nobody was
+//! told of are told by the next.
 
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use crate::ops::supervised::{Report, Supervised};
 use crate::ports::{Clock, EventSource};
 use crate::routing::dead_letter::{AT_ONCE, DeadLetters, Records};
 
-/// The tasks, where a dead-letter subscription is configured.
+/// The tasks.
 pub(super) struct Consuming {
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
@@ -28,7 +30,8 @@ pub(super) struct Consuming {
 /// What they are made of.
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
-    pub(super) pubsub: &'a PubsubSettings,
+    /// Absent: there is no dead-letter subscription.
+    pub(super) pubsub: Option<&'a PubsubSettings>,
     pub(super) pool: Pool,
     /// Whoever tells people; absent where nobody is told.
     pub(super) alerts: Option<Alerts>,
@@ -37,15 +40,9 @@ pub(super) struct Parts<'a> {
 }
 
 impl Consuming {
-    /// Starts them, or says once why there are none.
+    /// Starts them.
     pub(super) fn start(parts: Parts<'_>) -> Self {
         let stop = CancellationToken::new();
-        let Some(subscription) = parts.pubsub.dead_letter_subscription.clone() else {
-            tracing::warn!(
-                "pubsub.dead_letter_subscription is not configured: nobody looks at what Pub/Sub gives up on"
-            );
-            return Self { tasks: Vec::new(), stop };
-        };
         let seed = parts.chance.uuid().as_u64_pair().0;
         let letters = Arc::new(DeadLetters {
             records: Records::new(parts.pool, &parts.config.state.dir),
@@ -53,18 +50,18 @@ impl Consuming {
             chance: parts.chance,
             news: Notify::new(),
         });
-        let at_once = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
-        let settings = PubsubSettings { max_outstanding: at_once, streams: 1, ..parts.pubsub.clone() };
-        let mut tasks = vec![tokio::spawn({
-            let (letters, stop) = (Arc::clone(&letters), stop.clone());
-            async move {
-                let mut source = supervised(settings, subscription, seed);
-                if let Err(error) = letters.run(&mut source, &stop).await {
-                    tracing::error!("no dead letters: {error}");
+        let mut tasks = Vec::new();
+        if let Some(pubsub) = parts.pubsub {
+            match pubsub.dead_letter_subscription.clone() {
+                Some(subscription) => {
+                    let source = supervised(pubsub, subscription, seed);
+                    tasks.push(tokio::spawn(consume(Arc::clone(&letters), source, stop.clone())));
                 }
-                Box::new(source).stop(LAST_WORDS).await;
+                None => tracing::warn!(
+                    "pubsub.dead_letter_subscription is not configured: nobody looks at what Pub/Sub gives up on"
+                ),
             }
-        })];
+        }
         if let Some(alerts) = parts.alerts {
             let stop = stop.clone();
             tasks.push(tokio::spawn(async move { letters.tell(&alerts, &stop).await }));
@@ -83,7 +80,16 @@ impl Consuming {
     }
 }
 
-fn supervised(settings: PubsubSettings, subscription: String, seed: u64) -> Supervised {
+async fn consume(letters: Arc<DeadLetters>, mut source: Supervised, stop: CancellationToken) {
+    if let Err(error) = letters.run(&mut source, &stop).await {
+        tracing::error!("no dead letters: {error}");
+    }
+    Box::new(source).stop(LAST_WORDS).await;
+}
+
+fn supervised(pubsub: &PubsubSettings, subscription: String, seed: u64) -> Supervised {
+    let at_once = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+    let settings = PubsubSettings { max_outstanding: at_once, streams: 1, ..pubsub.clone() };
     let open = Box::new(move || {
         let (settings, subscription) = (settings.clone(), subscription.clone());
         Box::pin(async move {

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use super::DaemonError;
-use crate::config::{Config, SourceKind, secret};
+use super::source::Source;
+use crate::config::{Config, secret};
 use crate::db::pool::Pool;
 use crate::gateway::heartbeat::Heartbeat;
-use crate::gateway::pubsub::PubsubSettings;
 use crate::ops::alerting::Desk;
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
@@ -24,7 +24,7 @@ pub(super) struct Parts {
     pub(super) board: PauseBoard,
     pub(super) store: Store,
     pub(super) preparer: Preparer,
-    pub(super) pubsub: PubsubSettings,
+    pub(super) source: Source,
     /// Absent: nobody is alerted.
     pub(super) desk: Option<Desk>,
     /// Absent: nobody listens for signs of life.
@@ -37,9 +37,6 @@ impl Parts {
         clock: &Arc<dyn Clock>,
         chance: &Arc<Chance>,
     ) -> Result<Self, DaemonError> {
-        if config.source.kind == SourceKind::Postgres {
-            return Err(DaemonError::SourceKind);
-        }
         // Also those that are needed later only: a name that leads nowhere is found now.
         for read in secret::every_one(config) {
             read.map_err(PartError::from)?;
@@ -48,11 +45,10 @@ impl Parts {
         let board = PauseBoard::default();
         let store = parts::store(config, pool.clone())?.with_pauses(board.clone());
         let preparer = parts::preparer(config, store.clone(), Arc::clone(chance))?;
-        let pubsub = parts::pubsub(config)?;
-        pubsub.identity().await.or_else(|error| if error.needs_a_human() { Err(error) } else { Ok(()) })?;
+        let source = Source::of(config).await?;
         let desk = parts::alert_desk(config, pool.clone(), Arc::clone(clock), Arc::clone(chance))?;
         let heartbeat = parts::heartbeat(config)?;
-        Ok(Self { pool, board, store, preparer, pubsub, desk, heartbeat })
+        Ok(Self { pool, board, store, preparer, source, desk, heartbeat })
     }
 }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
 use super::alerting::Alerting;
+use super::source::Source;
 use crate::config::Config;
 use crate::db::contract::{self, ContractOptions, Verdict};
 use crate::db::pool::Pool;
@@ -35,6 +36,7 @@ pub(super) struct Start<'a> {
     pub(super) config: &'a Config,
     pub(super) readiness: &'a http::Readiness,
     pub(super) outages: &'a Outages,
+    source: &'a Source,
     /// What has neither answered nor is known to be out.
     unsettled: watch::Sender<BTreeSet<&'static str>>,
 }
@@ -58,9 +60,15 @@ enum Without<'a> {
 }
 
 impl<'a> Start<'a> {
-    pub(super) fn new(config: &'a Config, readiness: &'a http::Readiness, outages: &'a Outages) -> Self {
-        let unsettled = watch::Sender::new(BTreeSet::from(["postgres", "relay", "pubsub"]));
-        Self { config, readiness, outages, unsettled }
+    pub(super) fn new(
+        config: &'a Config,
+        readiness: &'a http::Readiness,
+        outages: &'a Outages,
+        source: &'a Source,
+    ) -> Self {
+        let mut unsettled = BTreeSet::from(["postgres", "relay"]);
+        unsettled.extend(source.pubsub().map(|_| "pubsub"));
+        Self { config, readiness, outages, source, unsettled: watch::Sender::new(unsettled) }
     }
 
     /// The whole start. READY is told when the routing can begin, by whoever begins it; or here, when all that is missing
@@ -68,11 +76,11 @@ impl<'a> Start<'a> {
     /// came first.
     pub(super) async fn begin(
         &self,
-        (pool, smtp, pubsub): (&Pool, &SmtpSettings, &PubsubSettings),
+        (pool, smtp): (&Pool, &SmtpSettings),
         tell: impl FnOnce() -> Alerting,
         stop: &CancellationToken,
     ) -> (Result<bool, DaemonError>, Option<Alerting>) {
-        let mut answers = std::pin::pin!(self.dependencies(pool, smtp, pubsub));
+        let mut answers = std::pin::pin!(self.dependencies(pool, smtp));
         let answered = tokio::select! {
             biased;
             () = stop.cancelled() => return (Ok(false), None),
@@ -96,19 +104,18 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Waits until the routing can begin: the database meets the contract, relay and subscription have answered or are
-    /// known to be out. The routing waits for those by itself.
-    pub(super) async fn dependencies(
-        &self,
-        pool: &Pool,
-        smtp: &SmtpSettings,
-        pubsub: &PubsubSettings,
-    ) -> Result<(), DaemonError> {
+    /// Waits until the routing can begin: the database meets the contract, the relay, and the subscription where there is
+    /// one, have answered or are known to be out. The routing waits for those by itself.
+    pub(super) async fn dependencies(&self, pool: &Pool, smtp: &SmtpSettings) -> Result<(), DaemonError> {
         let (postgres, relay_breaker) = (&self.outages.postgres, &self.outages.relay);
+        let pubsub = async {
+            let Some(pubsub) = self.source.pubsub() else { return Ok(()) };
+            self.wait_for("pubsub", Without::GoOnAfter(LOST_AFTER), || subscription(pubsub)).await
+        };
         tokio::try_join!(
             self.wait_for("postgres", Without::Stay(postgres), || self.database(pool)),
             self.wait_for("relay", Without::GoOn(relay_breaker), || relay(smtp)),
-            self.wait_for("pubsub", Without::GoOnAfter(LOST_AFTER), || subscription(pubsub)),
+            pubsub,
         )?;
         Ok(())
     }

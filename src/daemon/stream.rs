@@ -1,6 +1,7 @@
-//! The event stream, and whether it is alive: what its supervisor reports, what Pub/Sub answers beside it, and canaries.
+//! The event stream, and whether it is alive: what its supervisor reports, and with Pub/Sub what that answers beside it,
+//! and canaries.
 //!
-//! "No messages" is never taken for "healthy". If we die, nothing is lost: events wait at Pub/Sub. Never settles an
+//! "No messages" is never taken for "healthy". If we die, nothing is lost: events wait where they are. Never settles an
 //! event, and never shuts the gate: what is in hand is routed whether or not more comes.
 
 use std::sync::Arc;
@@ -12,15 +13,14 @@ use tokio::task::JoinSet;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::PubsubPublisher;
 use crate::gateway::pubsub::pulse::{Pulse, feel};
-use crate::gateway::pubsub::source::PubsubSource;
 use crate::journal;
 use crate::ops::canary::{Canary, Next};
 use crate::ops::gate::{Gate, Passage};
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::metrics::{self, CanaryResult, Dependency};
-use crate::ops::supervised::{Rebuild, Report, Supervised};
+use crate::ops::supervised::{Open, Rebuild, Report, Supervised};
 use crate::ops::telemetry::EventName;
-use crate::ports::{Clock, EventSource};
+use crate::ports::{Clock, SourceError};
 use crate::routing::event;
 use crate::scrub::scrub;
 
@@ -42,7 +42,8 @@ pub(super) enum Health {
 
 /// What is watched.
 pub(super) struct Watched {
-    pub(super) settings: PubsubSettings,
+    /// Pub/Sub, where events come from there.
+    pub(super) pubsub: Option<PubsubSettings>,
     pub(super) rebuild: Rebuild,
     pub(super) health: watch::Receiver<Health>,
     pub(super) arrivals: watch::Receiver<u64>,
@@ -51,15 +52,13 @@ pub(super) struct Watched {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// Events from Pub/Sub; the stream is built anew whenever it ends.
-pub(super) fn supervised(settings: PubsubSettings, seed: u64) -> (Supervised, watch::Receiver<Health>) {
-    let open = Box::new(move || {
-        let settings = settings.clone();
-        Box::pin(async move {
-            let source = PubsubSource::open(&settings).await?;
-            Ok(Box::new(source) as Box<dyn EventSource>)
-        }) as futures::future::BoxFuture<'static, _>
-    });
+/// Events; the stream is built anew whenever it ends. A loss is a matter of health where `matters` says so; of others
+/// somebody else tells.
+pub(super) fn supervised(
+    open: Open,
+    seed: u64,
+    matters: fn(&SourceError) -> bool,
+) -> (Supervised, watch::Receiver<Health>) {
     let (health, seen) = watch::channel(Health::Well);
     let source = Supervised::new(open, seed, move |report| match report {
         Report::Lost { error, rest } => {
@@ -69,7 +68,9 @@ pub(super) fn supervised(settings: PubsubSettings, seed: u64) -> (Supervised, wa
             } else {
                 tracing::warn!("no events: {why}; tried again in {} s", rest.as_secs());
             }
-            health.send_replace(Health::Lost { why, needs_a_human });
+            if matters(&error) {
+                health.send_replace(Health::Lost { why, needs_a_human });
+            }
         }
         Report::Discarded => tracing::info!("the event stream is built anew, as asked"),
         Report::Opened => {
@@ -92,9 +93,15 @@ pub(super) fn supervised(settings: PubsubSettings, seed: u64) -> (Supervised, wa
 
 /// Watches until the set is dropped.
 pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> JoinSet<()> {
-    let Watched { settings, rebuild, health, arrivals, gate, incidents, clock } = watched;
+    let Watched { pubsub, rebuild, health, arrivals, gate, incidents, clock } = watched;
     let mut tasks = JoinSet::new();
-    tasks.spawn(tell_health(health, incidents.clone(), Arc::clone(&clock)));
+    let (from, line) = match pubsub {
+        Some(_) => ("Pub/Sub", "subscription"),
+        None => ("the database", "database"),
+    };
+    tasks.spawn(tell_health(health, incidents.clone(), Arc::clone(&clock), (from, line)));
+    // Without it a look into the database is the pulse, and brings the canary along.
+    let Some(settings) = pubsub else { return tasks };
     tasks.spawn(watch_pulse(settings.clone(), rebuild.clone(), incidents.clone()));
     if let Some(interval) = canary {
         let sender = Sender { settings, publisher: None, told: false };
@@ -104,7 +111,12 @@ pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> JoinSet<()> {
 }
 
 /// Makes an incident of a stream that stays lost, and ends it.
-async fn tell_health(mut health: watch::Receiver<Health>, incidents: Incidents, clock: Arc<dyn Clock>) {
+async fn tell_health(
+    mut health: watch::Receiver<Health>,
+    incidents: Incidents,
+    clock: Arc<dyn Clock>,
+    (from, line): (&'static str, &'static str),
+) {
     loop {
         let now = health.borrow_and_update().clone();
         let pause = match &now {
@@ -121,10 +133,10 @@ async fn tell_health(mut health: watch::Receiver<Health>, incidents: Incidents, 
             changed = health.changed() => if changed.is_err() { return },
             () = clock.sleep(pause), if pause < Duration::MAX => match now {
                 Health::Lost { why, .. } => {
-                    let what = format!("no events come from Pub/Sub: {}", scrub(&why));
+                    let what = format!("no events come from {from}: {}", scrub(&why));
                     incidents.raise(
                         Incident::new(IncidentKey::Stream, what, &["maple-router check"])
-                            .advising("the line subscription tells more; the sweep goes on meanwhile"),
+                            .advising(&format!("the line {line} tells more; the sweep goes on meanwhile")),
                     );
                     if health.changed().await.is_err() {
                         return;

@@ -47,7 +47,8 @@ pub(super) fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration
 
 /// What the sweep needs beside the configuration.
 pub(super) struct Sweeping {
-    pub(super) pubsub: PubsubSettings,
+    /// Where events of what is found are published again; absent where there is no Pub/Sub.
+    pub(super) pubsub: Option<PubsubSettings>,
     pub(super) worker: Arc<Worker>,
     /// Where found submissions go.
     pub(super) find: mpsc::Sender<Uuid>,
@@ -65,7 +66,10 @@ impl Sweeping {
             let worker = &self.worker;
             while !stop.is_cancelled() {
                 let config = Arc::clone(&reloads.borrow_and_update());
-                let events = if config.routing.republish { republisher(&self.pubsub).await } else { None };
+                let events = match &self.pubsub {
+                    Some(pubsub) if config.routing.republish => republisher(pubsub).await,
+                    Some(_) | None => None,
+                };
                 let outlet = Outlet { queue: Some(self.find.clone()), events };
                 let bounds = (&*config).into();
                 let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance))

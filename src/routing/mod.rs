@@ -1,7 +1,7 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`],
+//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`open_rows`],
 //! [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
 
@@ -20,6 +20,7 @@ mod journal;
 pub mod lag;
 pub mod ledger;
 pub mod message_id;
+pub mod open_rows;
 pub mod outages;
 pub mod outcome;
 pub mod pause;

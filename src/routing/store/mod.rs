@@ -9,6 +9,7 @@ mod begin;
 mod claim;
 pub mod dead_letters;
 mod dossier;
+pub mod open_rows;
 pub mod pauses;
 mod record;
 mod refusal;

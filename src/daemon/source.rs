@@ -1,0 +1,120 @@
+//! Where events come from: Pub/Sub, or the database itself. The one place of the daemon that knows which, and what follows
+//! for the rest of it.
+//!
+//! Whichever it is, it is built anew whenever it ends. If we die, nothing is lost: what was not settled comes again.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio::sync::watch;
+
+use super::DaemonError;
+use super::stream::{self, Health};
+use crate::config::{Config, SourceKind};
+use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::source::PubsubSource;
+use crate::ops::supervised::{Open, Supervised};
+use crate::parts;
+use crate::ports::EventSource;
+use crate::routing::open_rows::{OpenRows, OpenRowsSettings};
+use crate::routing::worker::Worker;
+
+/// Unsettled events in hand at least, where no `pubsub.max_outstanding` says how many.
+const ROOM: usize = 256;
+
+/// Where events come from, as configured.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    Pubsub(PubsubSettings),
+    Postgres,
+}
+
+impl Source {
+    /// What the configuration says; asks nobody.
+    pub(super) async fn of(config: &Config) -> Result<Self, DaemonError> {
+        match config.source.kind {
+            SourceKind::Postgres => Ok(Self::Postgres),
+            SourceKind::Pubsub => {
+                let settings = parts::pubsub(config)?;
+                let human = |error: &crate::ports::SourceError| error.needs_a_human();
+                settings.identity().await.or_else(|error| if human(&error) { Err(error) } else { Ok(()) })?;
+                Ok(Self::Pubsub(settings))
+            }
+        }
+    }
+
+    /// Pub/Sub, where there is any.
+    pub(super) fn pubsub(&self) -> Option<&PubsubSettings> {
+        match self {
+            Self::Pubsub(settings) => Some(settings),
+            Self::Postgres => None,
+        }
+    }
+
+    /// Whether it spaces what is given back by itself; else the rows' own due times do (protocol §7).
+    pub(super) fn paces_retries(&self) -> bool {
+        match self {
+            Self::Pubsub(_) => true,
+            Self::Postgres => false,
+        }
+    }
+
+    /// How many unsettled events may be in hand.
+    pub(super) fn room(&self, max_in_flight: usize) -> usize {
+        let most = match self {
+            Self::Pubsub(settings) => usize::try_from(settings.max_outstanding).unwrap_or(usize::MAX),
+            Self::Postgres => ROOM,
+        };
+        most.max(max_in_flight * 2)
+    }
+
+    /// The events, and how the source is: with up to `room` of them in hand.
+    pub(super) fn open(
+        &self,
+        config: &Config,
+        worker: &Arc<Worker>,
+        room: usize,
+    ) -> (Supervised, watch::Receiver<Health>) {
+        let seed = worker.chance.uuid().as_u64_pair().0;
+        match self {
+            Self::Pubsub(settings) => stream::supervised(of_pubsub(settings.clone()), seed, |_| true),
+            // That the database does not answer tells its breaker.
+            Self::Postgres => stream::supervised(
+                of_postgres(config, worker, room),
+                seed,
+                crate::ports::SourceError::needs_a_human,
+            ),
+        }
+    }
+}
+
+fn of_pubsub(settings: PubsubSettings) -> Open {
+    Box::new(move || {
+        let settings = settings.clone();
+        async move {
+            let source = PubsubSource::open(&settings).await?;
+            Ok(Box::new(source) as Box<dyn EventSource>)
+        }
+        .boxed()
+    })
+}
+
+fn of_postgres(config: &Config, worker: &Arc<Worker>, room: usize) -> Open {
+    let settings = OpenRowsSettings {
+        most: room,
+        poll: config.source.poll,
+        not_before: config.routing.not_before,
+        canary: config.canary.interval,
+    };
+    let by = (Arc::clone(&worker.clock), Arc::clone(&worker.chance));
+    let rows = OpenRows::new(worker.store.clone(), worker.outages.clone(), by, settings);
+    Box::new(move || {
+        let rows = rows.clone();
+        async move {
+            // The outbox's own source is opened here, where there is one. Open rows are looked for without it.
+            let there = rows.outbox_is_there().await?;
+            Ok(Box::new(rows.source(!there)) as Box<dyn EventSource>)
+        }
+        .boxed()
+    })
+}
