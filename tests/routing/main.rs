@@ -18,6 +18,7 @@ mod laws;
 mod links;
 mod locked_rows;
 mod lost_answers;
+mod open_rows;
 mod outages;
 mod outcomes;
 mod pauses;

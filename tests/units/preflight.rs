@@ -134,7 +134,11 @@ fn what_run_refuses_is_refused_and_named_with_its_remedy() {
         (good.replace(&webhook, "/nowhere/w"), vec![], &["/nowhere/w", "LoadCredential"]),
         (good.replace(&webhook, &empty.display().to_string()), vec![], &["empty", "first line"]),
         (good.replace(&webhook, &no_url.display().to_string()), vec![], &["slack.webhook_file"]),
-        (good.replace("[smtp]", "[source]\nkind = \"postgres\"\n[smtp]"), vec![], &["source.kind", "pubsub"]),
+        (
+            good.replace("[smtp]", "[source]\nkind = \"kafka\"\n[smtp]"),
+            vec![],
+            &["source.kind", "`postgres`"],
+        ),
         (
             good.replace(
                 "[signed_url]",
