@@ -26,6 +26,7 @@ use alerting::Alerting;
 use dead_letters::Consuming;
 use parts::Parts;
 pub use parts::preflight;
+use relay::Relaying;
 use reload::Following;
 pub use reload::Reloads;
 use source::Source;
@@ -49,6 +50,7 @@ use crate::ops::status_line::{self, Stage};
 use crate::ops::tally::Tally;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
+use crate::outbox::feed::FeedParts;
 use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
@@ -60,8 +62,7 @@ use crate::routing::spool::Spool;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 18] = [
-    "open_rows",
+const TRANSACTIONS: [&str; 23] = [
     "claim",
     "begin",
     "record",
@@ -79,6 +80,12 @@ const TRANSACTIONS: [&str; 18] = [
     "alert_lease",
     "alert_confirm",
     "alert_release",
+    "open_rows",
+    "outbox_claim",
+    "outbox_wake",
+    "outbox_settle",
+    "outbox_extend",
+    "outbox_prune",
 ];
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -181,6 +188,13 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
+            let feed = FeedParts {
+                store: crate::parts::outbox(&config, pool.clone()),
+                settings: crate::parts::outbox_feed(&config, relay::AT_ONCE),
+                clock: Arc::clone(&clock),
+                chance: Arc::clone(&chance),
+            };
+            let relaying = source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, feed.clone()));
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,
@@ -199,6 +213,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 config: &config,
                 reloads: &reloads,
                 source,
+                feed,
                 worker,
                 live,
                 readiness: &readiness,
@@ -212,6 +227,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let ended = routing.run().await;
             heart.abort();
             consuming.stop().await;
+            if let Some(relaying) = relaying {
+                relaying.stop().await;
+            }
             spooling.abort();
             ended
         }
@@ -236,6 +254,7 @@ struct Routing<'a> {
     config: &'a Config,
     reloads: &'a Reloads,
     source: Source,
+    feed: FeedParts,
     worker: Arc<Worker>,
     live: LiveClaims,
     readiness: &'a Arc<http::Readiness>,
@@ -256,6 +275,7 @@ impl Routing<'_> {
             config,
             reloads,
             source,
+            feed,
             worker,
             live,
             readiness,
@@ -277,7 +297,7 @@ impl Routing<'_> {
             lanes: worker.lanes.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
-        let (mut events, health) = source.open(config, &worker, room);
+        let (mut events, health) = source.open(config, &worker, feed, room);
         let sweeping = Sweeping {
             pubsub: source.pubsub().cloned(),
             worker: Arc::clone(&worker),

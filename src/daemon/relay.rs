@@ -18,6 +18,8 @@ use crate::outbox::relay::Relay;
 use crate::parts;
 use crate::scrub::scrub;
 
+/// Rows held by the relay at once.
+pub(super) const AT_ONCE: usize = 2_000;
 /// Between two looks whether there is an outbox.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -84,5 +86,8 @@ impl Keeper {
 }
 
 fn not_relayed(why: &str) {
-    tracing::error!("events of the outbox are not published: {}; the sweep finds their submissions", scrub(why));
+    tracing::error!(
+        "events of the outbox are not published: {}; the sweep finds their submissions",
+        scrub(why)
+    );
 }

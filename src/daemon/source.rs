@@ -14,10 +14,13 @@ use crate::config::{Config, SourceKind};
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::source::PubsubSource;
 use crate::ops::supervised::{Open, Supervised};
+use crate::outbox::feed::{FeedParts, FeedSettings};
+use crate::outbox::source::{NAME, OutboxSource};
 use crate::parts;
-use crate::ports::EventSource;
+use crate::ports::{EventSource, SourceError};
 use crate::routing::open_rows::{OpenRows, OpenRowsSettings};
 use crate::routing::worker::Worker;
+use crate::scrub::scrub;
 
 /// Unsettled events in hand at least, where no `pubsub.max_outstanding` says how many.
 const ROOM: usize = 256;
@@ -73,17 +76,16 @@ impl Source {
         &self,
         config: &Config,
         worker: &Arc<Worker>,
+        feed: FeedParts,
         room: usize,
     ) -> (Supervised, watch::Receiver<Health>) {
         let seed = worker.chance.uuid().as_u64_pair().0;
         match self {
             Self::Pubsub(settings) => stream::supervised(of_pubsub(settings.clone()), seed, |_| true),
             // That the database does not answer tells its breaker.
-            Self::Postgres => stream::supervised(
-                of_postgres(config, worker, room),
-                seed,
-                crate::ports::SourceError::needs_a_human,
-            ),
+            Self::Postgres => {
+                stream::supervised(of_postgres(config, worker, feed, room), seed, SourceError::needs_a_human)
+            }
         }
     }
 }
@@ -99,7 +101,8 @@ fn of_pubsub(settings: PubsubSettings) -> Open {
     })
 }
 
-fn of_postgres(config: &Config, worker: &Arc<Worker>, room: usize) -> Open {
+/// The outbox where there is one, else the open rows.
+fn of_postgres(config: &Config, worker: &Arc<Worker>, feed: FeedParts, room: usize) -> Open {
     let settings = OpenRowsSettings {
         most: room,
         poll: config.source.poll,
@@ -108,12 +111,22 @@ fn of_postgres(config: &Config, worker: &Arc<Worker>, room: usize) -> Open {
     };
     let by = (Arc::clone(&worker.clock), Arc::clone(&worker.chance));
     let rows = OpenRows::new(worker.store.clone(), worker.outages.clone(), by, settings);
+    let feed = FeedParts { settings: FeedSettings { most: room, ..feed.settings }, ..feed };
+    let config = config.clone();
     Box::new(move || {
-        let rows = rows.clone();
+        let (rows, feed, config) = (rows.clone(), feed.clone(), config.clone());
         async move {
-            // The outbox's own source is opened here, where there is one. Open rows are looked for without it.
-            let there = rows.outbox_is_there().await?;
-            Ok(Box::new(rows.source(!there)) as Box<dyn EventSource>)
+            if !rows.outbox_is_there().await? {
+                tracing::info!("events come from the open rows: schema router has no outbox");
+                return Ok(Box::new(rows.source(true)) as Box<dyn EventSource>);
+            }
+            let refused = |error: parts::PartError| SourceError::Refused {
+                subscription: NAME.to_owned(),
+                said: scrub(&error.to_string()),
+            };
+            let bell = parts::bell(&config, Arc::clone(&feed.clock)).map_err(refused)?;
+            tracing::info!("events come from the outbox");
+            Ok(Box::new(OutboxSource::open(feed, bell, config.canary.interval)) as Box<dyn EventSource>)
         }
         .boxed()
     })

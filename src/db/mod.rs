@@ -9,6 +9,7 @@ pub mod error;
 pub mod migrations;
 pub mod pool;
 pub mod readiness;
+pub mod router;
 pub mod tls;
 
 pub use connector::{Listener, PoolOptions};

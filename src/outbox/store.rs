@@ -15,8 +15,8 @@ use tokio_postgres::Row as PgRow;
 use uuid::Uuid;
 
 use super::row::{Row, Settling};
-use crate::db::DbError;
 use crate::db::pool::Pool;
+use crate::db::{DbError, router};
 use crate::lifecycle::outbox::{Command, State, TABLE};
 use crate::lifecycle::{NotPossible, next};
 
@@ -87,8 +87,7 @@ impl OutboxStore {
     /// # Errors
     /// [`DbError`].
     pub async fn is_there(&self) -> Result<bool, DbError> {
-        let client = self.pool.get().await?;
-        Ok(client.query_one(&client.prepare_cached(sql::IS_THERE).await?, &[]).await?.try_get("there")?)
+        router::outbox_is_there(&self.pool).await
     }
 
     /// Takes up to `most` rows that are due, for `lease`. `token` is the fence of all of them.

@@ -13,7 +13,11 @@ const OUTAGE: Duration = Duration::from_secs(2);
 
 /// Takes and finishes until all of them have come; a source that ends is opened again, as its supervisor does. What was
 /// held through an outage may come twice.
-async fn work_off<R: Rig>(rig: &R, mut source: Box<dyn EventSource>, wanted: &BTreeSet<Uuid>) -> Box<dyn EventSource> {
+async fn work_off<R: Rig>(
+    rig: &R,
+    mut source: Box<dyn EventSource>,
+    wanted: &BTreeSet<Uuid>,
+) -> Box<dyn EventSource> {
     let begun = Instant::now();
     let mut seen = BTreeSet::new();
     while seen != *wanted {
@@ -74,7 +78,8 @@ struct Ended;
 impl EventSource for Ended {
     fn next(
         &mut self,
-    ) -> futures::future::BoxFuture<'_, Result<maple_router::ports::Incoming, maple_router::ports::SourceError>> {
+    ) -> futures::future::BoxFuture<'_, Result<maple_router::ports::Incoming, maple_router::ports::SourceError>>
+    {
         let subscription = String::new();
         Box::pin(std::future::ready(Err(maple_router::ports::SourceError::Ended { subscription })))
     }

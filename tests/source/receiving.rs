@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::rig::{PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take};
+use crate::rig::{
+    PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take,
+};
 
 /// A tight loop comes by far more often in [`QUIET`].
 const OFTEN: usize = 30;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use maple_router::ports::{EventSource, Incoming};
 
-use crate::rig::{PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take};
+use crate::rig::{
+    PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take,
+};
 
 /// Takes and finishes until nothing comes any more.
 async fn work_off<R: Rig>(rig: &R, source: &mut dyn EventSource) -> Vec<uuid::Uuid> {
@@ -23,8 +25,7 @@ pub(crate) async fn shares_the_work<R: Rig>() {
     let rig = R::set_up().await;
     let (mut one, mut two) = (rig.open().await, rig.open().await);
     let announced = rig.announce(4 * R::SHARE).await;
-    let (first, second) =
-        futures::future::join(work_off(&rig, &mut *one), work_off(&rig, &mut *two)).await;
+    let (first, second) = futures::future::join(work_off(&rig, &mut *one), work_off(&rig, &mut *two)).await;
     assert!(!first.is_empty() && !second.is_empty(), "{}: one has all of it", R::NAME);
     let all: BTreeSet<_> = first.iter().chain(&second).copied().collect();
     assert_eq!(all, announced, "{}", R::NAME);

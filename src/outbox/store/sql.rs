@@ -3,11 +3,6 @@
 //! Rows are taken with SKIP LOCKED, so that instances never wait for each other, and settled under their fence. `now()`
 //! only compares and `clock_timestamp()` only writes.
 
-/// Whether this role can use an outbox here.
-pub(super) const IS_THERE: &str = "-- outbox_there
-SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)
-  THEN COALESCE(has_table_privilege(to_regclass('router.outbox'), 'SELECT, UPDATE'), false) ELSE false END AS there";
-
 /// `$1` at most so many, `$2` token, `$3` lease in seconds, `$4` actor.
 pub(super) const CLAIM: &str = "-- outbox_claim
 WITH c AS (

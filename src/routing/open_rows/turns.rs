@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use rand::Rng;
 use uuid::Uuid;
 
-use crate::routing::decide;
+use crate::backoff::backoff;
 use crate::routing::store::open_rows::{OpenAnswer, OpenQuestion, OpenRow, Place};
 
 /// Longest rest of one row, and between passes where not all of them could be remembered.
@@ -147,7 +147,7 @@ impl Turns {
             self.crowded = true;
             return;
         }
-        let pause = decide::backoff(turn.before.saturating_add(1), self.shortest, LONGEST, chance);
+        let pause = backoff(turn.before.saturating_add(1), self.shortest, LONGEST, chance);
         self.resting.insert(id, Rest { turn, until: now + pause });
     }
 

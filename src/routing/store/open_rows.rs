@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::Store;
 use super::sql::TIME;
-use crate::db::DbError;
 use crate::db::readiness::Readiness;
+use crate::db::{DbError, router};
 
 /// A row that could be claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,11 +92,6 @@ SELECT s.id, {TOUCHED} AS touched FROM submissions s WHERE s.id = ANY($1::uuid[]
 /// SQL: the time of the last change; NULL where it is infinite, which is no time to us.
 const TOUCHED: &str = "CASE WHEN isfinite(s.updated_at) THEN s.updated_at END";
 
-/// To name a table of a schema that may not be used is an error, so the schema is asked first.
-const OUTBOX: &str = "-- open_rows_outbox
-SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)
-  THEN to_regclass('router.outbox') IS NOT NULL ELSE false END AS there";
-
 impl Store {
     /// What could be claimed now, created after `not_before` and not paused, oldest change first.
     ///
@@ -133,12 +128,7 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn outbox_is_there(&self) -> Result<bool, DbError> {
-        self.pool
-            .transaction("open_rows", async |tx| {
-                let statement = tx.prepare_cached(OUTBOX).await?;
-                Ok(tx.query_one(&statement, &[]).await?.try_get("there")?)
-            })
-            .await
+        router::outbox_is_there(&self.pool).await
     }
 }
 
