@@ -41,7 +41,7 @@ const TELLING: usize = 200;
 /// Whoever leased a record's alert has this long before another daemon tells of it too.
 const LEASE: Duration = Duration::from_secs(30 * 60);
 /// Waits before silent records are looked for again.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(20);
 
 /// Takes dead letters in.
 #[derive(Debug)]

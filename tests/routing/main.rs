@@ -20,6 +20,7 @@ mod locked_rows;
 mod lost_answers;
 mod open_rows;
 mod outages;
+mod outbox;
 mod outcomes;
 mod pauses;
 mod privacy;
