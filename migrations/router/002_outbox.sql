@@ -21,7 +21,8 @@ BEGIN
 END
 $$;
 
--- What happened to whom: every lifecycle but the submission's, whose record is audit_log.
+-- What happened to whom: every lifecycle but the submission's, whose record is audit_log. Under "readiness": an infection
+-- that was taken back.
 CREATE TABLE router.transitions (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     lifecycle  text NOT NULL,
@@ -60,10 +61,8 @@ CREATE TABLE router.outbox (
     -- Why the last delivery failed.
     error        text,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The transaction that wrote it: it writes one event for each submission, however much it changes.
-    xid          xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    -- It told of an infection that has since been taken back.
-    outdated     boolean NOT NULL DEFAULT false,
+    -- The transaction whose commit wrote it, where a trigger did: one event for each submission, however much it changed.
+    xid          xid8,
     CHECK ((state = 'delivering') = (lease_token IS NOT NULL)),
     CHECK ((lease_token IS NULL) = (leased_until IS NULL)),
     CHECK ((state = 'delivered') = (delivered_at IS NOT NULL))
@@ -73,9 +72,206 @@ CREATE INDEX outbox_waiting ON router.outbox (available_at, id) WHERE state = 'r
 CREATE INDEX outbox_leased ON router.outbox (leased_until, id) WHERE state = 'delivering';
 CREATE INDEX outbox_delivered ON router.outbox (delivered_at, id) WHERE state = 'delivered';
 CREATE INDEX outbox_dead ON router.outbox (id) WHERE state = 'dead_letter';
-CREATE INDEX outbox_entity ON router.outbox (entity_id, id);
+-- A constraint, not a question: under serializable a question would make strangers' transactions conflict.
+CREATE UNIQUE INDEX outbox_entity ON router.outbox (entity_id, xid) WHERE entity_id IS NOT NULL;
 
--- What the sweeps look for, however many rows have ended.
+-- Whether a submission is finalized. A backend that inserts before that names its column: set_finalized_column, below.
+CREATE FUNCTION router.is_finalized(s public.submissions) RETURNS boolean
+    LANGUAGE sql STABLE AS 'SELECT true';
+
+-- ready: finalized and every attachment clean. infected: an attachment is. closed: routing is under way or over.
+-- waiting: anything else. No row: no such submission. pending: attachments still to be scanned.
+-- PL/pgSQL because it keeps its plan; here and below a name without alias is ours, whatever columns the tables may get.
+CREATE FUNCTION router.evaluate_routing_readiness(submission uuid) RETURNS TABLE (state text, pending int)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN QUERY SELECT CASE
+        WHEN s.status <> 'received' THEN 'closed'
+        WHEN (EXISTS (SELECT FROM public.attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'infected'))
+            THEN 'infected'
+        WHEN router.is_finalized(s)
+            AND (NOT EXISTS (SELECT FROM public.attachments x WHERE x.submission_id = s.id AND x.clamav_status IS DISTINCT FROM 'clean'))
+            THEN 'ready'
+        ELSE 'waiting' END,
+        (SELECT count(*) FROM public.attachments x WHERE x.submission_id = s.id AND x.clamav_status IS DISTINCT FROM 'clean' AND x.clamav_status IS DISTINCT FROM 'infected')::int
+    FROM public.submissions s WHERE s.id = submission;
+END
+$$;
+
+-- The next four are called by the triggers' functions alone, and run as those do: as the owner, with their search path.
+
+-- Locks the submission; false where somebody else keeps it. Never waits in a lock's queue, it asks again and again: so no
+-- deadlock detector ever finds a circle through us, and nobody's statement fails for our sake. Two seconds for a
+-- transaction in all, and never more than half of what its own time-outs leave, since its commit is the statement we run in.
+CREATE FUNCTION router.await_lock(submission uuid) RETURNS boolean
+    LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    waited interval := COALESCE(NULLIF(current_setting('maple_router.waited', true), ''), '0')::interval;
+    began timestamptz;
+    until timestamptz;
+    pause double precision := 0.001;
+    most interval;
+BEGIN
+    LOOP
+        PERFORM FROM public.submissions s WHERE s.id = submission FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+        PERFORM FROM public.submissions s WHERE s.id = submission;
+        IF NOT FOUND THEN
+            RETURN true; -- it is gone, and so is the question
+        END IF;
+        IF began IS NULL THEN
+            began := clock_timestamp();
+            until := began + interval '2 s' - waited;
+            most := current_setting('statement_timeout')::interval;
+            IF most > interval '0' THEN
+                until := least(until, statement_timestamp() + most / 2);
+            END IF;
+            most := COALESCE(current_setting('transaction_timeout', true), '0')::interval;
+            IF most > interval '0' THEN
+                until := least(until, transaction_timestamp() + most / 2);
+            END IF;
+        END IF;
+        EXIT WHEN clock_timestamp() >= until;
+        PERFORM pg_sleep(pause);
+        pause := least(2 * pause, 0.02);
+        PERFORM set_config('maple_router.waited', (waited + (clock_timestamp() - began))::text, true);
+    END LOOP;
+    RETURN false;
+END
+$$;
+
+-- Wakes whoever listens, unless somebody has just done so: transactions that notify are committed one after the other, each
+-- with a write to disk of its own. What is not told, because it was just before or by somebody who then rolled back, is found
+-- by the poll. A sequence, because it is read and set without a lock and outside transactions; in ms since 1970.
+CREATE SEQUENCE router.rung;
+CREATE FUNCTION router.ring() RETURNS void
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    instant bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+    last bigint;
+BEGIN
+    SELECT r.last_value INTO last FROM router.rung r;
+    IF last NOT BETWEEN instant - 50 AND instant THEN
+        PERFORM setval('router.rung', instant), pg_notify('maple_router_outbox', '');
+    END IF;
+END
+$$;
+
+-- Whether people and router have been told of this infection, and it has not been taken back since.
+CREATE FUNCTION router.infection_is_told(submission uuid) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM router.outbox o
+        WHERE o.entity_id = submission AND o.payload->>'reason' = 'scan_infected' AND NOT EXISTS (
+            SELECT FROM router.transitions t
+            WHERE t.lifecycle = 'readiness' AND t.entity_id = submission::text AND t.at > o.created_at));
+END
+$$;
+
+-- Runs when a transaction commits, once for each change it made. Locks the submission first and looks in a later statement,
+-- so that of two scanners that flip the last two attachments the second sees what the first has done. Without the lock (it
+-- could not be had, or the transaction sees the past: repeatable read) an event is written in any case: it only says
+-- "look", and the claim waits for whoever holds the row.
+--   why: finalized, replayed (whatever was told before), scan_clean, scan_infected.
+--   newborn: this transaction made the row, so that nobody else can have changed anything about it, nor can now.
+CREATE FUNCTION router.note_readiness(submission uuid, why text, newborn boolean) RETURNS void
+    LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    isolation text := current_setting('transaction_isolation');
+    found_state text;
+    told text := why;
+BEGIN
+    -- Serializable asks nothing that it need not: what is read there makes others' transactions conflict with this one.
+    IF (CASE WHEN newborn THEN isolation <> 'serializable'
+             WHEN isolation IN ('read committed', 'read uncommitted') THEN router.await_lock(submission)
+             ELSE false END)
+    THEN
+        SELECT r.state INTO found_state FROM router.evaluate_routing_readiness(submission) r;
+        IF found_state IS NULL OR found_state IN ('closed', 'waiting') THEN
+            RETURN;
+        END IF;
+        IF found_state = 'infected' THEN
+            IF why IN ('scan_clean', 'scan_infected') AND router.infection_is_told(submission) THEN
+                RETURN;
+            END IF;
+            told := 'scan_infected';
+        ELSIF why = 'scan_infected' THEN
+            told := 'scan_clean'; -- and taken back in the same transaction
+        END IF;
+    END IF;
+    INSERT INTO router.outbox (kind, entity_id, payload, xid)
+    SELECT 'routing.ready', s.id, jsonb_build_object('submission_id', s.id, 'form_id', s.form_id, 'reason', told),
+        pg_current_xact_id()
+    FROM public.submissions s WHERE s.id = submission AND s.status = 'received'
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        PERFORM router.ring();
+    END IF;
+END
+$$;
+
+CREATE FUNCTION router.on_submission() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM router.note_readiness(NEW.id, TG_ARGV[0], TG_OP = 'INSERT');
+    RETURN NULL;
+END
+$$;
+
+-- A submission may become ready when an attachment becomes clean or goes away, and infected when one becomes so or comes.
+-- One that stops being infected takes back what was told: by a row of its own, since to change the event would be to wait
+-- for whoever delivers it.
+CREATE FUNCTION router.on_attachment() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'DELETE' OR (TG_OP = 'UPDATE' AND OLD.submission_id <> NEW.submission_id) THEN
+        IF OLD.clamav_status IS DISTINCT FROM 'clean' THEN
+            PERFORM router.note_readiness(OLD.submission_id, 'scan_clean', false);
+        END IF;
+    ELSIF TG_OP = 'UPDATE' AND NEW.clamav_status = 'clean' THEN
+        PERFORM router.note_readiness(NEW.submission_id, 'scan_clean', false);
+    END IF;
+    IF TG_OP <> 'DELETE' AND NEW.clamav_status = 'infected' THEN
+        PERFORM router.note_readiness(NEW.submission_id, 'scan_infected', false);
+    END IF;
+    IF TG_OP <> 'INSERT' AND OLD.clamav_status = 'infected' THEN
+        INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
+        SELECT 'readiness', s.id::text, 'infected', 'waiting', 'take_back', session_user, 'worker'
+        FROM public.submissions s
+        WHERE s.id = OLD.submission_id
+          AND NOT EXISTS (SELECT FROM public.attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'infected')
+          AND router.infection_is_told(s.id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Both tables at once and before anything else is locked, the second with less patience than a deadlock detector has: a
+-- writer that meets us waits for us or we give up, it is never the one that fails. The first waits for lock_timeout.
+DO $$
+BEGIN
+    LOCK TABLE public.submissions IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM set_config('lock_timeout', (extract(epoch FROM current_setting('deadlock_timeout')::interval) * 500)::int::text, true);
+    LOCK TABLE public.attachments IN SHARE ROW EXCLUSIVE MODE;
+END
+$$;
+
+-- What the sweeps look for, however many rows have ended. `maple-router migrate --router` makes them beforehand,
+-- CONCURRENTLY; the two lists are compared by a test.
 CREATE INDEX IF NOT EXISTS submissions_router_received ON public.submissions (updated_at, id) WHERE status = 'received';
 CREATE INDEX IF NOT EXISTS submissions_router_processing ON public.submissions (id) WHERE status = 'processing';
 CREATE INDEX IF NOT EXISTS submissions_router_unalerted ON public.submissions (updated_at, id) WHERE status = 'failed'
@@ -86,123 +282,13 @@ CREATE INDEX IF NOT EXISTS attachments_router_infected ON public.attachments (su
 CREATE INDEX IF NOT EXISTS attachments_router_unclean ON public.attachments (submission_id)
     WHERE clamav_status IS DISTINCT FROM 'clean';
 
--- Whether a submission is finalized. A backend that inserts before that names its column: set_finalized_column, below.
-CREATE FUNCTION router.is_finalized(s public.submissions) RETURNS boolean
-    LANGUAGE sql STABLE RETURN true;
-
--- ready: finalized and every attachment clean. infected: an attachment is. closed: routing is under way or over.
--- waiting: anything else. No row: no such submission. pending: attachments still to be scanned.
-CREATE FUNCTION router.evaluate_routing_readiness(submission uuid) RETURNS TABLE (state text, pending int)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
-AS $$
-    SELECT CASE
-        WHEN s.status <> 'received' THEN 'closed'
-        WHEN (EXISTS (SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'infected'))
-            THEN 'infected'
-        WHEN router.is_finalized(s)
-            AND (NOT EXISTS (SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status IS DISTINCT FROM 'clean'))
-            THEN 'ready'
-        ELSE 'waiting' END,
-        (SELECT count(*) FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status IS DISTINCT FROM 'clean' AND x.clamav_status IS DISTINCT FROM 'infected')::int
-    FROM submissions s WHERE s.id = submission
-$$;
-
--- Waits a moment for the row's lock; false where it cannot be had. Somebody else's commit must not hang, nor fail, for our
--- sake: two transactions that changed the same submissions in opposite order would else end as a deadlock.
-CREATE FUNCTION router.await_lock(submission uuid) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s'
-AS $$
-BEGIN
-    PERFORM FROM submissions s WHERE s.id = submission FOR NO KEY UPDATE;
-    RETURN true;
-EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-    RETURN false;
-END
-$$;
-
--- Runs when a transaction commits, once for each change it made. Locks the submission first and looks in a later statement,
--- so that of two scanners that flip the last two attachments the second sees what the first has done. Without the lock (it
--- could not be had, or the transaction sees the past: repeatable read) an event is written in any case: it only says
--- "look", and the claim waits for whoever holds the row.
---   anew: it has become what it is just now, whatever was told before.
-CREATE FUNCTION router.note_readiness(submission uuid, why text, anew boolean) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
-AS $$
-DECLARE
-    sees_now boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
-    found_state text;
-BEGIN
-    IF sees_now THEN
-        PERFORM FROM submissions s WHERE s.id = submission FOR NO KEY UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            sees_now := router.await_lock(submission);
-        END IF;
-    END IF;
-    SELECT r.state INTO found_state FROM router.evaluate_routing_readiness(submission) r;
-    IF found_state IS NULL OR found_state = 'closed' THEN
-        RETURN;
-    END IF;
-    IF sees_now THEN
-        IF found_state = 'waiting' THEN
-            RETURN;
-        END IF;
-        IF found_state = 'infected' AND NOT anew AND EXISTS (
-            SELECT FROM router.outbox o
-            WHERE o.entity_id = submission AND NOT o.outdated AND o.payload->>'reason' = 'scan_infected'
-        ) THEN
-            RETURN;
-        END IF;
-    END IF;
-    INSERT INTO router.outbox (kind, entity_id, payload)
-    SELECT 'routing.ready', s.id, jsonb_build_object('submission_id', s.id, 'form_id', s.form_id,
-        'reason', CASE WHEN found_state = 'infected' THEN 'scan_infected' ELSE why END)
-    FROM submissions s
-    WHERE s.id = submission AND NOT EXISTS (
-        SELECT FROM router.outbox o WHERE o.entity_id = submission AND o.xid = pg_current_xact_id());
-    IF FOUND THEN
-        PERFORM pg_notify('maple_router_outbox', '');
-    END IF;
-END
-$$;
-
-CREATE FUNCTION router.on_submission() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
-AS $$
-BEGIN
-    PERFORM router.note_readiness(NEW.id, TG_ARGV[0], true);
-    RETURN NULL;
-END
-$$;
-
--- A submission may become ready when an attachment becomes clean or goes away, and infected when one becomes so. One that
--- stops being infected takes back what was told.
-CREATE FUNCTION router.on_attachment() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp
-AS $$
-BEGIN
-    IF TG_OP = 'DELETE' OR (TG_OP = 'UPDATE' AND OLD.submission_id <> NEW.submission_id) THEN
-        PERFORM router.note_readiness(OLD.submission_id, 'scan_clean', false);
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        PERFORM router.note_readiness(NEW.submission_id, 'scan_clean', false);
-    END IF;
-    IF TG_OP <> 'INSERT' AND OLD.clamav_status = 'infected' THEN
-        UPDATE router.outbox o SET outdated = true
-        WHERE o.entity_id = OLD.submission_id AND NOT o.outdated AND o.payload->>'reason' = 'scan_infected'
-          AND o.xid <> pg_current_xact_id()
-          AND NOT EXISTS (SELECT FROM attachments x
-            WHERE x.submission_id = OLD.submission_id AND x.clamav_status = 'infected');
-    END IF;
-    RETURN NULL;
-END
-$$;
-
+-- No list of columns: what a trigger of the backend's own sets is not in the statement.
 CREATE CONSTRAINT TRIGGER router_finalized AFTER INSERT ON public.submissions DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'received') EXECUTE FUNCTION router.on_submission('finalized');
-CREATE CONSTRAINT TRIGGER router_replayed AFTER UPDATE OF status ON public.submissions DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER router_replayed AFTER UPDATE ON public.submissions DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'received' AND OLD.status IN ('failed', 'routed'))
     EXECUTE FUNCTION router.on_submission('replayed');
-CREATE CONSTRAINT TRIGGER router_scanned AFTER UPDATE OF clamav_status, submission_id ON public.attachments
+CREATE CONSTRAINT TRIGGER router_scanned AFTER UPDATE ON public.attachments
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (OLD.clamav_status IS DISTINCT FROM NEW.clamav_status OR OLD.submission_id <> NEW.submission_id)
     EXECUTE FUNCTION router.on_attachment();
@@ -212,30 +298,36 @@ CREATE CONSTRAINT TRIGGER router_removed AFTER DELETE ON public.attachments DEFE
     FOR EACH ROW WHEN (OLD.clamav_status IS DISTINCT FROM 'clean') EXECUTE FUNCTION router.on_attachment();
 
 -- Tells which timestamptz of submissions says that a row is finalized; NULL: a row exists from finalize on. The same as
--- [readiness] finalized_column, which `maple-router migrate --router` passes on.
-CREATE FUNCTION router.set_finalized_column(wanted name) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp
+-- [readiness] finalized_column, which `maple-router migrate --router` passes on. Answers whether anything had to be changed.
+CREATE FUNCTION router.set_finalized_column(wanted name) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    body text := CASE WHEN wanted IS NULL THEN 'SELECT true' ELSE format('SELECT s.%I IS NOT NULL', wanted) END;
 BEGIN
-    DROP TRIGGER IF EXISTS router_finalized_later ON public.submissions;
-    IF wanted IS NULL THEN
-        CREATE OR REPLACE FUNCTION router.is_finalized(s public.submissions) RETURNS boolean
-            LANGUAGE sql STABLE RETURN true;
-        RETURN;
+    PERFORM FROM pg_proc p WHERE p.oid = 'router.is_finalized(public.submissions)'::regprocedure AND p.prosrc = body
+        AND (wanted IS NULL) <> EXISTS (SELECT FROM pg_trigger t
+            WHERE t.tgrelid = 'public.submissions'::regclass AND t.tgname = 'router_finalized_later');
+    IF FOUND THEN
+        RETURN false;
     END IF;
+    DROP TRIGGER IF EXISTS router_finalized_later ON public.submissions;
     EXECUTE format('CREATE OR REPLACE FUNCTION router.is_finalized(s public.submissions) RETURNS boolean
-        LANGUAGE sql STABLE RETURN (s.%I IS NOT NULL)', wanted);
-    EXECUTE format('CREATE CONSTRAINT TRIGGER router_finalized_later AFTER UPDATE OF %I ON public.submissions
-        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-        WHEN (NEW.status = ''received'' AND OLD.%1$I IS NULL AND NEW.%1$I IS NOT NULL)
-        EXECUTE FUNCTION router.on_submission(''finalized'')', wanted);
+        LANGUAGE sql STABLE AS %L', body);
+    IF wanted IS NOT NULL THEN
+        EXECUTE format('CREATE CONSTRAINT TRIGGER router_finalized_later AFTER UPDATE ON public.submissions
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+            WHEN (NEW.status = ''received'' AND OLD.%1$I IS NULL AND NEW.%1$I IS NOT NULL)
+            EXECUTE FUNCTION router.on_submission(''finalized'')', wanted);
+    END IF;
+    RETURN true;
 END
 $$;
 
 -- Nobody calls these but the triggers and the owner.
-REVOKE EXECUTE ON FUNCTION router.await_lock(uuid), router.note_readiness(uuid, text, boolean),
-    router.on_submission(), router.on_attachment(), router.set_finalized_column(name),
-    router.evaluate_routing_readiness(uuid) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION router.await_lock(uuid), router.ring(), router.infection_is_told(uuid),
+    router.note_readiness(uuid, text, boolean), router.on_submission(), router.on_attachment(),
+    router.set_finalized_column(name), router.evaluate_routing_readiness(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION router.evaluate_routing_readiness(uuid) TO forms_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON router.outbox TO forms_app;
 
