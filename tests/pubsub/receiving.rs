@@ -1,4 +1,4 @@
-//! What comes, once, and what its answer does.
+//! What comes over the wire, and what an answer does there. What every source promises is asked in `tests/source/`.
 
 use std::time::Duration;
 
@@ -76,43 +76,4 @@ async fn the_fifth_nack_sets_a_message_aside() {
     );
     message.settle.ack();
     assert!(next_if_any(&mut *source).await.is_none());
-}
-
-#[tokio::test]
-async fn a_wait_that_is_given_up_loses_nothing() {
-    let fixture = provisioned().await;
-    let mut source = fixture.source().await;
-    let reader = async {
-        let mut seen = Vec::new();
-        while seen.len() < 50 {
-            if let Ok(message) = tokio::time::timeout(Duration::from_millis(2), source.next()).await {
-                let message = message.unwrap();
-                assert_eq!(message.delivery_attempt, Some(1));
-                seen.push(text(&message));
-                message.settle.ack();
-            }
-        }
-        seen
-    };
-    let writer = async {
-        for _ in 0..5 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            fixture.publish(10).await;
-        }
-    };
-    let (seen, ()) = soon(futures::future::join(reader, writer)).await;
-    assert_eq!(seen.len(), 50);
-}
-
-#[tokio::test]
-async fn a_consumer_that_stops_asking_holds_no_more_than_its_share() {
-    let mut fixture = provisioned().await;
-    fixture.settings.max_outstanding = 10;
-    fixture.settings.streams = 2;
-    fixture.publish(50).await;
-    let mut source = fixture.source().await;
-    next(&mut *source).await.settle.ack();
-    tokio::time::sleep(QUIET).await;
-    assert_eq!(fixture.stats().outstanding, 20);
-    assert_eq!(source.buffered(), 20, "what is leased is not read");
 }

@@ -1,7 +1,6 @@
-//! What becomes of events when a source takes no more, or is built anew: nothing in work is disturbed, nothing else
-//! is held back.
+//! What becomes of events when a stream ends or is built anew: nothing in work is disturbed, nothing else is held back.
+//! What every source promises when it leaves is asked in `tests/source/`.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use devkit::broker::Code;
@@ -42,109 +41,6 @@ async fn take(source: &mut impl EventSource, count: usize) -> Vec<Incoming> {
         taken.push(next(source).await);
     }
     taken
-}
-
-/// What another source gets at once, and nothing twice.
-async fn taken_elsewhere(fixture: &Fixture, count: usize) -> BTreeSet<String> {
-    let begun = Instant::now();
-    let mut source = fixture.source().await;
-    let mut seen = BTreeSet::new();
-    for message in take(&mut *source, count).await {
-        assert!(seen.insert(text(&message)), "came twice");
-        message.settle.ack();
-    }
-    assert!(begun.elapsed() < AT_ONCE, "they waited for a deadline: {:?}", begun.elapsed());
-    assert!(next_if_any(&mut *source).await.is_none());
-    assert!(source.stop(PATIENCE).await);
-    seen
-}
-
-#[tokio::test]
-async fn a_stop_hands_in_the_acks_and_gives_back_the_rest_at_once() {
-    let fixture = provisioned().await;
-    fixture.publish(30).await;
-    let mut source = fixture.source().await;
-    let mut held = Vec::new();
-    let mut expected: BTreeSet<String> = (0..30).map(|n: u8| n.to_string()).collect();
-    for n in 0..20 {
-        let message = next(&mut *source).await;
-        if n % 2 == 0 {
-            expected.remove(&text(&message));
-            message.settle.ack();
-        } else {
-            held.push(message);
-        }
-    }
-    let begun = Instant::now();
-    let stopping = tokio::spawn(source.stop(PATIENCE));
-    until_so(&fixture, |f| f.stats().outstanding == held.len()).await;
-    drop(held);
-    assert!(soon(stopping).await.unwrap());
-    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
-    let stats = fixture.stats();
-    assert_eq!((stats.acked, stats.outstanding), (10, 0), "the stop did not wait for the answers: {stats:?}");
-    assert_eq!(taken_elsewhere(&fixture, expected.len()).await, expected);
-}
-
-#[tokio::test]
-async fn a_quiet_source_takes_no_more_and_what_waited_in_it_goes_elsewhere_at_once() {
-    let fixture = provisioned().await;
-    fixture.publish(10).await;
-    let mut source = fixture.source().await;
-    let mut held = take(&mut *source, 3).await;
-    until_so(&fixture, |_| source.buffered() == 7).await;
-
-    soon(source.quiet()).await;
-    until_so(&fixture, |f| f.stats().nacked == 7).await;
-    held.remove(0).settle.nack();
-    fixture.publish(5).await;
-    tokio::time::sleep(QUIET).await;
-    let stats = fixture.stats();
-    assert_eq!((stats.streams, stats.delivered), (0, 10), "it went on pulling: {stats:?}");
-    assert_eq!((stats.outstanding, stats.backlog), (2, 13), "{stats:?}");
-    assert_eq!(source.buffered(), 0);
-    assert!(matches!(soon(source.next()).await, Err(SourceError::Ended { .. })));
-    soon(source.quiet()).await;
-
-    let begun = Instant::now();
-    let mut elsewhere = fixture.source().await;
-    for message in take(&mut *elsewhere, 13).await {
-        message.settle.ack();
-    }
-    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
-}
-
-#[tokio::test]
-async fn what_was_handed_out_before_is_still_leased_and_can_be_acked_long_after() {
-    let fixture = short_leases().await;
-    fixture.publish(2).await;
-    let mut source = fixture.source().await;
-    let held = take(&mut *source, 2).await;
-    soon(source.quiet()).await;
-    tokio::time::sleep(ACK_DEADLINE * 3 / 2).await;
-    let stats = fixture.stats();
-    assert_eq!((stats.outstanding, stats.expired, stats.delivered), (2, 0, 2), "a lease ran out: {stats:?}");
-
-    for message in held {
-        message.settle.ack();
-    }
-    let begun = Instant::now();
-    assert!(soon(source.stop(PATIENCE)).await);
-    assert!(begun.elapsed() < Duration::from_secs(1), "everything was answered: {:?}", begun.elapsed());
-    let stats = fixture.stats();
-    assert_eq!((stats.acked, stats.outstanding, stats.delivered), (2, 0, 2), "{stats:?}");
-}
-
-#[tokio::test]
-async fn a_stop_waits_for_answers_no_longer_than_it_may() {
-    let fixture = provisioned().await;
-    fixture.publish(1).await;
-    let mut source = fixture.source().await;
-    let held = next(&mut *source).await;
-    let begun = Instant::now();
-    assert!(!source.stop(QUIET).await, "nothing was answered");
-    assert!(begun.elapsed() >= QUIET && begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
-    held.settle.ack();
 }
 
 /// One response of the server holds many messages; a source told to be quiet in the middle of one must not keep

@@ -5,18 +5,23 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::rig::{PATIENCE, QUIET, Rig, all_named, finish, is_done_with, next_if_any, soon, take, until};
+use crate::rig::{
+    MOMENT, PATIENCE, QUIET, Rig, all_named, finish, is_done_with, next_if_any, soon, take, until,
+};
 
 /// Far less than a lease that nobody gives back: what comes within it did not wait for one.
 const AT_ONCE: Duration = Duration::from_secs(6);
 
 pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     let rig = R::set_up().await;
-    let announced = rig.announce(12).await;
+    let mut announced = rig.announce(12).await;
     let mut source = rig.open().await;
     let mut held = take::<R>(&mut *source, 4).await;
+    tokio::time::sleep(MOMENT).await;
     soon::<R, _>("quiet", source.quiet()).await;
     soon::<R, _>("quiet again", source.quiet()).await;
+    tokio::time::sleep(MOMENT).await;
+    announced.extend(rig.announce(3).await);
     let late = tokio::time::timeout(QUIET, source.next()).await;
     assert!(!matches!(late, Ok(Ok(_))), "{}: a quiet source brought {late:?}", R::NAME);
 
@@ -26,7 +31,7 @@ pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     given_back.settle.nack();
     let begun = Instant::now();
     let mut another = rig.open().await;
-    let theirs = take::<R>(&mut *another, 9).await;
+    let theirs = take::<R>(&mut *another, 12).await;
     assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
     let other_ids = all_named::<R>(&theirs);
     if R::EXCLUSIVE {
@@ -49,6 +54,7 @@ pub(crate) async fn waits_for_answers_when_it_stops<R: Rig>() {
     let before = held.split_off(5);
     let mut finished = all_named::<R>(&before);
     finish(&rig, before).await;
+    tokio::time::sleep(MOMENT).await;
     let stopping = tokio::spawn(source.stop(PATIENCE));
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!stopping.is_finished(), "{}: five are not answered", R::NAME);

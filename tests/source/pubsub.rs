@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use maple_router::config;
 use maple_router::gateway::pubsub::PubsubSettings;
 use maple_router::gateway::pubsub::source::PubsubSource;
-use maple_router::gateway::pubsub::supervised;
+use maple_router::ops::supervised;
 use maple_router::ports::EventSource;
 use maple_router::routing::event::{self, Reason, RoutingEvent};
 use uuid::Uuid;
@@ -23,7 +23,8 @@ const DEAD_SUBSCRIPTION: &str = "projects/p/subscriptions/dead-sub";
 
 /// The shortest there is.
 const ACK_DEADLINE: Duration = Duration::from_secs(10);
-const OUTSTANDING: u32 = 50;
+/// Of each of two streams.
+const OUTSTANDING: u32 = 25;
 
 /// A stream by itself: it ends when something is wrong with it for good.
 pub(crate) struct Pubsub {
@@ -39,7 +40,7 @@ impl Pubsub {
 
 impl Rig for Pubsub {
     const NAME: &'static str = "Pub/Sub";
-    const SHARE: usize = OUTSTANDING as usize;
+    const SHARE: usize = 2 * OUTSTANDING as usize;
     const LEASE: Duration = ACK_DEADLINE;
     const REPEATS_EXHAUSTED: bool = true;
     const PAUSES: bool = false;
@@ -59,7 +60,7 @@ impl Rig for Pubsub {
             subscription: "routing".to_owned(),
             topic: "events".to_owned(),
             max_outstanding: OUTSTANDING,
-            streams: 1,
+            streams: 2,
             endpoint: Some(broker.endpoint()),
             ..config::Pubsub::default()
         };

@@ -10,7 +10,11 @@ use uuid::Uuid;
 /// Longest time anything that does happen may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Long enough to believe that nothing comes; longer than a source's own poll and its longest back-off here.
-pub(crate) const QUIET: Duration = Duration::from_millis(2_500);
+pub(crate) const QUIET: Duration = Duration::from_millis(1_500);
+
+/// What is on its way has arrived. A stream takes a moment to close, and what is sent into it meanwhile waits for its
+/// lease to run out, as what a process died with.
+pub(crate) const MOMENT: Duration = Duration::from_millis(500);
 
 /// A source, as a case sees it.
 pub(crate) trait Rig: Sized + Sync {

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use maple_router::ports::{EventSource, Incoming};
 
 use crate::rig::{
-    PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take,
+    MOMENT, PATIENCE, QUIET, Rig, all_named, finish, is_done_with, named, next, next_if_any, soon, take,
 };
 
 /// Takes and finishes until nothing comes any more.
@@ -36,22 +36,28 @@ pub(crate) async fn shares_the_work<R: Rig>() {
     is_done_with(&rig, one).await;
 }
 
-/// What is held stays held for longer than a lease, as long as its instance lives; and can be answered then.
+/// What is held stays held for longer than a lease as long as its instance lives, quiet or not, and can be answered then.
 pub(crate) async fn gives_nobody_what_another_holds<R: Rig>() {
     if !R::EXCLUSIVE {
         return;
     }
     let rig = R::set_up().await;
     let mut one = rig.open().await;
-    let announced = rig.announce(4).await;
-    let held = take::<R>(&mut *one, 4).await;
-    assert_eq!(all_named::<R>(&held), announced, "{}", R::NAME);
-    let mut two = rig.open().await;
-    let taken = tokio::time::timeout(R::LEASE * 3 / 2, two.next()).await;
-    assert!(taken.is_err(), "{}: another was given what is held: {taken:?}", R::NAME);
+    rig.announce(2).await;
+    let mut held = take::<R>(&mut *one, 2).await;
+    soon::<R, _>("quiet", one.quiet()).await;
+    let mut another = rig.open().await;
+    rig.announce(2).await;
+    held.extend(take::<R>(&mut *another, 2).await);
+    let mut third = rig.open().await;
+    let taken = tokio::time::timeout(R::LEASE * 3 / 2, third.next()).await;
+    assert!(taken.is_err(), "{}: a third was given what is held: {taken:?}", R::NAME);
+    assert_eq!(all_named::<R>(&held).len(), 4, "{}", R::NAME);
     finish(&rig, held).await;
-    soon::<R, _>("the stop", one.stop(PATIENCE)).await;
-    is_done_with(&rig, two).await;
+    for source in [one, another] {
+        assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
+    }
+    is_done_with(&rig, third).await;
 }
 
 /// Whoever does not answer is given no more than a share, whatever waits.
@@ -130,6 +136,7 @@ pub(crate) async fn brings_nothing_while_paused<R: Rig>() {
     let mut held = take::<R>(&mut *source, 2).await;
     soon::<R, _>("the pause", source.pause()).await;
     soon::<R, _>("a second pause", source.pause()).await;
+    tokio::time::sleep(MOMENT).await;
     announced.extend(rig.announce(3).await);
     if R::PAUSES {
         let early = tokio::time::timeout(QUIET, source.next()).await;
