@@ -3,6 +3,7 @@
 //! Each [`Stage`] has a database, broker, relay, Google and Slack of its own, so that tests run side by side. If the
 //! process dies, its children die with it or end by themselves; nothing outside the temporary directory is touched.
 
+mod events;
 mod overlay;
 mod process;
 mod shell;
@@ -14,7 +15,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use uuid::Uuid;
 
 pub use process::{Answer, Router, free_port};
 pub use shell::environment;
@@ -70,6 +70,16 @@ pub struct StageOptions {
     pub dir: Option<PathBuf>,
 }
 
+impl StageOptions {
+    /// For a test that runs with either source: PostgreSQL with schema `router`, which announces by itself.
+    #[must_use]
+    pub fn of(source: Source) -> Self {
+        let router = source == Source::Postgres;
+        let variant = Variant { audit_readable: true, router, ..Variant::default() };
+        Self { variant, source, ..Self::default() }
+    }
+}
+
 impl Default for StageOptions {
     fn default() -> Self {
         Self {
@@ -98,6 +108,8 @@ pub struct Stage {
     pub slack: SlackFake,
     source: Source,
     retry: (Duration, Duration),
+    /// Where the database's own events are written, with [`Source::Postgres`] and schema `router`.
+    outbox: Option<events::Outbox>,
     dir: PathBuf,
     /// Removes `dir` with the stage, where it is temporary.
     _temporary: Option<TempDir>,
@@ -146,8 +158,10 @@ impl Stage {
             }
         };
         let StageOptions { source, retry, .. } = options;
+        let with_outbox = source == Source::Postgres && options.variant.router;
+        let outbox = with_outbox.then(|| events::Outbox::on(database.url_as("forms_app")));
         let stage =
-            Self { database, broker, relay, google, slack, source, retry, dir, _temporary: temporary };
+            Self { database, broker, relay, google, slack, source, retry, outbox, dir, _temporary: temporary };
         if options.sample_forms {
             forms::load_samples(&stage.database).await?;
         }
@@ -228,6 +242,10 @@ endpoint = "{}""#,
 kind = "postgres"
 poll = "50ms"
 
+[outbox]
+backoff_min = "{shortest}ms"
+backoff_max = "{longest}ms"
+
 [routing]
 backoff_min = "{shortest}ms"
 backoff_max = "{longest}ms""#
@@ -262,19 +280,6 @@ backoff_max = "{longest}ms""#
         std::fs::write(&path, text)?;
         std::fs::create_dir_all(self.dir.join(name))?;
         Ok(path)
-    }
-
-    /// Publishes a routing event, as the backend would; nothing with [`Source::Postgres`], whose answer is empty.
-    ///
-    /// # Errors
-    /// The broker's.
-    pub fn publish(&self, submission: Uuid, reason: &str) -> Result<String> {
-        if self.source == Source::Postgres {
-            return Ok(String::new());
-        }
-        let data = serde_json::json!({"submission_id": submission, "reason": reason}).to_string();
-        let attributes = [("type", "routing.ready"), ("v", "1")];
-        Ok(self.broker.publish(TOPIC, data.into_bytes(), attributes)?)
     }
 
     /// Starts `maple-router run` from `binary` with this stage's configuration plus `extra` sections.
