@@ -7,7 +7,7 @@
 --
 -- Ask after the commit of what was changed, in a transaction of its own (contrib/README.md says why). It only reads.
 -- An attachment whose status is NULL, or unknown to us, is not clean. Where the database has schema router, its
--- function router.evaluate_routing_readiness(uuid) answers the same.
+-- function router.evaluate_routing_readiness(uuid) answers the same; forms_app may call it.
 SELECT CASE
          WHEN s.status IS DISTINCT FROM 'received' THEN 'closed'
          WHEN a.infected > 0 THEN 'infected'

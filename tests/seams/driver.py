@@ -65,6 +65,9 @@ class Driver:
     def statements(self):
         return [routing_seam.LOCK, routing_seam.MARK, routing_seam.READINESS]
 
+    def publish(self, submission, seconds):
+        return routing_seam.publish_ready(self.publisher, TOPIC, submission, "f", "scan_clean", timeout=seconds)
+
     def wire(self, status):
         return routing_seam.wire_status(status)
 

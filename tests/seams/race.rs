@@ -170,6 +170,25 @@ async fn an_infected_attachment_is_not_marked_clean_by_a_scan() {
     assert_eq!(race.one.ask(evaluate).await, json!(["infected", 1]));
 }
 
+/// Also where the caller has opened no transaction: lock and verdict are one.
+#[tokio::test]
+async fn the_lock_is_held_until_the_verdict_is_committed() {
+    let mut race = Race::new().await;
+    let [mark, pid] = [race.mark(0), race.one.ask(json!({"do": "pid"})).await];
+    let slow = race.db.client_as("forms_scanner").await.expect("a scanner");
+    let held = "SELECT pg_backend_pid() FROM attachments WHERE id = $1 FOR UPDATE";
+    slow.batch_execute("BEGIN").await.expect("begun");
+    let holder: i32 = slow.query_one(held, &[&race.seeded.attachments[0]]).await.expect("the row").get(0);
+    race.one.tell(mark).await;
+    race.one.waits_for(&pid, &json!(holder), &race.eyes).await;
+    let free = "SELECT FROM submissions WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED";
+    let found = race.eyes.query_opt(free, &[&race.seeded.id]).await.expect("an answer");
+    assert!(found.is_none(), "the submission is not locked while its attachment is written");
+    slow.batch_execute("COMMIT").await.expect("committed");
+    race.one.answer().await.expect("marked");
+    assert!(race.eyes.query_opt(free, &[&race.seeded.id]).await.expect("an answer").is_some());
+}
+
 /// What README says of grants is enough, and less is refused with an error instead of an unlocked write.
 #[tokio::test]
 async fn the_lock_needs_one_column_and_a_policy() {

@@ -1,11 +1,12 @@
-//! README's own examples, run as they stand there, tell a real router over real gRPC; where a process dies before it has
+//! README's own examples, run as they stand there, tell a real router over real gRPC. Where a process dies before it has
 //! told, the sweep finds what it left.
 
 use std::path::Path;
 
 use devkit::broker::SubscriptionSpec;
 use devkit::forms::{Form, Seeded, SubmissionSeed};
-use devkit::stage::{PROJECT, Router, Stage, StageOptions, TOPIC};
+use devkit::postgres::Variant;
+use devkit::stage::{PROJECT, Router, SUBSCRIPTION, Stage, StageOptions, TOPIC};
 use maple_router::config::Pubsub;
 use maple_router::gateway::pubsub::PubsubSettings;
 use maple_router::gateway::pubsub::source::PubsubSource;
@@ -88,6 +89,19 @@ impl Scene {
         let sql = "SELECT count(*) FROM audit_log WHERE submission_id = $1 AND action = 'submission_routed'";
         let ends: i64 = self.eyes.query_one(sql, &[&id]).await.expect("the trail").get(0);
         assert_eq!(ends, 1);
+    }
+
+    /// Waits until the router has settled every event.
+    async fn settled(&self) {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            let stats = self.stage.broker.stats(SUBSCRIPTION).expect("stats");
+            if (stats.outstanding, stats.backlog) == (0, 0) {
+                assert_eq!(stats.forwarded, 0, "no dead letter");
+                return;
+            }
+            sleep(STEP).await;
+        }
+        panic!("events are left: {:?}", self.stage.broker.stats(SUBSCRIPTION));
     }
 
     /// How many events were published so far and not taken by [`Self::events`].
@@ -221,4 +235,46 @@ async fn a_verdict_that_comes_again_is_told_again() {
     let told = scene.python("forms_scanner").await.ask(scanned(seeded.attachments[0], "clean")).await;
     assert_eq!(told["state"], "ready");
     scene.routed_once(seeded.id).await;
+}
+
+/// Whoever settles the scan's message after it may rely on it.
+#[tokio::test]
+async fn an_event_that_nobody_takes_is_an_error() {
+    let scene = Scene::start(NO_SWEEP).await;
+    let seeded = scene.pending(0).await;
+    let mut scanner = scene.python("forms_scanner").await;
+    scene.stage.broker.down().await;
+    let error = scanner.refused(json!({"do": "publish", "submission": seeded.id, "seconds": 1})).await;
+    assert!(error.starts_with("TimeoutError"), "{error}");
+    scene.stage.broker.up().await.expect("the same port");
+    let id = scanner.ask(json!({"do": "publish", "submission": seeded.id, "seconds": 30})).await;
+    assert!(id.as_str().is_some_and(|id| !id.is_empty() && !id.contains("Future")), "{id}");
+    assert!(scene.published() >= 1, "the server has it");
+}
+
+/// Where triggers remember, telling as well does no harm: nobody waits for ever, and each is routed once.
+#[tokio::test]
+async fn with_schema_router_it_is_told_twice_and_routed_once() {
+    let variant = Variant { audit_readable: true, router: true, ..Variant::default() };
+    let options = StageOptions { variant, sample_forms: false, ..StageOptions::default() };
+    let scene = Scene::on(Stage::start(options).await.expect("a stage"), NO_SWEEP).await;
+    let told = scene.python("forms_app").await.ask(finalize()).await;
+    let mut ids = vec![told["submission_id"].as_str().expect("an id").parse().expect("an id")];
+    let (mut one, mut other) = (scene.python("forms_scanner").await, scene.python("forms_scanner").await);
+    for _ in 0..4 {
+        let seeded = scene.pending(2).await;
+        one.tell(scanned(seeded.attachments[0], "clean")).await;
+        other.tell(scanned(seeded.attachments[1], "clean")).await;
+        for python in [&mut one, &mut other] {
+            python.answer().await.expect("scanned");
+        }
+        ids.push(seeded.id);
+    }
+    for id in ids {
+        scene.routed_once(id).await;
+        let sql = "SELECT count(*) FROM router.outbox WHERE entity_id = $1 AND kind = 'routing.ready'";
+        let remembered: i64 = scene.eyes.query_one(sql, &[&id]).await.expect("the outbox").get(0);
+        assert_eq!(remembered, 1, "{id}");
+    }
+    scene.settled().await;
 }

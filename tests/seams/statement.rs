@@ -33,8 +33,8 @@ const CASES: [Case; 17] = [
 ];
 
 /// Statuses nobody has told us of, and none at all: neither may pass for clean.
-async fn wider() -> TestDatabase {
-    let db = database(Variant::default()).await;
+async fn wider(variant: Variant) -> TestDatabase {
+    let db = database(variant).await;
     db.alter(
         "ALTER TABLE submissions ADD COLUMN finalized_at timestamptz;
          ALTER TABLE attachments ALTER COLUMN clamav_status DROP NOT NULL;
@@ -77,7 +77,7 @@ async fn by_the_router(app: &Client, id: Uuid, readiness: &Readiness) -> (String
 
 #[tokio::test]
 async fn every_case_is_answered_as_the_router_sees_it_whoever_asks() {
-    let db = wider().await;
+    let db = wider(Variant::default()).await;
     let app = db.client_as("forms_app").await.expect("forms_app");
     let scanner = db.client_as("forms_scanner").await.expect("forms_scanner");
     let mut backend = Python::connect(&db, "forms_app", None).await;
@@ -141,15 +141,18 @@ fn bare(sql: &str) -> String {
     ["%s", "$1", "$2"].iter().fold(sql, |sql, parameter| sql.replace(parameter, "?"))
 }
 
-/// The line that stands there as a comment is the one that is needed.
-#[tokio::test]
-async fn a_backend_that_inserts_before_finalize_uncomments_one_line() {
-    let db = wider().await;
-    let app = db.client_as("forms_app").await.expect("forms_app");
+/// The line that stands there as a comment, put in.
+fn with_finalized_column() -> String {
     let commented = "-- WHEN s.finalized_at IS NULL";
-    let sql = statement().replace(commented, commented.trim_start_matches("-- "));
-    assert_ne!(sql, statement());
-    let readiness = Readiness::new(Some("finalized_at")).expect("a column");
+    let sql = statement();
+    assert_eq!(sql.matches(commented).count(), 1);
+    sql.replace(commented, commented.trim_start_matches("-- "))
+}
+
+/// Every case, finalized and not; `ask` answers as somebody else does.
+async fn cases_with_finalized_column(db: &TestDatabase, ask: impl AsyncFn(&Client, Uuid) -> (String, i32)) {
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    let sql = with_finalized_column();
     for (status, statuses, ..) in CASES {
         for finalized in [false, true] {
             let id = insert(&app, status, statuses).await;
@@ -157,9 +160,37 @@ async fn a_backend_that_inserts_before_finalize_uncomments_one_line() {
             app.execute(set, &[&id, &finalized]).await.expect("finalized");
             let row = app.query_one(&sql, &[&id]).await.expect("an answer");
             let told: (String, i32) = (row.get(0), row.get(1));
-            assert_eq!(told, by_the_router(&app, id, &readiness).await, "{status} {statuses:?} {finalized}");
+            assert_eq!(told, ask(&app, id).await, "{status} {statuses:?} {finalized}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_backend_that_inserts_before_finalize_uncomments_one_line() {
+    let db = wider(Variant::default()).await;
+    let readiness = Readiness::new(Some("finalized_at")).expect("a column");
+    cases_with_finalized_column(&db, async |app, id| by_the_router(app, id, &readiness).await).await;
+}
+
+/// State and pending by the function of schema `router`.
+async fn by_the_schema(app: &Client, id: Uuid) -> Option<(String, i32)> {
+    let sql = "SELECT state, pending FROM router.evaluate_routing_readiness($1)";
+    app.query_opt(sql, &[&id]).await.expect("the function").map(|row| (row.get(0), row.get(1)))
+}
+
+#[tokio::test]
+async fn the_function_of_schema_router_answers_the_same() {
+    let db = wider(Variant { router: true, ..Variant::default() }).await;
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    for (status, statuses, state, pending) in CASES {
+        let id = insert(&app, status, statuses).await;
+        let told = [by_the_schema(&app, id).await, readiness(&app, id).await];
+        assert_eq!(told, [(); 2].map(|()| Some((state.to_owned(), pending))), "{status} {statuses:?}");
+    }
+    assert_eq!(by_the_schema(&app, Uuid::nil()).await, None);
+    db.alter("SELECT router.set_finalized_column('finalized_at')").await.expect("named");
+    let by_the_schema = async |app: &Client, id| by_the_schema(app, id).await.expect("a row");
+    cases_with_finalized_column(&db, by_the_schema).await;
 }
 
 /// The words of the wire are the words of the database.
