@@ -42,6 +42,7 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "canary",
             "spool",
             "unready",
+            "outbox",
         ],
     ),
     ("unalerted", "", &[]),
@@ -49,7 +50,29 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("canaries_total", "result", &["published", "unpublished", "returned", "overdue"]),
     ("canary_interval_seconds", "", &[]),
     ("heartbeats_total", "result", &["sent", "failed", "withheld"]),
+    // Of the outbox.
+    ("outbox_depth", "state", &["pending", "delivering", "retry_wait", "dead_letter"]),
+    ("outbox_oldest_age_seconds", "state", &["pending", "delivering", "retry_wait", "dead_letter"]),
+    (
+        "outbox_transitions_total",
+        "command",
+        &["claim", "succeed", "fail", "give_up", "release", "expire", "fall_due"],
+    ),
 ];
+
+/// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.
+#[test]
+fn the_outbox_is_counted_in_the_words_of_its_lifecycle() {
+    use maple_router::lifecycle::outbox::{Command, State};
+    let labels = |family: &str| {
+        let (.., values) = SERIES.iter().find(|(name, ..)| *name == family).expect("a family");
+        values.to_vec()
+    };
+    let states = State::ALL.iter().filter(|state| **state != State::Delivered);
+    assert_eq!(labels("outbox_depth"), states.map(|state| state.label()).collect::<Vec<_>>());
+    let commands = Command::ALL.iter().filter(|command| **command != Command::Redrive);
+    assert_eq!(labels("outbox_transitions_total"), commands.map(|c| c.label()).collect::<Vec<_>>());
+}
 
 fn rendered(count: impl FnOnce()) -> String {
     let recorder = metrics::recorder().expect("buckets are sound");

@@ -25,6 +25,8 @@ pub enum IncidentKey {
     Spool,
     /// Submissions are not ready for too long.
     Unready,
+    /// Events wait in the outbox, and nobody delivers them.
+    Outbox,
 }
 
 impl IncidentKey {
@@ -32,7 +34,7 @@ impl IncidentKey {
     #[must_use]
     pub fn all() -> Vec<Self> {
         let breakers = Dependency::ALL.iter().copied().map(Self::Breaker);
-        breakers.chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready]).collect()
+        breakers.chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready, Self::Outbox]).collect()
     }
 
     /// A stable name, for journal and alerts: `breaker_relay`, `stream`, …
@@ -47,6 +49,7 @@ impl IncidentKey {
             Self::Canary => "canary",
             Self::Spool => "spool",
             Self::Unready => "unready",
+            Self::Outbox => "outbox",
         }
     }
 

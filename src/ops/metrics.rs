@@ -15,7 +15,7 @@ use metrics_exporter_prometheus::{
 
 pub use self::labels::{
     ActionType, AlertResult, CanaryResult, DeadLetterKind, DeliveryStatus, Dependency, HeartbeatResult,
-    PauseScope, Resolution, Status, SubmissionOutcome, SweepResult,
+    OutboxCommand, OutboxState, PauseScope, Resolution, Status, SubmissionOutcome, SweepResult,
 };
 use super::incident::IncidentKey;
 use super::tally;
@@ -75,6 +75,9 @@ names! {
     CANARIES = "canaries_total",
     CANARY_INTERVAL = "canary_interval_seconds",
     HEARTBEATS = "heartbeats_total",
+    OUTBOX_DEPTH = "outbox_depth",
+    OUTBOX_OLDEST = "outbox_oldest_age_seconds",
+    OUTBOX_TRANSITIONS = "outbox_transitions_total",
 }
 
 /// Readiness to finish: from a blink to the hours an outage lasts.
@@ -170,6 +173,12 @@ pub fn start(transactions: &[&'static str]) {
     for result in HeartbeatResult::ALL {
         counter!(HEARTBEATS, "result" => result.as_str()).increment(0);
     }
+    for state in OutboxState::ALL {
+        outbox(*state, 0, Duration::ZERO);
+    }
+    for command in OutboxCommand::ALL {
+        outbox_transitions(*command, 0);
+    }
     for key in IncidentKey::all() {
         incident_open(key, false);
     }
@@ -228,6 +237,17 @@ fn describe() {
         "Configured interval of canary events; 0: there are none"
     );
     describe_counter!(HEARTBEATS, Unit::Count, "Calls of the heartbeat URL, by what became of them");
+    describe_gauge!(
+        OUTBOX_DEPTH,
+        Unit::Count,
+        "Rows of the outbox by state, at the last look; 0 where there is none"
+    );
+    describe_gauge!(
+        OUTBOX_OLDEST,
+        Unit::Seconds,
+        "For how long the row of the outbox that waits longest is due, by state; of delivering and dead_letter its age"
+    );
+    describe_counter!(OUTBOX_TRANSITIONS, Unit::Count, "What this process did with rows of the outbox");
 }
 
 /// Work on a submission ended.
@@ -383,4 +403,16 @@ pub fn canary_interval(interval: Option<Duration>) {
 /// This became of a heartbeat.
 pub fn heartbeat(result: HeartbeatResult) {
     counter!(HEARTBEATS, "result" => result.as_str()).increment(1);
+}
+
+/// What the last look at the outbox saw of a state.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn outbox(state: OutboxState, depth: u64, oldest: Duration) {
+    gauge!(OUTBOX_DEPTH, "state" => state.as_str()).set(depth as f64);
+    gauge!(OUTBOX_OLDEST, "state" => state.as_str()).set(oldest);
+}
+
+/// This process made so many transitions of outbox rows.
+pub fn outbox_transitions(command: OutboxCommand, rows: u64) {
+    counter!(OUTBOX_TRANSITIONS, "command" => command.as_str()).increment(rows);
 }

@@ -84,6 +84,10 @@ closed_set! {
         BreakerClosed = "breaker_closed",
         /// The Pub/Sub stream was made anew.
         StreamRebuilt = "stream_rebuilt",
+        /// Events wait in the outbox and are not delivered.
+        OutboxStalled = "outbox_stalled",
+        /// What waited in the outbox is delivered again.
+        OutboxFlowing = "outbox_flowing",
         /// A canary event came back, or did not.
         Canary = "canary",
         /// The heartbeat URL is not taken any more, or again, or the heartbeat is withheld.

@@ -15,10 +15,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::bell::Bell;
+use super::journal;
 use super::row::{Ending, Retries, Row, Settling};
 use super::store::OutboxStore;
 use crate::db::{DbError, DbErrorKind};
-use crate::lifecycle::outbox::Command;
 use crate::ops::chance::Chance;
 use crate::ports::Clock;
 use crate::scrub::scrub;
@@ -252,10 +252,11 @@ impl Claiming {
         let FeedParts { store, settings, clock, chance } = &self.parts;
         if clock.monotonic() >= *look_at {
             *look_at = clock.monotonic() + settings.poll;
-            store.wake(PAGE).await?;
+            journal::woken(store.wake(PAGE).await?);
         }
         let wanted = room.num_permits();
         let rows = store.claim(wanted, settings.lease, chance.uuid()).await?;
+        journal::claimed(rows.len());
         let taken = if rows.len() == wanted && flow == Flow::Full { Taken::All } else { Taken::Some };
         self.held.lock().extend(rows.iter().map(|row| (row.id, row.token)));
         for row in rows {
@@ -328,7 +329,9 @@ impl Settler {
         loop {
             match store.settle(&settlings).await {
                 Ok(settled) => {
-                    journal(&settlings, &settled);
+                    for (answer, settling) in answers.iter().zip(&settlings) {
+                        journal::settled(&answer.row, settling, settled.contains(&settling.id));
+                    }
                     break;
                 }
                 Err(error) if is_gone(&error) => break,
@@ -373,30 +376,6 @@ impl Settler {
                 "leases in the outbox could not be made longer: {}",
                 scrub(&error.to_string())
             ),
-        }
-    }
-}
-
-/// Says what people should know of: rows that failed, and ends that came too late.
-fn journal(settlings: &[Settling], settled: &std::collections::BTreeSet<i64>) {
-    for settling in settlings {
-        let row = settling.id;
-        if !settled.contains(&row) {
-            tracing::warn!(row, command = %settling.command, "the lease had run out: delivered again");
-            continue;
-        }
-        match (settling.command, &settling.error) {
-            (Command::GiveUp, why) => tracing::error!(
-                row,
-                reason = why.as_deref(),
-                "an outbox row is given up on; see `maple-router dlq list`"
-            ),
-            (Command::Fail, why) => tracing::warn!(
-                row,
-                reason = why.as_deref(),
-                "an outbox row could not be delivered; it is tried again"
-            ),
-            _ => {}
         }
     }
 }

@@ -8,7 +8,9 @@
 
 pub mod bell;
 pub mod feed;
+mod journal;
 pub mod relay;
 pub mod row;
 pub mod source;
 pub mod store;
+pub mod upkeep;

@@ -19,7 +19,9 @@ use super::row::Ending;
 use crate::backoff::backoff;
 use crate::gateway::pubsub::error::Fault;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::journal;
 use crate::ops::chance::Chance;
+use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
@@ -60,6 +62,13 @@ impl Relay {
         Self { feed, publisher, clock, chance, failures: 0, health: watch::Sender::new(None) }
     }
 
+    /// Tells it there: for those who listen for longer than this relay lasts.
+    #[must_use]
+    pub fn reporting_to(mut self, health: watch::Sender<Option<String>>) -> Self {
+        self.health = health;
+        self
+    }
+
     /// Tells why nothing can be published, and when it can be again.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Option<String>> {
@@ -76,6 +85,8 @@ impl Relay {
                 rows = self.feed.next_many(AT_ONCE) => rows,
             };
             if rows.is_empty() {
+                // There is nothing to be published any more.
+                self.health.send_replace(None);
                 break;
             }
             let suspects = self.publish(rows).await;
@@ -147,7 +158,7 @@ impl Relay {
         self.failures = 0;
         self.feed.set_flow(Flow::Full);
         if self.health.send_replace(None).is_some() {
-            tracing::info!("events of the outbox are published again");
+            journal!(info, EventName::OutboxFlowing, "events of the outbox are published again");
         }
     }
 
@@ -156,7 +167,12 @@ impl Relay {
         self.health.send_if_modified(|health| {
             let changes = health.as_ref() != Some(&why);
             if changes {
-                tracing::warn!("events of the outbox cannot be published, they wait there: {why}");
+                journal!(
+                    warn,
+                    EventName::OutboxStalled,
+                    reason = why,
+                    "events of the outbox cannot be published, they wait there"
+                );
                 *health = Some(why);
             }
             changes

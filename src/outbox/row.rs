@@ -48,12 +48,12 @@ impl Row {
         Attributes::from([label(TYPE, &self.kind), label(VERSION, CURRENT_VERSION)])
     }
 
-    /// Whether it is a routing event that names a submission.
+    /// The submission it names, where it is a routing event.
     #[must_use]
-    pub fn names_a_submission(&self) -> bool {
+    pub fn submission(&self) -> Option<Uuid> {
         let payload: Value = serde_json::from_slice(&self.payload).unwrap_or_default();
-        self.kind == ROUTING_READY
-            && payload["submission_id"].as_str().is_some_and(|id| Uuid::try_parse(id).is_ok())
+        let named = payload["submission_id"].as_str().filter(|_| self.kind == ROUTING_READY)?;
+        Uuid::try_parse(named).ok()
     }
 
     /// Its name in journals and in dead-letter records.

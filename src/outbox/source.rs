@@ -99,7 +99,7 @@ fn ending(verdict: Verdict, row: &Row) -> Ending {
     match verdict {
         Verdict::Ack | Verdict::Exhaust => Ending::Delivered(None),
         Verdict::Nack => Ending::Again,
-        Verdict::Reject if row.names_a_submission() => {
+        Verdict::Reject if row.submission().is_some() => {
             Ending::Failed { why: "it names a submission that does not exist".to_owned(), unreadable: false }
         }
         Verdict::Reject => Ending::Failed { why: "it cannot be read".to_owned(), unreadable: true },

@@ -37,8 +37,17 @@ pub struct Depth {
     pub state: State,
     /// Rows in it.
     pub count: u64,
-    /// Since the oldest of them was written.
+    /// Of what waits: for how long the row that waits longest is due. Of the others: the age of the oldest.
     pub oldest: Duration,
+}
+
+/// What was brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Woken {
+    /// Their leases had run out.
+    pub expired: u64,
+    /// Their time had come.
+    pub due: u64,
 }
 
 /// A row about a submission.
@@ -105,20 +114,19 @@ impl OutboxStore {
             .await
     }
 
-    /// Brings back what is due again, and what nobody delivers any more. Answers how many rows.
+    /// Brings back what nobody delivers any more, and what is due again.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn wake(&self, most: usize) -> Result<u64, DbError> {
+    pub async fn wake(&self, most: usize) -> Result<Woken, DbError> {
         let most = limit(most);
         self.pool
             .transaction("outbox_wake", async |tx| {
-                let mut woken = 0;
-                for statement in [sql::EXPIRE, sql::FALL_DUE] {
-                    let statement = tx.prepare_cached(statement).await?;
-                    woken += count(&tx.query_one(&statement, &[&most, &self.actor]).await?, "n")?;
-                }
-                Ok(woken)
+                let expire = tx.prepare_cached(sql::EXPIRE).await?;
+                let fall_due = tx.prepare_cached(sql::FALL_DUE).await?;
+                let expired = count(&tx.query_one(&expire, &[&most, &self.actor]).await?, "n")?;
+                let due = count(&tx.query_one(&fall_due, &[&most, &self.actor]).await?, "n")?;
+                Ok(Woken { expired, due })
             })
             .await
     }

@@ -97,13 +97,21 @@ async fn what_rules_and_dashboard_name_is_what_a_daemon_shows() {
 #[tokio::test]
 async fn every_transaction_of_the_daemon_is_there_from_the_start() {
     /// Only verbs run these.
-    const OF_VERBS: [&str; 6] =
-        ["dead_letter_close", "finalize", "mark_attachment", "override", "replay", "reset"];
+    const OF_VERBS: [&str; 8] = [
+        "dead_letter_close",
+        "finalize",
+        "mark_attachment",
+        "outbox_announce",
+        "outbox_redrive",
+        "override",
+        "replay",
+        "reset",
+    ];
     let (stage, mut router) = routing(&[Form::new("f").mail_to("a@x.test")], "").await;
     let (_, scrape) = router.get("/metrics").await.expect("metrics");
     let known = &shown(&scrape)["maple_router_db_transaction_seconds_count"]["name"];
     let mut used = BTreeSet::new();
-    let mut dirs = vec![shipped("src/routing")];
+    let mut dirs = vec![shipped("src/routing"), shipped("src/outbox")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).expect("a directory") {
             let path = entry.expect("an entry").path();

@@ -7,6 +7,7 @@ mod statements;
 mod triggers;
 mod triggers_access;
 mod triggers_races;
+mod upkeep;
 
 use std::time::Duration;
 

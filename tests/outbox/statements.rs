@@ -132,7 +132,7 @@ async fn attempts_count_what_the_row_itself_does_wrong() {
             let lapsed =
                 "UPDATE router.outbox SET leased_until = now() - interval '1 s' WHERE state = 'delivering'";
             bench.alter(lapsed).await;
-            assert_eq!(bench.store.wake(10).await.expect("woken"), 1);
+            assert_eq!(bench.store.wake(10).await.expect("woken").expired, 1);
         } else {
             bench.store.settle(&[settling(id, token, command)]).await.expect("settled");
         }

@@ -146,3 +146,35 @@ closed_set! {
         Failed = "failed",
     }
 }
+closed_set! {
+    /// States of outbox rows that are not over (lifecycle "outbox").
+    OutboxState {
+        /// To be delivered now.
+        Pending = "pending",
+        /// Leased.
+        Delivering = "delivering",
+        /// Not before its time.
+        RetryWait = "retry_wait",
+        /// Given up on.
+        DeadLetter = "dead_letter",
+    }
+}
+closed_set! {
+    /// What a daemon does with outbox rows; a redrive is an operator's, and stands in the transition log.
+    OutboxCommand {
+        /// Taken.
+        Claim = "claim",
+        /// Delivered.
+        Succeed = "succeed",
+        /// Failed because of itself.
+        Fail = "fail",
+        /// Failed because of itself once too often.
+        GiveUp = "give_up",
+        /// Given back.
+        Release = "release",
+        /// Its lease ran out.
+        Expire = "expire",
+        /// Its time has come.
+        FallDue = "fall_due",
+    }
+}

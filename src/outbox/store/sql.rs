@@ -133,14 +133,15 @@ WITH c AS (
 )
 SELECT count(*) AS n FROM g";
 
-/// How much is in each state that is not over, and since when the oldest of it waits, in seconds. Apart, so that each is
-/// answered from its own partial index.
+/// How much is in each state that is not over, and for how long, in seconds: what waits, since it was due (a redrive
+/// begins anew, and a pause before the next try is no delay); the others, since the oldest was written. Apart, so that each
+/// is answered from its own partial index.
 pub(super) const DEPTHS: &str = "-- outbox_depths
-SELECT 'pending' AS state, count(*) AS n, EXTRACT(EPOCH FROM now() - min(o.created_at))::float8 AS oldest
+SELECT 'pending' AS state, count(*) AS n, EXTRACT(EPOCH FROM now() - min(o.available_at))::float8 AS oldest
 FROM router.outbox o WHERE o.state = 'pending'
 UNION ALL SELECT 'delivering', count(*), EXTRACT(EPOCH FROM now() - min(o.created_at))::float8
 FROM router.outbox o WHERE o.state = 'delivering'
-UNION ALL SELECT 'retry_wait', count(*), EXTRACT(EPOCH FROM now() - min(o.created_at))::float8
+UNION ALL SELECT 'retry_wait', count(*), EXTRACT(EPOCH FROM now() - min(o.available_at))::float8
 FROM router.outbox o WHERE o.state = 'retry_wait'
 UNION ALL SELECT 'dead_letter', count(*), EXTRACT(EPOCH FROM now() - min(o.created_at))::float8
 FROM router.outbox o WHERE o.state = 'dead_letter'";

@@ -1,0 +1,242 @@
+//! What the outbox needs beside its delivery: old rows are removed, what waits is measured, and people hear of it when
+//! nobody delivers. One in each process, whatever its source, and whether there is an outbox yet or not: spawn
+//! [`Upkeep::run`] beside the routing, anew when `every` or `keep` change.
+//!
+//! If we die, rows stay a little longer and nobody is told; another process does the same. Never delivers anything, never
+//! touches a row that is not over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::store::{Depth, OutboxStore};
+use crate::db::DbError;
+use crate::journal;
+use crate::lifecycle::outbox::State;
+use crate::ops::incident::{Incident, IncidentKey, Incidents};
+use crate::ops::metrics::{self, OutboxState};
+use crate::ops::telemetry::EventName;
+use crate::ports::Clock;
+use crate::scrub::scrub;
+
+/// Rows removed in one transaction.
+const PAGE: usize = 1000;
+/// Transactions of one pass; the next pass goes on.
+const PAGES: usize = 100;
+/// The topic may be away for this long before people are told.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A row may be due for this long before people are told.
+const OVERDUE: Duration = Duration::from_secs(5 * 60);
+
+/// Whether nothing is delivered on purpose just now: routing is paused, or what it depends on is down.
+pub type OnPurpose = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What it is made of.
+pub struct Upkeep {
+    /// The rows.
+    pub store: OutboxStore,
+    /// Between two looks.
+    pub every: Duration,
+    /// How long delivered rows are kept.
+    pub keep: Duration,
+    /// Measures.
+    pub clock: Arc<dyn Clock>,
+    /// Where people are told.
+    pub incidents: Incidents,
+    /// Of this process's relay, where it has one ([`Relay::reporting_to`](super::relay::Relay::reporting_to)).
+    pub relay: Option<watch::Receiver<Option<String>>>,
+    /// Asked where the rows go to the routing of this process and of no topic.
+    pub on_purpose: OnPurpose,
+}
+
+/// What is known of the delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Seen<'a> {
+    /// Why nothing can be published, and for how long.
+    down: Option<(&'a str, Duration)>,
+    /// For how long the row that waits longest is due.
+    overdue: Duration,
+    /// How many wait.
+    waiting: u64,
+    /// Nothing is delivered, and that is wanted.
+    on_purpose: bool,
+}
+
+/// What people are told, if anything. Pure.
+fn trouble(seen: Seen<'_>) -> Option<Incident> {
+    let what = match seen.down {
+        Some((why, lasts)) if lasts >= PATIENCE => {
+            format!("events wait in the outbox: they cannot be published ({why}); nothing is lost")
+        }
+        Some(_) => return None,
+        None if seen.on_purpose || seen.overdue < OVERDUE => return None,
+        None => format!(
+            "events wait in the outbox: {} are to be delivered, the first of them for {} min, and nobody does; nothing is \
+             lost",
+            seen.waiting,
+            seen.overdue.as_secs() / 60
+        ),
+    };
+    let commands = ["maple-router status", "maple-router check"];
+    Some(Incident::new(IncidentKey::Outbox, what, &commands).advising(
+        "submissions are routed all the same, by the sweep, a quarter of an hour late; what waits is delivered when it can be",
+    ))
+}
+
+impl Upkeep {
+    /// Until `stop`.
+    pub async fn run(mut self, stop: &CancellationToken) {
+        // Whoever stops us leaves what is wrong to the next one.
+        stop.run_until_cancelled(self.keep_up()).await;
+    }
+
+    async fn keep_up(&mut self) {
+        let clock = Arc::clone(&self.clock);
+        let (mut look_at, mut down_since) = (clock.monotonic(), None);
+        let (mut waits, mut said) = ((0, Duration::ZERO), false);
+        loop {
+            if clock.monotonic() >= look_at {
+                look_at = clock.monotonic() + self.every;
+                match self.look().await {
+                    Ok(depths) => {
+                        said = false;
+                        waits = waiting(&depths);
+                    }
+                    // That the database is away is told elsewhere.
+                    Err(error) => {
+                        if !std::mem::replace(&mut said, true) {
+                            tracing::warn!("the outbox cannot be looked at: {}", scrub(&error.to_string()));
+                        }
+                    }
+                }
+            }
+            let now = clock.monotonic();
+            let why = self.relay.as_mut().and_then(|relay| relay.borrow_and_update().clone());
+            let since = why.as_ref().map(|_| down_since.unwrap_or(now));
+            down_since = since;
+            self.tell(Seen {
+                down: why.as_deref().zip(since.map(|since| now.saturating_duration_since(since))),
+                overdue: waits.1,
+                waiting: waits.0,
+                on_purpose: (self.on_purpose)(),
+            });
+            let told_at = since.map(|since| since + PATIENCE).filter(|at| *at > now);
+            let next = told_at.map_or(look_at, |at| at.min(look_at));
+            tokio::select! {
+                () = clock.sleep(until(next, clock.monotonic())) => {}
+                changed = changed(&mut self.relay) => if !changed { self.relay = None },
+            }
+        }
+    }
+
+    /// Removes what is old, and measures the rest.
+    async fn look(&self) -> Result<Vec<Depth>, DbError> {
+        if !self.store.is_there().await? {
+            OutboxState::ALL.iter().for_each(|state| metrics::outbox(*state, 0, Duration::ZERO));
+            return Ok(Vec::new());
+        }
+        let depths = self.store.depths().await?;
+        for depth in &depths {
+            if let Some(state) = OutboxState::parse(depth.state.label()) {
+                metrics::outbox(state, depth.count, depth.oldest);
+            }
+        }
+        for _ in 0..PAGES {
+            let page = u64::try_from(PAGE).unwrap_or(u64::MAX);
+            if self.store.prune(self.keep, PAGE).await? < page {
+                break;
+            }
+        }
+        Ok(depths)
+    }
+
+    fn tell(&self, seen: Seen<'_>) {
+        match trouble(seen) {
+            Some(incident) => {
+                if !self.incidents.keys().contains(&IncidentKey::Outbox) {
+                    journal!(
+                        error,
+                        EventName::OutboxStalled,
+                        rows = seen.waiting,
+                        overdue_s = seen.overdue.as_secs(),
+                        "{}",
+                        incident.what
+                    );
+                }
+                self.incidents.raise(incident);
+            }
+            None if self.incidents.keys().contains(&IncidentKey::Outbox) => {
+                journal!(info, EventName::OutboxFlowing, "what waited in the outbox is delivered again");
+                self.incidents.resolve(IncidentKey::Outbox);
+            }
+            None => {}
+        }
+    }
+}
+
+/// How many rows wait, and for how long the first of them is due.
+fn waiting(depths: &[Depth]) -> (u64, Duration) {
+    let waits = |depth: &&Depth| matches!(depth.state, State::Pending | State::RetryWait);
+    let waiting = depths.iter().filter(waits);
+    waiting
+        .fold((0, Duration::ZERO), |(count, oldest), depth| (count + depth.count, oldest.max(depth.oldest)))
+}
+
+fn until(at: Instant, now: Instant) -> Duration {
+    at.saturating_duration_since(now)
+}
+
+/// Resolves when the relay has something to say; `false` when it never will again.
+async fn changed(relay: &mut Option<watch::Receiver<Option<String>>>) -> bool {
+    match relay {
+        Some(relay) => relay.changed().await.is_ok(),
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_when_nothing_moves_that_should() {
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        let down = |seconds| Some(("NOT_FOUND: no such topic", Duration::from_secs(seconds)));
+        let cases = [
+            ("nothing waits", Seen::default(), None),
+            ("a blink", Seen { down: down(29), ..Seen::default() }, None),
+            ("the topic is away", Seen { down: down(30), ..Seen::default() }, Some("NOT_FOUND")),
+            (
+                "also while paused",
+                Seen { down: down(30), on_purpose: true, ..Seen::default() },
+                Some("NOT_FOUND"),
+            ),
+            ("a backlog", Seen { waiting: 9, overdue: minutes(4), ..Seen::default() }, None),
+            (
+                "nobody delivers",
+                Seen { waiting: 9, overdue: minutes(6), ..Seen::default() },
+                Some("9 are to be"),
+            ),
+            ("paused", Seen { waiting: 9, overdue: minutes(6), on_purpose: true, ..Seen::default() }, None),
+        ];
+        for (case, seen, expected) in cases {
+            let told = trouble(seen);
+            assert_eq!(told.is_some(), expected.is_some(), "{case}");
+            assert!(told.is_none_or(|told| told.what.contains(expected.unwrap_or_default())), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_being_delivered_or_given_up_on_does_not_wait() {
+        let depth = |state, count, seconds| Depth { state, count, oldest: Duration::from_secs(seconds) };
+        let depths = [
+            depth(State::Pending, 3, 10),
+            depth(State::Delivering, 5, 900),
+            depth(State::RetryWait, 2, 20),
+            depth(State::DeadLetter, 7, 9000),
+        ];
+        assert_eq!(waiting(&depths), (5, Duration::from_secs(20)));
+    }
+}
