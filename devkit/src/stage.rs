@@ -160,8 +160,18 @@ impl Stage {
         let StageOptions { source, retry, .. } = options;
         let with_outbox = source == Source::Postgres && options.variant.router;
         let outbox = with_outbox.then(|| events::Outbox::on(database.url_as("forms_app")));
-        let stage =
-            Self { database, broker, relay, google, slack, source, retry, outbox, dir, _temporary: temporary };
+        let stage = Self {
+            database,
+            broker,
+            relay,
+            google,
+            slack,
+            source,
+            retry,
+            outbox,
+            dir,
+            _temporary: temporary,
+        };
         if options.sample_forms {
             forms::load_samples(&stage.database).await?;
         }

@@ -87,7 +87,7 @@ impl Outbox {
         };
         let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
         let bell = Bell::hang(place.database.clone(), PoolOptions::new(clock.clone()));
-        OutboxSource::open(FeedParts { store, settings, clock, chance }, bell)
+        OutboxSource::open(FeedParts { store, settings, clock, chance }, bell, None)
     }
 }
 
