@@ -9,11 +9,9 @@ use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, DbErrorKind};
-use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
 use crate::routing::dead_letter::Records;
-use crate::routing::event::{self, Reason, RoutingEvent};
 use crate::routing::store::Store;
 use crate::routing::store::seams::Seams;
 use crate::routing::store::view::{Sight, View};
@@ -72,66 +70,6 @@ impl Desk {
         let forms = self.view().forms().await.ok()?;
         (!forms.iter().any(|form| form == wanted)).then(|| no_form(wanted, &forms))
     }
-
-    /// Publishes a routing event; answers Pub/Sub's id of it.
-    pub(super) async fn publish(
-        &self,
-        id: uuid::Uuid,
-        form_id: &str,
-        reason: Reason,
-    ) -> Result<String, CliError> {
-        let settings = parts::pubsub(&self.config).map_err(part)?;
-        let publisher = PubsubPublisher::open(&settings).await.map_err(|error| unpublished(error, id))?;
-        let event = RoutingEvent { submission_id: id, form_id: Some(form_id.to_owned()), reason };
-        let (attributes, data) = event::encode(&event);
-        publisher.publish(attributes, data).await.map_err(|error| unpublished(error, id))
-    }
-}
-
-/// Announces submissions that the sweep would find as well: the first event that cannot be published is the last one
-/// tried, so that an outage of Pub/Sub holds nothing up.
-pub(super) struct Announcer<'a> {
-    desk: &'a Desk,
-    publisher: Option<PubsubPublisher>,
-    trouble: Option<String>,
-}
-
-impl<'a> Announcer<'a> {
-    /// Connects at the first event.
-    pub(super) fn of(desk: &'a Desk) -> Self {
-        Self { desk, publisher: None, trouble: None }
-    }
-
-    /// Publishes an event for it; answers Pub/Sub's id of it.
-    pub(super) async fn announce(&mut self, id: uuid::Uuid, form_id: &str) -> Option<String> {
-        if self.trouble.is_some() {
-            return None;
-        }
-        match self.publish(id, form_id).await {
-            Ok(message_id) => Some(message_id),
-            Err(why) => {
-                self.trouble = Some(why);
-                None
-            }
-        }
-    }
-
-    async fn publish(&mut self, id: uuid::Uuid, form_id: &str) -> Result<String, String> {
-        if self.publisher.is_none() {
-            let settings = parts::pubsub(&self.desk.config).map_err(|error| error.to_string())?;
-            self.publisher = Some(PubsubPublisher::open(&settings).await.map_err(|error| error.to_string())?);
-        }
-        let Some(publisher) = &self.publisher else { return Err("no publisher".to_owned()) };
-        let event =
-            RoutingEvent { submission_id: id, form_id: Some(form_id.to_owned()), reason: Reason::Operator };
-        let (attributes, data) = event::encode(&event);
-        publisher.publish(attributes, data).await.map_err(|error| error.to_string())
-    }
-
-    /// What to say where something could not be announced.
-    pub(super) fn warning(self) -> Option<String> {
-        self.trouble.map(|why| format!("not everything was announced, the sweep finds the rest: {why}"))
-    }
 }
 
 fn no_form(wanted: &str, forms: &[String]) -> String {
@@ -173,16 +111,6 @@ pub(super) fn part(error: PartError) -> CliError {
         | PartError::Heartbeat(_)
         | PartError::Mail(_) => CliError::new(Exit::BadConfig, error),
     }
-}
-
-/// What was done before stands; only the event is missing.
-fn unpublished(error: PublishError, id: uuid::Uuid) -> CliError {
-    let exit = match error {
-        PublishError::Settings(_) => Exit::BadConfig,
-        PublishError::Pubsub(_) => Exit::Unavailable,
-    };
-    CliError::new(exit, anyhow::Error::new(error).context("no event was published"))
-        .remedy(format!("`maple-router publish {id}` sends the event again"))
 }
 
 #[cfg(test)]

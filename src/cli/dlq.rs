@@ -1,4 +1,4 @@
-//! `dlq`: what Pub/Sub gave up on, and what to do with it.
+//! `dlq`: what Pub/Sub or the outbox gave up on, and what to do with it.
 //!
 //! Three kinds: messages that nobody can read, events of submissions that are not there (both recorded by the daemon),
 //! and submissions that failed because nothing was left to try (their row is the record). A redrive publishes first and
@@ -10,16 +10,15 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::announce::{Again, Announced, Announcer};
 use super::bulk;
 use super::desk::{self, Desk};
 use super::replay::{Asked, Changed, Report};
 use super::{CliError, Context, Exit, operator, output};
 use crate::db::DbErrorKind;
-use crate::gateway::pubsub::publisher::PubsubPublisher;
 use crate::journal;
 use crate::ops::telemetry::EventName;
-use crate::parts;
-use crate::routing::dead_letter::{Closing, Record, RecordError, Records, original_attributes};
+use crate::routing::dead_letter::{Closing, Record, RecordError, Records};
 use crate::routing::explain::at;
 use crate::routing::replay::ReplayOptions;
 use crate::routing::store::dead_letters::{DISCARD, ExhaustedRow};
@@ -280,11 +279,11 @@ async fn close(
     };
     let closer = Closer { desk, records, actor: &actor, args, how };
     let mut report = Report::new("left as it is", ids.len(), args.dry_run);
-    let mut publisher = None;
+    let mut announcer = Announcer::of(&desk.config);
     let progress = output::Progress::of(ids.len());
     for (done, id) in ids.iter().enumerate() {
-        match closer.close(*id, &mut publisher).await? {
-            Ok(message_id) => report.changed.push(Changed::closed(*id, message_id)),
+        match closer.close(*id, &mut announcer).await? {
+            Ok(announced) => report.changed.push(Changed::closed(*id, announced)),
             Err(why) => report.skip(*id, why),
         }
         progress.at(done + 1);
@@ -303,12 +302,12 @@ struct Closer<'a> {
 }
 
 impl Closer<'_> {
-    /// Closes one: the id of the event published for it, or why it stays as it is.
+    /// Closes one: how it was announced, or why it stays as it is.
     async fn close(
         &self,
         id: Uuid,
-        publisher: &mut Option<PubsubPublisher>,
-    ) -> Result<Result<Option<String>, String>, CliError> {
+        announcer: &mut Announcer<'_>,
+    ) -> Result<Result<Option<Announced>, String>, CliError> {
         match one(self.records, id).await? {
             None => Ok(Err("there is no such dead letter".to_owned())),
             Some(Entry::Row(row)) => self.close_row(&row).await,
@@ -316,37 +315,38 @@ impl Closer<'_> {
                 Ok(Err("it is closed already".to_owned()))
             }
             Some(Entry::Letter(_)) if self.args.dry_run => Ok(Ok(None)),
-            Some(Entry::Letter(record)) => self.close_letter(*record, publisher).await,
+            Some(Entry::Letter(record)) => self.close_letter(*record, announcer).await,
         }
     }
 
     async fn close_letter(
         &self,
         record: Record,
-        publisher: &mut Option<PubsubPublisher>,
-    ) -> Result<Result<Option<String>, String>, CliError> {
+        announcer: &mut Announcer<'_>,
+    ) -> Result<Result<Option<Announced>, String>, CliError> {
         let (id, submission_id) = (record.id, record.submission_id);
-        let message_id = match self.how {
+        let announced = match self.how {
             Closing::Discarded => None,
             Closing::Redriven => {
-                if publisher.is_none() {
-                    let settings = parts::pubsub(&self.desk.config).map_err(desk::part)?;
-                    *publisher = Some(PubsubPublisher::open(&settings).await?);
+                match announcer.again(self.desk, &record, (self.actor, &self.args.reason)).await? {
+                    Again::Announced(announced) => Some(announced),
+                    Again::Refused(why) => return Ok(Err(why)),
+                    Again::Closed(announced) => {
+                        self.told(id, submission_id);
+                        return Ok(Ok(Some(announced)));
+                    }
                 }
-                let Some(publisher) = publisher else { return Ok(Err("there is no publisher".to_owned())) };
-                let attributes = original_attributes(&record.attributes);
-                Some(publisher.publish(attributes, record.payload.into()).await?)
             }
         };
         if !self.records.close(id, self.how, self.actor, &self.args.reason).await.map_err(fault)? {
             return Ok(Err("it was closed by somebody else meanwhile".to_owned()));
         }
         self.told(id, submission_id);
-        Ok(Ok(message_id))
+        Ok(Ok(announced))
     }
 
     /// A failed row: replayed, or noted as not needed.
-    async fn close_row(&self, row: &ExhaustedRow) -> Result<Result<Option<String>, String>, CliError> {
+    async fn close_row(&self, row: &ExhaustedRow) -> Result<Result<Option<Announced>, String>, CliError> {
         match self.how {
             Closing::Redriven => {
                 let asked = Asked {
@@ -359,7 +359,7 @@ impl Closer<'_> {
                 let (report, broken) = asked.replay(self.desk, &[row.id], Vec::new()).await?;
                 match broken {
                     Some(error) => Err(desk::database(error)),
-                    None => Ok(report.only().map(|changed| changed.message_id)),
+                    None => Ok(report.only().map(|changed| changed.announced)),
                 }
             }
             Closing::Discarded if self.args.dry_run => Ok(Ok(None)),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::announce;
 use super::daemon_word;
 use super::desk::{self, Desk};
 use super::output::{self, Palette};
@@ -49,13 +50,19 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let audit = desk.view().audit(args.id).await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
-    let mut page = Page::of(args.id, sight, audit, &rules(&desk.config));
+    let looks_every = announce::looks_every(&desk).await;
+    let rules = Rules { looks_every, ..rules(&desk.config) };
+    let mut page = Page::of(args.id, sight, audit, &rules);
     let daemon = if page.explanation.waits_for_daemon() {
         daemon_word::readiness(&desk.config.http.listen).await
     } else {
         Daemon::NotAsked
     };
     page.put(Around { id: args.id, daemon, pause: hold, letter: letter(&desk, args.id).await });
+    if looks_every.is_some() {
+        // Nothing is published there.
+        page.explanation.remedy.retain(|remedy| remedy.verb != Some("publish"));
+    }
     if args.json {
         output::json(&page)?;
     } else {
@@ -117,6 +124,7 @@ fn rules(config: &Config) -> Rules {
         due_grace: routing.due_grace,
         orphan_after: routing.orphan_after,
         not_before: routing.not_before,
+        looks_every: None,
         resend: routing.in_doubt == InDoubt::Resend,
         // A webhook that only the service may read is one as well.
         alerts: !matches!(config.slack_webhook(), Ok(None)),

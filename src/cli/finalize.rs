@@ -1,12 +1,12 @@
 //! `finalize`: the first readiness seam, for tests and repair.
 //!
-//! Sets the configured column, where there is one, and publishes the event once the submission is ready. If we die in
-//! between, `maple-router publish ID` sends the event again.
+//! Sets the configured column, where there is one, and announces the submission once it is ready. If we die in between,
+//! `maple-router publish ID` does so.
 
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, operator, output};
+use super::{CliError, Context, Exit, announce, operator, output};
 use crate::journal;
 use crate::lifecycle::submission::Status;
 use crate::ops::telemetry::EventName;
@@ -48,7 +48,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     follow(&desk, &standing, &did, Reason::Finalized).await
 }
 
-/// Publishes what became of a write at a seam, where that changes anything, and says what follows.
+/// Announces what became of a write at a seam, where that changes anything, and says what follows.
 pub(super) async fn follow(
     desk: &Desk,
     standing: &Standing,
@@ -56,14 +56,15 @@ pub(super) async fn follow(
     reason: Reason,
 ) -> Result<Exit, CliError> {
     let id = standing.id;
+    let announce = |reason| announce::or_end(&desk.config, id, &standing.form_id, reason);
     let follows = match standing.status {
         Status::Received if standing.infected => {
-            let event = desk.publish(id, &standing.form_id, Reason::Operator).await?;
-            format!("an attachment is infected: event {event} is published, and the worker fails it (rb-008)")
+            let announced = announce(Reason::Operator).await?.sentence();
+            format!("an attachment is infected: {announced}, and the worker fails it (rb-008)")
         }
         Status::Received if standing.is_ready() => {
-            let event = desk.publish(id, &standing.form_id, reason).await?;
-            format!("it is ready: event {event} is published, and a worker claims it")
+            let announced = announce(reason).await?.sentence();
+            format!("it is ready: {announced}, and a worker claims it")
         }
         Status::Received if !standing.finalized => {
             "not finalized yet: nothing is published; `maple-router finalize` does both".to_owned()

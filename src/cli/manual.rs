@@ -74,7 +74,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "",
         configured: true,
         text: &[
-            "A daemon and its tools. An event from Pub/Sub says only: look at this submission. What is ready is claimed in \
+            "A daemon and its tools. An event says only: look at this submission; it comes from Pub/Sub, or from PostgreSQL \
+             itself (source.kind). What is ready is claimed in \
              PostgreSQL, its form's actions are carried out in order (mail through the Postfix of this host, attachments as \
              signed links), every outcome is recorded, and only then the event is settled. What a crash or a lost event \
              leaves behind is found by a sweep every minute; no failure is silent.",
@@ -96,8 +97,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "run",
         configured: true,
         text: &[
-            "Started by systemd as maple-router.service (Type=notify). It is READY once database, subscription and relay have \
-             answered; a dependency that is down is waited for. It refuses to start, with exit status 78, where the \
+            "Started by systemd as maple-router.service (Type=notify). It is READY once database, relay and, with Pub/Sub, \
+             subscription have answered; a dependency that is down is waited for. It refuses to start, with exit status 78, where the \
              configuration is wrong or the database does not meet the contract.",
             "SIGTERM drains: no event is taken any more, what is being sent is finished and recorded, the rest is given back \
              without spending an attempt; a second SIGTERM ends at once. SIGHUP reads the configuration again: what can \
@@ -130,7 +131,7 @@ pub(super) const PAGES: &[Page] = &[
             "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
              missing and verified where they exist; what exists otherwise is told, never changed in a way that loses \
              messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
-             what is missing is named.",
+             what is missing is named. With source.kind = \"postgres\" there is nothing to provision.",
         ],
         examples: &[
             ("sudo maple-router provision --dry-run", "What would be done?"),
@@ -158,7 +159,8 @@ pub(super) const PAGES: &[Page] = &[
         configured: true,
         text: &[
             "An event says only that a submission is to be looked at: one too many changes nothing. To be used when an event \
-             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.",
+             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for. With source.kind = \
+             \"postgres\" and no outbox the daemon looks for open submissions by itself, and nothing is published.",
         ],
         examples: &[(
             "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f",
@@ -170,7 +172,7 @@ pub(super) const PAGES: &[Page] = &[
         configured: true,
         text: &[
             "The first of the two readiness seams, for tests and repair: sets readiness.finalized_column, where the backend \
-             has one, and publishes the event once everything is ready.",
+             has one, and announces the submission once everything is ready.",
         ],
         examples: &[(
             "sudo maple-router finalize f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"backend died in between\"",
@@ -334,10 +336,10 @@ pub(super) const PAGES: &[Page] = &[
         verb: "dlq",
         configured: true,
         text: &[
-            "What Pub/Sub gave up on: messages that nobody can read, events of submissions that are not there (both recorded \
+            "What Pub/Sub, or the outbox, gave up on: messages that nobody can read, events of submissions that are not there (both recorded \
              with their payload), and submissions that failed because nothing was left to try.",
         ],
-        examples: &[("sudo maple-router dlq list", "What did Pub/Sub give up on?")],
+        examples: &[("sudo maple-router dlq list", "What was given up on?")],
     },
     Page {
         verb: "dlq list",
@@ -358,7 +360,7 @@ pub(super) const PAGES: &[Page] = &[
         verb: "dlq redrive",
         configured: true,
         text: &[
-            "Publishes the payload again and closes the record; a submission that had no attempts left is replayed. Published \
+            "Has the message delivered again and closes the record; a submission that had no attempts left is replayed. Published \
              first, closed second: dying in between leaves the record open, and an event too many changes nothing.",
         ],
         examples: &[(

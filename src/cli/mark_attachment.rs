@@ -1,6 +1,6 @@
 //! `mark-attachment`: the second readiness seam, for tests and repair.
 //!
-//! If we die between the mark and the event, `maple-router publish ID` sends the event again. Taking back what the
+//! If we die between the mark and its announcement, `maple-router publish ID` announces it. Taking back what the
 //! scan called infected needs a reason, which is recorded.
 
 use serde_json::json;

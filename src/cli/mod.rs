@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr; `--json` on every reading verb. A reader that goes away (a closed
 //! pipe) is no fault. Verbs other than `run` keep nothing running when they are killed.
 
+mod announce;
 mod bulk;
 mod check;
 mod completions;

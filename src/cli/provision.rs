@@ -1,4 +1,5 @@
-//! `provision`: topics, subscriptions, dead-letter and retry policy, created or verified.
+//! `provision`: topics, subscriptions, dead-letter and retry policy, created or verified; without Pub/Sub there is nothing to
+//! do, and an installation that runs it all the same is not stopped by that.
 //!
 //! May be repeated at any time: what was done before it died stays done, and the next run goes on from there.
 
@@ -6,6 +7,7 @@ use serde::Serialize;
 
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
+use crate::config::SourceKind;
 use crate::gateway::pubsub::admin::{ProvisionError, ProvisionStep, StepState, provision};
 use crate::gateway::pubsub::error::Fault;
 use crate::parts;
@@ -35,8 +37,16 @@ struct Report {
 /// Creates what is missing and verifies what is there.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let settings = parts::pubsub(&loaded.config)?;
-    let steps = provision(&settings, args.dry_run).await.map_err(refused)?;
+    let steps = match loaded.config.source.kind {
+        SourceKind::Pubsub => {
+            let settings = parts::pubsub(&loaded.config)?;
+            provision(&settings, args.dry_run).await.map_err(refused)?
+        }
+        SourceKind::Postgres => {
+            output::note("nothing to provision: with source.kind = \"postgres\" there is no Pub/Sub")?;
+            Vec::new()
+        }
+    };
     let report =
         Report { ok: steps.iter().all(|s| s.state != StepState::Differs), dry_run: args.dry_run, steps };
     if args.json {

@@ -1,8 +1,8 @@
-//! `publish`: a routing event for each submission named.
+//! `publish`: has each submission named looked at, by an event where events announce them.
 //!
 //! An event only says "look at this submission"; one too many changes nothing. Dying in the middle leaves some
-//! published, and doing it again is harmless. Writes nothing to the database; where that answers, it is asked whether the
-//! submissions exist.
+//! published, and doing it again is harmless. Changes no submission; where the database answers, it is asked whether they
+//! exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::announce::{Announced, Way};
 use super::bulk::{self, Report, Told};
 use super::{CliError, Context, Exit, output};
-use crate::config::Config;
-use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::config::{Config, SourceKind};
 use crate::ops::clock::SystemClock;
 use crate::parts;
-use crate::routing::event::{Reason, RoutingEvent, encode};
+use crate::routing::event::Reason;
 
 /// Submissions looked up, and events published, at once.
 const AT_ONCE: usize = 64;
@@ -51,6 +51,9 @@ struct Published {
     /// Id of the message; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
+    /// How it was announced.
+    #[serde(skip)]
+    announced: Option<Announced>,
     /// What to know about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
@@ -66,17 +69,13 @@ impl Told for Published {
     }
 
     fn words(&self, _dry_run: bool) -> String {
-        match &self.message_id {
-            Some(message_id) => format!("published as message {message_id}"),
-            None => "would be published".to_owned(),
-        }
+        self.announced.as_ref().map_or_else(|| "would be published".to_owned(), Announced::words)
     }
 }
 
 /// Publishes the events.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let settings = parts::pubsub(&loaded.config)?;
     let ids = bulk::each_once(args.ids);
     let mut warnings = Vec::new();
     let forms = forms_of(&loaded.config, &ids).await.unwrap_or_else(|why| {
@@ -86,15 +85,30 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let mut report = Report::new("not published", ids.len(), args.dry_run).warned(warnings);
     let progress = output::Progress::of(ids.len());
     let mut first_error = None;
-    let publisher = if args.dry_run { None } else { Some(PubsubPublisher::open(&settings).await?) };
-    let publishing: Vec<_> = ids.iter().map(|id| publish(publisher.as_ref(), *id, &forms)).collect();
+    // With PostgreSQL only the database tells whether there is anything to be published.
+    let opened = !args.dry_run || loaded.config.source.kind == SourceKind::Postgres;
+    let way = if opened { Some(Way::open(&loaded.config).await?) } else { None };
+    let publishing: Vec<_> = ids.iter().map(|id| publish(way.as_ref(), *id, &forms, args.dry_run)).collect();
     let mut publishing = futures::stream::iter(publishing).buffered(AT_ONCE);
     while let Some((id, answer)) = publishing.next().await {
         let warning = matches!(forms.get(&id), Some(None)).then_some(UNKNOWN);
         match answer {
-            Ok(message_id) => report.changed.push(Published { id, message_id, warning }),
+            Ok(Some(Announced::Found(every))) => {
+                let every = humantime::format_duration(every);
+                report.skip(
+                    id,
+                    format!(
+                        "the daemon looks for open submissions by itself, every {every}; `maple-router explain {id}` \
+                         says what it waits for"
+                    ),
+                );
+            }
+            Ok(announced) => {
+                let message_id = announced.as_ref().and_then(Announced::message_id).map(str::to_owned);
+                report.changed.push(Published { id, message_id, announced, warning });
+            }
             Err(error) => {
-                report.skip(id, error.to_string());
+                report.skip(id, format!("{error:#}"));
                 first_error.get_or_insert(error);
             }
         }
@@ -110,14 +124,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 }
 
 async fn publish(
-    publisher: Option<&PubsubPublisher>,
+    way: Option<&Way>,
     id: Uuid,
     forms: &HashMap<Uuid, Option<String>>,
-) -> (Uuid, Result<Option<String>, PublishError>) {
-    let Some(publisher) = publisher else { return (id, Ok(None)) };
-    let form_id = forms.get(&id).cloned().flatten();
-    let (attributes, data) = encode(&RoutingEvent { submission_id: id, form_id, reason: Reason::Operator });
-    (id, publisher.publish(attributes, data).await.map(Some))
+    dry_run: bool,
+) -> (Uuid, anyhow::Result<Option<Announced>>) {
+    match way {
+        Some(way) if !dry_run || matches!(way, Way::Rows(_)) => {
+            let form_id = forms.get(&id).and_then(Option::as_deref);
+            (id, way.announce(id, form_id, Reason::Operator).await.map(Some))
+        }
+        Some(_) | None => (id, Ok(None)),
+    }
 }
 
 /// The form of each submission; `None` for one that does not exist. The error is why the database cannot tell.

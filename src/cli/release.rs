@@ -11,16 +11,13 @@ use uuid::Uuid;
 
 use super::bulk::{self, Told};
 use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, Filters, operator, output};
-use crate::config::SourceKind;
+use super::{CliError, Context, Exit, Filters, announce, operator, output};
 use crate::journal;
 use crate::lifecycle::submission::Status;
 use crate::ops::chance::Chance;
 use crate::ops::telemetry::EventName;
-use crate::parts;
 use crate::routing::store::seams::Override;
 use crate::routing::store::sweep::{Found, Released, Retaken, RetakenEnd};
-use crate::routing::sweep::Republisher;
 
 /// Told as the actor's verb.
 const VERB: &str = "release";
@@ -126,32 +123,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     progress.end();
     if !open.is_empty() {
-        report.warnings.extend(announce(&desk, &open).await);
+        report.warnings.extend(announce::all(&desk.config, &open).await);
     }
     report.tell(args.json)?;
     Ok(report.exit(named))
-}
-
-/// Publishes the events of what is open again; answers what could not be done.
-async fn announce(desk: &Desk, open: &[Found]) -> Option<String> {
-    let wait = format!(
-        "the daemon's sweep takes them within {}",
-        humantime::format_duration(desk.config.routing.due_grace + desk.config.routing.sweep_interval)
-    );
-    if desk.config.source.kind != SourceKind::Pubsub {
-        return Some(format!("no event was published: {wait}"));
-    }
-    let events = match parts::pubsub(&desk.config) {
-        Ok(settings) => Republisher::open(&settings).await.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    match events {
-        Ok(events) if events.publish(open).await => None,
-        Ok(events) => {
-            Some(format!("no event was published ({}): {wait}", events.fault().unwrap_or_default()))
-        }
-        Err(why) => Some(format!("no event was published ({why}): {wait}")),
-    }
 }
 
 impl Report {

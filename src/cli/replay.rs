@@ -1,15 +1,16 @@
 //! `replay`: routes again what has ended, because a person says so.
 //!
 //! Each submission is reopened by itself; dying in the middle leaves the others as they were, and doing it again finds
-//! those that are open already. What is reopened is announced where Pub/Sub can be reached; else the sweep finds it.
+//! those that are open already. What is reopened is announced where that is possible; else the sweep finds it.
 
 use futures::StreamExt as _;
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::announce::{Announced, Announcer};
 use super::bulk::{self, Told};
-use super::desk::{self, Announcer, Desk};
+use super::desk::{self, Desk};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
 use crate::journal;
@@ -61,14 +62,20 @@ pub(super) struct Changed {
     #[serde(skip_serializing_if = "Option::is_none")]
     deliveries: Option<usize>,
     /// Id of the event that announces it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "message_id")]
+    #[serde(rename = "message_id")]
+    pub(super) announced: Option<Announced>,
+}
+
+/// What is found without an event has no id of one.
+fn message_id<S: serde::Serializer>(announced: &Option<Announced>, serializer: S) -> Result<S::Ok, S::Error> {
+    announced.as_ref().and_then(Announced::message_id).serialize(serializer)
 }
 
 impl Changed {
     /// A dead letter that is closed.
-    pub(super) fn closed(id: Uuid, message_id: Option<String>) -> Self {
-        Self { did: "closed", id, deliveries: None, message_id }
+    pub(super) fn closed(id: Uuid, announced: Option<Announced>) -> Self {
+        Self { did: "closed", id, deliveries: None, announced }
     }
 }
 
@@ -82,8 +89,8 @@ impl Told for Changed {
         if let Some(deliveries) = self.deliveries {
             text.push_str(&format!(", {deliveries} to be sent"));
         }
-        if let Some(message_id) = &self.message_id {
-            text.push_str(&format!(", published as message {message_id}"));
+        if let Some(announced) = &self.announced {
+            text.push_str(&format!(", {}", announced.words()));
         }
         text
     }
@@ -127,7 +134,7 @@ impl Asked<'_> {
         warnings: Vec<String>,
     ) -> Result<(Report, Option<DbError>), CliError> {
         let store = desk.store()?;
-        let mut announcer = Announcer::of(desk);
+        let mut announcer = Announcer::of(&desk.config);
         let mut report = Report::new("left as it is", ids.len(), self.dry_run).warned(warnings);
         let replaying: Vec<_> = ids.iter().map(|id| self.one(&store, *id)).collect();
         let mut replaying = futures::stream::iter(replaying).buffered(AT_ONCE);
@@ -136,9 +143,9 @@ impl Asked<'_> {
         while let Some((id, answer)) = replaying.next().await {
             match answer {
                 Ok(Replayed::Done { form_id, replay }) => {
-                    let message_id = if self.dry_run { None } else { announcer.announce(id, &form_id).await };
+                    let announced = if self.dry_run { None } else { announcer.announce(id, &form_id).await };
                     let deliveries = Some(replay.open.len());
-                    report.changed.push(Changed { did: "open again", id, deliveries, message_id });
+                    report.changed.push(Changed { did: "open again", id, deliveries, announced });
                 }
                 Ok(Replayed::Refused(refusal)) => {
                     report.skip(id, refusal.to_string());

@@ -12,7 +12,9 @@ use super::desk::{self, Desk};
 use super::output::{self, Palette};
 use super::pause;
 use super::{CliError, Context, Exit};
+use crate::config::SourceKind;
 use crate::lifecycle::submission::Status;
+use crate::ops::metrics::Dependency;
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
 
@@ -29,7 +31,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
     let overview = desk.view().overview().await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
-    let breakers = daemon_word::breakers(&desk.config.http.listen).await;
+    let mut breakers = daemon_word::breakers(&desk.config.http.listen).await;
+    if desk.config.source.kind != SourceKind::Pubsub {
+        breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.as_str()));
+    }
     let report = Report {
         paused: paused.iter().cloned().collect(),
         daemon_reachable: breakers.is_some(),

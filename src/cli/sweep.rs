@@ -1,21 +1,20 @@
 //! `sweep --once`: one pass of the sweep, out of process.
 //!
-//! It has no worker beside it, so what it finds is announced by events; without a way to publish, what waits is only
-//! counted. If we die in the middle, what was done stands and the next pass does the rest.
+//! It has no worker beside it, so what it finds is announced by events; without Pub/Sub, what waits is only counted: the
+//! daemon hands it on. If we die in the middle, what was done stands and the next pass does the rest.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, output, pause};
-use crate::config::{Config, SourceKind};
+use super::{CliError, Context, Exit, announce, output, pause};
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
 use crate::parts;
 use crate::routing::pauses::PauseBoard;
 use crate::routing::store::sweep::SweepBounds;
-use crate::routing::sweep::{Outlet, Republisher, SweepReport, Sweeper};
+use crate::routing::sweep::{Outlet, SweepReport, Sweeper};
 use crate::scrub::scrub;
 
 /// Arguments of `sweep`.
@@ -65,7 +64,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             alerts: 0,
         }
     } else {
-        let events = match events(&desk.config).await {
+        let events = match announce::republisher(&desk.config).await {
             Ok(events) => Some(events),
             Err(why) => {
                 let waiting = store.sweep_count(&bounds).await.map_err(desk::database)?.orphans;
@@ -106,15 +105,6 @@ async fn alerts(desk: &Desk, chance: &Arc<Chance>, warnings: &mut Vec<String>) -
             Ok(0)
         }
     }
-}
-
-/// What announces found submissions, or why nothing can.
-async fn events(config: &Config) -> Result<Republisher, String> {
-    if config.source.kind != SourceKind::Pubsub {
-        return Err("there is no Pub/Sub to announce them on (source.kind = \"postgres\")".to_owned());
-    }
-    let settings = parts::pubsub(config).map_err(|error| error.to_string())?;
-    Republisher::open(&settings).await.map_err(|error| error.to_string())
 }
 
 fn tell(report: &Report, json: bool) -> Result<(), CliError> {

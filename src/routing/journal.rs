@@ -48,7 +48,7 @@ pub(super) fn poison(message_id: &str, delivery_attempt: Option<i32>, why: Poiso
         reason = why.label(),
         payload_sha256 = sha256,
         payload_len = len,
-        "unreadable event given back ({why}): the dead-letter policy keeps it after its last delivery"
+        "unreadable event given back ({why}): it is kept as a dead letter after its last delivery"
     );
 }
 
@@ -121,7 +121,7 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
         DropReason::HeldElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
         DropReason::NotFinalized | DropReason::NotClean => {
-            "it is not ready: the event of its readiness brings it back, or the sweep"
+            "it is not ready: its readiness brings it back, or the sweep"
         }
         DropReason::Paused => "it is paused by an operator: the sweep brings it back when that ends",
     };
@@ -141,7 +141,7 @@ pub(super) fn nacked(id: Uuid, why: NackReason) {
             EventName::Nacked,
             submission_id = %id,
             reason = why.label(),
-            "no such submission: event given back; after its last delivery the dead-letter policy keeps it"
+            "no such submission: event given back; after its last delivery it is kept as a dead letter"
         ),
         NackReason::NotDue => {
             journal!(debug, EventName::Nacked, submission_id = %id, reason = why.label(), "not due yet: event given back");
@@ -291,7 +291,7 @@ pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
             form_id = claim.form_id,
             attempt = claim.attempt,
             next_attempt_at = %due,
-            "released: what is open is tried again when its event comes back"
+            "released: what is open is tried again when it comes back"
         ),
     }
 }
@@ -314,7 +314,7 @@ pub(super) fn answer_lost(claim: &Claim) {
         submission_id = %claim.id,
         form_id = claim.form_id,
         attempt = claim.attempt,
-        "the claim has ended, but the database's answer was lost: its event comes again and the row tells how"
+        "the claim has ended, but the database's answer was lost: it comes again and the row tells how"
     );
 }
 

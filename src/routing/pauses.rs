@@ -292,7 +292,7 @@ fn tell(before: &Pauses, after: &Pauses) {
             EventName::Resumed,
             scope = pause.scope.label(),
             value = pause.scope.value(),
-            "resumed: {}; what has no event any more is found by the sweep",
+            "resumed: {}; what it held up comes back",
             pause.scope
         );
     }

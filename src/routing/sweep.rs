@@ -360,7 +360,13 @@ impl Republisher {
     /// # Errors
     /// Nothing can be published as configured.
     pub async fn open(settings: &PubsubSettings) -> Result<Self, PublishError> {
-        Ok(Self { publisher: PubsubPublisher::open(settings).await?, fault: Mutex::default() })
+        Ok(Self::over(PubsubPublisher::open(settings).await?))
+    }
+
+    /// Through a publisher that is open.
+    #[must_use]
+    pub fn over(publisher: PubsubPublisher) -> Self {
+        Self { publisher, fault: Mutex::default() }
     }
 
     /// Why the last event could not be published; absent when it could.

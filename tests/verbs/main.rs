@@ -10,3 +10,4 @@ mod sweep;
 mod terminal;
 mod test_send;
 mod trouble;
+mod without_broker;

@@ -77,7 +77,7 @@ async fn a_pass_without_a_way_to_announce_leaves_what_waits_and_says_so() {
     assert!(
         done["warnings"]
             .to_string()
-            .contains("own sweep: 1 that wait without an event, because there is no Pub/Sub"),
+            .contains("own sweep: 1 that wait without an event, because with source.kind"),
         "{done:#}"
     );
     assert_eq!(row(&stage, stuck).await.0, "received");

@@ -1,0 +1,280 @@
+//! How a verb has submissions looked at: by an event through Pub/Sub, by a row of the outbox, or by nothing at all where
+//! the daemon looks for open submissions by itself. Every verb announces here.
+//!
+//! An event only says "look": one too many changes nothing, and what is not announced is found by the daemon in its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use uuid::Uuid;
+
+use super::desk::{self, Desk};
+use super::{CliError, Exit};
+use crate::config::{Config, SourceKind};
+use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
+use crate::ops::clock::SystemClock;
+use crate::outbox::store::{OutboxStore, Redriven};
+use crate::parts::{self, PartError};
+use crate::routing::dead_letter::{Record, original_attributes};
+use crate::routing::event::{self, Parsed, Reason, RoutingEvent, encode};
+use crate::routing::store::sweep::Found;
+use crate::routing::sweep::Republisher;
+
+/// What dead-letter records of the outbox are named by, before the id of its row.
+const OUTBOX: &str = "outbox:";
+
+/// How submissions come to the daemon's notice.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    Pubsub(PubsubPublisher),
+    Outbox(OutboxStore),
+    /// It looks for open submissions by itself, so often.
+    Rows(Duration),
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// Pub/Sub took the event under this id.
+    Published(String),
+    /// The event is in the outbox under this id.
+    Written(String),
+    /// Nothing: an open submission is found within this.
+    Found(Duration),
+}
+
+impl Announced {
+    /// Id of the event.
+    pub(super) fn message_id(&self) -> Option<&str> {
+        match self {
+            Self::Published(id) | Self::Written(id) => Some(id),
+            Self::Found(_) => None,
+        }
+    }
+
+    /// Behind a comma.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Published(id) => format!("published as message {id}"),
+            Self::Written(id) => format!("announced as {id}"),
+            Self::Found(every) => {
+                format!("the daemon finds it within {}", humantime::format_duration(*every))
+            }
+        }
+    }
+
+    /// As a sentence.
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::Published(id) => format!("event {id} is published"),
+            Self::Written(id) => format!("event {id} is written"),
+            Self::Found(_) => self.words(),
+        }
+    }
+}
+
+impl Way {
+    /// What the configuration says, and with PostgreSQL what the database has.
+    pub(super) async fn open(config: &Config) -> Result<Self> {
+        match config.source.kind {
+            SourceKind::Pubsub => Ok(Self::Pubsub(PubsubPublisher::open(&parts::pubsub(config)?).await?)),
+            SourceKind::Postgres => {
+                let outbox = parts::outbox(config, parts::pool(config, Arc::new(SystemClock))?);
+                let is_there = outbox.is_there().await?;
+                Ok(if is_there { Self::Outbox(outbox) } else { Self::Rows(config.source.poll) })
+            }
+        }
+    }
+
+    /// Has one submission looked at.
+    pub(super) async fn announce(
+        &self,
+        id: Uuid,
+        form_id: Option<&str>,
+        reason: Reason,
+    ) -> Result<Announced> {
+        match self {
+            Self::Rows(every) => Ok(Announced::Found(*every)),
+            Self::Outbox(outbox) => match outbox.announce(&[id], reason.label()).await?.first() {
+                Some(row) => Ok(Announced::Written(format!("{OUTBOX}{row}"))),
+                None => bail!("the outbox did not take the event"),
+            },
+            Self::Pubsub(publisher) => {
+                let form_id = form_id.map(str::to_owned);
+                let (attributes, data) = encode(&RoutingEvent { submission_id: id, form_id, reason });
+                Ok(Announced::Published(publisher.publish(attributes, data).await?))
+            }
+        }
+    }
+
+    /// Has a message looked at again that was given up on.
+    async fn again(&self, record: &Record) -> Result<Again> {
+        let attributes = original_attributes(&record.attributes);
+        if let Self::Pubsub(publisher) = self {
+            let id = publisher.publish(attributes, record.payload.clone().into()).await?;
+            return Ok(Again::Announced(Announced::Published(id)));
+        }
+        match event::parse(&attributes, &record.payload) {
+            Parsed::Event(named) => {
+                self.announce(named.submission_id, None, Reason::Operator).await.map(Again::Announced)
+            }
+            Parsed::Canary | Parsed::Poison { .. } => Ok(Again::Refused(
+                "it names no submission, and with source.kind = \"postgres\" there is nobody else to read it: \
+                 `maple-router dlq discard` closes it"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// How often the daemon looks for open submissions, where nobody announces them.
+pub(super) async fn looks_every(desk: &Desk) -> Option<Duration> {
+    let announced = match desk.config.source.kind {
+        SourceKind::Pubsub => true,
+        SourceKind::Postgres => parts::outbox(&desk.config, desk.pool()).is_there().await.unwrap_or(true),
+    };
+    (!announced).then_some(desk.config.source.poll)
+}
+
+/// What became of a dead letter that is to be looked at again.
+pub(super) enum Again {
+    /// It was announced; its record is still open.
+    Announced(Announced),
+    /// Its row in the outbox is delivered again, and its record is closed with that.
+    Closed(Announced),
+    /// Nobody can, and why.
+    Refused(String),
+}
+
+/// Announces as many as there are; connects at the first.
+pub(super) struct Announcer<'a> {
+    config: &'a Config,
+    way: Option<Way>,
+    trouble: Option<String>,
+}
+
+impl<'a> Announcer<'a> {
+    pub(super) fn of(config: &'a Config) -> Self {
+        Self { config, way: None, trouble: None }
+    }
+
+    async fn way(&mut self) -> Result<&Way> {
+        let way = match self.way.take() {
+            Some(way) => way,
+            None => Way::open(self.config).await?,
+        };
+        Ok(self.way.insert(way))
+    }
+
+    /// Announces one that the daemon would find in its time: the first that cannot be announced is the last one tried, so
+    /// that an outage holds nothing up.
+    pub(super) async fn announce(&mut self, id: Uuid, form_id: &str) -> Option<Announced> {
+        if self.trouble.is_some() {
+            return None;
+        }
+        let announced = match self.way().await {
+            Ok(way) => way.announce(id, Some(form_id), Reason::Operator).await,
+            Err(error) => Err(error),
+        };
+        announced.map_err(|error| self.trouble = Some(format!("{error:#}"))).ok()
+    }
+
+    /// What to say where something could not be announced.
+    pub(super) fn warning(self) -> Option<String> {
+        self.trouble.map(|why| format!("not everything was announced, the sweep finds the rest: {why}"))
+    }
+
+    /// Has a dead letter looked at again: by whoever gave up on it.
+    pub(super) async fn again(&mut self, desk: &Desk, record: &Record, by: (&str, &str)) -> Result<Again> {
+        let Some(row) = row_of(&record.message_id) else { return self.way().await?.again(record).await };
+        let (actor, reason) = by;
+        match parts::outbox(self.config, desk.pool()).redrive(row, actor, reason).await? {
+            Redriven::Done => Ok(Again::Closed(Announced::Written(format!("{OUTBOX}{row}")))),
+            Redriven::Unknown => Ok(Again::Refused(
+                "its row in the outbox is not there any more: `maple-router publish` has its submission looked at"
+                    .to_owned(),
+            )),
+            Redriven::Refused(refusal) => Ok(Again::Refused(refusal.to_string())),
+        }
+    }
+}
+
+/// The row of the outbox that a record is of: `outbox:ROW`, and behind that whatever tells its records apart.
+fn row_of(message_id: &str) -> Option<i64> {
+    message_id.strip_prefix(OUTBOX)?.split(':').next()?.parse().ok()
+}
+
+/// Announces one, or ends the verb; what was done before stands.
+pub(super) async fn or_end(
+    config: &Config,
+    id: Uuid,
+    form_id: &str,
+    reason: Reason,
+) -> Result<Announced, CliError> {
+    let announced = async { Way::open(config).await?.announce(id, Some(form_id), reason).await };
+    announced.await.map_err(|error| {
+        // That Pub/Sub does not take it may pass, whatever it says; a part that cannot be made stays so.
+        let exit = match error.downcast_ref::<PublishError>() {
+            Some(PublishError::Pubsub(_)) => Exit::Unavailable,
+            Some(PublishError::Settings(_)) => Exit::BadConfig,
+            None => match error.downcast::<PartError>() {
+                Ok(error) => return desk::part(error),
+                Err(error) => return CliError::from(error.context("no event was written")),
+            },
+        };
+        CliError::new(exit, error.context("no event was published"))
+            .remedy(format!("`maple-router publish {id}` sends the event again"))
+    })
+}
+
+/// Announces all of `found`, which the sweep would find as well; answers what could not be done.
+pub(super) async fn all(config: &Config, found: &[Found]) -> Option<String> {
+    let wait = config.routing.due_grace + config.routing.sweep_interval;
+    let wait = format!("the daemon's sweep takes them within {}", humantime::format_duration(wait));
+    let announced = async {
+        match Way::open(config).await? {
+            Way::Rows(_) => Ok(()),
+            Way::Outbox(outbox) => {
+                let ids: Vec<Uuid> = found.iter().map(|found| found.id).collect();
+                outbox.announce(&ids, Reason::Operator.label()).await?;
+                Ok(())
+            }
+            Way::Pubsub(publisher) => {
+                let events = Republisher::over(publisher);
+                if events.publish(found).await { Ok(()) } else { bail!(events.fault().unwrap_or_default()) }
+            }
+        }
+    };
+    let announced: Result<()> = announced.await;
+    announced.err().map(|error| format!("no event was published ({error:#}): {wait}"))
+}
+
+/// What publishes the events of what a pass of the sweep finds, or why nothing does.
+pub(super) async fn republisher(config: &Config) -> Result<Republisher, String> {
+    if config.source.kind != SourceKind::Pubsub {
+        return Err("with source.kind = \"postgres\" it hands them on by itself".to_owned());
+    }
+    let settings = parts::pubsub(config).map_err(|error| error.to_string())?;
+    Republisher::open(&settings).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_the_outbox_are_known_by_their_row() {
+        let table = [
+            ("outbox:17", Some(17)),
+            ("outbox:17:3", Some(17)),
+            ("outbox:", None),
+            ("outbox:x", None),
+            ("17", None),
+            ("9c1f:outbox:17", None),
+        ];
+        for (message_id, row) in table {
+            assert_eq!(row_of(message_id), row, "{message_id}");
+        }
+    }
+}
