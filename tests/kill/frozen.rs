@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use devkit::postgres::Trap;
 use devkit::smtp::Stage as At;
+use devkit::stage::Source;
 use devkit::trap::Fate;
 use serde_json::Value;
 use uuid::Uuid;
@@ -45,24 +46,31 @@ const ONCE: Point = Point {
 const DOUBTED: Point = Point { doubted: (true, false), attempts: 2, ..ONCE };
 const TWICE: Point = Point { copies: (2, 1), ..DOUBTED };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_second_router() {
-    play(FROZEN.iter().copied(), 6, |point| frozen_at(point, 2, false)).await;
+async fn with_a_second_router(source: Source) {
+    play(FROZEN.iter().copied(), 6, |point| frozen_at(source, point, 2, false)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_two_others() {
-    play(FROZEN.iter().copied(), 6, |point| frozen_at(point, 3, false)).await;
+async fn with_two_others(source: Source) {
+    play(FROZEN.iter().copied(), 6, |point| frozen_at(source, point, 3, false)).await;
 }
 
+async fn with_the_row_locked(source: Source) {
+    play(LOCKED.iter().copied(), 6, |point| frozen_at(source, point, 2, true)).await;
+}
+
+devkit::with_either_source!(with_a_second_router, with_two_others, with_the_row_locked);
+
+/// The event's row is locked as well, and its lease is a dead man's: the submission goes without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_the_row_locked() {
-    play(LOCKED.iter().copied(), 6, |point| frozen_at(point, 2, true)).await;
+async fn with_the_event_locked() {
+    let place = Place::Wire(Trap::TakenSent("outbox_claim"), 1);
+    let point = Point { place, name: "in an open claim of the event", ..ONCE };
+    frozen_at(Source::Postgres, point, 2, true).await;
 }
 
 /// With `silent`, what it said last arrives only when it wakes.
-async fn frozen_at(point: Point, routers: usize, silent: bool) {
-    let scene = Scene::start(routers).await;
+async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) {
+    let scene = Scene::start(source, routers).await;
     let caught = point.catch(&scene).await;
     let slow = &scene.daemons[caught.who];
     slow.router.freeze().await.expect("frozen");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::CuttingProxy;
-use devkit::stage::{Router, SUBSCRIPTION, Stage, StageOptions};
+use devkit::stage::{Router, Source, Stage, StageOptions};
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -28,6 +28,8 @@ statement_timeout = "2s"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
+[outbox]
+lease = "10s"
 [smtp]
 lanes = 2
 connect_timeout = "1s"
@@ -100,8 +102,8 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// `count` routers, ready; one form `f` with two actions and three recipients.
-    pub(crate) async fn start(count: usize) -> Self {
-        Self::on(Stage::start(options()).await.expect("a stage"), count).await
+    pub(crate) async fn start(source: Source, count: usize) -> Self {
+        Self::on(Stage::start(options(source)).await.expect("a stage"), count).await
     }
 
     /// The same on a stage with a database of its own.
@@ -136,14 +138,20 @@ impl Scene {
 
     /// Inserts and publishes one submission, as the backend's finalize does.
     pub(crate) async fn submit(&self) -> Uuid {
-        let id = self.submit_quietly().await;
-        self.stage.publish(id, "finalized").expect("published");
+        let id = self.submit_alone().await;
+        self.stage.announce(id, "finalized").expect("published");
         id
+    }
+
+    /// Inserts one, and nobody publishes anything.
+    pub(crate) async fn submit_alone(&self) -> Uuid {
+        SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id
     }
 
     /// Inserts one, and its event is lost.
     pub(crate) async fn submit_quietly(&self) -> Uuid {
-        SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id
+        let seed = SubmissionSeed::of("f");
+        self.stage.submit_unheard(&seed, &self.backend).await.expect("a row").id
     }
 
     /// The database was restarted: looks and inserts over new connections.
@@ -194,10 +202,10 @@ impl Scene {
         panic!("no {what} after {PATIENCE:?}:\n{}", self.logs());
     }
 
-    /// Waits until the routing subscription holds nothing any more: every event is settled for good.
+    /// Waits until no event is left: every one is settled for good.
     pub(crate) async fn settled(&self) {
         let nothing_left = async || {
-            let stats = self.stage.broker.stats(SUBSCRIPTION).expect("stats");
+            let stats = self.stage.events().await.expect("stats");
             stats.outstanding == 0 && stats.backlog == 0
         };
         self.until("settled events", nothing_left).await;
@@ -251,8 +259,9 @@ impl Scene {
 }
 
 /// A stage without sample forms, where a lost lease ends soon.
-pub(crate) fn options() -> StageOptions {
-    StageOptions { sample_forms: false, ack_deadline: Duration::from_secs(10), ..StageOptions::default() }
+pub(crate) fn options(source: Source) -> StageOptions {
+    let ack_deadline = Duration::from_secs(10);
+    StageOptions { sample_forms: false, ack_deadline, ..StageOptions::of(source) }
 }
 
 /// When a line was written; the log's own form sorts.

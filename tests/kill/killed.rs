@@ -1,33 +1,34 @@
 //! SIGKILL at every point, with a successor, and with one and two others running: everything ends `routed`, every
 //! recipient has the mail, and one has it twice only where the protocol allows (P1, P2, P3, P8).
 
+use devkit::stage::Source;
+
 use crate::harness::Scene;
-use crate::points::{KILL, Point, mails_are_as_expected, meet, play};
+use crate::points::{Point, mails_are_as_expected, meet, play, points};
 
 /// Scenes that run side by side: most of the time they wait for a claim to be stuck.
 const SIDE_BY_SIDE: usize = 7;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_router_and_its_successor() {
-    every_point(1).await;
+async fn one_router_and_its_successor(source: Source) {
+    every_point(source, 1).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_routers() {
-    every_point(2).await;
+async fn two_routers(source: Source) {
+    every_point(source, 2).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_routers() {
-    every_point(3).await;
+async fn three_routers(source: Source) {
+    every_point(source, 3).await;
 }
 
-async fn every_point(routers: usize) {
-    play(KILL.iter().copied(), SIDE_BY_SIDE, |point| killed_at(point, routers)).await;
+devkit::with_either_source!(one_router_and_its_successor, two_routers, three_routers);
+
+async fn every_point(source: Source, routers: usize) {
+    play(points(source).into_iter(), SIDE_BY_SIDE, |point| killed_at(source, point, routers)).await;
 }
 
-async fn killed_at(point: Point, routers: usize) {
-    let mut scene = Scene::start(routers).await;
+async fn killed_at(source: Source, point: Point, routers: usize) {
+    let mut scene = Scene::start(source, routers).await;
     let caught = point.catch(&scene).await;
     scene.kill(caught.who).await;
     meet(caught.trapped, point.fate);

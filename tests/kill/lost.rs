@@ -1,34 +1,31 @@
 //! The same points, and the process lives: what it said, or what it was told, is lost on the way. It finds out by itself
 //! what stands; a mail is sent twice only where the relay had it and its 250 was lost.
 
-use devkit::postgres::Trap;
 use devkit::smtp::Stage as At;
+use devkit::stage::Source;
 use devkit::trap::Fate;
 
 use crate::harness::Scene;
-use crate::points::{KILL, Place, Point, mails_are_as_expected, play};
+use crate::points::{Place, Point, mails_are_as_expected, play, points};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_lost_on_the_way_is_found_out() {
-    let lost = KILL.iter().filter(|point| point.fate == Fate::Cut);
-    play(lost.copied(), 6, lost_at).await;
+async fn what_is_lost_on_the_way_is_found_out(source: Source) {
+    let lost = points(source).into_iter().filter(|point| point.fate == Fate::Cut);
+    play(lost, 6, |point| lost_from(source, point, false)).await;
 }
 
 /// Nobody closes a connection: the network swallows what is on its way to or from the database, and the server holds the
 /// row's lock for a client that has given up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_swallowed_on_the_way_is_given_up() {
-    let on_a_wire =
-        KILL.iter().filter(|point| point.fate == Fate::Cut && matches!(point.place, Place::Wire(..)));
-    play(on_a_wire.copied(), 6, |point| lost_from(point, true)).await;
+async fn what_is_swallowed_on_the_way_is_given_up(source: Source) {
+    let on_a_wire = points(source)
+        .into_iter()
+        .filter(|point| point.fate == Fate::Cut && matches!(point.place, Place::Wire(..)));
+    play(on_a_wire, 6, |point| lost_from(source, point, true)).await;
 }
 
-async fn lost_at(point: Point) {
-    lost_from(point, false).await;
-}
+devkit::with_either_source!(what_is_lost_on_the_way_is_found_out, what_is_swallowed_on_the_way_is_given_up);
 
-async fn lost_from(point: Point, silent: bool) {
-    let scene = Scene::start(1).await;
+async fn lost_from(source: Source, point: Point, silent: bool) {
+    let scene = Scene::start(source, 1).await;
     let caught = point.catch(&scene).await;
     let swallowed = if silent {
         Some(caught.trapped)
@@ -51,9 +48,7 @@ fn expected(point: &Point) -> Point {
     match point.place {
         // What was sent is recorded, what was not is known not to be: given back without cost. Or: it keeps what it knows
         // until it is recorded.
-        Place::Wire(Trap::BeginSent(_) | Trap::CommitSent(_) | Trap::CommitAnswered(_), _) | Place::Ack => {
-            once
-        }
+        Place::Wire(_, _) | Place::Ack => once,
         // After the final dot: perhaps delivered.
         Place::Relay(At::Dot | At::Body, _) => Point { doubted: (true, false), attempts: 2, ..once },
         Place::Relay(At::AfterDot, 0) => {

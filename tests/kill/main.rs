@@ -10,5 +10,6 @@ mod laws;
 mod lost;
 mod outages;
 mod points;
+mod publishing;
 mod relay;
 mod stopped;

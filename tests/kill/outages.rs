@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use devkit::postgres::{Cluster, ClusterOptions, Variant};
-use devkit::stage::Stage;
+use devkit::postgres::{Cluster, ClusterOptions};
+use devkit::stage::{Source, Stage};
 use uuid::Uuid;
 
 use crate::harness::{Scene, options};
@@ -30,12 +30,12 @@ async fn all_is_well(scene: &mut Scene, ids: &[Uuid]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_is_restarted_under_load() {
+devkit::with_either_source!(postgres_is_restarted_under_load);
+
+async fn postgres_is_restarted_under_load(source: Source) {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a cluster");
-    let database =
-        cluster.database(Variant { audit_readable: true, ..Variant::default() }).await.expect("a database");
-    let mut scene = Scene::on(Stage::on(database, options()).await.expect("a stage"), 2).await;
+    let database = cluster.database(options(source).variant).await.expect("a database");
+    let mut scene = Scene::on(Stage::on(database, options(source)).await.expect("a stage"), 2).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
         for _ in 0..15 {
@@ -51,9 +51,10 @@ async fn postgres_is_restarted_under_load() {
     scene.stop().await;
 }
 
+/// Pub/Sub alone: without a broker there is none to restart, and none to hang (below).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_broker_is_restarted_under_load() {
-    let mut scene = Scene::start(2).await;
+    let mut scene = Scene::start(Source::Pubsub, 2).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
         for _ in 0..15 {
@@ -73,7 +74,7 @@ async fn the_broker_is_restarted_under_load() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_hangs_and_goes_on_costs_nothing() {
-    let mut scene = Scene::start(1).await;
+    let mut scene = Scene::start(Source::Pubsub, 1).await;
     let mut ids = vec![scene.submit().await];
     scene.ended(ids[0]).await;
     scene.stage.broker.hang(true);

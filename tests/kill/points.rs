@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 
 use devkit::postgres::Trap;
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::SUBSCRIPTION;
+use devkit::stage::{SUBSCRIPTION, Source};
 use devkit::trap::{Fate, Trapped};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
@@ -59,8 +59,8 @@ const FIRST: (bool, bool) = (true, false);
 const SECOND: (bool, bool) = (false, true);
 const ONCE: (u64, u64) = (1, 1);
 
-/// Every point at which a process can die.
-pub(crate) const KILL: &[Point] = {
+/// Every point at which a process can die, with a broker.
+const KILL: &[Point] = {
     use Fate::{Cut, Release};
     use Place::{Ack, Relay, Wire};
     use Trap::{BeginSent, CommitAnswered, CommitSent};
@@ -93,6 +93,33 @@ pub(crate) const KILL: &[Point] = {
         point("acked", Ack, Release, ONCE, NO_DOUBT, 1),
     ]
 };
+
+/// The points that only the outbox has, which takes the place of the broker: between its claim, the routing's commits and its
+/// mark.
+const OUTBOX: &[Point] = {
+    use Fate::{Cut, Release};
+    use Place::Wire;
+    use Trap::{CommitAnswered, CommitSent, TakenAnswered, TakenSent};
+    &[
+        point("event not taken", Wire(TakenSent("outbox_claim"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("event taken after the end", Wire(TakenSent("outbox_claim"), 1), Release, ONCE, NO_DOUBT, 1),
+        point("event taken", Wire(TakenAnswered("outbox_claim"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("mark lost", Wire(CommitSent("outbox_settle"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("marked after the end", Wire(CommitSent("outbox_settle"), 1), Release, ONCE, NO_DOUBT, 1),
+        point("marked", Wire(CommitAnswered("outbox_settle"), 1), Cut, ONCE, NO_DOUBT, 1),
+    ]
+};
+
+/// Every point at which a process can die that gets its events from there.
+pub(crate) fn points(source: Source) -> Vec<Point> {
+    match source {
+        Source::Pubsub => KILL.to_vec(),
+        Source::Postgres => {
+            let ours = KILL.iter().filter(|point| !matches!(point.place, Place::Ack));
+            ours.chain(OUTBOX).copied().collect()
+        }
+    }
+}
 
 /// Somebody stands at a point.
 pub(crate) struct Caught {

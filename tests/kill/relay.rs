@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use devkit::smtp::{Act, Rule, Stage as At};
+use devkit::stage::Source;
 use serde_json::Value;
 
 use crate::harness::{Row, Scene};
@@ -24,15 +25,17 @@ fn faults(stage: At) -> Vec<(&'static str, Rule)> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_fault_at_every_stage_is_told_and_survived() {
+devkit::with_either_source!(every_fault_at_every_stage_is_told_and_survived);
+
+async fn every_fault_at_every_stage_is_told_and_survived(source: Source) {
     use futures::StreamExt as _;
     let stages = [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Dot, At::AfterDot];
-    futures::stream::iter(stages.map(faults_at)).buffer_unordered(4).collect::<Vec<()>>().await;
+    let played = stages.map(|stage| faults_at(source, stage));
+    futures::stream::iter(played).buffer_unordered(4).collect::<Vec<()>>().await;
 }
 
-async fn faults_at(stage: At) {
-    let mut scene = Scene::start(1).await;
+async fn faults_at(source: Source, stage: At) {
+    let mut scene = Scene::start(source, 1).await;
     for (name, rule) in faults(stage) {
         // The reply to the dot itself is at AfterDot; and a relay that stores a mail and says 421 has lied.
         if matches!((stage, name), (At::Dot, "is one reply ahead") | (At::AfterDot, "shuts down")) {

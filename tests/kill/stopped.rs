@@ -3,28 +3,31 @@
 
 use std::time::Duration;
 
+use devkit::stage::Source;
 use devkit::trap::Fate;
 
 use crate::harness::Scene;
-use crate::points::{KILL, Point, mails_are_as_expected, play};
+use crate::points::{Point, mails_are_as_expected, play, points};
 
 /// The stop has begun; shorter than anything that a router waits for.
 const MOMENT: Duration = Duration::from_millis(300);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_at_any_point_costs_nothing() {
-    let at_places = KILL.iter().filter(|point| point.fate == Fate::Release || !has_twin(point));
-    play(at_places.copied(), 6, stopped_at).await;
+async fn a_stop_at_any_point_costs_nothing(source: Source) {
+    let all = points(source);
+    let at_places = all.iter().filter(|point| point.fate == Fate::Release || !has_twin(&all, point));
+    play(at_places.copied(), 6, |point| stopped_at(source, point)).await;
 }
+
+devkit::with_either_source!(a_stop_at_any_point_costs_nothing);
 
 /// For a stop, where nothing is lost on the way, the same place is the same point.
-fn has_twin(point: &Point) -> bool {
+fn has_twin(all: &[Point], point: &Point) -> bool {
     let place = format!("{:?}", point.place);
-    KILL.iter().any(|other| other.fate == Fate::Release && format!("{:?}", other.place) == place)
+    all.iter().any(|other| other.fate == Fate::Release && format!("{:?}", other.place) == place)
 }
 
-async fn stopped_at(point: Point) {
-    let mut scene = Scene::start(1).await;
+async fn stopped_at(source: Source, point: Point) {
+    let mut scene = Scene::start(source, 1).await;
     let caught = point.catch(&scene).await;
     scene.daemons[0].router.signal("TERM").await.expect("sent");
     tokio::time::sleep(MOMENT).await;

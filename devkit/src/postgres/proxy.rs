@@ -29,16 +29,22 @@ pub enum Trap {
     CommitSent(&'static str),
     /// The server has committed and said so; the client has not heard it.
     CommitAnswered(&'static str),
+    /// As [`Self::CommitSent`], of a transaction whose statements brought rows: one that only looked is let through.
+    TakenSent(&'static str),
+    /// As [`Self::CommitAnswered`], of such a transaction.
+    TakenAnswered(&'static str),
 }
 
 impl Trap {
-    fn is_at(self, place: Place, name: &str) -> bool {
-        let (own, wanted) = match self {
-            Self::BeginSent(wanted) => (Place::BeginSent, wanted),
-            Self::CommitSent(wanted) => (Place::CommitSent, wanted),
-            Self::CommitAnswered(wanted) => (Place::CommitAnswered, wanted),
+    fn is_at(self, place: Place, session: &Session) -> bool {
+        let (own, wanted, taken) = match self {
+            Self::BeginSent(wanted) => (Place::BeginSent, wanted, false),
+            Self::CommitSent(wanted) => (Place::CommitSent, wanted, false),
+            Self::CommitAnswered(wanted) => (Place::CommitAnswered, wanted, false),
+            Self::TakenSent(wanted) => (Place::CommitSent, wanted, true),
+            Self::TakenAnswered(wanted) => (Place::CommitAnswered, wanted, true),
         };
-        own == place && wanted == name
+        own == place && wanted == session.name && (session.has_rows || !taken)
     }
 }
 
@@ -155,8 +161,8 @@ impl Script {
     }
 
     /// Somebody comes to a place: who is to be held there.
-    fn pass(&self, place: Place, name: &str) -> Option<Snare> {
-        self.lock().snares.pass(|trap| trap.is_at(place, name))
+    fn pass(&self, place: Place, session: &Session) -> Option<Snare> {
+        self.lock().snares.pass(|trap| trap.is_at(place, session))
     }
 }
 
@@ -165,6 +171,8 @@ impl Script {
 struct Session {
     /// Of the transaction that is running.
     name: String,
+    /// Its statements have brought rows so far.
+    has_rows: bool,
     /// Its COMMIT is on its way and was asked for.
     cutting: Option<String>,
 }
@@ -175,7 +183,8 @@ impl Session {
     fn heard(&mut self, query: &str, script: &Script) -> Option<Snare> {
         if let Some((_, rest)) = query.split_once(NAMED) {
             rest.split('\'').next().unwrap_or_default().clone_into(&mut self.name);
-            return script.pass(Place::BeginSent, &self.name);
+            self.has_rows = false;
+            return script.pass(Place::BeginSent, self);
         }
         if !query.trim_end_matches('\0').ends_with("COMMIT") {
             return None;
@@ -185,7 +194,7 @@ impl Session {
             self.cutting = Some(plan.armed.remove(place));
         }
         drop(plan);
-        script.pass(Place::CommitSent, &self.name)
+        script.pass(Place::CommitSent, self)
     }
 }
 
@@ -241,13 +250,14 @@ async fn to_client(
         let mut snare = None;
         {
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.has_rows |= frame.starts_with(b"D");
             let done = frame.starts_with(b"C");
             if done && frame.ends_with(b"COMMIT\0") {
                 if let Some(name) = session.cutting.take() {
                     script.lock().cuts.push(name);
                     return Ok(());
                 }
-                snare = script.pass(Place::CommitAnswered, &session.name);
+                snare = script.pass(Place::CommitAnswered, &session);
             } else if (done && frame.ends_with(b"ROLLBACK\0")) || frame.starts_with(b"E") {
                 // Not committed: what was asked for is still to come.
                 script.lock().armed.extend(session.cutting.take());
