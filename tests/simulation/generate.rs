@@ -4,6 +4,7 @@
 //! between claim and begin, a worker that wakes after its claim was given to another). Each step has a switch that
 //! shrinks to "off", so that a failing fragment loses what it does not need.
 
+use devkit::stage::Source;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -26,11 +27,11 @@ fn database_point() -> impl Strategy<Value = Point> {
     select(likely.into_iter().flat_map(|tx| [Point::Before(tx), Point::After(tx)]).collect::<Vec<_>>())
 }
 
-fn point() -> impl Strategy<Value = Point> {
+fn point(source: Source) -> impl Strategy<Value = Point> {
     prop_oneof![
         4 => database_point(),
         4 => stage().prop_map(Point::Smtp),
-        1 => select(vec![Point::BeforeAck, Point::AfterAck]),
+        1 => select(Point::of_events(source)),
     ]
 }
 
@@ -56,7 +57,7 @@ fn fault(daemon: usize) -> impl Strategy<Value = Op> {
     (at, how(), to, 1..4_u64).prop_map(move |(at, how, to, times)| Op::Fault(daemon, at, how, to, times))
 }
 
-fn single() -> impl Strategy<Value = Op> {
+fn single(source: Source) -> impl Strategy<Value = Op> {
     let (sub, daemon) = (0..SUBMISSIONS, 0..DAEMONS);
     prop_oneof![
         6 => (sub.clone(), form(), files()).prop_map(|(sub, form, files)| Op::Submit(sub, form, files)),
@@ -71,7 +72,7 @@ fn single() -> impl Strategy<Value = Op> {
         3 => (daemon.clone(), database_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::Outage(daemon, down)),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::RelayDown(daemon, down)),
-        8 => (daemon.clone(), point()).prop_map(|(daemon, at)| Op::CrashAt(daemon, at)),
+        8 => (daemon.clone(), point(source)).prop_map(|(daemon, at)| Op::CrashAt(daemon, at)),
         1 => daemon.clone().prop_map(Op::Crash),
         4 => (daemon.clone(), stall_point()).prop_map(|(daemon, at)| Op::StallAt(daemon, at)),
         3 => daemon.clone().prop_map(Op::Resume),
@@ -168,9 +169,9 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// Whoever takes it dies at a certain point: so that every point is reached often.
-fn death() -> impl Strategy<Value = Vec<Op>> {
-    let acks = select(vec![Point::BeforeAck, Point::AfterAck]);
-    let point = prop_oneof![4 => database_point(), 4 => stage().prop_map(Point::Smtp), 1 => acks];
+fn death(source: Source) -> impl Strategy<Value = Vec<Op>> {
+    let events = select(Point::of_events(source));
+    let point = prop_oneof![4 => database_point(), 4 => stage().prop_map(Point::Smtp), 1 => events];
     (0..SUBMISSIONS, form(), point, any::<bool>()).prop_map(|(sub, form, point, later)| {
         let mut ops = vec![Op::Mend, Op::CrashAt(0, point), Op::CrashAt(1, point)];
         if later {
@@ -182,8 +183,9 @@ fn death() -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// Sequences of at least `length` operations.
-pub(crate) fn story(length: usize) -> impl Strategy<Value = Story> {
-    let chunk = prop_oneof![12 => single().prop_map(|op| vec![op]), 2 => fragment(), 1 => death()];
+pub(crate) fn story(source: Source, length: usize) -> impl Strategy<Value = Story> {
+    let chunk =
+        prop_oneof![12 => single(source).prop_map(|op| vec![op]), 2 => fragment(), 1 => death(source)];
     let chunks = proptest::collection::vec(chunk, length);
     // The longest fragment has seventeen, most have fewer than nine.
     let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 9);

@@ -13,6 +13,8 @@ use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::outbox;
+
 /// `now()` and `clock_timestamp()` are found here before PostgreSQL's own. Read from a file, so that no transaction,
 /// lock or snapshot stands between a sequence and the time.
 fn sql(clock: &Path) -> String {
@@ -83,8 +85,11 @@ pub(crate) struct Record {
 }
 
 /// Sets both up in a fresh database.
-pub(crate) async fn install(database: &TestDatabase, eyes: &Client, clock: &Path) {
+pub(crate) async fn install(database: &TestDatabase, eyes: &Client, clock: &Path, with_outbox: bool) {
     eyes.batch_execute(&sql(clock)).await.expect("the observer");
+    if with_outbox {
+        eyes.batch_execute(outbox::IN_SIMULATED_TIME).await.expect("the outbox's clock");
+    }
     let name = database.name();
     eyes.batch_execute(&format!("ALTER DATABASE {name} SET synchronous_commit = off")).await.expect("fast");
 }

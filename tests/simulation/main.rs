@@ -2,6 +2,9 @@
 //! a clock that only the sequence moves. After every sequence P1 to P8 are asked of the database, of the relays and of
 //! the webhook.
 //!
+//! Events come from a subscription in memory that keeps Pub/Sub's promises and no more, or from the outbox of the same
+//! PostgreSQL, by schema `router` and the real source.
+//!
 //! `SIM_SEQUENCES` (500), `SIM_OPS` (30) and `SIM_SEED` change the run; a failure prints the shrunk sequence as the Rust
 //! that belongs into `stories.rs`.
 
@@ -11,6 +14,7 @@ mod coverage;
 mod generate;
 mod history;
 mod ops;
+mod outbox;
 mod process;
 mod run;
 mod scene;

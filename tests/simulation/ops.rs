@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use devkit::stage::Source;
+
 /// Submissions of a sequence.
 pub(crate) const SUBMISSIONS: usize = 4;
 /// Daemons that run side by side.
@@ -146,10 +148,14 @@ pub(crate) enum Point {
     After(Tx),
     /// The relay has read this much.
     Smtp(At),
-    /// The ack was about to be handed in.
+    /// The ack was about to be handed in; the outbox's mark was not committed.
     BeforeAck,
-    /// The ack was handed in.
+    /// The ack was handed in; the mark was committed.
     AfterAck,
+    /// An event was about to be taken from the outbox.
+    BeforeTake,
+    /// It was taken, and nobody knows.
+    AfterTake,
 }
 
 impl fmt::Display for Point {
@@ -160,15 +166,25 @@ impl fmt::Display for Point {
             Self::Smtp(at) => write!(f, "smtp {}", format!("{at:?}").to_lowercase()),
             Self::BeforeAck => f.write_str("before ack"),
             Self::AfterAck => f.write_str("after ack"),
+            Self::BeforeTake => f.write_str("before take"),
+            Self::AfterTake => f.write_str("after take"),
         }
     }
 }
 
 impl Point {
-    pub(crate) fn all() -> Vec<Self> {
+    pub(crate) fn all(source: Source) -> Vec<Self> {
         let database = Tx::ALL.into_iter().flat_map(|tx| [Self::Before(tx), Self::After(tx)]);
         let relay = At::ALL.into_iter().map(Self::Smtp);
-        database.chain(relay).chain([Self::BeforeAck, Self::AfterAck]).collect()
+        database.chain(relay).chain(Self::of_events(source)).collect()
+    }
+
+    /// Where an event can be caught.
+    pub(crate) fn of_events(source: Source) -> Vec<Self> {
+        match source {
+            Source::Pubsub => vec![Self::BeforeAck, Self::AfterAck],
+            Source::Postgres => vec![Self::BeforeAck, Self::AfterAck, Self::BeforeTake, Self::AfterTake],
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use devkit::postgres::{CuttingProxy, TestDatabase, Trap};
 use devkit::smtp::{Rule, SmtpServer, Stage};
+use devkit::stage::Source;
 use devkit::trap::Trapped;
 use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
@@ -23,7 +24,7 @@ use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
 use maple_router::parts;
-use maple_router::ports::{Clock, EventSource as _, Webhook};
+use maple_router::ports::{Clock, EventSource, Webhook};
 use maple_router::routing::alerts::FailureAlerts;
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
 use maple_router::routing::outages::Outages;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::SimClock;
 use crate::history;
 use crate::ops::{At, Point};
+use crate::outbox::{self, MortalClock};
 use crate::topic::{Stream, Tie, Topic};
 
 /// After `drain_timeout`, as in `daemon.rs`.
@@ -77,7 +79,8 @@ fn outside(config: &mut Config, dir: &Path) {
 pub(crate) struct Place<'a> {
     pub(crate) database: &'a TestDatabase,
     pub(crate) relay: &'a SmtpServer,
-    pub(crate) topic: &'a Arc<Topic>,
+    /// The subscription; absent where events come from the outbox.
+    pub(crate) topic: Option<&'a Arc<Topic>>,
     pub(crate) clock: &'a SimClock,
     pub(crate) dir: &'a Path,
     pub(crate) tools: &'a Tools,
@@ -109,6 +112,7 @@ pub(crate) struct Process {
     pub(crate) proxy: CuttingProxy,
     pub(crate) tie: Arc<Tie>,
     pub(crate) stop: CancellationToken,
+    mortal: MortalClock,
     given: Arc<std::sync::Mutex<std::collections::BTreeMap<u64, u32>>>,
     sweeper: Arc<Sweeper>,
     gate: Gate,
@@ -145,7 +149,8 @@ impl Process {
         let url = format!("{}&{}", proxy.url_as("forms_app"), history::options(name));
         let mut config = config(place, url);
         config.routing.worker_name = Some(name.to_owned());
-        let clock: Arc<dyn Clock> = Arc::new(place.clock.clone());
+        let mortal = MortalClock::new(place.clock);
+        let clock: Arc<dyn Clock> = Arc::new(mortal.clone());
         let chance = Arc::new(Chance::seeded(seed));
         let (stop, force) = (CancellationToken::new(), CancellationToken::new());
         let pool = parts::pool(&config, Arc::clone(&clock)).expect("a pool");
@@ -172,7 +177,7 @@ impl Process {
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {
-                paced_by_source: true,
+                paced_by_source: place.topic.is_some(),
                 min: config.routing.backoff_min,
                 max: config.routing.backoff_max,
             },
@@ -181,8 +186,14 @@ impl Process {
         });
         let heart = heartbeat(&worker, &live, config.routing.heartbeat);
         let tie = Arc::<Tie>::default();
-        let mut stream = Stream::of(place.topic, &tie);
-        let given = Arc::clone(&stream.given);
+        let mut given = Arc::default();
+        let mut source: Box<dyn EventSource> = if let Some(topic) = place.topic {
+            let stream = Stream::of(topic, &tie);
+            given = Arc::clone(&stream.given);
+            Box::new(stream)
+        } else {
+            Box::new(outbox::source(&config, &pool, Arc::clone(&clock), Arc::clone(&worker.chance)))
+        };
         let (find, found) = tokio::sync::mpsc::channel(16);
         let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
         let outlet = Outlet { queue: Some(find), events: None };
@@ -235,20 +246,28 @@ impl Process {
                 clock.sleep(LAST_WORDS).await;
             };
             tokio::select! {
-                _ = receiver.run(&mut stream, &stopping) => {}
+                _ = receiver.run(&mut *source, &stopping) => {}
                 () = out_of_time => {}
             }
             drop(receiver);
-            Box::new(stream).stop(LAST_WORDS).await;
+            source.stop(LAST_WORDS).await;
             lanes.close().await;
             pool.close();
         });
-        Self { traps: Vec::new(), proxy, tie, stop, given, sweeper, gate, main, around }
+        Self { traps: Vec::new(), proxy, tie, stop, mortal, given, sweeper, gate, main, around }
     }
 
     /// Catches the next to come to a point.
-    pub(crate) fn catch(&mut self, relay: &SmtpServer, point: Point, doom: Doom) {
+    pub(crate) fn catch(&mut self, relay: &SmtpServer, source: Source, point: Point, doom: Doom) {
         let trapped = match point {
+            Point::BeforeAck if source == Source::Postgres => {
+                self.proxy.trap(Trap::CommitSent("outbox_settle"), 1)
+            }
+            Point::AfterAck if source == Source::Postgres => {
+                self.proxy.trap(Trap::CommitAnswered("outbox_settle"), 1)
+            }
+            Point::BeforeTake => self.proxy.trap(Trap::TakenSent("outbox_claim"), 1),
+            Point::AfterTake => self.proxy.trap(Trap::TakenAnswered("outbox_claim"), 1),
             Point::Before(tx) => self.proxy.trap(Trap::CommitSent(tx.name()), 1),
             Point::After(tx) => self.proxy.trap(Trap::CommitAnswered(tx.name()), 1),
             Point::Smtp(at) => relay.trap(Rule::at(stage(at))),
@@ -271,8 +290,9 @@ impl Process {
     }
 
     /// Dies now. Its connections break, its leases run out.
-    pub(crate) async fn crash(self, topic: &Topic) {
+    pub(crate) async fn crash(self, topic: Option<&Topic>) {
         self.tie.cut();
+        self.mortal.die();
         self.main.abort();
         self.around.iter().for_each(JoinHandle::abort);
         drop(self.proxy);
@@ -282,7 +302,9 @@ impl Process {
         // Gone is gone: only then does anything else happen.
         self.main.await.ok();
         let given = self.given.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        topic.orphan(&given);
+        if let Some(topic) = topic {
+            topic.orphan(&given);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use devkit::stage::Source;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
@@ -54,18 +55,21 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Plays a story of `stories.rs`, in a world of its own.
+/// Plays a story of `stories.rs` with either source, each in a world of its own.
 pub(crate) fn holds(story: &Story) {
-    runtime().block_on(async {
-        let mut world = World::new(Arc::default()).await;
-        let wrong = play(&mut world, story).await;
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    });
+    for source in [Source::Pubsub, Source::Postgres] {
+        runtime().block_on(async {
+            let mut world = World::new(source, Arc::default()).await;
+            let wrong = play(&mut world, story).await;
+            assert!(wrong.is_empty(), "{source:?}: {}", wrong.join("\n"));
+        });
+    }
 }
 
 /// One world's share of the run; the shrunk failure, if there is one.
 #[expect(clippy::print_stdout, reason = "a failure is shown before it is shrunk, which takes its time")]
 fn share(
+    source: Source,
     seed: u64,
     sequences: u64,
     length: usize,
@@ -84,11 +88,11 @@ fn share(
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let runtime = runtime();
-    let world = std::cell::RefCell::new(runtime.block_on(World::new(coverage)));
+    let world = std::cell::RefCell::new(runtime.block_on(World::new(source, coverage)));
     let failed = std::cell::Cell::new(false);
     // What shrinking tries more than once is played once.
     let played = std::cell::RefCell::new(HashMap::<String, Vec<String>>::new());
-    let ended = runner.run(&generate::story(length), |story| {
+    let ended = runner.run(&generate::story(source, length), |story| {
         if over.load(Ordering::SeqCst) && !failed.get() {
             return Ok(());
         }
@@ -116,7 +120,17 @@ fn share(
 
 #[test]
 fn every_sequence_keeps_the_properties() {
-    let (sequences, length) = (number("SIM_SEQUENCES", 500), number("SIM_OPS", 30));
+    sequences(Source::Pubsub, 500);
+}
+
+/// Fewer of them, because only what carries the events is another; `make nightly` plays as many.
+#[test]
+fn every_sequence_keeps_the_properties_without_a_broker() {
+    sequences(Source::Postgres, 120);
+}
+
+fn sequences(source: Source, otherwise: u64) {
+    let (sequences, length) = (number("SIM_SEQUENCES", otherwise), number("SIM_OPS", 30));
     let seed = number("SIM_SEED", u64::from(std::process::id()) << 16);
     let (coverage, over) = (Arc::<Coverage>::default(), AtomicBool::new(false));
     let length = usize::try_from(length).expect("a number of operations");
@@ -126,12 +140,12 @@ fn every_sequence_keeps_the_properties() {
             .map(|world| {
                 let (coverage, over) = (Arc::clone(&coverage), &over);
                 let sequences = (sequences + WORLDS - 1 - world) / WORLDS;
-                scope.spawn(move || share(seed + world, sequences, length, coverage, over))
+                scope.spawn(move || share(source, seed + world, sequences, length, coverage, over))
             })
             .collect();
         worlds.into_iter().filter_map(|world| world.join().expect("a world")).collect()
     });
-    let (table, rare) = coverage.report();
+    let (table, rare) = coverage.report(source);
     println!("{table}");
     assert!(failures.is_empty(), "SIM_SEED={seed}\n{}", failures.join("\n\n"));
     assert!(sequences < 500 || rare.is_empty(), "reached too rarely: {rare:#?}");
@@ -143,7 +157,7 @@ fn a_seed_makes_the_same_sequences() {
     let make = || {
         let mut runner =
             TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
-        generate::story(30).new_tree(&mut runner).expect("a story").current()
+        generate::story(Source::Pubsub, 30).new_tree(&mut runner).expect("a story").current()
     };
     let story = make();
     assert_eq!(story, make());

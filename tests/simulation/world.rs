@@ -10,6 +10,7 @@ use devkit::google::GoogleFake;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use devkit::slack::{Mishap, SlackFake};
 use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
+use devkit::stage::Source;
 use jiff::Timestamp;
 use maple_router::routing::replay::ReplayOptions;
 use maple_router::routing::store::seams::Override;
@@ -22,6 +23,7 @@ use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
 use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Story, Sub};
+use crate::outbox;
 use crate::process::{Armed, Doom, Place, Process, Tools};
 use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
 use crate::topic::Topic;
@@ -48,7 +50,8 @@ pub(crate) struct World {
     operator: Store,
     database: TestDatabase,
     pub(crate) clock: SimClock,
-    topic: Arc<Topic>,
+    /// The subscription; absent where events come from the outbox.
+    topic: Option<Arc<Topic>>,
     relays: Vec<SmtpServer>,
     slack: SlackFake,
     tools: Tools,
@@ -64,16 +67,17 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn new(coverage: Arc<Coverage>) -> Self {
+    pub(crate) async fn new(source: Source, coverage: Arc<Coverage>) -> Self {
+        let router = source == Source::Postgres;
         let cluster = Cluster::shared().await.expect("a cluster");
-        let database = cluster.database(Variant::default()).await.expect("a database");
+        let database = cluster.database(Variant { router, ..Variant::default() }).await.expect("a database");
         let temporary =
             tempfile::Builder::new().prefix("maple-sim-").tempdir_in(memory()).expect("a directory");
         let dir = temporary.path().to_owned();
         readable(&dir);
         let clock = SimClock::new(&dir.join("clock"));
         let eyes = database.superuser().await.expect("superuser");
-        history::install(&database, &eyes, &dir.join("clock")).await;
+        history::install(&database, &eyes, &dir.join("clock"), router).await;
         let google = GoogleFake::start().await.expect("a key");
         google.write_key_file(dir.join("key.json")).expect("a key file");
         let slack = SlackFake::start().await.expect("a webhook");
@@ -87,7 +91,7 @@ impl World {
             loader: connect(&database, "forms_loader", "loader").await,
             operator: operator(&database, &clock),
             eyes,
-            topic: Topic::new(clock.clone()),
+            topic: (!router).then(|| Topic::new(clock.clone())),
             clock,
             database,
             relays,
@@ -108,7 +112,7 @@ impl World {
     pub(crate) async fn set(&mut self, story: &Story) {
         for daemon in 0..DAEMONS {
             if let Some(process) = self.processes[daemon].take() {
-                process.crash(&self.topic).await;
+                process.crash(self.topic.as_deref()).await;
             }
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
@@ -117,7 +121,10 @@ impl World {
             std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
         history::clear(&self.eyes).await;
-        self.topic.clear();
+        match &self.topic {
+            Some(topic) => topic.clear(),
+            None => self.eyes.batch_execute(outbox::FORGET).await.expect("no events"),
+        }
         self.slack.script().clear();
         self.slack.clear_messages();
         self.unclean_since.clear();
@@ -157,7 +164,7 @@ impl World {
         let place = Place {
             database: &self.database,
             relay: &self.relays[daemon],
-            topic: &self.topic,
+            topic: self.topic.as_ref(),
             clock: &self.clock,
             dir: &self.dir,
             tools: &self.tools,
@@ -181,13 +188,17 @@ impl World {
         match op {
             Op::Submit(sub, form, files) => {
                 self.submissions[sub] = self.submit(Sub(form, files)).await;
-                self.topic.publish(self.submissions[sub].id);
+                // The database says so by itself, where it has an outbox.
+                if let Some(topic) = &self.topic {
+                    topic.publish(self.submissions[sub].id);
+                }
             }
-            Op::Deliver(sub) => self.topic.publish(self.submissions[sub].id),
-            Op::Redeliver(sub) => return self.topic.redeliver(self.submissions[sub].id),
-            Op::Lose(sub) => return self.topic.lose(self.submissions[sub].id),
-            Op::Reorder => return self.topic.reorder(),
-            Op::ForgetAck => self.topic.forget_next_ack(),
+            Op::Deliver(_) | Op::Redeliver(_) | Op::Lose(_) | Op::Reorder | Op::ForgetAck => {
+                return match &self.topic {
+                    Some(topic) => self.to_topic(topic, op),
+                    None => self.to_outbox(op).await,
+                };
+            }
             Op::Flip(sub, to) => return self.flip(sub, to).await,
             Op::Reload(kind, other) => {
                 forms::load(&mut self.loader, &[form(kind, other)]).await.expect("a reload");
@@ -222,6 +233,37 @@ impl World {
         true
     }
 
+    /// What happens to events that a subscription has.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only what happens to events comes here")]
+    fn to_topic(&self, topic: &Topic, op: Op) -> bool {
+        match op {
+            Op::Deliver(sub) => topic.publish(self.submissions[sub].id),
+            Op::Redeliver(sub) => return topic.redeliver(self.submissions[sub].id),
+            Op::Lose(sub) => return topic.lose(self.submissions[sub].id),
+            Op::Reorder => return topic.reorder(),
+            Op::ForgetAck => topic.forget_next_ack(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The same for rows of the outbox, which forgets no answer that it was given.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only what happens to events comes here")]
+    async fn to_outbox(&self, op: Op) -> bool {
+        match op {
+            Op::Deliver(sub) => outbox::publish(&self.backend, self.submissions[sub].id).await,
+            Op::Redeliver(sub) => return outbox::redeliver(&self.backend, self.submissions[sub].id).await,
+            Op::Lose(sub) => return outbox::lose(&self.backend, self.submissions[sub].id).await,
+            Op::Reorder => return outbox::reorder(&self.backend).await,
+            _ => return false,
+        }
+        true
+    }
+
+    fn source(&self) -> Source {
+        if self.topic.is_some() { Source::Pubsub } else { Source::Postgres }
+    }
+
     /// Waits until nothing moves, and does to whoever was caught meanwhile what was asked for.
     pub(crate) async fn rest(&mut self) {
         let (mut last, mut quiet) = (self.activity(), 0);
@@ -251,7 +293,7 @@ impl World {
                 + seen.rsets
                 + seen.quits
         });
-        self.clock.asked() + self.topic.moved() + relays.sum::<u64>()
+        self.clock.asked() + self.topic.as_ref().map_or(0, |topic| topic.moved()) + relays.sum::<u64>()
     }
 
     /// Whoever was caught meets what was meant for him. Says whether anybody was.
@@ -288,15 +330,16 @@ impl World {
     }
 
     fn catch(&mut self, daemon: usize, at: Point, doom: Doom) {
+        let source = self.source();
         if let Some(process) = &mut self.processes[daemon] {
-            process.catch(&self.relays[daemon], at, doom);
+            process.catch(&self.relays[daemon], source, at, doom);
         }
     }
 
     /// Dies, and another takes its place.
     async fn crash(&mut self, daemon: usize) {
         if let Some(process) = self.processes[daemon].take() {
-            process.crash(&self.topic).await;
+            process.crash(self.topic.as_deref()).await;
         }
         self.start(daemon).await;
     }
@@ -408,7 +451,11 @@ impl World {
                      OR (s.status = 'failed' AND (s.routing_result#>>'{alert,confirmed_at}') IS NULL)
                      OR (s.status = 'received' AND NOT EXISTS (
                        SELECT FROM attachments x WHERE x.submission_id = s.id AND x.clamav_status = 'pending')))";
-        self.topic.leased() == 0 && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
+        let events_left = match &self.topic {
+            Some(topic) => topic.leased() > 0,
+            None => outbox::is_open(&self.eyes).await,
+        };
+        !events_left && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
     }
 
     /// What people could read.

@@ -1,0 +1,120 @@
+//! The other source: the outbox of the very database, as schema `router` fills it and `outbox::source` reads it, in
+//! simulated time. What the sequence does to events it does to rows, as any client could.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use maple_router::config::Config;
+use maple_router::db::Pool;
+use maple_router::ops::chance::Chance;
+use maple_router::outbox::feed::FeedParts;
+use maple_router::outbox::source::OutboxSource;
+use maple_router::outbox::store::OutboxStore;
+use maple_router::parts;
+use maple_router::ports::Clock;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::clock::SimClock;
+
+/// Rows in hand at once.
+const MOST: usize = 64;
+
+/// In simulated time, like everything else. Committed with the rows, so that no clock of the server's own comes in.
+pub(crate) const IN_SIMULATED_TIME: &str =
+    "ALTER TABLE router.outbox ALTER available_at SET DEFAULT sim.now(),
+  ALTER created_at SET DEFAULT sim.clock_timestamp();
+ALTER TABLE router.transitions ALTER at SET DEFAULT sim.clock_timestamp()";
+
+/// Everything that was announced, for the next sequence.
+pub(crate) const FORGET: &str = "TRUNCATE router.outbox, router.transitions, router.dead_letters";
+
+/// A process's own reading of the clock: when it is dead it never wakes, whatever of it still waits.
+#[derive(Debug, Clone)]
+pub(crate) struct MortalClock {
+    clock: SimClock,
+    dead: Arc<AtomicBool>,
+}
+
+impl MortalClock {
+    pub(crate) fn new(clock: &SimClock) -> Self {
+        Self { clock: clock.clone(), dead: Arc::default() }
+    }
+
+    pub(crate) fn die(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Clock for MortalClock {
+    fn monotonic(&self) -> Instant {
+        self.clock.monotonic()
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        let (slept, dead) = (self.clock.sleep(pause), Arc::clone(&self.dead));
+        async move {
+            slept.await;
+            if dead.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The source of one process, on its pool and its wire.
+pub(crate) fn source(
+    config: &Config,
+    pool: &Pool,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+) -> OutboxSource {
+    let name = config.routing.worker_name.as_deref().unwrap_or("maple-router");
+    let bell = parts::bell(config, Arc::clone(&clock)).expect("a bell");
+    let store = OutboxStore::new(pool.clone(), name);
+    let settings = parts::outbox_feed(config, MOST);
+    OutboxSource::open(FeedParts { store, settings, clock, chance }, bell, None)
+}
+
+/// One more event that names it.
+pub(crate) async fn publish(backend: &Client, submission: Uuid) {
+    let sql = "WITH w AS (INSERT INTO router.outbox (kind, entity_id, payload) VALUES ('routing.ready', $1,
+                 jsonb_build_object('submission_id', $1::uuid, 'reason', 'finalized')) RETURNING id)
+               SELECT pg_notify('maple_router_outbox', '') FROM w";
+    backend.execute(sql, &[&submission]).await.expect("an event");
+}
+
+/// What was taken before comes again, answered or not. Says whether anything was.
+pub(crate) async fn redeliver(backend: &Client, submission: Uuid) -> bool {
+    let sql = "SELECT EXISTS (SELECT FROM router.outbox WHERE entity_id = $1 AND claims > 0)";
+    let taken: bool = backend.query_one(sql, &[&submission]).await.expect("an answer").get(0);
+    if taken {
+        publish(backend, submission).await;
+    }
+    taken
+}
+
+/// Every event that names it and that nobody holds is gone, for ever.
+pub(crate) async fn lose(backend: &Client, submission: Uuid) -> bool {
+    let sql = "DELETE FROM router.outbox WHERE entity_id = $1 AND state IN ('pending', 'retry_wait')";
+    backend.execute(sql, &[&submission]).await.expect("gone") > 0
+}
+
+/// Those that wait come in another order, and at once.
+pub(crate) async fn reorder(backend: &Client) -> bool {
+    let sql =
+        "WITH o AS (UPDATE router.outbox SET available_at = sim.now() - make_interval(secs => 0.001 * id)
+                 WHERE state IN ('pending', 'retry_wait') RETURNING id)
+               SELECT count(*) > 1, pg_notify('maple_router_outbox', '') FROM o";
+    backend.query_one(sql, &[]).await.expect("an answer").get(0)
+}
+
+/// Whether any event is not done with.
+pub(crate) async fn is_open(eyes: &Client) -> bool {
+    let sql = "SELECT EXISTS (SELECT FROM router.outbox WHERE state <> 'delivered')";
+    eyes.query_one(sql, &[]).await.expect("an answer").get(0)
+}
