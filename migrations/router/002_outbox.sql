@@ -104,7 +104,7 @@ $$;
 
 -- Locks the submission; false where somebody else keeps it. Never waits in a lock's queue, it asks again and again: so no
 -- deadlock detector ever finds a circle through us, and nobody's statement fails for our sake. Two seconds for a
--- transaction in all, and never more than half of what its own time-outs leave, since its commit is the statement we run in.
+-- transaction in all, and never more than half of its own time-outs: where constraints are immediate, we run in its statement.
 CREATE FUNCTION router.await_lock(submission uuid) RETURNS boolean
     LANGUAGE plpgsql
 AS $$

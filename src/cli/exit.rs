@@ -131,10 +131,12 @@ fn of_database(kind: DbErrorKind) -> Exit {
 
 fn of_migration(error: &MigrateError) -> Exit {
     match error {
-        MigrateError::NotAlone(_) => Exit::Usage,
-        MigrateError::NotOurs { .. } | MigrateError::Diverged { .. } | MigrateError::Database { .. } => {
-            of_database(error.kind())
-        }
+        MigrateError::NotAlone(_) | MigrateError::NoWayBack { .. } => Exit::Usage,
+        MigrateError::Undelivered { .. } => Exit::FoundWanting,
+        MigrateError::NotOurs { .. }
+        | MigrateError::Diverged { .. }
+        | MigrateError::Occupied { .. }
+        | MigrateError::Database { .. } => of_database(error.kind()),
     }
 }
 

@@ -144,14 +144,22 @@ pub(super) const PAGES: &[Page] = &[
         text: &[
             "Migrations are part of this program. A production database has the backend's tables already and needs one of \
              ours: --only 011, which adds values to audit_log's actions and nothing else, and may be repeated. Schema router \
-             is optional: with it, pauses and dead-letter records are shared by all hosts.",
+             is optional: with it, pauses and dead-letter records are shared by all hosts, and the database itself writes an \
+             event when a submission becomes ready.",
+            "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
+             given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
+             --back 002 takes the outbox back; it refuses while there are events that nobody has delivered.",
             "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
              PGPASSWORD may hold the password.",
         ],
         examples: &[
             ("maple-router migrate --only 011 --dry-run", "Show the SQL to whoever owns the database"),
             ("maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms", "Apply it"),
-            ("maple-router migrate --router", "The optional schema of the daemon's own records"),
+            (
+                "maple-router migrate --router",
+                "The optional schema of the daemon's own records, and its outbox",
+            ),
+            ("maple-router migrate --router --back 002", "Take the outbox and its triggers back"),
         ],
     },
     Page {

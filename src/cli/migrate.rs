@@ -1,7 +1,7 @@
 //! `migrate`: migrations, as the owner role. Released files are never changed, so that it may be repeated.
 //!
-//! Each file is applied as a whole or not at all: dying in the middle leaves those before it. Never prints the owner's
-//! connection string.
+//! Each file is applied as a whole or not at all: dying in the middle leaves those before it. Schema router comes and goes
+//! while everybody writes. Never prints the owner's connection string, never removes an undelivered event unasked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::{CliError, Context, Exit, output};
 use crate::config::dsn::Dsn;
 use crate::config::validate::{self, Problem};
 use crate::config::{Config, ConfigError, Database, DatabaseAuth};
-use crate::db::migrations::{self, Applied, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
+use crate::db::migrations::online::{self, FinalizedColumn, Patience, Remains, Routed};
+use crate::db::migrations::{Applied, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
 use crate::db::{DbError, Pool, PoolOptions};
 use crate::ops::clock::SystemClock;
 
@@ -34,6 +35,12 @@ pub(super) struct Args {
     /// Apply the migrations of the optional schema router, and no others
     #[arg(long, conflicts_with = "audit_readable")]
     pub(super) router: bool,
+    /// Take this file of schema router back, e.g. 002, with everything that it made
+    #[arg(long, value_name = "NUMBER", requires = "router")]
+    pub(super) back: Option<String>,
+    /// With --back: also if events were not delivered yet; the sweep finds their submissions
+    #[arg(long, requires = "back")]
+    pub(super) force: bool,
     /// Stand-in schema only: let forms_app read the audit log
     #[arg(long)]
     pub(super) audit_readable: bool,
@@ -42,30 +49,52 @@ pub(super) struct Args {
     pub(super) dry_run: bool,
 }
 
-/// Applies what is missing.
+/// Applies what is missing, or takes back what is asked for.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.dry_run {
-        let text = if args.router { router_sql() } else { sql(args.only.as_deref(), args.audit_readable)? };
+        let text = match &args.back {
+            Some(stem) => online::down(stem)?.1.to_owned(),
+            None if args.router => online::sql(&ROUTER),
+            None => sql(args.only.as_deref(), args.audit_readable)?,
+        };
         output::text(&text)?;
         return Ok(Exit::Done);
     }
-    let pool = owner(ctx, args.owner_url.as_deref().filter(|url| !url.trim().is_empty()))?;
+    let url = args.owner_url.as_deref().filter(|url| !url.trim().is_empty());
+    let (pool, column) = owner(ctx, url)?;
     let mut client = pool.get().await.map_err(unreachable)?;
-    let applied = if args.router {
-        migrations::run(&mut client, &ROUTER).await?
+    let text = if let Some(stem) = &args.back {
+        if let Some(remains) = online::remains(&client).await? {
+            output::note(&holds(&remains))?;
+        }
+        let left = online::back(&mut client, stem, args.force, Patience::default(), &wait).await?;
+        taken_back(left)
+    } else if args.router {
+        router_told(&online::migrate(&mut client, &column, Patience::default(), &wait).await?, &column)
     } else {
         let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
-        migrate(&mut client, &options).await?
+        told(&migrate(&mut client, &options).await?)
     };
-    output::text(&told(&applied))?;
+    output::text(&text)?;
     Ok(Exit::Done)
 }
 
-/// A pool of one connection with the owner's patience. A configuration is not needed where the owner's url is given.
-fn owner(ctx: &Context, url: Option<&str>) -> Result<Pool, CliError> {
+/// Somebody waits before the terminal.
+fn wait(line: &str) {
+    // Nobody looks: the work goes on.
+    drop(output::note(line));
+}
+
+/// A pool of one connection with the owner's patience, and what the configuration says of finalized submissions. A
+/// configuration is not needed where the owner's url is given.
+fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), CliError> {
     let loaded = Config::load(ctx.config_path.as_deref(), &ctx.env);
+    let mut column = FinalizedColumn::AsItIs;
     let config = match (loaded, url) {
-        (Ok(loaded), _) => loaded.config,
+        (Ok(loaded), _) => {
+            column = FinalizedColumn::Is(loaded.config.readiness.finalized_column.clone());
+            loaded.config
+        }
         (Err(ConfigError::Missing { .. }), Some(_)) if ctx.config_path.is_none() => Config::default(),
         (Err(error), _) => return Err(error.into()),
     };
@@ -92,7 +121,7 @@ fn owner(ctx: &Context, url: Option<&str>) -> Result<Pool, CliError> {
             options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
         }
     }
-    Ok(Pool::new(&database, options)?)
+    Ok((Pool::new(&database, options)?, column))
 }
 
 /// What the owner may do about a login that fails.
@@ -121,12 +150,6 @@ fn sql(only: Option<&str>, audit_readable: bool) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// The same of schema router.
-fn router_sql() -> String {
-    let files = ROUTER.files.iter().map(|(stem, sql)| file(stem, sql));
-    format!("{};\n\n{}", ROUTER.prepare, files.collect::<String>())
-}
-
 fn file(stem: &str, sql: &str) -> String {
     format!("-- {stem}\n{}\n\n", sql.trim_end())
 }
@@ -140,6 +163,48 @@ fn told(applied: &[Applied]) -> String {
         return "nothing to do: every migration has been applied before\n".to_owned();
     }
     applied.iter().map(line).collect()
+}
+
+/// What became of schema router.
+fn router_told(routed: &Routed, column: &FinalizedColumn) -> String {
+    let mut text: String = routed.built.iter().map(|name| format!("index {name}: built\n")).collect();
+    if !routed.applied.is_empty() || text.is_empty() {
+        text.push_str(&told(&routed.applied));
+    }
+    match column {
+        FinalizedColumn::Is(Some(name)) if routed.column_changed => {
+            text.push_str(&format!("finalized column: from now on {name}\n"));
+        }
+        FinalizedColumn::Is(None) if routed.column_changed => {
+            text.push_str("finalized column: from now on none, a row exists from finalize on\n");
+        }
+        FinalizedColumn::Is(_) => {}
+        FinalizedColumn::AsItIs => {
+            text.push_str("finalized column: left as it is, since there is no configuration to go by\n");
+        }
+    }
+    text
+}
+
+fn holds(remains: &Remains) -> String {
+    let Remains { undelivered, given_up, delivered, transitions } = remains;
+    format!(
+        "the outbox holds {undelivered} undelivered events, {given_up} given up on (their dead-letter records stay), \
+         {delivered} delivered; the transition log has {transitions} lines"
+    )
+}
+
+fn taken_back(left: i64) -> String {
+    let went = match left {
+        0 => String::new(),
+        left => format!(
+            "{left} events went with it that were not delivered: the sweep finds their submissions, after \
+             routing.orphan_after\n"
+        ),
+    };
+    format!(
+        "taken back: from now on whoever finalizes or scans has to publish its events, or the sweep finds them\n{went}"
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod access;
 mod content;
+mod router;
 mod rows;
 mod schema;
 
@@ -110,7 +111,7 @@ async fn lines(client: &Client, options: &ContractOptions) -> Result<Vec<CheckLi
         essential("grants", access::grants(client, &found, options).await)?,
         essential("rls_attachments", access::attachments(client, &found).await)?,
         optional("updated_at_trigger", content::updated_at_trigger(client).await)?,
-        optional("router_schema", content::router_schema(client).await)?,
+        optional("router_schema", router::schema(client, options).await)?,
         optional("history", content::history(client, options).await)?,
         optional("forms", content::forms(client).await)?,
     ])

@@ -3,6 +3,10 @@
 //! Every file runs in a transaction with its entry in the history: dying in the middle leaves the files before it. Never
 //! alters a database that already has the backend's tables and no history of ours; there, only `--only 011` is meant.
 
+pub mod online;
+
+use std::time::Duration;
+
 use refinery::error::Kind;
 use refinery::{Migration, Runner};
 use tokio_postgres::Client;
@@ -96,6 +100,29 @@ pub enum MigrateError {
         /// Which file, and how.
         what: String,
     },
+    /// `--back` names a file that cannot be taken back.
+    #[error("--back {stem}: {why}; nothing was changed")]
+    NoWayBack {
+        /// What was asked for.
+        stem: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Taking the outbox back would take events with it.
+    #[error(
+        "the outbox holds {left} events that were not delivered; nothing was changed. Let the daemon deliver them, or \
+         --force: then the sweep finds their submissions, after routing.orphan_after"
+    )]
+    Undelivered {
+        /// So many.
+        left: i64,
+    },
+    /// Another migration is running.
+    #[error("another migration has been running for {after:?}; nothing was changed")]
+    Occupied {
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// The database refused.
     #[error("{what}: {source}{}", hint(source))]
     Database {
@@ -119,7 +146,12 @@ impl MigrateError {
     #[must_use]
     pub fn kind(&self) -> DbErrorKind {
         match self {
-            Self::NotAlone(_) | Self::Diverged { .. } | Self::NotOurs { .. } => DbErrorKind::Contract,
+            Self::NotAlone(_)
+            | Self::Diverged { .. }
+            | Self::NotOurs { .. }
+            | Self::NoWayBack { .. }
+            | Self::Undelivered { .. } => DbErrorKind::Contract,
+            Self::Occupied { .. } => DbErrorKind::Busy,
             Self::Database { source, .. } => source.kind(),
         }
     }
@@ -153,14 +185,36 @@ pub async fn migrate(client: &mut Client, options: &MigrateOptions) -> Result<Ve
 /// # Errors
 /// See [`MigrateError`].
 pub async fn run(client: &mut Client, set: &MigrationSet) -> Result<Vec<Applied>, MigrateError> {
-    // A session's lock, since each file commits by itself: migrate over a direct connection, not a pooling proxy's.
-    let lock = format!("pg_advisory_lock(hashtext('maple_router'), hashtext('{}'))", set.history_table);
-    let unlock = lock.replace("pg_advisory_lock", "pg_advisory_unlock");
-    client
-        .execute(&format!("SELECT {lock}"), &[])
-        .await
-        .map_err(|error| failed("waiting for another migration", error))?;
-    let result = run_locked(client, set).await;
+    locked(client, set, async |client| run_locked(client, set).await).await
+}
+
+/// How long another migration is waited for, and how often it is looked.
+const OTHERS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(100));
+
+/// Does it while no other migration of this set runs.
+async fn locked<T>(
+    client: &mut Client,
+    set: &MigrationSet,
+    work: impl AsyncFnOnce(&mut Client) -> Result<T, MigrateError>,
+) -> Result<T, MigrateError> {
+    // A session's lock, since each file commits by itself: migrate over a direct connection, not a pooling proxy's. Asked
+    // for, not waited for: an index that is built concurrently waits for every statement that is under way.
+    let lock = format!("pg_try_advisory_lock(hashtext('maple_router'), hashtext('{}'))", set.history_table);
+    let unlock = lock.replace("pg_try_advisory_lock", "pg_advisory_unlock");
+    let (after, pause) = OTHERS;
+    let mut waited = Duration::ZERO;
+    loop {
+        let asked = client.query_one(&format!("SELECT {lock}"), &[]).await;
+        if asked.map_err(|error| failed("waiting for another migration", error))?.get(0) {
+            break;
+        }
+        if waited >= after {
+            return Err(MigrateError::Occupied { after });
+        }
+        tokio::time::sleep(pause).await;
+        waited += pause;
+    }
+    let result = work(client).await;
     // Should this fail, the lock ends with the session.
     drop(client.execute(&format!("SELECT {unlock}"), &[]).await);
     result

@@ -78,6 +78,59 @@ async fn what_migrate_may_not_do_is_told() {
 }
 
 #[tokio::test]
+async fn schema_router_comes_and_goes() {
+    let db = database(Variant::default()).await;
+    let url = db.owner_url();
+    let owner = ["--owner-url", url.as_str()];
+    let run = async |arguments: &[&str]| bare(&[arguments, &owner[..]].concat(), &[]).await;
+    let came = run(&["migrate", "--router"]).await;
+    assert!(came.code == 0 && came.out.contains("002_outbox: applied"), "{came:?}");
+    assert!(came.out.contains("index attachments_router_unclean: built"), "{came:?}");
+    assert!(came.out.contains("finalized column: left as it is"), "no configuration: {came:?}");
+    let again = run(&["migrate", "--router"]).await;
+    assert!(again.code == 0 && again.out.contains("nothing to do"), "{again:?}");
+    db.alter(
+        "INSERT INTO forms (id, name) VALUES ('f', 'F'); INSERT INTO submissions (form_id) VALUES ('f')",
+    )
+    .await
+    .expect("an event");
+    let refused = run(&["migrate", "--router", "--back", "002"]).await;
+    assert!(refused.code == 1 && refused.err.contains("holds 1 undelivered events"), "{refused:?}");
+    assert!(refused.err.contains("--force"), "{refused:?}");
+    for wrong in [&["migrate", "--router", "--back", "001"][..], &["migrate", "--back", "002"]] {
+        let told = run(wrong).await;
+        assert_eq!(told.code, 2, "{told:?}");
+    }
+    let gone = run(&["migrate", "--router", "--back", "002", "--force"]).await;
+    assert!(gone.code == 0 && gone.out.contains("1 events went with it"), "{gone:?}");
+    let dry = bare(&["migrate", "--router", "--back", "002", "--dry-run"], &[]).await;
+    assert!(dry.code == 0 && dry.out.contains("DROP TRIGGER IF EXISTS router_finalized "), "{dry:?}");
+    let dry = bare(&["migrate", "--router", "--dry-run"], &[]).await;
+    assert!(
+        dry.out.contains("CREATE INDEX CONCURRENTLY IF NOT EXISTS submissions_router_received"),
+        "{dry:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_finalized_column_of_the_configuration_is_passed_on() {
+    let db = database(Variant::default()).await;
+    db.alter("ALTER TABLE submissions ADD finalized_at timestamptz").await.expect("a column");
+    let url = db.owner_url();
+    let column = ("MAPLE_ROUTER__READINESS__FINALIZED_COLUMN", "finalized_at");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "[routing]\nmax_attempts = 5\n").expect("a configuration");
+    let path = file.path().to_str().expect("utf-8");
+    let arguments = ["--config", path, "migrate", "--router", "--owner-url", &url];
+    let told = bare(&arguments, &[column]).await;
+    assert!(told.code == 0 && told.out.contains("finalized column: from now on finalized_at"), "{told:?}");
+    let told = bare(&arguments, &[column]).await;
+    assert!(told.code == 0 && !told.out.contains("finalized column"), "{told:?}");
+    let told = bare(&arguments, &[]).await;
+    assert!(told.code == 0 && told.out.contains("finalized column: from now on none"), "{told:?}");
+}
+
+#[tokio::test]
 async fn migrate_ends_in_69_where_the_server_or_the_login_is_not_to_be_had() {
     let stranger = database(Variant::default()).await.url_as("nobody_of_that_name");
     let secret = "postgres://owner:secret-word@127.0.0.1:1/forms";

@@ -2,6 +2,8 @@
 
 mod contract;
 mod migrations;
+mod online;
+mod outbox;
 mod pool;
 mod readiness;
 mod tls;

@@ -1,4 +1,4 @@
-//! Lines that warn: triggers on `updated_at`, schema `router`, history before the install, forms that route nowhere.
+//! Lines that warn: triggers on `updated_at`, history before the install, forms that route nowhere.
 
 use super::ContractOptions;
 use crate::db::error::DbError;
@@ -35,30 +35,6 @@ pub(super) async fn updated_at_trigger(client: &Client) -> Result<CheckLine, DbE
         "the sweep takes updated_at for a sign of life: writes by others to a stuck row would hide it; have the trigger \
          leave rows in status processing alone",
     ))
-}
-
-pub(super) async fn router_schema(client: &Client) -> Result<CheckLine, DbError> {
-    let sql = "SELECT to_regnamespace('router') IS NOT NULL,
-                      COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)";
-    // What lies in a schema that may not be used is not even seen.
-    let tables = "SELECT COALESCE(bool_and(COALESCE(has_table_privilege(to_regclass(t), p), false)), false)
-         FROM (VALUES ('router.dead_letters', 'SELECT'), ('router.dead_letters', 'INSERT'), ('router.dead_letters', 'UPDATE'),
-           ('router.pauses', 'SELECT'), ('router.pauses', 'INSERT'), ('router.pauses', 'UPDATE'), ('router.pauses', 'DELETE'))
-           AS needed(t, p)";
-    let row = client.query_one(sql, &[]).await?;
-    let usable = row.get(1) && client.query_one(tables, &[]).await?.get::<_, bool>(0);
-    Ok(match (row.get(0), usable) {
-        (false, _) => CheckLine::ok(
-            "router_schema",
-            "absent (optional): dead-letter records and pauses live in the state directory and count for this host alone",
-        ),
-        (true, true) => CheckLine::ok("router_schema", "present"),
-        (true, false) => CheckLine::warn(
-            "router_schema",
-            "present, but this role may not use it, or its tables are not there",
-            "as the owner: maple-router migrate --router",
-        ),
-    })
 }
 
 pub(super) async fn history(client: &Client, options: &ContractOptions) -> Result<CheckLine, DbError> {

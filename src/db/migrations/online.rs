@@ -1,0 +1,357 @@
+//! Schema router on a database that is in use: there and back, so that no writer waits for long and none fails.
+//!
+//! Indexes are built CONCURRENTLY before anything else, outside transactions. What locks a table gives up after
+//! [`Patience::lock`], since whoever writes queues behind us as long, and is tried again after a pause. Each step is
+//! done or not done: whoever dies in the middle repeats the command, which also clears up the index that a killed build
+//! leaves behind. Never removes an event that was not delivered without being told to.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::{Applied, MigrateError, MigrationSet, ROUTER, failed, locked, run_locked};
+use crate::db::error::DbErrorKind;
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a table's lock: as long, at most, do writers queue behind us.
+    pub lock: Duration,
+    /// For the build of one index. It holds up nobody, but waits for transactions older than itself.
+    pub index: Duration,
+    /// Tries for a table's lock.
+    pub tries: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { lock: Duration::from_secs(2), index: Duration::from_secs(3600), tries: 20 }
+    }
+}
+
+impl Patience {
+    /// Rest after the `n`th try in vain, from 1: as long as we made others wait, then longer.
+    fn rest(&self, n: u32) -> Duration {
+        (self.lock * 2_u32.saturating_pow(n.saturating_sub(1))).min(Duration::from_secs(30))
+    }
+}
+
+/// What the sweeps look for: as 002 makes them where nobody writes meanwhile.
+pub const INDEXES: [(&str, &str); 5] = [
+    ("submissions_router_received", "ON public.submissions (updated_at, id) WHERE status = 'received'"),
+    ("submissions_router_processing", "ON public.submissions (id) WHERE status = 'processing'"),
+    (
+        "submissions_router_unalerted",
+        "ON public.submissions (updated_at, id) WHERE status = 'failed' \
+         AND (routing_result #>> '{alert,confirmed_at}' IS NULL \
+         OR routing_result #>> '{alert,for}' IS DISTINCT FROM routing_result #>> '{finished,token}')",
+    ),
+    ("attachments_router_infected", "ON public.attachments (submission_id) WHERE clamav_status = 'infected'"),
+    (
+        "attachments_router_unclean",
+        "ON public.attachments (submission_id) WHERE clamav_status IS DISTINCT FROM 'clean'",
+    ),
+];
+
+/// The statement that builds one of [`INDEXES`] while everybody goes on.
+#[must_use]
+pub fn build(name: &str, on: &str) -> String {
+    format!("CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {on}")
+}
+
+/// Which timestamptz says that a submission is finalized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizedColumn {
+    /// There is no configuration to go by: it stays what it is.
+    AsItIs,
+    /// `[readiness] finalized_column`; `None`: a row exists from finalize on.
+    Is(Option<String>),
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routed {
+    /// Indexes that were built.
+    pub built: Vec<&'static str>,
+    /// Files that were applied.
+    pub applied: Vec<Applied>,
+    /// The triggers go by another column than before.
+    pub column_changed: bool,
+}
+
+/// What the outbox holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Events that nobody has delivered yet.
+    pub undelivered: i64,
+    /// Given up on; their dead-letter records stay.
+    pub given_up: i64,
+    /// Delivered, and not pruned yet.
+    pub delivered: i64,
+    /// Lines of the transition log.
+    pub transitions: i64,
+}
+
+/// Brings schema router up to date. Run as the owner of the tables; `told` hears what is waited for.
+///
+/// # Errors
+/// See [`MigrateError`].
+pub async fn migrate(
+    client: &mut Client,
+    column: &FinalizedColumn,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<Routed, MigrateError> {
+    locked(client, &ROUTER, async |client| {
+        let built = indexes(client, patience, told).await?;
+        limits(client, patience.lock).await?;
+        let mut applied = Vec::new();
+        for n in 1.. {
+            match run_locked(client, &ROUTER).await {
+                Ok(files) => {
+                    applied.extend(files);
+                    break;
+                }
+                Err(error) => again(error, n, patience, told).await?,
+            }
+        }
+        let FinalizedColumn::Is(column) = column else {
+            return Ok(Routed { built, applied, column_changed: false });
+        };
+        let sql = "SELECT router.set_finalized_column($1::text::name)";
+        for n in 1.. {
+            match client.query_one(sql, &[column]).await {
+                Ok(row) => return Ok(Routed { built, applied, column_changed: row.get(0) }),
+                Err(error) => {
+                    again(failed("naming the finalized column", error), n, patience, told).await?;
+                }
+            }
+        }
+        unreachable_after_all_tries()
+    })
+    .await
+}
+
+/// What the outbox holds now; `None` where there is none.
+///
+/// # Errors
+/// The database refuses.
+pub async fn remains(client: &Client) -> Result<Option<Remains>, MigrateError> {
+    let there = "SELECT to_regclass('router.outbox') IS NOT NULL";
+    let asked = |error| failed("looking into the outbox", error);
+    if !client.query_one(there, &[]).await.map_err(asked)?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let sql = "SELECT (SELECT count(*) FROM router.outbox WHERE state = 'dead_letter'),
+        (SELECT count(*) FROM router.outbox WHERE state = 'delivered'), (SELECT count(*) FROM router.transitions)";
+    let row = client.query_one(sql, &[]).await.map_err(asked)?;
+    let undelivered = undelivered(client).await?;
+    Ok(Some(Remains { undelivered, given_up: row.get(0), delivered: row.get(1), transitions: row.get(2) }))
+}
+
+/// Asked of the partial indexes: also while everybody waits.
+async fn undelivered(client: &Client) -> Result<i64, MigrateError> {
+    let sql = "SELECT (SELECT count(*) FROM router.outbox WHERE state = 'pending' AND kind <> 'canary')
+        + (SELECT count(*) FROM router.outbox WHERE state = 'retry_wait' AND kind <> 'canary')
+        + (SELECT count(*) FROM router.outbox WHERE state = 'delivering' AND kind <> 'canary')";
+    let row = client.query_one(sql, &[]).await.map_err(|error| failed("looking into the outbox", error))?;
+    Ok(row.get(0))
+}
+
+/// Takes a file of schema router back with what it made, as its `down/` file says, and its line in the history. Answers
+/// how many undelivered events went with it.
+///
+/// # Errors
+/// [`MigrateError::Undelivered`] without `force`: nothing was changed. [`MigrateError::NoWayBack`]: it is not the last one
+/// applied, or has no way back.
+pub async fn back(
+    client: &mut Client,
+    stem: &str,
+    force: bool,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<i64, MigrateError> {
+    let (version, sql) = down(stem)?;
+    locked(client, &ROUTER, async |client| {
+        let newest = format!("SELECT max(version) FROM {}", ROUTER.history_table);
+        let there = client.query_opt("SELECT to_regclass($1)::text", &[&ROUTER.history_table]).await;
+        let there: Option<String> =
+            there.map_err(|error| failed("reading the history", error))?.and_then(|row| row.get(0));
+        let newest: Option<i32> = match there {
+            Some(_) => {
+                let row = client.query_one(&newest, &[]).await;
+                row.map_err(|error| failed("reading the history", error))?.get(0)
+            }
+            None => None,
+        };
+        if newest != Some(version) {
+            return Err(MigrateError::NoWayBack {
+                stem: stem.to_owned(),
+                why: "it is not the last file applied here",
+            });
+        }
+        limits(client, patience.lock).await?;
+        for n in 1.. {
+            match back_once(client, version, sql, force).await {
+                Err(error) => again(error, n, patience, told).await?,
+                done => return done,
+            }
+        }
+        unreachable_after_all_tries()
+    })
+    .await
+}
+
+/// The `down/` file of a file of schema router, by stem or number.
+///
+/// # Errors
+/// [`MigrateError::NoWayBack`]: it has none.
+pub fn down(stem: &str) -> Result<(i32, &'static str), MigrateError> {
+    let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
+    let found = DOWN.iter().find(|(name, _)| *name == stem || number(name) == stem.trim_start_matches('0'));
+    let why = "there is no such file, or no way back from it";
+    let no = || MigrateError::NoWayBack { stem: stem.to_owned(), why };
+    let (name, sql) = found.ok_or_else(no)?;
+    Ok((number(name).parse().map_err(|_| no())?, sql))
+}
+
+const DOWN: [(&str, &str); 1] =
+    [("002_outbox", include_str!("../../../migrations/router/down/002_outbox.sql"))];
+
+/// One try: everything locked, looked at, and then gone or left alone.
+async fn back_once(client: &mut Client, version: i32, sql: &str, force: bool) -> Result<i64, MigrateError> {
+    let failing = |error| failed("taking back", error);
+    let transaction = client.transaction().await.map_err(failing)?;
+    // As the file itself does; nobody writes an event between the count and the end.
+    let (locks, _) = sql.split_once("$$;\n").unwrap_or_default();
+    transaction.batch_execute(&format!("{locks}$$")).await.map_err(failing)?;
+    transaction.batch_execute("LOCK TABLE router.outbox IN ACCESS EXCLUSIVE MODE").await.map_err(failing)?;
+    let left = undelivered(transaction.client()).await?;
+    if left > 0 && !force {
+        return Err(MigrateError::Undelivered { left });
+    }
+    transaction.batch_execute(sql).await.map_err(failing)?;
+    let history = format!("DELETE FROM {} WHERE version = $1", ROUTER.history_table);
+    transaction.execute(&history, &[&version]).await.map_err(failing)?;
+    transaction.commit().await.map_err(failing)?;
+    Ok(left)
+}
+
+/// Rests before the next try, unless the error is another than that somebody holds a lock, or was tried too often.
+async fn again(
+    error: MigrateError,
+    n: u32,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<(), MigrateError> {
+    if !error.is_busy() || n >= patience.tries {
+        return Err(error);
+    }
+    let rest = patience.rest(n);
+    told(&format!(
+        "the tables are in use ({error}): nothing was changed, try {} of {} in {} s",
+        n + 1,
+        patience.tries,
+        rest.as_secs()
+    ));
+    tokio::time::sleep(rest).await;
+    Ok(())
+}
+
+fn unreachable_after_all_tries<T>() -> Result<T, MigrateError> {
+    Err(MigrateError::NoWayBack { stem: String::new(), why: "every try was in vain" })
+}
+
+/// A session's limits for what locks tables.
+async fn limits(client: &Client, lock: Duration) -> Result<(), MigrateError> {
+    let sql = format!("SET lock_timeout = {}", lock.as_millis());
+    client.batch_execute(&sql).await.map_err(|error| failed("setting limits", error))
+}
+
+/// Builds what is missing, one after the other, having removed what an earlier try left unfinished.
+async fn indexes(
+    client: &Client,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<&'static str>, MigrateError> {
+    let failing = |error| failed("building an index", error);
+    // The lock it takes on the table stops no writer, so that nobody queues behind it.
+    let limits = format!("SET lock_timeout = 0; SET statement_timeout = {}", patience.index.as_millis());
+    client.batch_execute(&limits).await.map_err(failing)?;
+    let mut built = Vec::new();
+    for (name, on) in INDEXES {
+        let sql =
+            "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('public.' || $1::text)";
+        match client.query_opt(sql, &[&name]).await.map_err(failing)?.map(|row| row.get::<_, bool>(0)) {
+            Some(true) => continue,
+            Some(false) => {
+                told(&format!("index {name} is left from a build that did not end: built anew"));
+                let sql = format!("DROP INDEX CONCURRENTLY public.{name}");
+                client.batch_execute(&sql).await.map_err(failing)?;
+            }
+            None => {}
+        }
+        client.batch_execute(&build(name, on)).await.map_err(failing)?;
+        built.push(name);
+    }
+    Ok(built)
+}
+
+/// The SQL of [`migrate`], for people.
+#[must_use]
+pub fn sql(set: &MigrationSet) -> String {
+    let indexes = INDEXES.iter().map(|(name, on)| format!("{};\n", build(name, on)));
+    let files = set.files.iter().map(|(stem, sql)| format!("-- {stem}\n{}\n\n", sql.trim_end()));
+    format!(
+        "-- beforehand, each by itself, outside a transaction\n{}\n{};\n\n{}",
+        indexes.collect::<String>(),
+        set.prepare,
+        files.collect::<String>()
+    )
+}
+
+impl MigrateError {
+    /// Somebody holds a lock that we did not wait for any longer.
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Database { source, .. }
+            if source.kind() == DbErrorKind::Busy && source.sqlstate() != Some("57014"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_and_end() {
+        let patience = Patience::default();
+        let rests: Vec<u64> = (1..=7).map(|n| patience.rest(n).as_secs()).collect();
+        assert_eq!(rests, [2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(patience.rest(u32::MAX).as_secs(), 30);
+    }
+
+    /// What is built beforehand is what the file would build.
+    #[test]
+    fn the_indexes_are_those_of_the_file() {
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, file) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");
+        let file = squeezed(file);
+        for (name, on) in INDEXES {
+            let plain = squeezed(&format!("CREATE INDEX IF NOT EXISTS {name} {on};"));
+            assert!(file.contains(&plain), "{plain}");
+        }
+        assert_eq!(file.matches("CREATE INDEX IF NOT EXISTS").count(), INDEXES.len());
+    }
+
+    #[test]
+    fn the_way_back_is_found_by_number_or_name() {
+        for name in ["002", "2", "002_outbox"] {
+            assert_eq!(down(name).expect(name).0, 2);
+        }
+        for name in ["001", "003", "", "outbox", "002_records"] {
+            assert!(down(name).is_err(), "{name}");
+        }
+        let (_, sql) = down("002").expect("it");
+        assert!(sql.split_once("$$;\n").expect("its locks").0.contains("LOCK TABLE public.attachments"));
+    }
+}

@@ -1,0 +1,276 @@
+//! Schema router comes to a database in use and goes again: others are at work meanwhile, and none of them fails.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use devkit::postgres::{TestDatabase, Variant};
+use maple_router::db::contract::{ContractOptions, inspect};
+use maple_router::db::migrations::online::{
+    self, FinalizedColumn, INDEXES, Patience, Remains, build, remains,
+};
+use maple_router::db::migrations::{self, MigrateError, MigrationSet, ROUTER};
+use maple_router::ports::CheckLevel;
+use tokio_postgres::Client;
+
+use super::{database, pool};
+
+const NONE: FinalizedColumn = FinalizedColumn::Is(None);
+const SHORT: Patience =
+    Patience { lock: Duration::from_millis(100), index: Duration::from_secs(60), tries: 40 };
+
+fn silent(_: &str) {}
+
+async fn there(db: &TestDatabase) -> online::Routed {
+    let mut owner = db.owner().await.expect("owner");
+    online::migrate(&mut owner, &NONE, SHORT, &silent).await.expect("migrated")
+}
+
+async fn back(db: &TestDatabase, stem: &str, force: bool) -> Result<i64, MigrateError> {
+    let mut owner = db.owner().await.expect("owner");
+    online::back(&mut owner, stem, force, SHORT, &silent).await
+}
+
+async fn submit(db: &TestDatabase) {
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    let sql = "INSERT INTO forms (id, name) VALUES ('f', 'F') ON CONFLICT DO NOTHING";
+    db.alter(sql).await.expect("a form");
+    app.batch_execute("INSERT INTO submissions (form_id) VALUES ('f')").await.expect("submitted");
+}
+
+/// Waits until somebody stands in the queue of a lock.
+async fn queueing(eyes: &Client) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for _ in 0..3000 {
+        if eyes.query_one(sql, &[]).await.expect("sessions").get::<_, i64>(0) > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("nobody waits");
+}
+
+#[tokio::test]
+async fn there_and_back_and_there_again() {
+    let db = database(Variant::default()).await;
+    let first = there(&db).await;
+    assert_eq!(first.built.len(), INDEXES.len());
+    assert_eq!(first.applied.len(), ROUTER.files.len());
+    let again = there(&db).await;
+    assert!(again.built.is_empty() && again.applied.is_empty() && !again.column_changed, "{again:?}");
+    submit(&db).await;
+    let owner = db.owner().await.expect("owner");
+    let holds = remains(&owner).await.expect("asked");
+    assert_eq!(holds, Some(Remains { undelivered: 1, ..Remains::default() }));
+    assert_eq!(back(&db, "002", true).await.expect("taken back"), 1);
+    assert_eq!(remains(&owner).await.expect("asked"), None);
+    submit(&db).await;
+    let refused = back(&db, "002", true).await.expect_err("it is not there");
+    assert!(matches!(refused, MigrateError::NoWayBack { .. }), "{refused}");
+    assert_eq!(there(&db).await.applied.len(), 1, "002 alone");
+    submit(&db).await;
+    assert_eq!(remains(&owner).await.expect("asked").expect("an outbox").undelivered, 1);
+}
+
+#[tokio::test]
+async fn nothing_undelivered_is_lost_unasked() {
+    let db = database(Variant::default()).await;
+    there(&db).await;
+    let app = db.client_as("forms_app").await.expect("forms_app");
+    submit(&db).await;
+    for state in
+        ["'pending'", "'retry_wait'", "'delivering', lease_token = gen_random_uuid(), leased_until = now()"]
+    {
+        app.batch_execute(&format!("UPDATE router.outbox SET state = {state}")).await.expect(state);
+        let refused = back(&db, "2", false).await.expect_err(state);
+        assert!(matches!(refused, MigrateError::Undelivered { left: 1 }), "{refused}");
+        submit(&db).await;
+        app.batch_execute("DELETE FROM router.outbox WHERE id > 1")
+            .await
+            .expect("back to one: nothing had changed");
+    }
+    // What is delivered, given up on (its record stays) or only a canary keeps nobody.
+    app.batch_execute(
+        "INSERT INTO router.outbox (kind, payload) VALUES ('canary', '{}');
+         INSERT INTO router.outbox (kind, payload, state) VALUES ('routing.ready', '{}', 'dead_letter');
+         UPDATE router.outbox SET state = 'delivered', delivered_at = now(), lease_token = NULL, leased_until = NULL
+         WHERE id = 1",
+    )
+    .await
+    .expect("settled");
+    assert_eq!(back(&db, "002_outbox", false).await.expect("taken back"), 0);
+}
+
+/// An event that is written between the look and the lock is seen: the count is taken under the locks.
+#[tokio::test]
+async fn an_event_that_comes_while_we_wait_is_counted() {
+    let db = database(Variant::default()).await;
+    there(&db).await;
+    let eyes = db.superuser().await.expect("superuser");
+    db.alter("INSERT INTO forms (id, name) VALUES ('f', 'F')").await.expect("a form");
+    let writer = db.client_as("forms_app").await.expect("forms_app");
+    writer.batch_execute("BEGIN; INSERT INTO submissions (form_id) VALUES ('f')").await.expect("writing");
+    let mut owner = db.owner().await.expect("owner");
+    let long = Patience { lock: Duration::from_secs(60), ..SHORT };
+    let taking = tokio::spawn(async move { online::back(&mut owner, "002", false, long, &silent).await });
+    queueing(&eyes).await;
+    writer.batch_execute("COMMIT").await.expect("written");
+    let refused = taking.await.expect("no panic").expect_err("one event");
+    assert!(matches!(refused, MigrateError::Undelivered { left: 1 }), "{refused}");
+}
+
+/// A build that was killed leaves an index that no statement uses and every write pays for.
+#[tokio::test]
+async fn what_a_killed_build_left_is_built_anew() {
+    let db = database(Variant::default()).await;
+    let (name, on) = INDEXES[4];
+    db.alter(&build(name, on)).await.expect("built");
+    let eyes = db.superuser().await.expect("superuser");
+    let spoil =
+        format!("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'public.{name}'::regclass");
+    eyes.batch_execute(&spoil).await.expect("as a killed build leaves it");
+    let heard = Mutex::new(Vec::new());
+    let mut owner = db.owner().await.expect("owner");
+    let told = |line: &str| heard.lock().expect("a lock").push(line.to_owned());
+    let routed = online::migrate(&mut owner, &NONE, SHORT, &told).await.expect("migrated");
+    assert!(routed.built.contains(&name), "{routed:?}");
+    assert!(heard.lock().expect("a lock").iter().any(|line| line.contains(name)));
+    let valid = format!("SELECT indisvalid FROM pg_index WHERE indexrelid = 'public.{name}'::regclass");
+    assert!(eyes.query_one(&valid, &[]).await.expect("the index").get::<_, bool>(0));
+}
+
+/// Somebody writes for a while: we give up, let everybody who came meanwhile pass, and try again.
+#[tokio::test]
+async fn a_long_writer_is_waited_for_in_short_turns() {
+    for direction in ["there", "back"] {
+        let db = database(Variant::default()).await;
+        if direction == "back" {
+            there(&db).await;
+        } else {
+            // Building an index waits for every older transaction, and stops nobody: it is not what is asked here.
+            for (name, on) in INDEXES {
+                db.alter(&build(name, on)).await.expect("built");
+            }
+        }
+        db.alter("INSERT INTO forms (id, name) VALUES ('f', 'F')").await.expect("a form");
+        for table in ["submissions", "attachments"] {
+            let writer = db.client_as("forms_app").await.expect("forms_app");
+            writer
+                .batch_execute(&format!("BEGIN; LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
+                .await
+                .expect("in use");
+            let (told, mut tries) = tokio::sync::mpsc::unbounded_channel();
+            let mut owner = db.owner().await.expect("owner");
+            let working = tokio::spawn(async move {
+                let told = |line: &str| drop(told.send(line.to_owned()));
+                if direction == "back" {
+                    online::back(&mut owner, "002", true, SHORT, &told).await.map(|_| ())
+                } else {
+                    online::migrate(&mut owner, &NONE, SHORT, &told).await.map(|_| ())
+                }
+            });
+            for _ in 0..2 {
+                let line =
+                    tokio::time::timeout(Duration::from_secs(60), tries.recv()).await.expect("a try in vain");
+                assert!(line.as_deref().is_some_and(|line| line.contains("in use")), "{line:?}");
+            }
+            submit(&db).await;
+            writer.batch_execute("COMMIT").await.expect("done");
+            working.await.expect("no panic").unwrap_or_else(|error| panic!("{direction} {table}: {error}"));
+            if direction == "back" {
+                there(&db).await;
+            } else {
+                back(&db, "002", true).await.expect("back for the other table");
+                for (name, on) in INDEXES {
+                    db.alter(&build(name, on)).await.expect("built");
+                }
+            }
+        }
+    }
+}
+
+/// One has written attachments and comes for submissions while we hold those and wait for these: we are the one that
+/// gives up, whoever's deadlock detector looks first.
+#[tokio::test]
+async fn a_writer_in_the_other_order_does_not_fail() {
+    let db = database(Variant::default()).await;
+    for (name, on) in INDEXES {
+        db.alter(&build(name, on)).await.expect("built");
+    }
+    db.alter("INSERT INTO forms (id, name) VALUES ('f', 'F')").await.expect("a form");
+    let eyes = db.superuser().await.expect("superuser");
+    let writer = db.client_as("forms_app").await.expect("forms_app");
+    writer.batch_execute("BEGIN; LOCK TABLE attachments IN ROW EXCLUSIVE MODE").await.expect("scanning");
+    let mut owner = db.owner().await.expect("owner");
+    let patient = Patience { lock: Duration::from_secs(3), ..SHORT };
+    let working = tokio::spawn(async move { online::migrate(&mut owner, &NONE, patient, &silent).await });
+    queueing(&eyes).await;
+    writer
+        .batch_execute("INSERT INTO submissions (form_id) VALUES ('f')")
+        .await
+        .expect("it waits, and goes on");
+    writer.batch_execute("COMMIT").await.expect("committed");
+    working.await.expect("no panic").expect("migrated at a later try");
+}
+
+#[tokio::test]
+async fn tries_come_to_an_end() {
+    let db = database(Variant::default()).await;
+    there(&db).await;
+    let writer = db.client_as("forms_app").await.expect("forms_app");
+    writer.batch_execute("BEGIN; LOCK TABLE submissions IN ROW EXCLUSIVE MODE").await.expect("in use");
+    let mut owner = db.owner().await.expect("owner");
+    let hasty = Patience { lock: Duration::from_millis(20), tries: 2, ..SHORT };
+    let gave_up = online::back(&mut owner, "002", true, hasty, &silent).await.expect_err("in vain");
+    assert!(gave_up.to_string().contains("lock timeout"), "{gave_up}");
+    writer.batch_execute("COMMIT").await.expect("done");
+    submit(&db).await;
+    assert_eq!(remains(&owner).await.expect("asked").expect("still there").undelivered, 1);
+}
+
+/// The one builds an index, which waits for every statement under way: the other's waiting must not be one.
+#[tokio::test]
+async fn two_at_once_do_not_wait_in_a_circle() {
+    let db = database(Variant::default()).await;
+    let (one, two) = tokio::join!(there(&db), there(&db));
+    assert_eq!(one.applied.len() + two.applied.len(), ROUTER.files.len(), "{one:?} {two:?}");
+    assert_eq!(one.built.len() + two.built.len(), INDEXES.len());
+}
+
+/// A database that has had 001 since the last release.
+#[tokio::test]
+async fn an_older_schema_is_brought_up_to_date() {
+    let db = database(Variant::default()).await;
+    let older = MigrationSet { files: &ROUTER.files[..1], ..ROUTER };
+    let mut owner = db.owner().await.expect("owner");
+    migrations::run(&mut owner, &older).await.expect("as of the last release");
+    let detail = |lines: Vec<maple_router::ports::CheckLine>| {
+        lines.into_iter().find(|line| line.name == "router_schema").expect("the line")
+    };
+    let line = detail(inspect(&pool(&db), &ContractOptions::default()).await);
+    assert_eq!(line.level, CheckLevel::Warn);
+    assert!(line.detail.contains("without the outbox"), "{line:?}");
+    assert_eq!(there(&db).await.applied.len(), ROUTER.files.len() - 1);
+    let line = detail(inspect(&pool(&db), &ContractOptions::default()).await);
+    assert_eq!(line.level, CheckLevel::Ok, "{line:?}");
+}
+
+#[tokio::test]
+async fn the_configured_column_is_passed_on_and_only_if_there_is_a_configuration() {
+    let db = database(Variant::default()).await;
+    db.alter("ALTER TABLE submissions ADD finalized_at timestamptz").await.expect("a column");
+    let mut owner = db.owner().await.expect("owner");
+    let named = FinalizedColumn::Is(Some("finalized_at".to_owned()));
+    for (column, changes) in [
+        (&named, true),
+        (&named, false),
+        (&FinalizedColumn::AsItIs, false),
+        (&named, false),
+        (&NONE, true),
+        (&NONE, false),
+    ] {
+        let routed = online::migrate(&mut owner, column, SHORT, &silent).await.expect("migrated");
+        assert_eq!(routed.column_changed, changes, "{column:?}");
+    }
+    let nowhere = FinalizedColumn::Is(Some("nowhere".to_owned()));
+    online::migrate(&mut owner, &nowhere, SHORT, &silent).await.expect_err("no such column");
+}
