@@ -148,7 +148,7 @@ pub(super) const PAGES: &[Page] = &[
              event when a submission becomes ready.",
             "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
              given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
-             --back 002 takes the outbox back; it refuses while there are events that nobody has delivered.",
+             --back 002 takes the outbox back: the triggers first, the rest when the daemon has delivered what there is.",
             "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
              PGPASSWORD may hold the password.",
         ],

@@ -110,8 +110,8 @@ pub enum MigrateError {
     },
     /// Taking the outbox back would take events with it.
     #[error(
-        "the outbox holds {left} events that were not delivered; nothing was changed. Let the daemon deliver them, or \
-         --force: then the sweep finds their submissions, after routing.orphan_after"
+        "the outbox holds {left} events that nobody has delivered, and stays; nobody writes any more. Let the daemon deliver \
+         them and repeat, or --force: then the sweep finds their submissions, after routing.orphan_after"
     )]
     Undelivered {
         /// So many.

@@ -94,15 +94,13 @@ async fn schema_router_comes_and_goes() {
     )
     .await
     .expect("an event");
-    let refused = run(&["migrate", "--router", "--back", "002"]).await;
-    assert!(refused.code == 1 && refused.err.contains("holds 1 undelivered events"), "{refused:?}");
-    assert!(refused.err.contains("--force"), "{refused:?}");
     for wrong in [&["migrate", "--router", "--back", "001"][..], &["migrate", "--back", "002"]] {
         let told = run(wrong).await;
         assert_eq!(told.code, 2, "{told:?}");
     }
     let gone = run(&["migrate", "--router", "--back", "002", "--force"]).await;
     assert!(gone.code == 0 && gone.out.contains("1 events went with it"), "{gone:?}");
+    assert!(gone.err.contains("holds 1 undelivered events"), "said before: {gone:?}");
     let dry = bare(&["migrate", "--router", "--back", "002", "--dry-run"], &[]).await;
     assert!(dry.code == 0 && dry.out.contains("DROP TRIGGER IF EXISTS router_finalized "), "{dry:?}");
     let dry = bare(&["migrate", "--router", "--dry-run"], &[]).await;

@@ -522,6 +522,19 @@ async fn naming_the_column_again_changes_nothing() {
     assert_eq!(bench.told(id).await, ["finalized"], "a refusal changes nothing");
 }
 
+/// Nobody holds what is not there.
+#[tokio::test]
+async fn what_is_gone_is_not_waited_for() {
+    let bench = Bench::new().await;
+    let subject = bench.submitted("pending", "pending").await;
+    let owner = bench.client(Owner).await;
+    owner.batch_execute("BEGIN; SET CONSTRAINTS ALL IMMEDIATE").await.expect("begun");
+    owner.execute("DELETE FROM submissions WHERE id = $1", &[&subject.id]).await.expect("deleted");
+    let sql = "SELECT COALESCE(current_setting('maple_router.waited', true), '')";
+    assert_eq!(owner.query_one(sql, &[]).await.expect("asked").get::<_, String>(0), "");
+    owner.batch_execute("COMMIT").await.expect("committed");
+}
+
 /// What the backend calls its own columns is its own affair.
 #[tokio::test]
 async fn columns_of_any_name_disturb_nothing() {

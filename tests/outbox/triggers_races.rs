@@ -60,6 +60,21 @@ async fn two_scanners_flip_the_last_two_at_once() {
     }
 }
 
+/// Whoever sees the past writes an event in any case, but not for what has ended or is being routed.
+#[tokio::test]
+async fn the_past_is_not_told_of_what_is_closed() {
+    let bench = Bench::new().await;
+    for level in &LEVELS[1..] {
+        for status in ["processing", "failed", "routed", "purged"] {
+            let Subject { id, b, .. } = bench.submitted("clean", "pending").await;
+            let sql = "UPDATE submissions SET status = $2::text::submission_status WHERE id = $1";
+            bench.backend.execute(sql, &[&id, &status]).await.expect("closed");
+            commit(flipping(&bench, level, &[b]).await).await.expect("no panic").expect("committed");
+            assert!(bench.told(id).await.is_empty(), "{level} {status}");
+        }
+    }
+}
+
 /// The first stands at its commit with the submission locked; the second comes to its end meanwhile, asks for the lock,
 /// and sees what the first has done once it is gone.
 #[tokio::test]

@@ -3,7 +3,8 @@
 //! Indexes are built CONCURRENTLY before anything else, outside transactions. What locks a table gives up after
 //! [`Patience::lock`], since whoever writes queues behind us as long, and is tried again after a pause. Each step is
 //! done or not done: whoever dies in the middle repeats the command, which also clears up the index that a killed build
-//! leaves behind. Never removes an event that was not delivered without being told to.
+//! leaves behind. Never holds one of the two tables while it waits for the other, on the way back; never removes an event
+//! that was not delivered without being told to.
 
 use std::time::Duration;
 
@@ -21,11 +22,18 @@ pub struct Patience {
     pub index: Duration,
     /// Tries for a table's lock.
     pub tries: u32,
+    /// For the daemon to deliver what is left.
+    pub drain: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { lock: Duration::from_secs(2), index: Duration::from_secs(3600), tries: 20 }
+        Self {
+            lock: Duration::from_secs(2),
+            index: Duration::from_secs(3600),
+            tries: 20,
+            drain: Duration::from_secs(60),
+        }
     }
 }
 
@@ -127,7 +135,7 @@ pub async fn migrate(
                 }
             }
         }
-        unreachable_after_all_tries()
+        every_try_in_vain()
     })
     .await
 }
@@ -158,12 +166,13 @@ async fn undelivered(client: &Client) -> Result<i64, MigrateError> {
     Ok(row.get(0))
 }
 
-/// Takes a file of schema router back with what it made, as its `down/` file says, and its line in the history. Answers
-/// how many undelivered events went with it.
+/// Takes a file of schema router back with what it made, as its `down/` file says, and its line in the history. Without
+/// `force` it waits for the daemon to deliver what is left once nobody writes any more. Answers how many undelivered events
+/// went with it.
 ///
 /// # Errors
-/// [`MigrateError::Undelivered`] without `force`: nothing was changed. [`MigrateError::NoWayBack`]: it is not the last one
-/// applied, or has no way back.
+/// [`MigrateError::Undelivered`] without `force`: the triggers are gone, the outbox is not; it may be repeated.
+/// [`MigrateError::NoWayBack`]: it is not the last one applied, or has no way back.
 pub async fn back(
     client: &mut Client,
     stem: &str,
@@ -173,33 +182,72 @@ pub async fn back(
 ) -> Result<i64, MigrateError> {
     let (version, sql) = down(stem)?;
     locked(client, &ROUTER, async |client| {
-        let newest = format!("SELECT max(version) FROM {}", ROUTER.history_table);
-        let there = client.query_opt("SELECT to_regclass($1)::text", &[&ROUTER.history_table]).await;
-        let there: Option<String> =
-            there.map_err(|error| failed("reading the history", error))?.and_then(|row| row.get(0));
-        let newest: Option<i32> = match there {
-            Some(_) => {
-                let row = client.query_one(&newest, &[]).await;
-                row.map_err(|error| failed("reading the history", error))?.get(0)
-            }
-            None => None,
-        };
-        if newest != Some(version) {
-            return Err(MigrateError::NoWayBack {
-                stem: stem.to_owned(),
-                why: "it is not the last file applied here",
-            });
+        if newest(client).await? != Some(version) {
+            let why = "it is not the last file applied here";
+            return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
         }
         limits(client, patience.lock).await?;
+        let mut parts: Vec<&str> = sql.split(PART).skip(1).collect();
+        let last = parts.pop().unwrap_or_default();
+        for part in parts {
+            for n in 1.. {
+                // One statement for the server, so one transaction.
+                match client.batch_execute(&format!("-- {part}")).await {
+                    Ok(()) => break,
+                    Err(error) => again(failed("taking back", error), n, patience, told).await?,
+                }
+            }
+        }
+        if !force {
+            drained(client, patience, told).await?;
+        }
         for n in 1.. {
-            match back_once(client, version, sql, force).await {
+            match bury(client, version, last, force).await {
                 Err(error) => again(error, n, patience, told).await?,
                 done => return done,
             }
         }
-        unreachable_after_all_tries()
+        every_try_in_vain()
     })
     .await
+}
+
+/// Where a part of a `down/` file begins.
+const PART: &str = "\n-- Part: ";
+
+/// The last file that the history knows.
+async fn newest(client: &Client) -> Result<Option<i32>, MigrateError> {
+    let reading = |error| failed("reading the history", error);
+    let there = "SELECT to_regclass($1) IS NOT NULL";
+    if !client.query_one(there, &[&ROUTER.history_table]).await.map_err(reading)?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let sql = format!("SELECT max(version) FROM {}", ROUTER.history_table);
+    Ok(client.query_one(&sql, &[]).await.map_err(reading)?.get(0))
+}
+
+/// Waits until a daemon has delivered what was written before.
+async fn drained(
+    client: &Client,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<(), MigrateError> {
+    let pause = Duration::from_millis(200);
+    let mut waited = Duration::ZERO;
+    loop {
+        let left = undelivered(client).await?;
+        if left == 0 {
+            return Ok(());
+        }
+        if waited.is_zero() {
+            told(&format!("nobody writes events any more; {left} are to be delivered by the daemon first"));
+        }
+        if waited >= patience.drain {
+            return Err(MigrateError::Undelivered { left });
+        }
+        tokio::time::sleep(pause).await;
+        waited += pause;
+    }
 }
 
 /// The `down/` file of a file of schema router, by stem or number.
@@ -218,19 +266,17 @@ pub fn down(stem: &str) -> Result<(i32, &'static str), MigrateError> {
 const DOWN: [(&str, &str); 1] =
     [("002_outbox", include_str!("../../../migrations/router/down/002_outbox.sql"))];
 
-/// One try: everything locked, looked at, and then gone or left alone.
-async fn back_once(client: &mut Client, version: i32, sql: &str, force: bool) -> Result<i64, MigrateError> {
+/// One try: the outbox is locked, looked at, and then gone or left alone.
+async fn bury(client: &mut Client, version: i32, last: &str, force: bool) -> Result<i64, MigrateError> {
     let failing = |error| failed("taking back", error);
     let transaction = client.transaction().await.map_err(failing)?;
-    // As the file itself does; nobody writes an event between the count and the end.
-    let (locks, _) = sql.split_once("$$;\n").unwrap_or_default();
-    transaction.batch_execute(&format!("{locks}$$")).await.map_err(failing)?;
-    transaction.batch_execute("LOCK TABLE router.outbox IN ACCESS EXCLUSIVE MODE").await.map_err(failing)?;
+    let lock = "LOCK TABLE router.outbox IN ACCESS EXCLUSIVE MODE";
+    transaction.batch_execute(lock).await.map_err(failing)?;
     let left = undelivered(transaction.client()).await?;
     if left > 0 && !force {
         return Err(MigrateError::Undelivered { left });
     }
-    transaction.batch_execute(sql).await.map_err(failing)?;
+    transaction.batch_execute(&format!("-- {last}")).await.map_err(failing)?;
     let history = format!("DELETE FROM {} WHERE version = $1", ROUTER.history_table);
     transaction.execute(&history, &[&version]).await.map_err(failing)?;
     transaction.commit().await.map_err(failing)?;
@@ -258,7 +304,7 @@ async fn again(
     Ok(())
 }
 
-fn unreachable_after_all_tries<T>() -> Result<T, MigrateError> {
+fn every_try_in_vain<T>() -> Result<T, MigrateError> {
     Err(MigrateError::NoWayBack { stem: String::new(), why: "every try was in vain" })
 }
 
@@ -352,6 +398,11 @@ mod tests {
             assert!(down(name).is_err(), "{name}");
         }
         let (_, sql) = down("002").expect("it");
-        assert!(sql.split_once("$$;\n").expect("its locks").0.contains("LOCK TABLE public.attachments"));
+        let parts: Vec<&str> = sql.split(PART).skip(1).collect();
+        assert_eq!(parts.len(), 3);
+        for (part, table, other) in [(0, "attachments", "submissions"), (1, "submissions", "attachments")] {
+            assert!(parts[part].contains(&format!("ON public.{table}")), "{table}");
+            assert!(!parts[part].contains(&format!("public.{other}")), "one table at a time");
+        }
     }
 }
