@@ -34,7 +34,7 @@ use start::Start;
 use status::{StatusLine, Told};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use upkeep::Sweeping;
+use upkeep::{Keeping, Sweeping};
 use watchdog::Watchdog;
 
 use crate::config::Config;
@@ -194,7 +194,19 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             };
-            let relaying = source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, feed.clone()));
+            let health = watch::Sender::new(None);
+            kept.spawn(
+                Keeping {
+                    store: feed.store.clone(),
+                    clock: Arc::clone(&clock),
+                    incidents: incidents.clone(),
+                    relay: source.pubsub().map(|_| health.subscribe()),
+                    gate: source.pubsub().is_none().then(|| gate.clone()),
+                }
+                .run(reloads.config.clone()),
+            );
+            let relaying =
+                source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, feed.clone(), health));
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,9 @@ pub(super) const AT_ONCE: usize = 2_000;
 /// Between two looks whether there is an outbox.
 const LOOK: Duration = Duration::from_secs(60);
 
+/// Why nothing can be published; absent while it can.
+pub(super) type Health = watch::Sender<Option<String>>;
+
 /// The relay, wherever there is an outbox.
 pub(super) struct Relaying {
     task: JoinHandle<()>,
@@ -31,9 +35,10 @@ pub(super) struct Relaying {
 
 impl Relaying {
     /// Looks for an outbox now and then, and publishes what is in it.
-    pub(super) fn start(config: &Config, pubsub: &PubsubSettings, feed: FeedParts) -> Self {
+    pub(super) fn start(config: &Config, pubsub: &PubsubSettings, feed: FeedParts, health: Health) -> Self {
         let stop = CancellationToken::new();
-        let keeper = Keeper { config: config.clone(), pubsub: pubsub.clone(), feed, stop: stop.clone() };
+        let (config, pubsub) = (config.clone(), pubsub.clone());
+        let keeper = Keeper { config, pubsub, feed, health, stop: stop.clone() };
         Self { task: tokio::spawn(keeper.run()), stop }
     }
 
@@ -50,6 +55,7 @@ struct Keeper {
     config: Config,
     pubsub: PubsubSettings,
     feed: FeedParts,
+    health: Health,
     stop: CancellationToken,
 }
 
@@ -76,18 +82,17 @@ impl Keeper {
             parts::bell(&self.config, Arc::clone(&self.feed.clock)),
         ) {
             (Ok(publisher), Ok(bell)) => (publisher, bell),
-            (Err(error), _) => return not_relayed(&error.to_string()),
-            (_, Err(error)) => return not_relayed(&error.to_string()),
+            (Err(error), _) => return self.not_relayed(&error.to_string()),
+            (_, Err(error)) => return self.not_relayed(&error.to_string()),
         };
         tracing::info!("events of the outbox are published to the routing topic");
-        let relay = Relay::new(self.feed.clone(), bell, publisher);
+        let relay = Relay::new(self.feed.clone(), bell, publisher).reporting_to(self.health.clone());
         relay.run(&self.stop, LAST_WORDS / 2).await;
     }
-}
 
-fn not_relayed(why: &str) {
-    tracing::error!(
-        "events of the outbox are not published: {}; the sweep finds their submissions",
-        scrub(why)
-    );
+    fn not_relayed(&self, why: &str) {
+        let why = scrub(why);
+        tracing::error!("events of the outbox are not published: {why}; the sweep finds their submissions");
+        self.health.send_replace(Some(why));
+    }
 }

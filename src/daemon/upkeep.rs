@@ -1,4 +1,4 @@
-//! What runs beside the routing on a timer: the heartbeat of live claims, and the sweep.
+//! What runs beside the routing on a timer: the heartbeat of live claims, the sweep, and the upkeep of the outbox.
 //!
 //! If we die, claims are no longer touched and another daemon's sweep takes them back.
 
@@ -13,7 +13,11 @@ use uuid::Uuid;
 use super::reload;
 use crate::config::{Config, SweepBy};
 use crate::gateway::pubsub::PubsubSettings;
+use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
+use crate::outbox::store::OutboxStore;
+use crate::outbox::upkeep::Upkeep;
+use crate::ports::Clock;
 use crate::routing::claims::LiveClaims;
 use crate::routing::sweep::{Outlet, Republisher, Sweeper};
 use crate::routing::worker::Worker;
@@ -95,6 +99,43 @@ async fn republisher(pubsub: &PubsubSettings) -> Option<Republisher> {
                 scrub(&error.to_string())
             );
             None
+        }
+    }
+}
+
+/// What the upkeep of the outbox needs beside the configuration.
+pub(super) struct Keeping {
+    pub(super) store: OutboxStore,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) incidents: Incidents,
+    /// Of the relay, where one publishes.
+    pub(super) relay: Option<Receiver>,
+    /// What holds deliveries back on purpose, where they go to the routing of this process.
+    pub(super) gate: Option<Gate>,
+}
+
+type Receiver = watch::Receiver<Option<String>>;
+
+impl Keeping {
+    /// Looks after the outbox, wherever there is one, until it is aborted; begins anew with every reload.
+    pub(super) async fn run(self, mut reloads: watch::Receiver<Arc<Config>>) {
+        let never = CancellationToken::new();
+        loop {
+            let config = Arc::clone(&reloads.borrow_and_update());
+            let gate = self.gate.clone();
+            let upkeep = Upkeep {
+                store: self.store.clone(),
+                every: config.routing.sweep_interval,
+                keep: config.outbox.keep,
+                clock: Arc::clone(&self.clock),
+                incidents: self.incidents.clone(),
+                relay: self.relay.clone(),
+                on_purpose: Box::new(move || gate.as_ref().is_some_and(|gate| !gate.is_open())),
+            };
+            tokio::select! {
+                () = upkeep.run(&never) => {}
+                () = reload::changed(&mut reloads) => {}
+            }
         }
     }
 }
