@@ -111,6 +111,9 @@ fn before(command: &str) -> Vec<String> {
         // The stage's own subscription is in a hurry.
         return vec!["maple-router provision".to_owned()];
     }
+    if command.contains("router.outbox") {
+        return vec!["maple-router migrate --router --owner-url \"$OWNER_URL\"".to_owned()];
+    }
     if !command.starts_with("maple-router resume") {
         return Vec::new();
     }

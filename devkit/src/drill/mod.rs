@@ -10,6 +10,7 @@ mod failures;
 pub mod message;
 mod operation;
 mod outages;
+mod outbox;
 mod world;
 
 use std::path::PathBuf;
@@ -48,7 +49,8 @@ pub fn steps() -> Vec<&'static str> {
 }
 
 fn main_steps() -> impl Iterator<Item = &'static Step> {
-    let parts = [operation::KILLS, outages::STEPS, failures::STEPS, events::STEPS, operation::STEPS];
+    let parts =
+        [operation::KILLS, outages::STEPS, failures::STEPS, events::STEPS, outbox::STEPS, operation::STEPS];
     parts.into_iter().flatten()
 }
 

@@ -28,6 +28,9 @@ pub(super) const SHORT: &str = r#"
 connect_timeout = "2s"
 lock_timeout = "1s"
 statement_timeout = "2s"
+[outbox]
+backoff_min = "100ms"
+backoff_max = "500ms"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
@@ -315,6 +318,7 @@ impl World {
                     || (promise.failing.is_empty() && answer.out.contains("✓ config"))
                     || answer.out.lines().any(|line| line.starts_with('!') && line.contains(promise.failing))
             }
+            ["maple-router", "status"] => answer.out.contains("outbox"),
             ["maple-router", "dlq", "list"] => answer.out.contains(promise.kind),
             ["postconf", ..] => answer.out.contains("mynetworks ="),
             _ => bail!("nobody knows what it promises"),
