@@ -42,10 +42,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             let settings = parts::pubsub(&loaded.config)?;
             provision(&settings, args.dry_run).await.map_err(refused)?
         }
-        SourceKind::Postgres => {
-            output::note("nothing to provision: with source.kind = \"postgres\" there is no Pub/Sub")?;
-            Vec::new()
-        }
+        SourceKind::Postgres => Vec::new(),
     };
     let report =
         Report { ok: steps.iter().all(|s| s.state != StepState::Differs), dry_run: args.dry_run, steps };
@@ -71,6 +68,9 @@ fn refused(error: ProvisionError) -> CliError {
 }
 
 fn text(report: &Report, palette: Palette) -> String {
+    if report.steps.is_empty() {
+        return "nothing to provision: with source.kind = \"postgres\" there is no Pub/Sub".to_owned();
+    }
     let mut text = String::new();
     for step in &report.steps {
         let (sign, word) = match step.state {

@@ -6,6 +6,7 @@ mod claims;
 mod ends;
 mod facts;
 mod lifecycle;
+mod open_rows;
 mod races;
 mod ready;
 mod replay;

@@ -86,7 +86,7 @@ async fn without_an_outbox_nothing_is_published_and_every_verb_says_so() {
         "{said:?}"
     );
     let said = did(&stage, "provision").await;
-    assert!(said.err.contains("nothing to provision") && said.out.is_empty(), "{said:?}");
+    assert!(said.out.contains("nothing to provision") && said.err.is_empty(), "{said:?}");
     assert_eq!(json_of(&stage, &["provision", "--json"]).await["steps"], json!([]));
 }
 
