@@ -14,9 +14,9 @@ CARGO ?= cargo
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: deps-build ## Show what becomes of a dozen submissions (KEEP=1: leave everything running until Ctrl-C)
+demo: deps-build ## Show what becomes of a dozen submissions (KEEP=1: leave it running; SOURCE=postgres: without Pub/Sub)
 	@$(CARGO) build --quiet --locked --workspace --bins
-	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep)
+	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(SOURCE),--source $(SOURCE))
 
 test: deps python ## Formatting, lints, documentation, every test
 	$(CARGO) fmt --all --check

@@ -98,6 +98,8 @@ pub(crate) struct Scene {
     pub(crate) max_attempts: u64,
     backend: Client,
     started: usize,
+    /// Laid over every router's configuration.
+    extra: &'static str,
 }
 
 impl Scene {
@@ -108,12 +110,18 @@ impl Scene {
 
     /// The same on a stage with a database of its own.
     pub(crate) async fn on(stage: Stage, count: usize) -> Self {
+        Self::with(stage, count, "").await
+    }
+
+    /// The same with `extra` laid over the routers' configuration.
+    pub(crate) async fn with(stage: Stage, count: usize, extra: &'static str) -> Self {
         let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
         let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
         devkit::forms::load(&mut loader, &[form]).await.expect("the form");
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let eyes = stage.database.superuser().await.expect("superuser");
-        let mut scene = Self { daemons: Vec::new(), stage, eyes, max_attempts: 5, backend, started: 0 };
+        let mut scene =
+            Self { daemons: Vec::new(), stage, eyes, max_attempts: 5, backend, started: 0, extra };
         for _ in 0..count {
             scene.one_more().await;
         }
@@ -129,7 +137,7 @@ impl Scene {
             "[database]\nurl = \"{}\"\n[routing]\nworker_name = \"{name}\"\n",
             wire.url_as("forms_app")
         );
-        let extra = format!("{SHORT}{own}");
+        let extra = format!("{SHORT}{own}{}", self.extra);
         let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
         let mut router = self.stage.router(binary, &name, &extra).await.expect("a router");
         router.ready().await.expect("ready");

@@ -9,6 +9,9 @@ use serde_json::Value;
 use crate::harness::{PATIENCE, Scene, options};
 use crate::points::meet;
 
+/// Nobody but the relay publishes anything.
+const ALONE: &str = "[routing]\nrepublish = false\n";
+
 /// Where it dies, what becomes of what is on its way, and how often the event is published in the end.
 const POINTS: &[(&str, Trap, Fate, u64)] = &[
     ("not taken", Trap::TakenSent("outbox_claim"), Fate::Cut, 1),
@@ -27,7 +30,7 @@ async fn a_killed_relay_repeats_events_and_nobody_is_mailed_twice() {
 async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) {
     let variant = StageOptions::of(Source::Postgres).variant;
     let stage = Stage::start(StageOptions { variant, ..options(Source::Pubsub) }).await.expect("a stage");
-    let mut scene = Scene::on(stage, 1).await;
+    let mut scene = Scene::with(stage, 1, ALONE).await;
     let trapped = scene.daemons[0].wire.trap(trap, 1);
     let id = scene.submit_alone().await;
     if let Err(nobody) = trapped.hit(PATIENCE).await {

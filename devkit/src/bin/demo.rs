@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use devkit::demo::{self, Ending, Options};
+use devkit::stage::Source;
 
 /// Shows what becomes of a dozen submissions, on a real maple-router process
 #[derive(Debug, Parser)]
@@ -21,9 +22,21 @@ struct Arguments {
     /// Directory for configuration, log and mails; emptied first [default: .demo in the working tree]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Where events come from
+    #[arg(long, value_enum, default_value_t = Events::Pubsub)]
+    source: Events,
     /// Milliseconds between two stories
     #[arg(long, value_name = "MS", default_value_t = 1_500)]
     pace: u64,
+}
+
+/// `[source] kind`
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Events {
+    /// A subscription
+    Pubsub,
+    /// The outbox of the database: no broker
+    Postgres,
 }
 
 #[tokio::main]
@@ -46,7 +59,11 @@ async fn main() -> ExitCode {
 }
 
 fn options(arguments: Arguments) -> Result<Options> {
-    let Arguments { keep, binary, dir, pace } = arguments;
+    let Arguments { keep, binary, dir, source, pace } = arguments;
+    let source = match source {
+        Events::Pubsub => Source::Pubsub,
+        Events::Postgres => Source::Postgres,
+    };
     let binary = match binary {
         Some(binary) => binary,
         None => {
@@ -56,5 +73,5 @@ fn options(arguments: Arguments) -> Result<Options> {
     };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     let dir = dir.unwrap_or_else(|| workspace.join(".demo"));
-    Ok(Options { binary, dir, keep, pace: Duration::from_millis(pace) })
+    Ok(Options { binary, dir, keep, source, pace: Duration::from_millis(pace) })
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::link::signed_links;
 use super::verdict::Evidence;
-use crate::stage::Stage;
+use crate::stage::{Source, Stage};
 
 /// The demo's own subscription on the dead-letter topic: sees what the router's consumer may take away.
 pub(super) const WITNESS: &str = "projects/demo/subscriptions/demo-witness";
@@ -68,11 +68,47 @@ impl<'a> Witness<'a> {
         ids.iter().map(|id| found.remove(id).with_context(|| format!("submission {id} is gone"))).collect()
     }
 
-    /// Takes what lies on the dead-letter topic.
+    /// Reasons of the events that name a submission, where the database writes them, in their order.
     ///
     /// # Errors
-    /// The broker does not answer.
+    /// The database is gone.
+    pub(super) async fn events(&self, id: Uuid) -> Result<Vec<String>> {
+        let sql = "SELECT payload->>'reason' FROM router.outbox WHERE entity_id = $1 ORDER BY id";
+        let rows = self.client.query(sql, &[&id]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Dead letters so far.
+    ///
+    /// # Errors
+    /// The broker or the database is gone.
+    pub(super) async fn letters_there(&self) -> Result<usize> {
+        match self.stage.source() {
+            Source::Pubsub => Ok(self.stage.broker.stats(WITNESS)?.backlog),
+            Source::Postgres => Ok(self.kept().await?.len()),
+        }
+    }
+
+    /// Dead letters that schema `router` keeps.
+    async fn kept(&self) -> Result<Vec<DeadLetter>> {
+        let sql = "SELECT d.payload, o.attempts FROM router.dead_letters d
+                   LEFT JOIN router.outbox o ON d.message_id LIKE 'outbox:' || o.id || ':%'";
+        let rows = self.client.query(sql, &[]).await?;
+        let letter = |row: &tokio_postgres::Row| {
+            let deliveries = row.get::<_, Option<i32>>(1).and_then(|count| u64::try_from(count).ok());
+            DeadLetter { data: row.get::<_, Option<Vec<u8>>>(0).unwrap_or_default(), deliveries }
+        };
+        Ok(rows.iter().map(letter).collect())
+    }
+
+    /// Takes what lies on the dead-letter topic, or looks at what schema `router` keeps.
+    ///
+    /// # Errors
+    /// The broker or the database does not answer.
     pub(super) async fn dead_letters(&self) -> Result<Vec<DeadLetter>> {
+        if self.stage.source() == Source::Postgres {
+            return self.kept().await;
+        }
         let url = format!("{}/v1/{WITNESS}:pull", self.stage.broker.endpoint());
         let client = reqwest::Client::builder().no_proxy().build()?;
         let answer = client.post(url).json(&json!({"maxMessages": 100, "returnImmediately": true}));

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `scenarios` is what is played and expected, `theatre` what runs, `play` who plays, `watch` and
 //! `narration` what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own
-//! word: only rows, audit rows, mails at the relay, and the dead-letter topic.
+//! word: only rows, audit rows, mails at the relay, and the dead-letter topic, or schema `router` where that is the source.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
 
@@ -34,6 +34,8 @@ use report::Report;
 use theatre::Theatre;
 use watch::{Labels, Watch};
 
+use crate::stage::Source;
+
 /// After so long the demo judges what is there; what follows takes a few seconds, and 90 are promised.
 const AT_MOST: SignedDuration = SignedDuration::from_secs(75);
 
@@ -46,6 +48,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Leave everything running at the end, until a signal.
     pub keep: bool,
+    /// Where events come from.
+    pub source: Source,
     /// Pause between two stories, for the reader.
     pub pace: Duration,
 }
@@ -69,10 +73,11 @@ pub async fn run(options: Options) -> Result<Ending> {
     let stop = stopped_by_signals()?;
     let narrator = Narrator::new();
     let printing = narrator.spawn();
-    narrator.print(
-        "maple-router demo: starting PostgreSQL, Pub/Sub, a relay, IAM, an object store and Slack",
-        Tone::Bold,
-    );
+    let parts = match options.source {
+        Source::Pubsub => "PostgreSQL, Pub/Sub, a relay, IAM, an object store and Slack",
+        Source::Postgres => "PostgreSQL with schema router, a relay, IAM, an object store and Slack",
+    };
+    narrator.print(&format!("maple-router demo: starting {parts}"), Tone::Bold);
     narrator.print(
         "on loopback, all but PostgreSQL made for tests, and the real `maple-router run` on them.",
         Tone::Bold,

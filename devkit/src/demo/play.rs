@@ -8,13 +8,15 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::evidence::{WITNESS, Witness};
+use super::evidence::Witness;
 use super::narration::{Narrator, Tone, now};
-use super::scenarios::{Deed, GIBBERISH, SCENARIOS, Scenario, UNPARSEABLE, UNPARSEABLE_AFTER};
+use super::scenarios::{
+    Deed, GIBBERISH, GIBBERISH_ROW, SCENARIOS, Scenario, UNPARSEABLE, UNPARSEABLE_AFTER, unparseable,
+};
 use super::verdict::Evidence;
 use super::watch::Labels;
 use crate::forms::{self, Seeded, SubmissionSeed};
-use crate::stage::{BUCKET, Router, SUBSCRIPTION, Stage, TOPIC};
+use crate::stage::{BUCKET, Router, Source, Stage, TOPIC};
 
 /// What somebody needs to see that nothing happens.
 const A_WHILE: Duration = Duration::from_millis(1_000);
@@ -65,21 +67,19 @@ impl<'a> Player<'a> {
         let mut number = 0;
         for scenario in SCENARIOS {
             number += 1;
-            self.narrator.headline(format!("{number}. {}: {}", scenario.label, scenario.story));
+            self.narrator.headline(format!(
+                "{number}. {}: {}",
+                scenario.label,
+                scenario.told(self.stage.source())
+            ));
             self.one(scenario, played).await?;
             tokio::time::sleep(self.pace).await;
             if scenario.label == UNPARSEABLE_AFTER {
                 number += 1;
-                self.narrator.headline(format!(
-                    "{number}. {UNPARSEABLE}: an event that is not JSON is given back each time; after five \
-                     deliveries Pub/Sub keeps it on the dead-letter topic"
-                ));
-                self.stage.broker.publish(
-                    TOPIC,
-                    GIBBERISH.as_bytes(),
-                    [("type", "routing.ready"), ("v", "1")],
-                )?;
-                self.narrator.say("backend", UNPARSEABLE, Tone::Plain, format!("publishes `{GIBBERISH}`"));
+                let story = unparseable(self.stage.source());
+                self.narrator.headline(format!("{number}. {UNPARSEABLE}: {story}"));
+                let said = self.garble().await?;
+                self.narrator.say("backend", UNPARSEABLE, Tone::Plain, said);
                 tokio::time::sleep(self.pace).await;
             }
         }
@@ -90,11 +90,13 @@ impl<'a> Player<'a> {
         let Seeded { id, attachments } = self.finalize(scenario).await?;
         played.push(Played { scenario, id, faults: Vec::new(), evidence: Evidence::default() });
         let say = |teller, text: String| self.narrator.say(teller, scenario.label, Tone::Plain, text);
+        let mut announced = Vec::new();
         for deed in scenario.deeds {
             match *deed {
                 Deed::Publish(reason) => {
-                    self.stage.publish(id, reason)?;
-                    say("backend", format!("publishes its event ({reason})"));
+                    let (teller, text) = self.announce(id, reason, announced.contains(&reason)).await?;
+                    announced.push(reason);
+                    say(teller, text);
                 }
                 Deed::Scan(number, status) => {
                     forms::scan(&self.scanner, attachments[number], status).await?;
@@ -111,6 +113,36 @@ impl<'a> Player<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Its event, published by the backend, or written by the database; `again`: there is one like it.
+    async fn announce(&self, id: Uuid, reason: &str, again: bool) -> Result<(&'static str, String)> {
+        if self.stage.source() == Source::Pubsub {
+            self.stage.publish(id, reason)?;
+            return Ok(("backend", format!("publishes its event ({reason})")));
+        }
+        if again {
+            self.stage.publish(id, reason)?;
+            return Ok(("backend", "writes one more event for it".to_owned()));
+        }
+        let events = self.witness.events(id).await?;
+        let text = match events.last() {
+            Some(reason) => format!("its event ({reason}), written in the same transaction"),
+            None => "no event yet: nothing is ready".to_owned(),
+        };
+        Ok(("outbox", text))
+    }
+
+    /// An event that nobody can read.
+    async fn garble(&self) -> Result<String> {
+        if self.stage.source() == Source::Pubsub {
+            let attributes = [("type", "routing.ready"), ("v", "1")];
+            self.stage.broker.publish(TOPIC, GIBBERISH.as_bytes(), attributes)?;
+            return Ok(format!("publishes `{GIBBERISH}`"));
+        }
+        let sql = "INSERT INTO router.outbox (kind, payload) VALUES ('routing.ready', $1::text::jsonb)";
+        self.backend.execute(sql, &[&GIBBERISH_ROW]).await?;
+        Ok(format!("writes an event `{GIBBERISH_ROW}`"))
     }
 
     /// Row, fields, attachments and their objects, as the backend's finalize makes them.
@@ -152,7 +184,8 @@ pub(super) async fn until_over(
     deadline: Timestamp,
 ) -> Result<Vec<String>> {
     let ids: Vec<Uuid> = played.iter().map(|played| played.id).collect();
-    let of_submissions: usize = played.iter().map(|played| played.scenario.expect.dead_letters).sum();
+    let expected = |played: &Played| played.scenario.expected(stage.source());
+    let of_submissions: usize = played.iter().map(|played| expected(played).dead_letters).sum();
     let letters_expected = of_submissions + 1;
     loop {
         let found = witness.look(&ids).await?;
@@ -163,9 +196,9 @@ pub(super) async fn until_over(
         if let Some(status) = router.end()? {
             bail!("the router ended with {status} in the middle of the demo");
         }
-        let (events, letters) = (stage.broker.stats(SUBSCRIPTION)?, stage.broker.stats(WITNESS)?);
+        let (events, letters) = (stage.events().await?, witness.letters_there().await?);
         let unsettled = events.backlog + events.outstanding;
-        if open == 0 && unsettled == 0 && letters.backlog >= letters_expected {
+        if open == 0 && unsettled == 0 && letters >= letters_expected {
             return Ok(Vec::new());
         }
         if now() > deadline {
@@ -173,8 +206,8 @@ pub(super) async fn until_over(
             if unsettled > 0 {
                 faults.push(format!("{unsettled} events are not settled"));
             }
-            if letters.backlog < letters_expected {
-                faults.push(format!("{} dead letters, expected {letters_expected}", letters.backlog));
+            if letters < letters_expected {
+                faults.push(format!("{letters} dead letters, expected {letters_expected}"));
             }
             return Ok(faults);
         }

@@ -7,10 +7,10 @@ use super::evidence::{DeadLetter, Witness};
 use super::link::{fetch, signed_links, unsigned};
 use super::narration::{Narrator, Tone};
 use super::play::Played;
-use super::scenarios::{EXPLAINED, GIBBERISH, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
+use super::scenarios::{EXPLAINED, GIBBERISH, GIBBERISH_ROW, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
 use super::table::aligned;
 use super::theatre::{Theatre, mail_dir};
-use crate::stage::{PROJECT, SUBSCRIPTION};
+use crate::stage::{PROJECT, SUBSCRIPTION, Source};
 
 /// Mark of a row that is as expected.
 const GOOD: &str = "ok";
@@ -37,12 +37,19 @@ impl Report {
         faults: Vec<String>,
     ) -> Result<Self> {
         let mut report = Self { blocks: Vec::new(), rows: Vec::new(), faults };
+        let source = theatre.stage.source();
         let letters = witness.dead_letters().await?;
         for played in &mut *played {
             played.evidence.dead_letters = letters.iter().filter(|letter| letter.is_about(played.id)).count();
-            report.judge(played);
+            if source == Source::Postgres {
+                let (events, expected) = (witness.events(played.id).await?.len(), played.scenario.events());
+                if events != expected {
+                    played.faults.push(format!("{events} events in the outbox, expected {expected}"));
+                }
+            }
+            report.judge(played, source);
             if played.scenario.label == UNPARSEABLE_AFTER {
-                report.judge_unparseable(&letters);
+                report.judge_unparseable(&letters, source);
             }
         }
         let played = &*played;
@@ -51,8 +58,11 @@ impl Report {
         if all != ours {
             report.faults.push(format!("{} mails belong to no submission of the demo", all - ours));
         }
+        if source == Source::Postgres {
+            report.show(theatre, &["dlq", "list"], UNPARSEABLE).await?;
+        }
         for told in played.iter().filter(|played| played.scenario.label == EXPLAINED) {
-            report.explain(theatre, told).await?;
+            report.show(theatre, &["explain", &told.id.to_string()], told.scenario.label).await?;
         }
         for told in played.iter().filter(|played| played.scenario.label == LINKED) {
             report.follow_link(theatre, told).await?;
@@ -65,20 +75,25 @@ impl Report {
         self.faults.is_empty()
     }
 
-    fn judge(&mut self, played: &Played) {
+    fn judge(&mut self, played: &Played, source: Source) {
         let Played { scenario, evidence, faults, .. } = played;
-        let faults: Vec<String> = faults.iter().cloned().chain(evidence.faults(&scenario.expect)).collect();
+        let expected = scenario.expected(source);
+        let faults: Vec<String> = faults.iter().cloned().chain(evidence.faults(&expected)).collect();
         let attempts = evidence.attempts.to_string();
         self.row([scenario.label, scenario.form, &evidence.status, &attempts, &evidence.outcome()], &faults);
     }
 
-    fn judge_unparseable(&mut self, letters: &[DeadLetter]) {
+    fn judge_unparseable(&mut self, letters: &[DeadLetter], source: Source) {
+        let (gibberish, place) = match source {
+            Source::Pubsub => (GIBBERISH, "on the dead-letter topic"),
+            Source::Postgres => (GIBBERISH_ROW, "among the dead letters"),
+        };
         let kept: Vec<&DeadLetter> =
-            letters.iter().filter(|letter| letter.data == GIBBERISH.as_bytes()).collect();
+            letters.iter().filter(|letter| letter.data == gibberish.as_bytes()).collect();
         let deliveries = kept.first().and_then(|letter| letter.deliveries).unwrap_or_default();
         let mut faults = Vec::new();
         if kept.len() != 1 {
-            faults.push(format!("{} times on the dead-letter topic, expected once", kept.len()));
+            faults.push(format!("{} times {place}, expected once", kept.len()));
         }
         if deliveries != 5 {
             faults.push(format!("given up after {deliveries} deliveries, expected 5"));
@@ -95,17 +110,17 @@ impl Report {
         self.rows.push([mark.to_owned(), label, form, status, attempts, outcome]);
     }
 
-    async fn explain(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
-        let id = played.id.to_string();
-        let answer = theatre.verb(&["explain", &id]).await?;
+    /// What a verb says.
+    async fn show(&mut self, theatre: &Theatre, arguments: &[&str], label: &str) -> Result<()> {
+        let (answer, line) = (theatre.verb(arguments).await?, arguments.join(" "));
         let mut lines: Vec<String> =
             answer.out.lines().chain(answer.err.lines()).map(str::to_owned).collect();
         if answer.code != Some(0) {
             let code = answer.code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
             lines.push(format!("(ended with {code})"));
-            self.faults.push(format!("`maple-router explain {id}` ended with {code}: {}", answer.err.trim()));
+            self.faults.push(format!("`maple-router {line}` ended with {code}: {}", answer.err.trim()));
         }
-        self.blocks.push((format!("$ maple-router explain {id}    ({})", played.scenario.label), lines));
+        self.blocks.push((format!("$ maple-router {line}    ({label})"), lines));
         Ok(())
     }
 
@@ -195,12 +210,19 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
     let Theatre { stage, router, .. } = theatre;
     let binary = options.binary.display();
     let config = router.config().display();
+    let events = match stage.source() {
+        Source::Pubsub => format!(
+            "\x20 Pub/Sub       PUBSUB_EMULATOR_HOST={}  project {PROJECT}, {SUBSCRIPTION}\n",
+            stage.broker.host_port()
+        ),
+        Source::Postgres => String::new(),
+    };
     format!(
         "\nEverything goes on running until Ctrl-C:\n\
          \x20 router        http://{http}/metrics  /-/ready  /-/healthy\n\
          \x20 verbs         GCE_METADATA_HOST={metadata} {binary} --config {config} status\n\
          \x20 database      psql '{database}'\n\
-         \x20 Pub/Sub       PUBSUB_EMULATOR_HOST={pubsub}  project {PROJECT}, {SUBSCRIPTION}\n\
+         {events}\
          \x20 relay         {relay} (SMTP)\n\
          \x20 IAM           {iam}\n\
          \x20 object store  {storage}\n\
@@ -208,7 +230,6 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
         http = router.address(),
         metadata = stage.google.metadata_host(),
         database = stage.database.url_as("forms_app"),
-        pubsub = stage.broker.host_port(),
         relay = stage.relay.address(),
         iam = stage.google.iam_endpoint(),
         storage = stage.google.storage_endpoint(),

@@ -1,6 +1,8 @@
 //! What the demo plays, and how each submission should end. Data only: the stage manager is [`super::play`], the judge
 //! [`super::verdict`].
 
+use crate::stage::Source;
+
 /// One submission's story.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scenario {
@@ -8,6 +10,8 @@ pub(super) struct Scenario {
     pub(super) label: &'static str,
     /// What the reader is about to see.
     pub(super) story: &'static str,
+    /// The same where the database is the source of events, if it differs.
+    pub(super) without_broker: Option<&'static str>,
     /// Which form it is of.
     pub(super) form: &'static str,
     /// What somebody typed.
@@ -20,6 +24,29 @@ pub(super) struct Scenario {
     pub(super) deeds: &'static [Deed],
     /// How it should end.
     pub(super) expect: Expect,
+}
+
+impl Scenario {
+    /// What the reader is about to see.
+    pub(super) fn told(&self, source: Source) -> &'static str {
+        self.without_broker.filter(|_| source == Source::Postgres).unwrap_or(self.story)
+    }
+
+    /// How it should end. Without a broker no copy of a spent event is kept: its row alone alerts.
+    pub(super) fn expected(&self, source: Source) -> Expect {
+        match source {
+            Source::Pubsub => self.expect,
+            Source::Postgres => Expect { dead_letters: 0, ..self.expect },
+        }
+    }
+
+    /// Events that name it, where the database writes them: none before its attachments are clean.
+    pub(super) fn events(&self) -> usize {
+        let waits = self.files.iter().any(|file| file.scan == "pending");
+        let early = |deed: &&Deed| waits && matches!(deed, Deed::Publish("finalized"));
+        let published = |deed: &&Deed| matches!(deed, Deed::Publish(_));
+        self.deeds.iter().filter(published).filter(|deed| !early(deed)).count()
+    }
 }
 
 /// An uploaded file.
@@ -112,6 +139,7 @@ const fn failed(
 const PLAIN: Scenario = Scenario {
     label: "plain",
     story: "one mail to one recipient",
+    without_broker: None,
     form: "contact",
     fields: &[("name", "Ada"), ("email", "ada@example.org"), ("topic", "Hello"), ("message", "Hello there")],
     files: &[],
@@ -130,6 +158,22 @@ pub(super) const UNPARSEABLE: &str = "unparseable";
 pub(super) const UNPARSEABLE_AFTER: &str = "published twice";
 /// What is published as that event.
 pub(super) const GIBBERISH: &str = "{\"submission_id\": 42, this is not JSON";
+/// What is written as that event where an event is a row: JSON, but it names no submission.
+pub(super) const GIBBERISH_ROW: &str = "{\"submission_id\": 42}";
+
+/// What the reader is about to see of it.
+pub(super) fn unparseable(source: Source) -> &'static str {
+    match source {
+        Source::Pubsub => {
+            "an event that is not JSON is given back each time; after five deliveries Pub/Sub keeps it on the \
+             dead-letter topic"
+        }
+        Source::Postgres => {
+            "an event that names no submission is put back each time; after five deliveries it is a dead letter \
+             in schema router, and holds up nobody"
+        }
+    }
+}
 /// Form of the demo's own, whose one recipient has left.
 pub(super) const FEEDBACK: (&str, &str) = ("feedback", "former-colleague@example.org");
 
@@ -165,6 +209,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         label: LINKED,
         story: "two attachments are still being scanned: nothing may be sent until both are clean; then the mail \
                 has a signed link for each",
+        without_broker: Some(
+            "two attachments are still being scanned: the database writes no event before both are clean; then \
+             the mail has a signed link for each",
+        ),
         form: "upload",
         fields: &[("name", "Edsger")],
         files: &[
@@ -201,6 +249,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         label: "451, then 250",
         story: "the relay says 451 (try again later): the event is given back, redelivered, and the second attempt \
                 succeeds",
+        without_broker: Some(
+            "the relay says 451 (try again later): the event is put back, comes again when the submission is due, \
+             and the second attempt succeeds",
+        ),
         form: "press",
         fields: &[("outlet", "The Daily"), ("question", "Why?")],
         relay: Some(Reply {
@@ -226,6 +278,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         label: UNPARSEABLE_AFTER,
         story: "its event is published twice: still one mail, and routed once",
+        without_broker: Some("it has two events, its own and one more: still one mail, and routed once"),
         deeds: &[Deed::Publish("finalized"), Deed::Publish("finalized")],
         ..PLAIN
     },
@@ -252,6 +305,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         label: "no actions",
         story: "its form has no actions, a fault of configuration: tried until five attempts are spent, then failed \
                 and dead-lettered, never routed",
+        without_broker: Some(
+            "its form has no actions, a fault of configuration: tried until five attempts are spent, then failed, \
+             never routed; its row alone alerts",
+        ),
         form: "newsletter",
         fields: &[("email", "edith@example.org")],
         expect: Expect {

@@ -12,9 +12,9 @@ use super::evidence::WITNESS;
 use super::scenarios::{FEEDBACK, SCENARIOS};
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
-use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Rule, SmtpOptions, Stage as SmtpStage};
-use crate::stage::{Answer, DEAD_TOPIC, Router, Stage, StageOptions};
+use crate::stage::{Answer, DEAD_TOPIC, Router, Source, Stage, StageOptions};
 
 /// Redelivery back-off of the demo's subscription: five attempts are over within some seconds.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
@@ -47,19 +47,22 @@ impl Theatre {
         }
         let lock = fresh_directory(&options.dir)?;
         let cluster = Cluster::start(ClusterOptions::default()).await?;
-        let variant = Variant { audit_readable: true, ..Variant::default() };
-        let database = cluster.database(variant).await?;
+        let of_source = StageOptions::of(options.source);
+        let database = cluster.database(of_source.variant).await?;
         let settings = StageOptions {
-            variant,
             retry: RETRY,
             smtp: SmtpOptions { dir: Some(mail_dir(&options.dir)), ..SmtpOptions::default() },
             dir: Some(options.dir.clone()),
-            ..StageOptions::default()
+            ..of_source
         };
         let stage = Stage::on(database, settings).await?;
         let feedback = Form { name: "Feedback".to_owned(), ..Form::new(FEEDBACK.0).mail_to(FEEDBACK.1) };
         forms::load(&mut stage.database.client_as("forms_loader").await?, &[feedback]).await?;
         stage.broker.create_subscription(SubscriptionSpec::new(WITNESS, DEAD_TOPIC))?;
+        if options.source == Source::Postgres {
+            // Nobody speaks to it; and nobody could.
+            stage.broker.down().await;
+        }
         for reply in SCENARIOS.iter().filter_map(|scenario| scenario.relay) {
             let rule = Rule::at(SmtpStage::Rcpt).to(reply.recipient).reply(reply.line);
             stage.relay.rule(match reply.times {
