@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test drill soak outages soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test drill soak outages crowd bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -33,7 +33,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test mutants drill soak outages test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+nightly: test mutants drill soak outages crowd bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router
@@ -41,6 +41,14 @@ soak: soak-build ## Three daemons under load for 20 minutes while everything fai
 outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real time (SOAK_SECONDS=300)
 	@target/debug/soak --binary target/release/maple-router --outage relay --dir .soak/relay
 	@target/debug/soak --binary target/release/maple-router --outage postgres --dir .soak/postgres
+
+crowd: deps-build ## Many finalize and scan in plain SQL and are killed; each is routed once, from either source (CROWD=100000)
+	@$(CARGO) build --quiet --locked --workspace --bins
+	@target/debug/crowd
+
+bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)
+	@$(CARGO) build --quiet --locked --bin maple-router
+	@scripts/bench-outbox
 
 drill: deps-build ## What red does, and whether blue sees it (ONLY="relay pause": some steps)
 	@scripts/install-missing monitoring

@@ -1,6 +1,7 @@
 //! Everything that only developers, tests and the demo of maple-router need. The shipped binary contains none of it.
 
 pub mod broker;
+pub mod crowd;
 pub mod demo;
 pub mod drill;
 pub mod forms;

@@ -1,5 +1,6 @@
 //! The outbox against a real PostgreSQL: who writes into it, and what becomes of what is in it.
 
+mod crowd;
 mod harness;
 mod readiness;
 mod relay;

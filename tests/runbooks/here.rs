@@ -111,7 +111,7 @@ fn before(command: &str) -> Vec<String> {
         // The stage's own subscription is in a hurry.
         return vec!["maple-router provision".to_owned()];
     }
-    if command.contains("router.outbox") {
+    if command.contains("router.outbox") || command.contains("--back 002") {
         return vec!["maple-router migrate --router --owner-url \"$OWNER_URL\"".to_owned()];
     }
     if !command.starts_with("maple-router resume") {
@@ -166,6 +166,11 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             let again = scene.told(&["provision", "--dry-run", "--json"]).await;
             let steps = again["steps"].as_array().ok_or("no steps")?;
             so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
+        }
+        ["maple-router", "migrate", ..] if words.contains(&"--router") && !dry => {
+            let gone = words.contains(&"--back");
+            let there = scene.row("to_regclass('router.outbox') IS NOT NULL").await;
+            so(there == if gone { "false" } else { "true" }, "the outbox is there, or gone")
         }
         ["psql", ..] if command.contains("UPDATE submissions") => {
             let told = scene.told(&["explain", &scene.submission.to_string(), "--json"]).await;
