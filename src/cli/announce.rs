@@ -16,12 +16,12 @@ use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::clock::SystemClock;
 use crate::outbox::store::{OutboxStore, Redriven};
 use crate::parts::{self, PartError};
-use crate::routing::dead_letter::{Record, original_attributes};
+use crate::routing::dead_letter::{Origin, Record, original_attributes};
 use crate::routing::event::{self, Parsed, Reason, RoutingEvent, encode};
 use crate::routing::store::sweep::Found;
 use crate::routing::sweep::Republisher;
 
-/// What dead-letter records of the outbox are named by, before the id of its row.
+/// What an event in the outbox is named by, before the id of its row.
 const OUTBOX: &str = "outbox:";
 
 /// How submissions come to the daemon's notice.
@@ -187,7 +187,7 @@ impl<'a> Announcer<'a> {
 
     /// Has a dead letter looked at again: by whoever gave up on it.
     pub(super) async fn again(&mut self, desk: &Desk, record: &Record, by: (&str, &str)) -> Result<Again> {
-        let Some(row) = row_of(&record.message_id) else { return self.way().await?.again(record).await };
+        let Origin::Outbox(row) = record.origin() else { return self.way().await?.again(record).await };
         let (actor, reason) = by;
         match parts::outbox(self.config, desk.pool()).redrive(row, actor, reason).await? {
             Redriven::Done => Ok(Again::Closed(Announced::Written(format!("{OUTBOX}{row}")))),
@@ -198,11 +198,6 @@ impl<'a> Announcer<'a> {
             Redriven::Refused(refusal) => Ok(Again::Refused(refusal.to_string())),
         }
     }
-}
-
-/// The row of the outbox that a record is of: `outbox:ROW`, and behind that whatever tells its records apart.
-fn row_of(message_id: &str) -> Option<i64> {
-    message_id.strip_prefix(OUTBOX)?.split(':').next()?.parse().ok()
 }
 
 /// Announces one, or ends the verb; what was done before stands.
@@ -257,24 +252,4 @@ pub(super) async fn republisher(config: &Config) -> Result<Republisher, String> 
     }
     let settings = parts::pubsub(config).map_err(|error| error.to_string())?;
     Republisher::open(&settings).await.map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_of_the_outbox_are_known_by_their_row() {
-        let table = [
-            ("outbox:17", Some(17)),
-            ("outbox:17:3", Some(17)),
-            ("outbox:", None),
-            ("outbox:x", None),
-            ("17", None),
-            ("9c1f:outbox:17", None),
-        ];
-        for (message_id, row) in table {
-            assert_eq!(row_of(message_id), row, "{message_id}");
-        }
-    }
 }

@@ -1,29 +1,21 @@
 //! `dlq`: what Pub/Sub or the outbox gave up on, and what to do with it.
 //!
 //! Three kinds: messages that nobody can read, events of submissions that are not there (both recorded by the daemon),
-//! and submissions that failed because nothing was left to try (their row is the record). A redrive publishes first and
-//! closes second: dying in between leaves the record open, and an event too many changes nothing.
+//! and submissions that failed because nothing was left to try (their row is the record). What there is of them is in
+//! [`entry`], how they are closed in [`close`].
+
+mod close;
+mod entry;
 
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use jiff::Timestamp;
-use serde_json::json;
+use entry::{EXHAUSTED, Entry};
 use uuid::Uuid;
 
-use super::announce::{Again, Announced, Announcer};
-use super::bulk;
 use super::desk::{self, Desk};
-use super::replay::{Asked, Changed, Report};
-use super::{CliError, Context, Exit, operator, output};
+use super::{CliError, Context, Exit, output};
 use crate::db::DbErrorKind;
-use crate::journal;
-use crate::ops::telemetry::EventName;
-use crate::routing::dead_letter::{Closing, Record, RecordError, Records};
-use crate::routing::explain::at;
-use crate::routing::replay::ReplayOptions;
-use crate::routing::store::dead_letters::{DISCARD, ExhaustedRow};
-use crate::routing::store::seams::Override;
-use crate::routing::text::{bounded, one_line};
+use crate::routing::dead_letter::{Closing, RecordError, Records};
 
 /// Shown and done where `--limit` says nothing.
 const LIMIT: u32 = 1000;
@@ -41,7 +33,7 @@ enum Verb {
     List(List),
     /// Show one record with its payload
     Show(Show),
-    /// Publish payloads again, or replay exhausted submissions
+    /// Deliver payloads again, or replay exhausted submissions
     Redrive(Close),
     /// Close records that are not needed any more
     Discard(Close),
@@ -95,70 +87,7 @@ struct Close {
     json: bool,
 }
 
-const EXHAUSTED: &str = "exhausted";
 const KINDS: [&str; 3] = ["unreadable", "unknown_submission", EXHAUSTED];
-
-/// One record, wherever it is.
-enum Entry {
-    Letter(Box<Record>),
-    Row(ExhaustedRow),
-}
-
-impl Entry {
-    fn id(&self) -> Uuid {
-        match self {
-            Self::Letter(record) => record.id,
-            Self::Row(row) => row.id,
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Letter(record) => record.kind.label(),
-            Self::Row(_) => EXHAUSTED,
-        }
-    }
-
-    fn at(&self) -> Timestamp {
-        match self {
-            Self::Letter(record) => record.at,
-            Self::Row(row) => row.at,
-        }
-    }
-
-    /// As the interfaces page tells it; a submission's event carries nothing but its id, so it has no payload.
-    fn json(&self) -> serde_json::Value {
-        match self {
-            Self::Letter(record) => json!(record),
-            Self::Row(row) => json!({
-                "id": row.id, "kind": EXHAUSTED, "at": row.at, "submission_id": row.id, "reason": row.reason,
-                "payload_sha256": null,
-            }),
-        }
-    }
-
-    fn line(&self) -> String {
-        let (about, reason) = match self {
-            Self::Letter(record) => (record.submission_id, &record.reason),
-            Self::Row(row) => (Some(row.id), &row.reason),
-        };
-        let about = about.map_or("-".to_owned(), |id| id.to_string());
-        let closed = match self {
-            Self::Letter(record) => {
-                record.closed.as_ref().map(|closed| format!("; closed by {}", closed.actor))
-            }
-            Self::Row(_) => None,
-        };
-        format!(
-            "{}  {}  {:<18}  {about:<36}  {}{}\n",
-            self.id(),
-            at(self.at()),
-            self.kind(),
-            bounded(one_line(reason), 60),
-            one_line(&closed.unwrap_or_default())
-        )
-    }
-}
 
 /// Does what was asked for.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
@@ -167,8 +96,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     match args.verb {
         Verb::List(args) => list(&records, &args).await,
         Verb::Show(args) => show(&records, &args).await,
-        Verb::Redrive(args) => close(ctx, &desk, &records, &args, Closing::Redriven).await,
-        Verb::Discard(args) => close(ctx, &desk, &records, &args, Closing::Discarded).await,
+        Verb::Redrive(args) => close::run(ctx, &desk, &records, &args, Closing::Redriven).await,
+        Verb::Discard(args) => close::run(ctx, &desk, &records, &args, Closing::Discarded).await,
     }
 }
 
@@ -224,171 +153,8 @@ async fn show(records: &Records, args: &Show) -> Result<Exit, CliError> {
         output::json(&entry.json())?;
         return Ok(Exit::Done);
     }
-    let mut text = entry.line();
-    match &entry {
-        Entry::Letter(record) => {
-            text.push_str(&format!("message     {}\n", one_line(&record.message_id)));
-            for (name, value) in &record.attributes {
-                text.push_str(&format!(
-                    "attribute   {} = {}\n",
-                    one_line(name),
-                    bounded(one_line(value), 100)
-                ));
-            }
-            text.push_str(&format!("sha256      {}\n", record.payload_sha256));
-            let payload = String::from_utf8_lossy(&record.payload);
-            text.push_str(&format!(
-                "payload     {} bytes: {}\n",
-                record.payload.len(),
-                bounded(one_line(&payload), 400)
-            ));
-            let told = record.alerted_at.map_or("nobody yet".to_owned(), at);
-            text.push_str(&format!("alerted     {told}\n"));
-            if let Some(closed) = &record.closed {
-                text.push_str(&format!(
-                    "closed      {} by {}: {}\n",
-                    at(closed.at),
-                    one_line(&closed.actor),
-                    one_line(&closed.reason)
-                ));
-            }
-        }
-        Entry::Row(row) => {
-            text.push_str(&format!("the submission itself is the record: maple-router explain {}\n", row.id));
-        }
-    }
-    output::text(&text)?;
+    output::text(&entry.page())?;
     Ok(Exit::Done)
-}
-
-/// Redrive and discard: the same choice, another end.
-async fn close(
-    ctx: &Context,
-    desk: &Desk,
-    records: &Records,
-    args: &Close,
-    how: Closing,
-) -> Result<Exit, CliError> {
-    let actor = operator::actor(&ctx.env);
-    let ids: Vec<Uuid> = match &args.kind {
-        Some(kind) => {
-            let found = find(records, Some(kind), false, args.limit.unwrap_or(LIMIT)).await?;
-            found.iter().map(Entry::id).collect()
-        }
-        None => bulk::each_once(args.ids.clone()),
-    };
-    let closer = Closer { desk, records, actor: &actor, args, how };
-    let mut report = Report::new("left as it is", ids.len(), args.dry_run);
-    let mut announcer = Announcer::of(&desk.config);
-    let progress = output::Progress::of(ids.len());
-    for (done, id) in ids.iter().enumerate() {
-        match closer.close(*id, &mut announcer).await? {
-            Ok(announced) => report.changed.push(Changed::closed(*id, announced)),
-            Err(why) => report.skip(*id, why),
-        }
-        progress.at(done + 1);
-    }
-    progress.end();
-    report.tell(args.json)?;
-    Ok(report.exit(true))
-}
-
-struct Closer<'a> {
-    desk: &'a Desk,
-    records: &'a Records,
-    actor: &'a str,
-    args: &'a Close,
-    how: Closing,
-}
-
-impl Closer<'_> {
-    /// Closes one: how it was announced, or why it stays as it is.
-    async fn close(
-        &self,
-        id: Uuid,
-        announcer: &mut Announcer<'_>,
-    ) -> Result<Result<Option<Announced>, String>, CliError> {
-        match one(self.records, id).await? {
-            None => Ok(Err("there is no such dead letter".to_owned())),
-            Some(Entry::Row(row)) => self.close_row(&row).await,
-            Some(Entry::Letter(record)) if record.closed.is_some() => {
-                Ok(Err("it is closed already".to_owned()))
-            }
-            Some(Entry::Letter(_)) if self.args.dry_run => Ok(Ok(None)),
-            Some(Entry::Letter(record)) => self.close_letter(*record, announcer).await,
-        }
-    }
-
-    async fn close_letter(
-        &self,
-        record: Record,
-        announcer: &mut Announcer<'_>,
-    ) -> Result<Result<Option<Announced>, String>, CliError> {
-        let (id, submission_id) = (record.id, record.submission_id);
-        let announced = match self.how {
-            Closing::Discarded => None,
-            Closing::Redriven => {
-                match announcer.again(self.desk, &record, (self.actor, &self.args.reason)).await? {
-                    Again::Announced(announced) => Some(announced),
-                    Again::Refused(why) => return Ok(Err(why)),
-                    Again::Closed(announced) => {
-                        self.told(id, submission_id);
-                        return Ok(Ok(Some(announced)));
-                    }
-                }
-            }
-        };
-        if !self.records.close(id, self.how, self.actor, &self.args.reason).await.map_err(fault)? {
-            return Ok(Err("it was closed by somebody else meanwhile".to_owned()));
-        }
-        self.told(id, submission_id);
-        Ok(Ok(announced))
-    }
-
-    /// A failed row: replayed, or noted as not needed.
-    async fn close_row(&self, row: &ExhaustedRow) -> Result<Result<Option<Announced>, String>, CliError> {
-        match self.how {
-            Closing::Redriven => {
-                let asked = Asked {
-                    actor: self.actor,
-                    verb: "dlq redrive",
-                    reason: &self.args.reason,
-                    options: ReplayOptions::default(),
-                    dry_run: self.args.dry_run,
-                };
-                let (report, broken) = asked.replay(self.desk, &[row.id], Vec::new()).await?;
-                match broken {
-                    Some(error) => Err(desk::database(error)),
-                    None => Ok(report.only().map(|changed| changed.announced)),
-                }
-            }
-            Closing::Discarded if self.args.dry_run => Ok(Ok(None)),
-            Closing::Discarded => {
-                let more = json!({"for": row.token});
-                let reason = Some(self.args.reason.as_str());
-                let note = Override { actor: self.actor, verb: DISCARD, reason, more: &more };
-                self.desk.seams().note(row.id, note).await.map_err(desk::database)?;
-                self.told(row.id, Some(row.id));
-                Ok(Ok(None))
-            }
-        }
-    }
-
-    fn told(&self, id: Uuid, submission_id: Option<Uuid>) {
-        journal!(
-            warn,
-            EventName::Override,
-            submission_id = submission_id.map(tracing::field::display),
-            dead_letter = %id,
-            actor = self.actor,
-            verb = match self.how {
-                Closing::Redriven => "dlq redrive",
-                Closing::Discarded => DISCARD,
-            },
-            reason = self.args.reason,
-            "an operator closed a dead letter"
-        );
-    }
 }
 
 fn fault(error: RecordError) -> CliError {

@@ -344,8 +344,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "dlq",
         configured: true,
         text: &[
-            "What Pub/Sub, or the outbox, gave up on: messages that nobody can read, events of submissions that are not there (both recorded \
-             with their payload), and submissions that failed because nothing was left to try.",
+            "What Pub/Sub or the outbox gave up on: messages that nobody can read, events of submissions that are not there \
+             (both recorded with their payload), and submissions that failed because nothing was left to try.",
         ],
         examples: &[("sudo maple-router dlq list", "What was given up on?")],
     },
@@ -358,7 +358,10 @@ pub(super) const PAGES: &[Page] = &[
     Page {
         verb: "dlq show",
         configured: true,
-        text: &["The record with its payload, byte for byte: as text where it is text, else as base64."],
+        text: &[
+            "The record with its payload, who gave up on it, and what a redrive or a discard does. With --json the payload is \
+             there byte for byte, as base64.",
+        ],
         examples: &[(
             "sudo maple-router dlq show f0a9d36e-423d-4d16-b66f-64f02eddff1f",
             "What was in the message?",
@@ -370,6 +373,8 @@ pub(super) const PAGES: &[Page] = &[
         text: &[
             "Has the message delivered again and closes the record; a submission that had no attempts left is replayed. Published \
              first, closed second: dying in between leaves the record open, and an event too many changes nothing.",
+            "A row of the outbox is delivered again by the daemon, from its first attempt on; row and record are changed in one \
+             transaction, and no Pub/Sub is needed.",
         ],
         examples: &[(
             "sudo maple-router dlq redrive --kind unknown_submission --reason \"database restored\"",
@@ -380,7 +385,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "dlq discard",
         configured: true,
         text: &[
-            "Closes records without doing anything else. They are kept, with the reason and who said so.",
+            "Closes records without doing anything else. They are kept, with the reason and who said so. A row of the outbox \
+             stays there as dead_letter, and is never delivered.",
         ],
         examples: &[(
             "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\"",

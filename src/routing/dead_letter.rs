@@ -1,5 +1,5 @@
 //! Dead letters: what Pub/Sub gave up on is understood, recorded where no row tells of it, and only then acked
-//! (protocol, "Dead letters").
+//! (protocol, "Dead letters"). People are told of every record here, also of those that the outbox wrote itself.
 //!
 //! If we die before the ack, the letter comes again and is known by its id. A record that people were not told of says
 //! so itself, so that its alert outlives us: the ack waits for the record, and the record for the alert. Bounded: so
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use letter::{Closed, Closing, Kind, Letter, Record, Standing, original_attributes};
+pub use letter::{Closed, Closing, Kind, Letter, Origin, Record, Silent, Standing, original_attributes};
 pub use records::{RecordError, Records};
 
 use super::event;
@@ -161,9 +161,10 @@ impl DeadLetters {
                     Vec::new()
                 }
             };
-            for (id, kind) in silent {
+            for silent in silent {
+                let id = silent.id;
                 if telling.len() < TELLING && telling.insert(id) {
-                    let heard = alerts.notice(notice(id, kind));
+                    let heard = alerts.notice(notice(silent));
                     hearing.push(async move { (id, heard.await.is_ok()) });
                 }
             }
@@ -185,11 +186,19 @@ impl DeadLetters {
     }
 }
 
-fn notice(id: uuid::Uuid, kind: Kind) -> Notice {
+fn notice(Silent { id, kind, origin }: Silent) -> Notice {
     Notice {
-        cause: match kind {
-            Kind::Unreadable => "messages that nobody can read were dead-lettered",
-            Kind::UnknownSubmission => "events of submissions that do not exist were dead-lettered",
+        cause: match (kind, origin) {
+            (Kind::Unreadable, Origin::Pubsub) => "messages that nobody can read were dead-lettered",
+            (Kind::UnknownSubmission, Origin::Pubsub) => {
+                "events of submissions that do not exist were dead-lettered"
+            }
+            (Kind::Unreadable, Origin::Outbox(_)) => {
+                "the outbox gave up on events that nobody can read, or that the topic does not take"
+            }
+            (Kind::UnknownSubmission, Origin::Outbox(_)) => {
+                "the outbox gave up on events of submissions that do not exist"
+            }
         },
         sample: id.to_string(),
         command: "maple-router dlq list".to_owned(),

@@ -108,6 +108,48 @@ impl Letter {
     }
 }
 
+/// Who gave up on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Pub/Sub: a message of the dead-letter subscription.
+    Pubsub,
+    /// The outbox of schema `router`: this row.
+    Outbox(i64),
+}
+
+impl Origin {
+    /// The word in records.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Pubsub => "pubsub",
+            Self::Outbox(_) => "outbox",
+        }
+    }
+
+    /// Told by the id of the letter: the outbox writes `outbox:ROW`, and behind that how often the row was taken, which
+    /// tells its records apart; Pub/Sub writes plain numbers.
+    #[must_use]
+    pub fn of(message_id: &str) -> Self {
+        let row = message_id.strip_prefix("outbox:").and_then(|rest| rest.split(':').next());
+        match row.and_then(|row| row.parse().ok()) {
+            Some(row) => Self::Outbox(row),
+            None => Self::Pubsub,
+        }
+    }
+}
+
+/// One record that people were not told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Silent {
+    /// The record.
+    pub id: Uuid,
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// See [`Origin`].
+    pub origin: Origin,
+}
+
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -127,7 +169,7 @@ pub struct Record {
     /// The payload.
     #[serde(rename = "payload_base64", with = "as_base64", default, skip_serializing_if = "Vec::is_empty")]
     pub payload: Vec<u8>,
-    /// Pub/Sub's id of the dead letter.
+    /// Pub/Sub's id of the dead letter, or the outbox's; see [`Origin::of`].
     pub message_id: String,
     /// Its attributes, Pub/Sub's own among them.
     #[serde(default)]
@@ -138,6 +180,14 @@ pub struct Record {
     /// How it was closed.
     #[serde(default)]
     pub closed: Option<Closed>,
+}
+
+impl Record {
+    /// Who gave up on it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin::of(&self.message_id)
+    }
 }
 
 /// How a record was closed.
@@ -157,7 +207,7 @@ pub struct Closed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closing {
-    /// Its payload was published again.
+    /// It is delivered again.
     Redriven,
     /// It is not needed any more.
     Discarded,
@@ -213,6 +263,23 @@ mod tests {
             assert_eq!(expected.to_record().is_some(), standing.is_none(), "{standing:?}");
         }
         assert!(Letter::Unreadable(Poison::NotAnObject).to_record().is_some());
+    }
+
+    #[test]
+    fn who_gave_up_on_it_is_told_by_its_id() {
+        let cases = [
+            ("outbox:7:12", Origin::Outbox(7)),
+            ("outbox:9223372036854775807:1", Origin::Outbox(i64::MAX)),
+            ("10214", Origin::Pubsub),
+            ("", Origin::Pubsub),
+            ("outbox:", Origin::Pubsub),
+            ("outbox:x:1", Origin::Pubsub),
+            ("outbox:7", Origin::Outbox(7)),
+            ("m-outbox:7:1", Origin::Pubsub),
+        ];
+        for (id, expected) in cases {
+            assert_eq!(Origin::of(id), expected, "{id}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::file::RecordFile;
-use super::letter::{Closed, Closing, Kind, Record};
+use super::letter::{Closed, Closing, Record, Silent};
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::ops::state_dir::StateDir;
@@ -68,7 +68,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordError`].
-    pub async fn unalerted(&self, limit: usize, lease: Duration) -> Result<Vec<(Uuid, Kind)>, RecordError> {
+    pub async fn unalerted(&self, limit: usize, lease: Duration) -> Result<Vec<Silent>, RecordError> {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut found = match self.store.is_there().await? {
             (true, _) => self.store.lease_unalerted(most, lease).await?,
@@ -76,7 +76,11 @@ impl Records {
         };
         let here = self.file.all().await.map_err(|source| self.fault(source))?;
         let silent = here.iter().filter(|record| record.alerted_at.is_none() && record.closed.is_none());
-        found.extend(silent.map(|record| (record.id, record.kind)));
+        found.extend(silent.map(|record| Silent {
+            id: record.id,
+            kind: record.kind,
+            origin: record.origin(),
+        }));
         found.truncate(limit);
         Ok(found)
     }

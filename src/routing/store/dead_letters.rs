@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::lifecycle::submission::Status;
-use crate::routing::dead_letter::{Closed, Closing, Kind, Record, Standing};
+use crate::routing::dead_letter::{Closed, Closing, Kind, Origin, Record, Silent, Standing};
 use crate::routing::ledger::FailReason;
 
 /// Verb of the override that closes an exhausted row.
@@ -60,7 +60,7 @@ ORDER BY d.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED";
 
 const LEASE: &str = "-- dead_letter_lease
 UPDATE router.dead_letters d SET alert_leased_until = clock_timestamp() + make_interval(secs => $2)
-WHERE d.id = ANY($1::uuid[]) RETURNING d.id, d.kind";
+WHERE d.id = ANY($1::uuid[]) RETURNING d.id, d.kind, d.message_id";
 
 const LOCK: &str = "-- dead_letter_lock
 SELECT d.id FROM router.dead_letters d WHERE d.id = ANY($1::uuid[]) ORDER BY d.id FOR NO KEY UPDATE";
@@ -157,7 +157,7 @@ impl DeadLetterStore {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn lease_unalerted(&self, limit: i64, lease: Duration) -> Result<Vec<(Uuid, Kind)>, DbError> {
+    pub async fn lease_unalerted(&self, limit: i64, lease: Duration) -> Result<Vec<Silent>, DbError> {
         let seconds = lease.as_secs_f64();
         self.pool
             .transaction("dead_letter_lease", async |tx| {
@@ -169,7 +169,12 @@ impl DeadLetterStore {
                 }
                 let statement = tx.prepare_cached(LEASE).await?;
                 let rows = tx.query(&statement, &[&ids, &seconds]).await?;
-                rows.iter().map(|row| Ok((row.try_get("id")?, kind(row)?))).collect()
+                rows.iter()
+                    .map(|row| {
+                        let origin = Origin::of(row.try_get("message_id")?);
+                        Ok(Silent { id: row.try_get("id")?, kind: kind(row)?, origin })
+                    })
+                    .collect()
             })
             .await
     }
