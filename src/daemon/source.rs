@@ -28,7 +28,7 @@ const ROOM: usize = 256;
 /// Where events come from, as configured.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    Pubsub(PubsubSettings),
+    Pubsub(Box<PubsubSettings>),
     Postgres,
 }
 
@@ -41,7 +41,7 @@ impl Source {
                 let settings = parts::pubsub(config)?;
                 let human = |error: &crate::ports::SourceError| error.needs_a_human();
                 settings.identity().await.or_else(|error| if human(&error) { Err(error) } else { Ok(()) })?;
-                Ok(Self::Pubsub(settings))
+                Ok(Self::Pubsub(Box::new(settings)))
             }
         }
     }
@@ -81,7 +81,9 @@ impl Source {
     ) -> (Supervised, watch::Receiver<Health>) {
         let seed = worker.chance.uuid().as_u64_pair().0;
         match self {
-            Self::Pubsub(settings) => stream::supervised(of_pubsub(settings.clone()), seed, |_| true),
+            Self::Pubsub(settings) => {
+                stream::supervised(of_pubsub(PubsubSettings::clone(settings)), seed, |_| true)
+            }
             // That the database does not answer tells its breaker.
             Self::Postgres => {
                 stream::supervised(of_postgres(config, worker, feed, room), seed, SourceError::needs_a_human)

@@ -136,7 +136,7 @@ async fn tell_health(
                     let what = format!("no events come from {from}: {}", scrub(&why));
                     incidents.raise(
                         Incident::new(IncidentKey::Stream, what, &["maple-router check"])
-                            .advising(&format!("the line {line} tells more; the sweep goes on meanwhile")),
+                            .advising(format!("the line {line} tells more; the sweep goes on meanwhile")),
                     );
                     if health.changed().await.is_err() {
                         return;

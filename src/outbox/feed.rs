@@ -317,11 +317,9 @@ impl Settler {
         let FeedParts { store, settings, clock, chance } = &self.parts;
         let halted = self.halt.is_cancelled();
         let settling = |answer: &Answer| {
-            let ending = match answer.ending.clone() {
-                // Whoever takes over need not wait for us.
-                Ending::Again if halted => Ending::AtOnce,
-                ending => ending,
-            };
+            // Whoever takes over need not wait for us.
+            let at_once = halted && answer.ending == Ending::Again;
+            let ending = if at_once { Ending::AtOnce } else { answer.ending.clone() };
             chance.with(|rng| settings.retries.settle(&answer.row, ending, rng))
         };
         let settlings: Vec<Settling> = answers.iter().map(settling).collect();

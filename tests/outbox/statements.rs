@@ -16,7 +16,9 @@ fn settling(id: i64, token: Uuid, command: Command) -> Settling {
         Command::Fail => (Some(Duration::from_secs(60)), Some("no good".to_owned())),
         Command::GiveUp => (None, Some("no good".to_owned())),
         Command::Release => (Some(Duration::from_secs(60)), None),
-        _ => (None, None),
+        Command::Claim | Command::Succeed | Command::Expire | Command::FallDue | Command::Redrive => {
+            (None, None)
+        }
     };
     Settling { id, token, command, pause, message_id: None, error, unreadable: true }
 }

@@ -129,6 +129,7 @@ fn every_sequence_keeps_the_properties_without_a_broker() {
     sequences(Source::Postgres, 120);
 }
 
+#[expect(clippy::print_stdout, reason = "a failure is played again from what is printed")]
 fn sequences(source: Source, otherwise: u64) {
     let (sequences, length) = (number("SIM_SEQUENCES", otherwise), number("SIM_OPS", 30));
     let seed = number("SIM_SEED", u64::from(std::process::id()) << 16);

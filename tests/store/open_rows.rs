@@ -218,7 +218,11 @@ async fn it_ends_when_the_database_has_learnt_to_announce_and_only_then() {
     clock.skip(Duration::from_secs(61));
     assert_eq!(rows.outbox_is_there().await, Ok(false), "this role may not use it");
     assert!(next(&mut watching).await.is_none());
-    bench.eyes.batch_execute("GRANT USAGE ON SCHEMA router TO forms_app; GRANT ALL ON router.outbox TO forms_app").await.expect("granted");
+    bench
+        .eyes
+        .batch_execute("GRANT USAGE ON SCHEMA router TO forms_app; GRANT ALL ON router.outbox TO forms_app")
+        .await
+        .expect("granted");
     assert_eq!(rows.outbox_is_there().await, Ok(true));
     assert!(next(&mut watching).await.is_none(), "asked now and then, not all the time");
     clock.skip(Duration::from_secs(61));

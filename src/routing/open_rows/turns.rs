@@ -191,10 +191,15 @@ mod tests {
         open: Vec<OpenRow>,
     }
 
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
     impl World {
         fn new(most: usize, open: Vec<OpenRow>) -> Self {
             let chance = StdRng::seed_from_u64(1);
-            Self { turns: Turns::new(most, POLL), chance, now: Instant::now(), open }
+            Self { turns: Turns::new(most, POLL), chance, now: start(), open }
         }
 
         /// One look, as the statement makes it; answers the numbers of the rows found.
@@ -337,7 +342,7 @@ mod tests {
         let mut timeless = row(1, 1);
         timeless.touched = None;
         let mut turns = Turns::new(2, POLL);
-        let (now, mut chance) = (Instant::now(), StdRng::seed_from_u64(1));
+        let (now, mut chance) = (start(), StdRng::seed_from_u64(1));
         let question = turns.question(now);
         let answer = OpenAnswer { open: HashMap::new(), rows: vec![timeless.clone()] };
         assert_eq!(turns.take(now, &question, answer, &mut chance).0, [timeless.clone()]);
