@@ -4,28 +4,27 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{SUBSCRIPTION, StageOptions};
+use devkit::stage::{SUBSCRIPTION, Source, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::Scene;
 
-async fn scene() -> Scene {
+async fn scene(source: Source) -> Scene {
     let form = Form::new("f").mail_to("a@x.test, b@x.test");
-    Scene::with(StageOptions::default(), &[form], "[log]\nlevel = \"debug\"").await
+    Scene::with(StageOptions::of(source), &[form], "[log]\nlevel = \"debug\"").await
 }
 
 fn told(scene: &Scene, id: Uuid, event: &str) -> Vec<Value> {
     scene.journal(id).into_iter().filter(|line| line["event"] == event).collect()
 }
 
-#[tokio::test]
-async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked() {
-    let scene = scene().await;
+async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(source: Source) {
+    let scene = scene(source).await;
     // Slow enough that copies meet it while it is being sent.
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(500)));
     for copies in [2, 5] {
-        let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+        let id = scene.unheard(&SubmissionSeed::of("f")).await;
         (0..copies).for_each(|_| scene.publish(id));
         let row = scene.ended(id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
@@ -42,11 +41,10 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked() 
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt() {
-    let scene = scene().await;
+async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt(source: Source) {
+    let scene = scene(source).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later").times(1));
-    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await;
     (0..3).for_each(|_| scene.publish(id));
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
@@ -59,9 +57,8 @@ async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched() {
-    let scene = scene().await;
+async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(source: Source) {
+    let scene = scene(source).await;
     let held = json!({
         "v": 1, "attempts": 1,
         "claim": {"token": "theirs", "worker": "other/1", "at": "2026-01-01T00:00:00Z", "deadline": "2036-01-01T00:00:00Z"},
@@ -78,7 +75,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched() {
     ];
     for (status, ledger, reason) in table {
         let seed = SubmissionSeed::of("f").status(status).ledger(ledger).attachment("a", "infected");
-        let id = seed.insert(&scene.backend).await.expect("a row").id;
+        let id = scene.unheard(&seed).await;
         let before = scene.row(id).await;
         scene.publish(id);
         scene
@@ -95,7 +92,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched() {
 
 /// A released submission that is due after `seconds` of database time.
 async fn due_in(scene: &Scene, seconds: f64) -> Uuid {
-    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await;
     let sql = "UPDATE submissions SET routing_result = jsonb_build_object('v', 1, 'attempts', 1,
                'next_attempt_at', clock_timestamp() + make_interval(secs => $2)) WHERE id = $1";
     scene.backend.execute(sql, &[&id, &seconds]).await.expect("due later");
@@ -103,9 +100,8 @@ async fn due_in(scene: &Scene, seconds: f64) -> Uuid {
     id
 }
 
-#[tokio::test]
-async fn an_early_event_is_held_until_its_submission_is_due() {
-    let scene = scene().await;
+async fn an_early_event_is_held_until_its_submission_is_due(source: Source) {
+    let scene = scene(source).await;
     let id = due_in(&scene, 2.5).await;
     let due: f64 = due_of(&scene, id).await;
     scene.await_row(id, "hold", |_| !told(&scene, id, "held").is_empty()).await;
@@ -125,9 +121,10 @@ async fn due_of(scene: &Scene, id: Uuid) -> f64 {
     scene.eyes.query_one(sql, &[&id]).await.expect("when").get(0)
 }
 
+/// Pub/Sub alone: what is given back five times reaches the dead-letter topic there.
 #[tokio::test]
 async fn due_within_a_minute_is_held_later_is_given_back_and_neither_costs_an_attempt() {
-    let scene = scene().await;
+    let scene = scene(Source::Pubsub).await;
     let (soon, late) = (due_in(&scene, 30.0).await, due_in(&scene, 300.0).await);
     let before = (scene.row(soon).await, scene.row(late).await);
     scene.await_row(soon, "hold", |_| !told(&scene, soon, "held").is_empty()).await;
@@ -144,3 +141,10 @@ async fn due_within_a_minute_is_held_later_is_given_back_and_neither_costs_an_at
     let stats = stage.broker.stats(SUBSCRIPTION).expect("stats");
     assert_eq!((stats.outstanding, stats.backlog), (0, 1), "a stop gives back what was held: {stats:?}");
 }
+
+devkit::with_either_source!(
+    an_event_published_five_times_is_one_routing_and_every_copy_is_acked,
+    copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt,
+    what_another_worker_holds_and_what_has_ended_is_dropped_untouched,
+    an_early_event_is_held_until_its_submission_is_due,
+);

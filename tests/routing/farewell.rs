@@ -8,14 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
+use devkit::stage::Source;
+
 use crate::harness::Scene;
 
 /// Far below what systemd allows, far above what closing takes.
 const SOON: Duration = Duration::from_secs(12);
 
-#[tokio::test]
-async fn http_connections_that_say_nothing_do_not_hold_up_a_stop() {
-    let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn http_connections_that_say_nothing_do_not_hold_up_a_stop(source: Source) {
+    let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     let connect = async || TcpStream::connect(scene.router.address()).await.expect("connected");
     let silent = connect().await;
     let mut half = connect().await;
@@ -32,9 +33,8 @@ async fn http_connections_that_say_nothing_do_not_hold_up_a_stop() {
 }
 
 /// Every lane is free and every mail is ready at the moment at which they are asked for: the stop still comes first.
-#[tokio::test]
-async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free() {
-    let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(source: Source) {
+    let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     let mut other = scene.stage.database.owner().await.expect("the owner");
     // Nobody can read what a mail is made of, until the stop has begun.
     let lock = other.transaction().await.expect("a transaction");
@@ -61,3 +61,8 @@ async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(
     }
     assert_eq!(scene.stage.relay.counters().transactions, 0);
 }
+
+devkit::with_either_source!(
+    http_connections_that_say_nothing_do_not_hold_up_a_stop,
+    a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free,
+);

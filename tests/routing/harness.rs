@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use devkit::broker::SubscriptionSpec;
 use devkit::forms::{Form, Seeded, SubmissionSeed};
-use devkit::stage::{DEAD_TOPIC, Router, SUBSCRIPTION, Stage, StageOptions};
+use devkit::stage::{DEAD_TOPIC, Router, Source, Stage, StageOptions};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -89,6 +89,11 @@ impl Scene {
         Self::with(StageOptions::default(), forms, "").await
     }
 
+    /// The same with either source.
+    pub(crate) async fn of(source: Source, forms: &[Form]) -> Self {
+        Self::with(StageOptions::of(source), forms, "").await
+    }
+
     /// `extra` is laid over the router's configuration.
     pub(crate) async fn with(options: StageOptions, forms: &[Form], extra: &str) -> Self {
         Self::on(stage_of(options, forms).await, extra).await
@@ -102,13 +107,19 @@ impl Scene {
         Self { router, stage, backend, eyes, max_attempts: 5 }
     }
 
-    /// Inserts and publishes, as the backend's finalize does.
+    /// Inserts and, where the database does not announce by itself, publishes: as the backend's finalize does.
     pub(crate) async fn submit(&self, seed: &SubmissionSeed) -> Seeded {
         let seeded = seed.insert(&self.backend).await.expect("a row");
-        self.publish(seeded.id);
+        self.stage.announce(seeded.id, "finalized").expect("published");
         seeded
     }
 
+    /// Inserts, and nobody hears of it.
+    pub(crate) async fn unheard(&self, seed: &SubmissionSeed) -> Uuid {
+        self.stage.submit_unheard(seed, &self.backend).await.expect("a row").id
+    }
+
+    /// One more event.
     pub(crate) fn publish(&self, id: Uuid) {
         self.stage.publish(id, "finalized").expect("published");
     }
@@ -178,16 +189,16 @@ impl Scene {
         panic!("no {what} in the journal after {PATIENCE:?}:\n{}", self.router.log());
     }
 
-    /// Waits until the routing subscription holds nothing any more: every event is settled for good.
+    /// Waits until no event is left: every one is settled for good.
     pub(crate) async fn settled(&self) -> devkit::broker::Stats {
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            let stats = self.stage.broker.stats(SUBSCRIPTION).expect("stats");
+            let stats = self.stage.events().await.expect("stats");
             if stats.outstanding == 0 && stats.backlog == 0 {
                 return stats;
             }
             tokio::time::sleep(STEP).await;
         }
-        panic!("events are left: {:?}", self.stage.broker.stats(SUBSCRIPTION));
+        panic!("events are left: {:?}", self.stage.events().await);
     }
 
     /// Takes what came to the dead-letter topic: payloads, once `n` are there.

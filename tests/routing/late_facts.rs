@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::harness::{Row, Scene};
 
 /// A submission to `destination` that is claimed and waits for the only lane, and the one that is in it.
-async fn claimed(destination: &str) -> (Scene, Uuid, Uuid) {
+async fn claimed(source: Source, destination: &str) -> (Scene, Uuid, Uuid) {
     let forms = [Form::new("f").mail_to(destination), Form::new("slow").mail_to("slow@y.test")];
-    let scene = Scene::with(StageOptions::default(), &forms, "[smtp]\nlanes = 1").await;
+    let scene = Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(Duration::from_secs(2)));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
@@ -46,9 +46,8 @@ fn recipients(scene: &Scene) -> Vec<String> {
     scene.stage.relay.mails().iter().flat_map(|mail| mail.recipients.clone()).collect()
 }
 
-#[tokio::test]
-async fn a_late_fact_before_begin_takes_its_recipient_out_and_the_others_are_sent_to() {
-    let (scene, slow, id) = claimed("a@x.test, b@x.test").await;
+async fn a_late_fact_before_begin_takes_its_recipient_out_and_the_others_are_sent_to(source: Source) {
+    let (scene, slow, id) = claimed(source, "a@x.test, b@x.test").await;
     a_was_accepted_before(&scene, id).await;
     let row = routed(&scene, slow, id).await;
     assert_eq!(row.entry("1|b@x.test")["state"], "accepted", "{row:?}");
@@ -57,12 +56,16 @@ async fn a_late_fact_before_begin_takes_its_recipient_out_and_the_others_are_sen
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_late_fact_that_was_all_there_was_to_do_routes_without_a_send() {
-    let (scene, slow, id) = claimed("a@x.test").await;
+async fn a_late_fact_that_was_all_there_was_to_do_routes_without_a_send(source: Source) {
+    let (scene, slow, id) = claimed(source, "a@x.test").await;
     a_was_accepted_before(&scene, id).await;
     routed(&scene, slow, id).await;
     assert_eq!(recipients(&scene), ["slow@y.test"]);
     assert_eq!(scene.audited(id).await, ["submission_routed"]);
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    a_late_fact_before_begin_takes_its_recipient_out_and_the_others_are_sent_to,
+    a_late_fact_that_was_all_there_was_to_do_routes_without_a_send,
+);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use uuid::Uuid;
 
 use crate::harness::{Scene, stage_of};
@@ -20,11 +20,10 @@ fn log_has(scene: &Scene, text: &str) -> bool {
     scene.router.log().contains(text)
 }
 
-#[tokio::test]
-async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_is_free() {
-    let scene = Scene::start(&[form()]).await;
+async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_is_free(source: Source) {
+    let scene = Scene::of(source, &[form()]).await;
     let mut other = scene.stage.database.client_as("forms_app").await.expect("forms_app");
-    let locked = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let locked = scene.unheard(&SubmissionSeed::of("f")).await;
     let lock = other.transaction().await.expect("a transaction");
     lock.query_one(LOCK, &[&locked]).await.expect("locked");
     scene.publish(locked);
@@ -44,11 +43,10 @@ async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_i
 }
 
 /// The key-share lock of a foreign key, held for as long as the backend's transaction lasts.
-#[tokio::test]
-async fn an_attachment_being_inserted_does_not_hold_up_its_submission() {
-    let scene = Scene::start(&[form()]).await;
+async fn an_attachment_being_inserted_does_not_hold_up_its_submission(source: Source) {
+    let scene = Scene::of(source, &[form()]).await;
     let mut other = scene.stage.database.client_as("forms_app").await.expect("forms_app");
-    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await;
     let insertion = other.transaction().await.expect("a transaction");
     let sql = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object) VALUES ($1, 'n', 'b', 'o')";
     insertion.execute(sql, &[&id]).await.expect("inserted");
@@ -59,9 +57,8 @@ async fn an_attachment_being_inserted_does_not_hold_up_its_submission() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_row_that_cannot_be_written_stops_no_other_claim() {
-    let stage = stage_of(StageOptions::default(), &[form()]).await;
+async fn a_row_that_cannot_be_written_stops_no_other_claim(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[form()]).await;
     let (bad, broken) = (Uuid::from_u128(1), SubmissionSeed::of("f").id(Uuid::from_u128(1)));
     let trigger = format!(
         "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
@@ -99,10 +96,9 @@ statement_timeout = \"500ms\"
 [routing]
 heartbeat = \"1s\"";
 
-#[tokio::test]
-async fn a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost() {
+async fn a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost(source: Source) {
     let forms = [form(), Form::new("slow").mail_to("slow@y.test")];
-    let scene = Scene::with(StageOptions::default(), &forms, BEATING).await;
+    let scene = Scene::with(StageOptions::of(source), &forms, BEATING).await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(Duration::from_secs(6)));
     let sending = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(sending, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
@@ -128,3 +124,10 @@ async fn a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost() {
     }
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_is_free,
+    an_attachment_being_inserted_does_not_hold_up_its_submission,
+    a_row_that_cannot_be_written_stops_no_other_claim,
+    a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost,
+);

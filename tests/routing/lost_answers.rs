@@ -4,14 +4,14 @@
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::CuttingProxy;
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 
 use crate::harness::{Scene, stage_of};
 
 /// A router whose way to the database can be cut.
-async fn scene(extra: &str) -> (Scene, CuttingProxy) {
-    let stage = stage_of(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")]).await;
+async fn scene(source: Source, extra: &str) -> (Scene, CuttingProxy) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let proxy = CuttingProxy::start(&stage.database).await.expect("a proxy");
     let extra = format!("[database]\nurl = \"{}\"\n{extra}", proxy.url_as("forms_app"));
     (Scene::on(stage, &extra).await, proxy)
@@ -33,9 +33,8 @@ fn told(scene: &Scene, id: uuid::Uuid, event: &str) -> Vec<Value> {
     scene.journal(id).into_iter().filter(|line| line["event"] == event).collect()
 }
 
-#[tokio::test]
-async fn a_release_whose_answer_was_lost_gives_its_event_back() {
-    let (scene, proxy) = scene("").await;
+async fn a_release_whose_answer_was_lost_gives_its_event_back(source: Source) {
+    let (scene, proxy) = scene(source, "").await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).times(1).reply("451 4.3.0 later"));
     proxy.arm("record");
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
@@ -48,9 +47,8 @@ async fn a_release_whose_answer_was_lost_gives_its_event_back() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_routing_whose_answer_was_lost_is_settled_and_counted_once() {
-    let (scene, proxy) = scene("").await;
+async fn a_routing_whose_answer_was_lost_is_settled_and_counted_once(source: Source) {
+    let (scene, proxy) = scene(source, "").await;
     proxy.arm("record");
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
@@ -66,9 +64,10 @@ async fn a_routing_whose_answer_was_lost_is_settled_and_counted_once() {
     scene.stop().await;
 }
 
+/// Pub/Sub alone: it is about the dead-letter topic.
 #[tokio::test]
 async fn an_exhaustion_whose_answer_was_lost_reaches_the_dead_letters() {
-    let (scene, proxy) = scene("").await;
+    let (scene, proxy) = scene(Source::Pubsub, "").await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).reply("451 4.3.0 later"));
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     scene.await_row(id, "fourth release", |row| row.attempts() == 4 && row.status == "received").await;
@@ -84,9 +83,10 @@ async fn an_exhaustion_whose_answer_was_lost_reaches_the_dead_letters() {
     scene.stop().await;
 }
 
+/// Pub/Sub alone: it counts deliveries as Pub/Sub does.
 #[tokio::test]
 async fn a_refusal_at_the_claim_whose_answer_was_lost_is_known_as_our_own() {
-    let (scene, proxy) = scene("").await;
+    let (scene, proxy) = scene(Source::Pubsub, "").await;
     let plan = json!([{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}]);
     let spent = json!({"v": 1, "attempts": 5, "plan": plan, "deliveries": {"1|a@x.test": {"state": "open"}}});
     let table = [
@@ -110,9 +110,8 @@ async fn a_refusal_at_the_claim_whose_answer_was_lost_is_known_as_our_own() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_claim_whose_answer_was_lost_is_known_by_its_token() {
-    let (scene, proxy) = scene("").await;
+async fn a_claim_whose_answer_was_lost_is_known_by_its_token(source: Source) {
+    let (scene, proxy) = scene(source, "").await;
     proxy.arm("claim");
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
@@ -125,10 +124,9 @@ async fn a_claim_whose_answer_was_lost_is_known_by_its_token() {
 }
 
 /// The mark "about to send" stands, but nothing was sent: our own release knows that, so it is no doubt to be held.
-#[tokio::test]
-async fn a_begin_whose_answer_was_lost_is_no_doubt() {
+async fn a_begin_whose_answer_was_lost_is_no_doubt(source: Source) {
     for policy in ["hold", "resend"] {
-        let (scene, proxy) = scene(&format!("[routing]\nin_doubt = \"{policy}\"")).await;
+        let (scene, proxy) = scene(source, &format!("[routing]\nin_doubt = \"{policy}\"")).await;
         proxy.arm("begin");
         let id = scene.submit(&SubmissionSeed::of("f")).await.id;
         let row = scene.ended(id).await;
@@ -140,3 +138,10 @@ async fn a_begin_whose_answer_was_lost_is_no_doubt() {
         scene.stop().await;
     }
 }
+
+devkit::with_either_source!(
+    a_release_whose_answer_was_lost_gives_its_event_back,
+    a_routing_whose_answer_was_lost_is_settled_and_counted_once,
+    a_claim_whose_answer_was_lost_is_known_by_its_token,
+    a_begin_whose_answer_was_lost_is_no_doubt,
+);

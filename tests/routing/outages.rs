@@ -7,7 +7,7 @@ use devkit::forms::{Form, SubmissionSeed};
 use devkit::google::Mishap;
 use devkit::postgres::{Cluster, ClusterOptions};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{SUBSCRIPTION, Stage, StageOptions};
+use devkit::stage::{SUBSCRIPTION, Source, Stage, StageOptions};
 use uuid::Uuid;
 
 use crate::harness::{Scene, lines, load};
@@ -52,9 +52,10 @@ async fn routed_unspent(scene: &Scene, ids: &[Uuid]) {
     }
 }
 
+/// Pub/Sub alone: it looks at the stream.
 #[tokio::test]
 async fn without_a_relay_nobody_spends_an_attempt_and_the_stream_is_closed() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@x.test")]).await;
+    let scene = Scene::of(Source::Pubsub, &[Form::new("f").mail_to("a@x.test, b@x.test")]).await;
     scene.stage.relay.stop().await;
     let first = submit(&scene, "f", 6).await;
     scene.await_line("outage", |line| line["event"] == "breaker_open").await;
@@ -88,9 +89,8 @@ async fn without_a_relay_nobody_spends_an_attempt_and_the_stream_is_closed() {
 }
 
 /// The relay goes away while it owes the answer to a final dot: what it may have stored costs its attempt, outage or not.
-#[tokio::test]
-async fn what_a_relay_may_have_stored_is_spent_though_it_went_away() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn what_a_relay_may_have_stored_is_spent_though_it_went_away(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(5)));
     let id = submit(&scene, "f", 1).await[0];
     scene.await_row(id, "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
@@ -108,9 +108,8 @@ async fn what_a_relay_may_have_stored_is_spent_though_it_went_away() {
 }
 
 /// A relay that is there and turns everybody away before a recipient is named is not there.
-#[tokio::test]
-async fn a_relay_that_refuses_the_sender_is_an_outage_too() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn a_relay_that_refuses_the_sender_is_an_outage_too(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Mail).reply("451 4.3.0 queue disk is full"));
     let ids = submit(&scene, "f", 3).await;
     scene.await_line("outage", |line| line["event"] == "breaker_open").await;
@@ -121,9 +120,8 @@ async fn a_relay_that_refuses_the_sender_is_an_outage_too() {
 }
 
 /// The relay is restarted: every kept connection breaks, some of them in the middle. That is no outage.
-#[tokio::test]
-async fn a_relay_that_is_only_restarted_opens_nothing() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn a_relay_that_is_only_restarted_opens_nothing(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).times(6).disconnect());
     let ids = submit(&scene, "f", 6).await;
     for id in ids {
@@ -133,11 +131,10 @@ async fn a_relay_that_is_only_restarted_opens_nothing() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt() {
+async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt(source: Source) {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
-    let database = cluster.database(StageOptions::default().variant).await.expect("a database");
-    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+    let database = cluster.database(StageOptions::of(source).variant).await.expect("a database");
+    let options = StageOptions { sample_forms: false, ..StageOptions::of(source) };
     let stage = Stage::on(database, options).await.expect("a stage");
     load(&stage, &[Form::new("f").mail_to("a@x.test").mail_to("b@x.test")]).await;
     let mut scene = Scene::on(stage, "").await;
@@ -146,7 +143,7 @@ async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt() {
     let mut ids = submit(&scene, "f", 6).await;
     scene.await_row(ids[0], "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
     for _ in 0..3 {
-        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+        ids.push(scene.unheard(&SubmissionSeed::of("f")).await);
     }
     cluster.stop().await;
     ids[6..].iter().for_each(|id| scene.publish(*id));
@@ -165,11 +162,10 @@ async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt() {
 }
 
 /// Nothing comes in, so nothing is claimed: it is the sweep that misses the database.
-#[tokio::test]
-async fn a_daemon_without_events_notices_that_the_database_is_gone() {
+async fn a_daemon_without_events_notices_that_the_database_is_gone(source: Source) {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
-    let database = cluster.database(StageOptions::default().variant).await.expect("a database");
-    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+    let database = cluster.database(StageOptions::of(source).variant).await.expect("a database");
+    let options = StageOptions { sample_forms: false, ..StageOptions::of(source) };
     let stage = Stage::on(database, options).await.expect("a stage");
     let scene = Scene::on(stage, "[routing]\nsweep_interval = \"1s\"").await;
     cluster.stop().await;
@@ -180,9 +176,8 @@ async fn a_daemon_without_events_notices_that_the_database_is_gone() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn without_a_signer_nobody_spends_an_attempt() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn without_a_signer_nobody_spends_an_attempt(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.google.iam_script().always(Mishap::Status(503));
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -198,9 +193,8 @@ async fn without_a_signer_nobody_spends_an_attempt() {
 
 const DENIED: &str = "554 5.7.1 <somebody>: Relay access denied";
 
-#[tokio::test]
-async fn a_relay_that_denies_everybody_is_one_outage_and_ends_with_a_trial() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn a_relay_that_denies_everybody_is_one_outage_and_ends_with_a_trial(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).reply(DENIED));
     let ids = submit(&scene, "f", 12).await;
     let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
@@ -227,10 +221,9 @@ async fn has_failed(scene: &Scene, ids: &[Uuid]) -> bool {
     true
 }
 
-#[tokio::test]
-async fn a_poison_recipient_stops_nobody_else() {
+async fn a_poison_recipient_stops_nobody_else(source: Source) {
     let forms = [Form::new("poison").mail_to("poison@y.test"), Form::new("f").mail_to("a@x.test")];
-    let scene = Scene::start(&forms).await;
+    let scene = Scene::of(source, &forms).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("poison@y.test").reply(DENIED));
     let poison = submit(&scene, "poison", 6).await;
     // Others go on coming: where they do not, nobody can tell whose trouble it is, and the relay is tried ever more rarely.
@@ -251,9 +244,8 @@ async fn a_poison_recipient_stops_nobody_else() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn the_last_attempt_is_not_spent_by_an_outage_either() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn the_last_attempt_is_not_spent_by_an_outage_either(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     scene.stage.relay.stop().await;
     let seed = SubmissionSeed::of("f").ledger(serde_json::json!({"v": 1, "attempts": 4}));
     let id = scene.submit(&seed).await.id;
@@ -265,3 +257,15 @@ async fn the_last_attempt_is_not_spent_by_an_outage_either() {
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 5), "{row:?}");
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    what_a_relay_may_have_stored_is_spent_though_it_went_away,
+    a_relay_that_refuses_the_sender_is_an_outage_too,
+    a_relay_that_is_only_restarted_opens_nothing,
+    without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt,
+    a_daemon_without_events_notices_that_the_database_is_gone,
+    without_a_signer_nobody_spends_an_attempt,
+    a_relay_that_denies_everybody_is_one_outage_and_ends_with_a_trial,
+    a_poison_recipient_stops_nobody_else,
+    the_last_attempt_is_not_spent_by_an_outage_either,
+);

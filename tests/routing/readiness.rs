@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, Seeded, SubmissionSeed, scan};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -28,9 +28,8 @@ async fn dropped(scene: &Scene, id: Uuid, times: usize, reason: &str) -> Row {
         .await
 }
 
-#[tokio::test]
-async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back() {
-    let scene = Scene::start(&[form()]).await;
+async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back(source: Source) {
+    let scene = Scene::of(source, &[form()]).await;
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.pdf", "pending");
     let Seeded { id, attachments } = scene.submit(&seed).await;
     let row = dropped(&scene, id, 1, "not_clean").await;
@@ -46,9 +45,8 @@ async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent() {
-    let scene = Scene::start(&[form()]).await;
+async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent(source: Source) {
+    let scene = Scene::of(source, &[form()]).await;
     // One infected decides, whatever the others still are.
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.exe", "infected");
     let id = scene.submit(&seed).await.id;
@@ -67,9 +65,9 @@ async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent() {
 }
 
 /// One lane, held by a slow mail: `waiting` is claimed and has not begun.
-async fn claimed_and_waiting(seed: &SubmissionSeed) -> (Scene, Uuid, Seeded) {
+async fn claimed_and_waiting(source: Source, seed: &SubmissionSeed) -> (Scene, Uuid, Seeded) {
     let forms = [form(), Form::new("slow").mail_to("slow@y.test")];
-    let scene = Scene::with(StageOptions::default(), &forms, "[smtp]\nlanes = 1").await;
+    let scene = Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(Duration::from_secs(3)));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
@@ -79,10 +77,9 @@ async fn claimed_and_waiting(seed: &SubmissionSeed) -> (Scene, Uuid, Seeded) {
     (scene, slow, waiting)
 }
 
-#[tokio::test]
-async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send() {
+async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send(source: Source) {
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
-    let (scene, slow, waiting) = claimed_and_waiting(&seed).await;
+    let (scene, slow, waiting) = claimed_and_waiting(source, &seed).await;
     mark(&scene, waiting.attachments[0], "infected").await;
     let row = scene.ended(waiting.id).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
@@ -95,10 +92,9 @@ async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt() {
+async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt(source: Source) {
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
-    let (scene, _, waiting) = claimed_and_waiting(&seed).await;
+    let (scene, _, waiting) = claimed_and_waiting(source, &seed).await;
     mark(&scene, waiting.attachments[0], "pending").await;
     let row = scene.await_row(waiting.id, "release", |row| row.status == "received").await;
     assert_eq!(row.attempts(), 0, "refunded: {row:?}");
@@ -112,9 +108,8 @@ async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_backend_that_inserts_before_finalize_is_waited_for() {
-    let stage = crate::harness::stage_of(StageOptions::default(), &[form()]).await;
+async fn a_backend_that_inserts_before_finalize_is_waited_for(source: Source) {
+    let stage = crate::harness::stage_of(StageOptions::of(source), &[form()]).await;
     stage
         .database
         .alter("ALTER TABLE submissions ADD COLUMN finalized_at timestamptz")
@@ -131,3 +126,11 @@ async fn a_backend_that_inserts_before_finalize_is_waited_for() {
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    a_pending_attachment_drops_the_event_and_the_scan_brings_it_back,
+    an_infected_attachment_fails_the_submission_and_nothing_is_sent,
+    an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send,
+    an_attachment_that_turns_pending_after_the_claim_costs_no_attempt,
+    a_backend_that_inserts_before_finalize_is_waited_for,
+);

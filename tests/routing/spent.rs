@@ -2,7 +2,7 @@
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 
 use crate::harness::Scene;
@@ -11,9 +11,11 @@ fn named(payload: &[u8], id: uuid::Uuid) -> bool {
     serde_json::from_slice::<Value>(payload).is_ok_and(|event| event["submission_id"] == id.to_string())
 }
 
+/// Pub/Sub alone: it is about the dead-letter topic.
 #[tokio::test]
 async fn spent_attempts_fail_what_is_open_keep_what_is_sent_and_leave_a_dead_letter() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test")]).await;
+    let scene =
+        Scene::of(Source::Pubsub, &[Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later"));
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
@@ -39,9 +41,10 @@ async fn spent_attempts_fail_what_is_open_keep_what_is_sent_and_leave_a_dead_let
     scene.stop().await;
 }
 
+/// Pub/Sub alone: it is about the dead-letter topic.
 #[tokio::test]
 async fn a_form_without_actions_is_retried_then_failed_and_a_reload_in_time_saves_it() {
-    let scene = Scene::start(&[Form::new("empty"), Form::new("mended")]).await;
+    let scene = Scene::of(Source::Pubsub, &[Form::new("empty"), Form::new("mended")]).await;
     let lost = scene.submit(&SubmissionSeed::of("empty")).await.id;
     let saved = scene.submit(&SubmissionSeed::of("mended")).await.id;
     let row = scene.await_row(saved, "first attempt", |row| row.attempts() >= 1).await;
@@ -66,10 +69,9 @@ in_doubt = \"hold\"
 [mail]
 allowed_destination_domains = [\"x.test\"]";
 
-#[tokio::test]
-async fn held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed() {
+async fn held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed(source: Source) {
     let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
-    let scene = Scene::with(StageOptions::default(), &[form], POLICY).await;
+    let scene = Scene::with(StageOptions::of(source), &[form], POLICY).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later").times(1));
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("a@x.test").disconnect().times(1));
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
@@ -93,13 +95,12 @@ async fn held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_domain_that_is_not_allowed_is_refused_and_the_others_are_served() {
+async fn a_domain_that_is_not_allowed_is_refused_and_the_others_are_served(source: Source) {
     let forms = [
         Form::new("f").mail_to("a@x.test, b@evil.test, c@sub.x.test"),
         Form::new("g").mail_to("b@evil.test"),
     ];
-    let scene = Scene::with(StageOptions::default(), &forms, POLICY).await;
+    let scene = Scene::with(StageOptions::of(source), &forms, POLICY).await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("refused")), "{row:?}");
@@ -119,3 +120,8 @@ async fn a_domain_that_is_not_allowed_is_refused_and_the_others_are_served() {
     assert_eq!(scene.stage.relay.mails().len(), 1, "only the one that is allowed");
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed,
+    a_domain_that_is_not_allowed_is_refused_and_the_others_are_served,
+);

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{CuttingProxy, Trap};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{PATIENCE, Scene, binary, lines, stage_of};
 
 /// A router whose way to the database can be cut.
-async fn scene(extra: &str) -> (Scene, CuttingProxy) {
-    let stage = stage_of(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")]).await;
+async fn scene(source: Source, extra: &str) -> (Scene, CuttingProxy) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let proxy = CuttingProxy::start(&stage.database).await.expect("a proxy");
     let extra = format!("[database]\nurl = \"{}\"\n{extra}", proxy.url_as("forms_app"));
     (Scene::on(stage, &extra).await, proxy)
@@ -72,9 +72,8 @@ async fn recorded_and_sent_once(scene: &Scene, id: Uuid) {
     assert_eq!(scene.audited(id).await, ["email_sent", "submission_routed"]);
 }
 
-#[tokio::test]
-async fn a_killed_router_leaves_what_was_accepted_to_the_next_one() {
-    let (mut scene, proxy) = scene("").await;
+async fn a_killed_router_leaves_what_was_accepted_to_the_next_one(source: Source) {
+    let (mut scene, proxy) = scene(source, "").await;
     let id = accepted_in_an_outage(&scene, proxy).await;
     let row = scene.row(id).await;
     assert!(row.entry("1|a@x.test")["begun"].is_object(), "begun, and nothing known: {row:?}");
@@ -91,12 +90,11 @@ async fn a_killed_router_leaves_what_was_accepted_to_the_next_one() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_stop_in_an_outage_leaves_it_as_well() {
+async fn a_stop_in_an_outage_leaves_it_as_well(source: Source) {
     let short = "statement_timeout = \"1s\"\nlock_timeout = \"500ms\"\n[smtp]\nconnect_timeout = \"500ms\"\n\
                  command_timeout = \"200ms\"\ndot_timeout = \"1s\"\ndelivery_deadline = \"3s\"\n\
                  [routing]\ndrain_timeout = \"4s\"";
-    let (mut scene, proxy) = scene(short).await;
+    let (mut scene, proxy) = scene(source, short).await;
     let id = accepted_in_an_outage(&scene, proxy).await;
     let ended = scene.router.stop().await.expect("it ends");
     assert!(ended.success(), "{ended}\n{}", scene.router.log());
@@ -106,9 +104,8 @@ async fn a_stop_in_an_outage_leaves_it_as_well() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn what_is_recorded_after_all_leaves_nothing_behind() {
-    let (scene, proxy) = scene("").await;
+async fn what_is_recorded_after_all_leaves_nothing_behind(source: Source) {
+    let (scene, proxy) = scene(source, "").await;
     for trap in [Trap::CommitSent("record"), Trap::CommitAnswered("record")] {
         proxy.trap(trap, 1).cut();
         let id = scene.submit(&SubmissionSeed::of("f")).await.id;
@@ -122,9 +119,8 @@ async fn what_is_recorded_after_all_leaves_nothing_behind() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up() {
-    let stage = stage_of(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")]).await;
+async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
     let purged = SubmissionSeed::of("f").status("purged").insert(&backend).await.expect("a row").id;
     let open = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
@@ -169,9 +165,8 @@ async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn without_a_state_directory_it_says_so_and_goes_on() {
-    let stage = stage_of(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")]).await;
+async fn without_a_state_directory_it_says_so_and_goes_on(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     // Nobody makes a directory there, not even root.
     let scene = Scene::on(stage, "[state]\ndir = \"/proc/maple-nowhere\"").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
@@ -182,3 +177,11 @@ async fn without_a_state_directory_it_says_so_and_goes_on() {
     assert_eq!(told.count(), 1, "{}", scene.router.log());
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    a_killed_router_leaves_what_was_accepted_to_the_next_one,
+    a_stop_in_an_outage_leaves_it_as_well,
+    what_is_recorded_after_all_leaves_nothing_behind,
+    what_nobody_can_record_is_kept_aside_and_holds_nobody_up,
+    without_a_state_directory_it_says_so_and_goes_on,
+);

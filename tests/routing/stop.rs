@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -14,11 +14,12 @@ use crate::harness::{Scene, binary};
 const SLOW: Duration = Duration::from_secs(2);
 
 /// One lane, busy with a slow mail of the first submission; the others wait behind it.
-async fn busy(others: usize) -> (Scene, Uuid, Vec<Uuid>) {
+async fn busy(source: Source, others: usize) -> (Scene, Uuid, Vec<Uuid>) {
     let forms =
         [Form::new("slow").mail_to("slow@y.test"), Form::new("f").mail_to("a@x.test").mail_to("b@x.test")];
     let scene =
-        Scene::with(StageOptions::default(), &forms, "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4").await;
+        Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4")
+            .await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
@@ -29,10 +30,9 @@ async fn busy(others: usize) -> (Scene, Uuid, Vec<Uuid>) {
     (scene, slow, waiting)
 }
 
-#[tokio::test]
-async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent() {
+async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent(source: Source) {
     // Three fit beside the slow one; two more stay unclaimed.
-    let (mut scene, slow, waiting) = busy(5).await;
+    let (mut scene, slow, waiting) = busy(source, 5).await;
     for id in &waiting[..3] {
         scene.await_row(*id, "claim", |row| row.status == "processing").await;
     }
@@ -59,10 +59,9 @@ async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent() {
 }
 
 /// Several, each on a lane of its own: a free lane is no reason to begin the next action.
-#[tokio::test]
-async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later() {
+async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(source: Source) {
     let form = Form::new("f").mail_to("slow@y.test").mail_to("b@x.test");
-    let mut scene = Scene::with(StageOptions::default(), &[form], "[smtp]\nlanes = 8").await;
+    let mut scene = Scene::with(StageOptions::of(source), &[form], "[smtp]\nlanes = 8").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(SLOW));
     let mut ids = Vec::new();
     for _ in 0..6 {
@@ -88,10 +87,9 @@ async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn an_idle_router_stops_at_once_by_either_signal() {
+async fn an_idle_router_stops_at_once_by_either_signal(source: Source) {
     for signal in ["TERM", "INT"] {
-        let mut scene = Scene::start(&[Form::new("f")]).await;
+        let mut scene = Scene::of(source, &[Form::new("f")]).await;
         scene.router.signal(signal).await.expect("sent");
         let ended = tokio::time::timeout(Duration::from_secs(10), scene.router.ended()).await;
         assert_eq!(
@@ -105,9 +103,8 @@ async fn an_idle_router_stops_at_once_by_either_signal() {
     }
 }
 
-#[tokio::test]
-async fn a_kill_after_begin_leaves_a_row_that_says_so() {
-    let (mut scene, slow, _) = busy(0).await;
+async fn a_kill_after_begin_leaves_a_row_that_says_so(source: Source) {
+    let (mut scene, slow, _) = busy(source, 0).await;
     let before = scene.row(slow).await;
     scene.router.signal("KILL").await.expect("sent");
     scene.router.ended().await.expect("ends");
@@ -131,10 +128,9 @@ async fn a_kill_after_begin_leaves_a_row_that_says_so() {
 }
 
 /// Whoever asks twice does not want to wait: the process ends at once, and the row says what was under way.
-#[tokio::test]
-async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way() {
+async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way(source: Source) {
     for second in ["TERM", "INT"] {
-        let (mut scene, slow, _) = busy(0).await;
+        let (mut scene, slow, _) = busy(source, 0).await;
         // The mark comes before the dot: only a mail that has ended is out of the new rule's reach.
         assert_eq!(scene.ended(slow).await.status, "routed");
         scene.stage.relay.clear_rules();
@@ -152,3 +148,11 @@ async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way() {
         assert_eq!(row.entry("1|slow@y.test")["error"], Value::Null, "{row:?}");
     }
 }
+
+devkit::with_either_source!(
+    a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent,
+    a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later,
+    an_idle_router_stops_at_once_by_either_signal,
+    a_kill_after_begin_leaves_a_row_that_says_so,
+    a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way,
+);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{SUBSCRIPTION, StageOptions};
+use devkit::stage::{Source, StageOptions};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -35,9 +35,8 @@ async fn crash(scene: &mut Scene, extra: &str) {
 
 /// Killed between the mail and its record: the successor takes it back, says what is in doubt, and sends it again under
 /// the same Message-ID.
-#[tokio::test]
-async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explained() {
-    let mut scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explained(source: Source) {
+    let mut scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("a@x.test").silence().times(1));
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     scene.until("mail at the relay", async || scene.stage.relay.mails().len() == 1).await;
@@ -65,11 +64,10 @@ async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explaine
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_killed_router_that_had_begun_nothing_costs_no_attempt() {
+async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test"), Form::new("slow").mail_to("slow@x.test")];
     let one_lane = "[smtp]\nlanes = 1\n[routing]\nsweep_interval = \"1s\"";
-    let mut scene = Scene::with(StageOptions::default(), &forms, one_lane).await;
+    let mut scene = Scene::with(StageOptions::of(source), &forms, one_lane).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("slow@x.test").silence().times(1));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begin", |row| !row.entry("1|slow@x.test")["begun"].is_null()).await;
@@ -88,11 +86,10 @@ async fn a_killed_router_that_had_begun_nothing_costs_no_attempt() {
 }
 
 /// No event, ever: the local queue alone brings it to its end, and again after a deferral.
-#[tokio::test]
-async fn a_submission_whose_event_was_lost_is_routed_without_any() {
-    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+async fn a_submission_whose_event_was_lost_is_routed_without_any(source: Source) {
+    let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later").times(1));
-    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await;
     untouched(&scene, id, 890).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(scene.row(id).await.attempts(), 0, "its event may still come");
@@ -104,21 +101,22 @@ async fn a_submission_whose_event_was_lost_is_routed_without_any() {
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
     assert_eq!(metric(&scene, "orphans_total").await, 2.0);
-    assert_eq!(scene.stage.broker.stats(SUBSCRIPTION).expect("stats").delivered, 0, "not one event");
+    assert_eq!(scene.stage.events().await.expect("stats").delivered, 0, "not one event");
     scene.stop().await;
 }
 
+/// Pub/Sub alone: it is about publishing again.
 #[tokio::test]
 async fn a_lost_event_is_made_up_for_while_the_router_is_busy_and_its_event_published_again() {
     let forms = [Form::new("f").mail_to("a@x.test"), Form::new("busy").mail_to("busy@x.test")];
     let extra = "[routing]\nsweep_interval = \"1s\"\nmax_in_flight = 2";
-    let scene = Scene::with(StageOptions::default(), &forms, extra).await;
+    let scene = Scene::with(StageOptions::of(Source::Pubsub), &forms, extra).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("busy@x.test").delay(Duration::from_millis(400)));
     let mut busy = Vec::new();
     for _ in 0..20 {
         busy.push(scene.submit(&SubmissionSeed::of("busy")).await.id);
     }
-    let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await;
     untouched(&scene, id, 1000).await;
     assert_eq!(scene.ended(id).await.status, "routed");
     for id in busy {
@@ -130,14 +128,13 @@ async fn a_lost_event_is_made_up_for_while_the_router_is_busy_and_its_event_publ
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once() {
-    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
+async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once(source: Source) {
+    let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
     let mut other = scene.stage.router(binary(), "other", ALONE).await.expect("a router");
     other.ready().await.expect("ready");
     let mut ids = Vec::new();
     for _ in 0..40 {
-        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+        ids.push(scene.unheard(&SubmissionSeed::of("f")).await);
     }
     scene
         .eyes
@@ -157,12 +154,14 @@ async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once() {
 }
 
 /// The role to publish may be missing: that is said once, and costs nothing else.
+/// Pub/Sub alone: it is about the publisher role.
 #[tokio::test]
 async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_once() {
     let extra = "[pubsub]\ntopic = \"nowhere\"\n[routing]\nsweep_interval = \"1s\"";
-    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], extra).await;
+    let scene =
+        Scene::with(StageOptions::of(Source::Pubsub), &[Form::new("f").mail_to("a@x.test")], extra).await;
     for _ in 0..2 {
-        let id = SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id;
+        let id = scene.unheard(&SubmissionSeed::of("f")).await;
         untouched(&scene, id, 1000).await;
         assert_eq!(scene.ended(id).await.status, "routed");
         let told =
@@ -173,20 +172,19 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn what_may_not_be_sent_and_what_waits_too_long_is_told() {
-    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
+async fn what_may_not_be_sent_and_what_waits_too_long_is_told(source: Source) {
+    let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
     let infected = SubmissionSeed::of("f").attachment("a.pdf", "infected");
-    let infected = infected.insert(&scene.backend).await.expect("a row").id;
+    let infected = scene.unheard(&infected).await;
     let row = scene.ended(infected).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
     let scanning = SubmissionSeed::of("f").attachment("a.pdf", "pending").age(Duration::from_secs(7200));
-    let scanning = scanning.insert(&scene.backend).await.expect("a row").id;
+    let scanning = scene.unheard(&scanning).await;
     let line = scene.await_line("warning", |line| line["event"] == "unready").await;
     assert_eq!(line["submission_id"], scanning.to_string(), "{line}");
     // Damaged, and nobody's event: found as an orphan, judged by the claim.
     let damaged = SubmissionSeed::of("f").ledger(json!({"next_attempt_at": "2026-02-31T00:00:00Z"}));
-    let damaged = damaged.insert(&scene.backend).await.expect("a row").id;
+    let damaged = scene.unheard(&damaged).await;
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
     assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);
@@ -197,3 +195,11 @@ async fn what_may_not_be_sent_and_what_waits_too_long_is_told() {
     assert_eq!(scene.stage.relay.mails().len(), 0);
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    a_submission_whose_event_was_lost_is_routed_without_any,
+    what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explained,
+    a_killed_router_that_had_begun_nothing_costs_no_attempt,
+    two_routers_sweep_side_by_side_and_every_orphan_is_sent_once,
+    what_may_not_be_sent_and_what_waits_too_long_is_told,
+);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -27,15 +27,15 @@ dot_timeout = \"2500ms\"
 delivery_deadline = \"3s\"
 ";
 
-async fn scene(smtp: &str) -> Scene {
+async fn scene(source: Source, smtp: &str) -> Scene {
     let form = Form::new("f").mail_to("a@x.test");
-    Scene::with(StageOptions::default(), &[form], &format!("{BRIEF}{smtp}")).await
+    Scene::with(StageOptions::of(source), &[form], &format!("{BRIEF}{smtp}")).await
 }
 
 async fn burst(scene: &Scene, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for _ in 0..n {
-        ids.push(SubmissionSeed::of("f").insert(&scene.backend).await.expect("a row").id);
+        ids.push(scene.unheard(&SubmissionSeed::of("f")).await);
     }
     ids.iter().for_each(|id| scene.publish(*id));
     ids
@@ -58,17 +58,15 @@ async fn all_are_routed(scene: &Scene, ids: &[Uuid]) {
     assert_eq!(scene.settled().await.forwarded, 0);
 }
 
-#[tokio::test]
-async fn waiting_too_long_for_a_turn_spends_no_attempt() {
-    let scene = scene("max_per_minute = 60").await;
+async fn waiting_too_long_for_a_turn_spends_no_attempt(source: Source) {
+    let scene = scene(source, "max_per_minute = 60").await;
     let ids = burst(&scene, 5).await;
     all_are_routed(&scene, &ids).await;
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn waiting_too_long_for_a_lane_spends_no_attempt() {
-    let scene = scene("lanes = 1").await;
+async fn waiting_too_long_for_a_lane_spends_no_attempt(source: Source) {
+    let scene = scene(source, "lanes = 1").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(1500)));
     let ids = burst(&scene, 3).await;
     all_are_routed(&scene, &ids).await;
@@ -76,9 +74,8 @@ async fn waiting_too_long_for_a_lane_spends_no_attempt() {
 }
 
 /// The next turn is a minute away, the claim lives for four seconds.
-#[tokio::test]
-async fn a_turn_that_would_come_too_late_is_not_waited_for() {
-    let scene = scene("max_per_minute = 1").await;
+async fn a_turn_that_would_come_too_late_is_not_waited_for(source: Source) {
+    let scene = scene(source, "max_per_minute = 1").await;
     let first = burst(&scene, 1).await[0];
     assert_eq!(scene.ended(first).await.status, "routed");
     let id = burst(&scene, 1).await[0];
@@ -89,3 +86,9 @@ async fn a_turn_that_would_come_too_late_is_not_waited_for() {
     assert_eq!(scene.stage.relay.mails().len(), 1, "nothing begun");
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    waiting_too_long_for_a_turn_spends_no_attempt,
+    waiting_too_long_for_a_lane_spends_no_attempt,
+    a_turn_that_would_come_too_late_is_not_waited_for,
+);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed, scan};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::StageOptions;
+use devkit::stage::{Source, StageOptions};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -36,10 +36,11 @@ async fn await_received(scene: &Scene, id: Uuid, times: usize) {
     scene.until("event received", async || received() >= times).await;
 }
 
-#[tokio::test]
-async fn an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_the_one_before() {
+async fn an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_the_one_before(
+    source: Source,
+) {
     let forms = [Form::new("gated").mail_to("x@x.test"), Form::new("f").mail_to("a@x.test")];
-    let stage = stage_of(StageOptions::default(), &forms).await;
+    let stage = stage_of(StageOptions::of(source), &forms).await;
     stage.database.alter(GATE).await.expect("a gate");
     let keeper = stage.database.superuser().await.expect("superuser");
     let scene = Scene::on(stage, DEBUG).await;
@@ -72,11 +73,10 @@ async fn an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn an_event_that_comes_while_a_claim_is_being_lost_is_not_acked_with_it() {
+async fn an_event_that_comes_while_a_claim_is_being_lost_is_not_acked_with_it(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test"), Form::new("slow").mail_to("slow@y.test")];
     let extra = format!("{DEBUG}\n[smtp]\nlanes = 1");
-    let scene = Scene::with(StageOptions::default(), &forms, &extra).await;
+    let scene = Scene::with(StageOptions::of(source), &forms, &extra).await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@y.test").delay(Duration::from_secs(2)));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
@@ -94,3 +94,8 @@ async fn an_event_that_comes_while_a_claim_is_being_lost_is_not_acked_with_it() 
     assert_eq!(scene.stage.relay.mails().len(), 2, "one each");
     scene.stop().await;
 }
+
+devkit::with_either_source!(
+    an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_the_one_before,
+    an_event_that_comes_while_a_claim_is_being_lost_is_not_acked_with_it,
+);
