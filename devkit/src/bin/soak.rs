@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use devkit::soak::{self, Options, outage};
+use devkit::stage::Source;
 
 /// Runs three daemons under load for a long time while everything fails around them, and counts what comes of it
 #[derive(Debug, Parser)]
@@ -26,6 +27,9 @@ struct Arguments {
     /// Directory for configuration, logs and the report; emptied first [default: .soak in the working tree]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Where events come from
+    #[arg(long, value_enum, default_value_t = Events::Pubsub)]
+    source: Events,
     /// Instead: one part is gone for so long, with the protocol's own timings, and one daemon
     #[arg(long, value_name = "PART")]
     outage: Option<Part>,
@@ -34,6 +38,15 @@ struct Arguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Part {
     Relay,
+    Postgres,
+}
+
+/// `[source] kind`
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Events {
+    /// A subscription
+    Pubsub,
+    /// The outbox of the database: no broker
     Postgres,
 }
 
@@ -52,7 +65,11 @@ async fn main() -> ExitCode {
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
-    let Arguments { seconds, submissions, seed, binary, dir, outage } = arguments;
+    let Arguments { seconds, submissions, seed, binary, dir, source, outage } = arguments;
+    let source = match source {
+        Events::Pubsub => Source::Pubsub,
+        Events::Postgres => Source::Postgres,
+    };
     let binary = match binary {
         Some(binary) => binary,
         None => {
@@ -64,7 +81,7 @@ async fn play(arguments: Arguments) -> Result<bool> {
     // The daemons are told of it, and take no relative one.
     let dir = std::path::absolute(dir.unwrap_or_else(|| workspace.join(".soak"))).context("the directory")?;
     let seconds = seconds.unwrap_or(if outage.is_some() { 300 } else { 1200 });
-    let options = Options { binary, dir, seconds, submissions, seed };
+    let options = Options { binary, dir, seconds, submissions, seed, source };
     match outage {
         None => soak::run(options).await,
         Some(Part::Relay) => outage::run(options, outage::Part::Relay).await,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{STUCK_AFTER, World};
-use crate::stage::Router;
+use crate::stage::{Router, Source};
 
 /// A place for one daemon after another.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +140,7 @@ pub(super) async fn restart_parts(world: Arc<World>, seed: u64, over: Cancellati
                 tokio::time::sleep(down).await;
                 world.cluster.start_again().await?;
             }
-            1 => {
+            1 if world.stage.source() == Source::Pubsub => {
                 world.count("broker restarted (keeps its messages)");
                 world.stage.broker.down().await;
                 tokio::time::sleep(down).await;

@@ -45,11 +45,12 @@ impl Load {
             while submitted.len() < due.min(usize::try_from(self.planned)?) {
                 let id = uuid::Builder::from_random_bytes(self.chance.random()).into_uuid();
                 let number = submitted.len();
-                self.insert(world, &mut backend, id, number).await;
-                if number % LOST_EVENTS == 7 {
+                let is_lost = number % LOST_EVENTS == 7;
+                self.insert(world, &mut backend, (id, number), is_lost).await;
+                if is_lost {
                     world.count("events lost");
                 } else {
-                    world.stage.publish(id, "finalized")?;
+                    world.stage.announce(id, "finalized")?;
                 }
                 submitted.push(id);
             }
@@ -64,8 +65,14 @@ impl Load {
         }
     }
 
-    /// Inserts until it is there, whatever becomes of the connection.
-    async fn insert(&mut self, world: &World, backend: &mut Option<Client>, id: Uuid, number: usize) {
+    /// Inserts until it is there, whatever becomes of the connection; nobody hears of one that is lost.
+    async fn insert(
+        &mut self,
+        world: &World,
+        backend: &mut Option<Client>,
+        (id, number): (Uuid, usize),
+        is_lost: bool,
+    ) {
         let mut place = self.chance.random_range(0..10);
         let form = FORMS.iter().find(|(_, share)| {
             let found = place < *share;
@@ -82,7 +89,12 @@ impl Load {
                 tokio::time::sleep(STEP).await;
                 continue;
             };
-            match seed.insert(client).await {
+            let inserted = if is_lost {
+                world.stage.submit_unheard(&seed, client).await
+            } else {
+                seed.insert(client).await
+            };
+            match inserted {
                 Ok(_) => return,
                 Err(error) => {
                     let said = error.downcast_ref::<tokio_postgres::Error>().and_then(|e| e.code());

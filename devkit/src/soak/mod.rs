@@ -25,6 +25,8 @@ use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::stage::Source;
+
 use load::Load;
 use report::Report;
 use world::World;
@@ -48,6 +50,8 @@ pub struct Options {
     pub submissions: Option<u64>,
     /// Chance of the disturbances.
     pub seed: u64,
+    /// Where events come from.
+    pub source: Source,
 }
 
 impl Options {

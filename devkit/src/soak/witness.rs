@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::world::{STUCK_AFTER, World};
 use crate::postgres::TestDatabase;
 use crate::slack::SlackMessage;
-use crate::stage::SUBSCRIPTION;
 
 /// Rows read at once.
 const PAGE: i64 = 2_000;
@@ -72,7 +71,7 @@ pub(super) struct Evidence {
     pub(super) slack: Vec<String>,
     /// How long the last ones took after the load; `None` where something was left.
     pub(super) drained: Option<Duration>,
-    /// Events that the broker still holds.
+    /// Events that the broker, or the outbox, still holds.
     pub(super) events_left: u64,
 }
 
@@ -125,7 +124,7 @@ pub(super) async fn gather(
         *mails.entry((digest.recipient, digest.message_id)).or_default() += count;
     }
     evidence.slack = world.stage.slack.messages().iter().map(SlackMessage::visible_text).collect();
-    let stats = world.stage.broker.stats(SUBSCRIPTION)?;
+    let stats = world.stage.events().await?;
     evidence.events_left = u64::try_from(stats.backlog + stats.outstanding)?;
     Ok(evidence)
 }

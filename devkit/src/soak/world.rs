@@ -14,7 +14,7 @@ use super::Options;
 use super::memory::Life;
 use super::witness;
 use crate::forms::{self, Form};
-use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Keep, Rule, SmtpOptions, Stage as At};
 use crate::stage::{Router, Stage, StageOptions};
 
@@ -35,6 +35,8 @@ statement_timeout = "2s"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
+[outbox]
+lease = "10s"
 [smtp]
 connect_timeout = "1s"
 command_timeout = "1500ms"
@@ -99,15 +101,14 @@ impl World {
         let kept_small = vec![("autovacuum".to_owned(), "on".to_owned())];
         let cluster =
             Cluster::start(ClusterOptions { settings: kept_small, ..ClusterOptions::default() }).await?;
-        let variant = Variant { audit_readable: true, ..Variant::default() };
-        let database = cluster.database(variant).await?;
+        let of_source = StageOptions::of(options.source);
+        let database = cluster.database(of_source.variant).await?;
         let stage = StageOptions {
-            variant,
             ack_deadline: Duration::from_secs(10),
             smtp: SmtpOptions { keep: Keep::Digests, ..SmtpOptions::default() },
             sample_forms: false,
             dir: Some(options.dir.clone()),
-            ..StageOptions::default()
+            ..of_source
         };
         let stage = Stage::on(database, stage).await?;
         let forms = [
