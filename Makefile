@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test drill soak outages crowd bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -33,7 +33,10 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test mutants drill soak outages crowd bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+nightly: test late mutants drill soak outages crowd bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+
+late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox
+	$(CARGO) test --locked -p maple-router --test kill -- --ignored
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router

@@ -58,7 +58,7 @@ async fn with_the_row_locked(source: Source) {
     play(LOCKED.iter().copied(), 6, |point| frozen_at(source, point, 2, true)).await;
 }
 
-devkit::with_either_source!(with_a_second_router, with_two_others, with_the_row_locked);
+devkit::with_either_source!(with_a_second_router, with_the_row_locked; at_night: with_two_others);
 
 /// The event's row is locked as well, and its lease is a dead man's: the submission goes without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

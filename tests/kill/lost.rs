@@ -22,7 +22,9 @@ async fn what_is_swallowed_on_the_way_is_given_up(source: Source) {
     play(on_a_wire, 6, |point| lost_from(source, point, true)).await;
 }
 
-devkit::with_either_source!(what_is_lost_on_the_way_is_found_out, what_is_swallowed_on_the_way_is_given_up);
+devkit::with_either_source!(
+    what_is_lost_on_the_way_is_found_out; at_night: what_is_swallowed_on_the_way_is_given_up
+);
 
 async fn lost_from(source: Source, point: Point, silent: bool) {
     let scene = Scene::start(source, 1).await;

@@ -100,7 +100,7 @@ pub(crate) async fn redeliver(backend: &Client, submission: Uuid) -> bool {
 
 /// Every event that names it and that nobody holds is gone, for ever.
 pub(crate) async fn lose(backend: &Client, submission: Uuid) -> bool {
-    let sql = "DELETE FROM router.outbox WHERE entity_id = $1 AND state IN ('pending', 'retry_wait')";
+    let sql = "DELETE FROM router.outbox WHERE entity_id = $1 AND state <> 'delivering'";
     backend.execute(sql, &[&submission]).await.expect("gone") > 0
 }
 

@@ -120,18 +120,18 @@ fn share(
 
 #[test]
 fn every_sequence_keeps_the_properties() {
-    sequences(Source::Pubsub, 500);
+    sequences(Source::Pubsub, number("SIM_SEQUENCES", 500));
 }
 
-/// Fewer of them, because only what carries the events is another; `make nightly` plays as many.
+/// A sixth of them, because only what carries the events is another.
 #[test]
 fn every_sequence_keeps_the_properties_without_a_broker() {
-    sequences(Source::Postgres, 120);
+    sequences(Source::Postgres, number("SIM_SEQUENCES", 500) / 6);
 }
 
 #[expect(clippy::print_stdout, reason = "a failure is played again from what is printed")]
-fn sequences(source: Source, otherwise: u64) {
-    let (sequences, length) = (number("SIM_SEQUENCES", otherwise), number("SIM_OPS", 30));
+fn sequences(source: Source, sequences: u64) {
+    let length = number("SIM_OPS", 30);
     let seed = number("SIM_SEED", u64::from(std::process::id()) << 16);
     let (coverage, over) = (Arc::<Coverage>::default(), AtomicBool::new(false));
     let length = usize::try_from(length).expect("a number of operations");

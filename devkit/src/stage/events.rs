@@ -166,21 +166,31 @@ fn counted(row: &tokio_postgres::Row, column: usize) -> Result<usize> {
     Ok(usize::try_from(row.try_get::<_, i64>(column)?)?)
 }
 
-/// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`.
+/// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`. Those after `at_night` are
+/// played with the second only by `make nightly`: what they add to the others is no matter of the source.
 #[macro_export]
 macro_rules! with_either_source {
-    ($($name:ident),+ $(,)?) => {
+    ($($name:ident),* $(,)? $(; at_night: $($late:ident),+ $(,)?)?) => {
         mod pubsub {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 super::$name($crate::stage::Source::Pubsub).await;
-            })+
+            })*
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $late() {
+                super::$late($crate::stage::Source::Pubsub).await;
+            })+)?
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 super::$name($crate::stage::Source::Postgres).await;
-            })+
+            })*
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "for make nightly"]
+            async fn $late() {
+                super::$late($crate::stage::Source::Postgres).await;
+            })+)?
         }
     };
 }
