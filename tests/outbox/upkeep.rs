@@ -45,7 +45,6 @@ impl Drop for Kept {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "where the clock begins")]
 fn keep(bench: &Bench) -> Kept {
     let (incidents, open) = Incidents::new();
     let relay = watch::Sender::new(None);
