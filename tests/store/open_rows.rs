@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use maple_router::ops::chance::Chance;
+use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::Incidents;
 use maple_router::ports::{Clock, EventSource, Incoming, SourceError};
@@ -36,7 +37,7 @@ impl Hasty {
 
 impl Clock for Hasty {
     fn monotonic(&self) -> Instant {
-        Instant::now() + Duration::from_millis(self.0.load(Ordering::SeqCst))
+        SystemClock.monotonic() + Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
 
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {

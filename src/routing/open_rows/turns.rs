@@ -175,6 +175,8 @@ mod tests {
     use rand::rngs::StdRng;
 
     use super::*;
+    use crate::ops::clock::SystemClock;
+    use crate::ports::Clock as _;
 
     const POLL: Duration = Duration::from_secs(1);
 
@@ -191,15 +193,10 @@ mod tests {
         open: Vec<OpenRow>,
     }
 
-    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-    fn start() -> Instant {
-        Instant::now()
-    }
-
     impl World {
         fn new(most: usize, open: Vec<OpenRow>) -> Self {
             let chance = StdRng::seed_from_u64(1);
-            Self { turns: Turns::new(most, POLL), chance, now: start(), open }
+            Self { turns: Turns::new(most, POLL), chance, now: SystemClock.monotonic(), open }
         }
 
         /// One look, as the statement makes it; answers the numbers of the rows found.
@@ -342,7 +339,7 @@ mod tests {
         let mut timeless = row(1, 1);
         timeless.touched = None;
         let mut turns = Turns::new(2, POLL);
-        let (now, mut chance) = (start(), StdRng::seed_from_u64(1));
+        let (now, mut chance) = (SystemClock.monotonic(), StdRng::seed_from_u64(1));
         let question = turns.question(now);
         let answer = OpenAnswer { open: HashMap::new(), rows: vec![timeless.clone()] };
         assert_eq!(turns.take(now, &question, answer, &mut chance).0, [timeless.clone()]);
