@@ -2,8 +2,10 @@
 //!
 //! Reads only. An operator's tool: recipients are shown, as they stand in the ledger; field values never are.
 
+mod events;
 mod text;
 
+use events::EventPart;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,7 +54,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
     let looks_every = announce::looks_every(&desk).await;
     let rules = Rules { looks_every, ..rules(&desk.config) };
-    let mut page = Page::of(args.id, sight, audit, &rules);
+    let events = events::of(&desk, args.id).await?;
+    let mut page = Page::of(args.id, sight, audit, events, &rules);
     let daemon = if page.explanation.waits_for_daemon() {
         daemon_word::readiness(&desk.config.http.listen).await
     } else {
@@ -153,6 +156,9 @@ pub(super) struct Page {
     attempts: u32,
     max_attempts: u32,
     claim: Option<ClaimPart>,
+    /// What the outbox holds about it, the youngest first; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<Vec<EventPart>>,
     /// What is wrong with the ledger, where it is not believed.
     ledger_fault: Option<String>,
     overrides: Vec<Value>,
@@ -223,7 +229,13 @@ struct DeliveryPart {
 }
 
 impl Page {
-    fn of(id: Uuid, sight: Sight, audit: Option<Vec<AuditRow>>, rules: &Rules) -> Self {
+    fn of(
+        id: Uuid,
+        sight: Sight,
+        audit: Option<Vec<AuditRow>>,
+        events: Option<Vec<EventPart>>,
+        rules: &Rules,
+    ) -> Self {
         let read = sight.ledger;
         let attachment = |wanted: fn(&Scan) -> bool| -> Vec<Uuid> {
             sight.attachments.iter().filter(|scan| wanted(scan)).map(|scan| scan.id).collect()
@@ -240,6 +252,7 @@ impl Page {
                 infected: &infected,
                 attachments: sight.attachments.len(),
                 actions: sight.current.as_ref().ok().map(Vec::len),
+                event: &events::event(events.as_deref()),
                 created_at: sight.created_at,
                 updated_at: sight.updated_at,
                 retention_expires_at: sight.retention_expires_at,
@@ -291,6 +304,7 @@ impl Page {
                 at: claim.at,
                 deadline: claim.deadline,
             }),
+            events,
             ledger_fault,
             overrides: ledger.overrides,
             audit_note: audit.is_none().then_some(AUDIT_UNREADABLE),

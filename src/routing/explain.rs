@@ -6,6 +6,7 @@
 
 mod around;
 mod ended;
+mod event;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::lifecycle::submission::Status;
 use crate::ports::{Reply, Stage};
 
 pub use around::{Around, Daemon, Letter, Reason};
+pub use event::Event;
 
 /// Where the runbook for malware is, on a host that has the package.
 const INFECTED: &str = "/usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md";
@@ -75,6 +77,8 @@ pub struct Case<'a> {
     pub attachments: usize,
     /// Actions the form has now; absent where this version does not understand them.
     pub actions: Option<usize>,
+    /// The event that brings it to a worker.
+    pub event: &'a Event,
     /// When it was submitted.
     pub created_at: Timestamp,
     /// When it was last changed.

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::events::EventPart;
 use super::{DeliveryPart, Page};
 use crate::cli::output::Palette;
 use crate::lifecycle::submission::Status;
@@ -19,6 +20,8 @@ const WIDTH: usize = 100;
 const LABEL: usize = 10;
 /// Entries shown of each list; the rest is counted.
 const MOST: usize = 10;
+/// Events shown.
+const MOST_EVENTS: usize = 2;
 
 /// The page.
 pub(super) fn page(page: &Page, palette: Palette) -> String {
@@ -48,6 +51,7 @@ pub(super) fn page(page: &Page, palette: Palette) -> String {
     }
     plan(&mut out, page);
     deliveries(&mut out, page, palette);
+    events(&mut out, page);
     audit(&mut out, page);
     for entry in page.overrides.iter().rev().take(3).rev() {
         out.row("override", &override_line(entry));
@@ -250,6 +254,42 @@ fn delivery_lines(delivery: &DeliveryPart) -> (String, String) {
     (first, second)
 }
 
+/// The outbox, where there is one: a line for each event, the youngest first.
+fn events(out: &mut Lines, page: &Page) {
+    let Some(rows) = &page.events else { return };
+    if rows.is_empty() {
+        out.row("events", "none in the outbox");
+    }
+    for (n, row) in rows.iter().take(MOST_EVENTS).enumerate() {
+        out.entry(if n == 0 { "events" } else { "" }, &event_line(row, page.now));
+    }
+    if rows.len() > MOST_EVENTS {
+        out.entry("", &format!("and {} earlier: --json shows all", rows.len() - MOST_EVENTS));
+    }
+}
+
+/// `outbox row 7 (finalized), written 3m ago: retry wait, tried 3 times, again in 5m: …`
+fn event_line(row: &EventPart, now: Timestamp) -> String {
+    let reason = row.reason.as_deref().map(|reason| format!(" ({})", clean(reason, 20))).unwrap_or_default();
+    let mut facts = vec![match row.state {
+        "dead_letter" => "given up on".to_owned(),
+        state => state.replace('_', " "),
+    }];
+    facts.extend(row.delivered_at.map(|then| format!("{} later", after(row.written_at, then))));
+    facts.extend(row.message_id.as_deref().map(|id| format!("as message {}", clean(id, 30))));
+    if row.delivered_at.is_none() && row.tries > 0 {
+        facts.push(format!(
+            "tried {}",
+            if row.tries == 1 { "once".to_owned() } else { format!("{} times", row.tries) }
+        ));
+    }
+    facts.extend(row.due_at.filter(|due| *due > now).map(|due| format!("again {}", away(now, due))));
+    let error = row.error.as_deref().filter(|_| row.delivered_at.is_none());
+    let error = error.map(|error| format!(": {}", clean(error, 80))).unwrap_or_default();
+    let (id, age) = (row.outbox_row, away(now, row.written_at));
+    format!("outbox row {id}{reason}, written {age}: {}{error}", facts.join(", "))
+}
+
 fn audit(out: &mut Lines, page: &Page) {
     let Some(trail) = &page.audit else {
         out.row("audit", page.audit_note.unwrap_or_default());
@@ -317,16 +357,27 @@ fn more(out: &mut Lines, all: usize) {
     }
 }
 
-/// `3h ago`, `in 12m`, `now`.
-fn away(now: Timestamp, then: Timestamp) -> String {
-    let seconds = then.duration_since(now).as_secs();
-    let span = match seconds.unsigned_abs() {
-        0 => return "now".to_owned(),
-        s @ 1..=119 => format!("{s}s"),
+/// `12m`.
+fn after(then: Timestamp, later: Timestamp) -> String {
+    span(later.duration_since(then).as_secs().unsigned_abs())
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        s @ 0..=119 => format!("{s}s"),
         s @ 120..=7199 => format!("{}m", s / 60),
         s @ 7200..=172_799 => format!("{}h", s / 3600),
         s => format!("{}d", s / 86_400),
-    };
+    }
+}
+
+/// `3h ago`, `in 12m`, `now`.
+fn away(now: Timestamp, then: Timestamp) -> String {
+    let seconds = then.duration_since(now).as_secs();
+    if seconds == 0 {
+        return "now".to_owned();
+    }
+    let span = span(seconds.unsigned_abs());
     if seconds < 0 { format!("{span} ago") } else { format!("in {span}") }
 }
 

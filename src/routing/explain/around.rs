@@ -195,6 +195,8 @@ fn dead(told: Explanation, letter: &Letter) -> Explanation {
         at(letter.at)
     );
     let mut remedy = told.remedy;
-    remedy.push(Remedy::command("dlq", &format!("redrive {} --reason TEXT", letter.id)));
+    // Another event beside it is the second choice.
+    let place = remedy.iter().position(|other| other.verb == Some("publish")).unwrap_or(remedy.len());
+    remedy.insert(place, Remedy::command("dlq", &format!("redrive {} --reason TEXT", letter.id)));
     Explanation { why, remedy, ..told }
 }

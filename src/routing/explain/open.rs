@@ -210,11 +210,8 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
     let why = if late && rules.looks_every.is_some() {
         "it is complete and clean, and no worker has taken it: does a daemon run, and look into this database?"
             .to_owned()
-    } else if late {
-        "it is complete and clean, and no worker has taken it: its event is lost, or nobody receives"
-            .to_owned()
     } else {
-        "it is complete and clean; no worker has taken it yet".to_owned()
+        case.event.of_unclaimed(late)
     };
     let (next, mut remedy) = if let Some(every) = rules.looks_every {
         (looked_for(case, rules, Step::Claim, of, every), Vec::new())
@@ -227,7 +224,7 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
         let what = format!("{of} when its event comes, by the sweep at the latest");
         (Next::at(Step::Claim, what, found_by(case, rules)), Vec::new())
     };
-    if late {
+    if late || case.event.needs_a_look() {
         remedy.push(Remedy::command("check", ""));
         remedy.push(case.command("publish", ""));
     }

@@ -38,6 +38,7 @@ struct Row {
     created: &'static str,
     updated: &'static str,
     kept_until: Option<&'static str>,
+    event: Event,
 }
 
 impl Default for Row {
@@ -52,6 +53,7 @@ impl Default for Row {
             created: "2026-11-01T11:59:00Z",
             updated: "2026-11-01T11:59:00Z",
             kept_until: None,
+            event: Event::NotKept,
         }
     }
 }
@@ -70,6 +72,7 @@ fn told(row: &Row, rules: &Rules) -> Explanation {
             infected: &infected,
             attachments: row.pending + row.infected,
             actions: row.actions,
+            event: &row.event,
             created_at: time(row.created),
             updated_at: time(row.updated),
             retention_expires_at: row.kept_until.map(time),
@@ -93,6 +96,46 @@ fn tried(attempts: u32, due: Option<&str>, delivery: &Value) -> Value {
 
 fn deferred() -> Value {
     json!({"state": "open", "error": {"class": "deferred", "stage": "connect", "reply": "connection refused"}})
+}
+
+#[test]
+fn what_its_event_does_is_said_and_where_to_look() {
+    let (old, then) = ("2026-11-01T09:00:00Z", time("2026-11-01T09:00:01Z"));
+    let said = |text: &str| Some(text.to_owned());
+    let waiting =
+        |tries, error: Option<&str>| Event::Waiting { since: then, tries, said: error.map(str::to_owned) };
+    let cases = [
+        (Event::NotKept, true, "its event is lost", "publish"),
+        (Event::None, false, "no event yet", ""),
+        (Event::None, true, "no event at all: the triggers", "check"),
+        (waiting(0, None), false, "waits in the outbox since 2026-11-01 09:00:01Z: nobody has tried", ""),
+        (waiting(1, None), false, "tried once", ""),
+        (waiting(3, None), false, "tried 3 times", "check"),
+        (waiting(0, None), true, "nobody has tried", "check"),
+        (waiting(2, Some("the topic does not take it\u{1b}")), false, "(the topic does not take it", "check"),
+        (Event::OnItsWay, true, "is being delivered", "check"),
+        (Event::Delivered { at: then, message_id: said("77") }, false, "published as message 77 at", ""),
+        (Event::Delivered { at: then, message_id: None }, true, "handed to a worker at", "publish"),
+        (
+            Event::GivenUp { said: said("it cannot be read") },
+            false,
+            "given up on (it cannot be read)",
+            "publish",
+        ),
+    ];
+    for (event, late, why, remedy) in cases {
+        let name = format!("{event:?} {late}");
+        let mut row = Row { event, ..Row::default() };
+        if late {
+            (row.created, row.updated) = (old, old);
+        }
+        let told = told(&row, &rules());
+        assert_eq!(told.next.code, Step::Claim, "{name}");
+        assert!(told.why.contains(why) && !told.why.contains('\u{1b}'), "{name}: {}", told.why);
+        let verbs: Vec<_> = told.remedy.iter().filter_map(|remedy| remedy.verb).collect();
+        assert_eq!(verbs.contains(&remedy), !remedy.is_empty(), "{name}: {verbs:?}");
+        assert_eq!(verbs.is_empty(), remedy.is_empty(), "{name}: {verbs:?}");
+    }
 }
 
 #[test]

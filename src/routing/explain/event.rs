@@ -1,0 +1,96 @@
+//! The event that brings a submission to a worker, where the database writes it itself (schema `router`).
+//!
+//! Invariant: pure. This room knows nothing of the outbox: whoever asks tells it here what stands there.
+
+use jiff::Timestamp;
+
+use super::super::text::{bounded, one_line};
+use super::{MAX_REPLY, at};
+
+/// What is known of a submission's event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Event {
+    /// No event is written down here, or nobody could look.
+    #[default]
+    NotKept,
+    /// Events are written down, and there is none about it.
+    None,
+    /// It waits to be delivered.
+    Waiting {
+        /// When it was written.
+        since: Timestamp,
+        /// How often it was tried.
+        tries: u32,
+        /// Why it failed last.
+        said: Option<String>,
+    },
+    /// Somebody is delivering it.
+    OnItsWay,
+    /// It was delivered.
+    Delivered {
+        /// When.
+        at: Timestamp,
+        /// Under this id of Pub/Sub's.
+        message_id: Option<String>,
+    },
+    /// It was given up on.
+    GivenUp {
+        /// Why.
+        said: Option<String>,
+    },
+}
+
+impl Event {
+    /// What it means for a submission that nobody has taken yet; `late`: it should have been taken long ago.
+    pub(super) fn of_unclaimed(&self, late: bool) -> String {
+        match self {
+            Self::NotKept if late => {
+                "it is complete and clean, and no worker has taken it: its event is lost, or nobody receives".to_owned()
+            }
+            Self::NotKept => "it is complete and clean; no worker has taken it yet".to_owned(),
+            Self::None if late => {
+                "it is complete and clean, and has no event at all: the triggers of schema router were missing or disabled \
+                 when it became ready, or it is older than they are"
+                    .to_owned()
+            }
+            Self::None => "it is complete and clean, and has no event yet".to_owned(),
+            Self::Waiting { since, tries, said } => {
+                let tried = match tries {
+                    0 => "nobody has tried to deliver it".to_owned(),
+                    1 => "it was tried once".to_owned(),
+                    tries => format!("it was tried {tries} times"),
+                };
+                format!(
+                    "it is complete and clean; its event waits in the outbox since {}: {tried}{}",
+                    at(*since),
+                    words(said.as_deref())
+                )
+            }
+            Self::OnItsWay => "it is complete and clean; its event is being delivered".to_owned(),
+            Self::Delivered { at: then, message_id } => {
+                let to = match message_id {
+                    Some(id) => format!("published as message {}", bounded(one_line(id), 40)),
+                    None => "handed to a worker".to_owned(),
+                };
+                let late = if late { ", and nobody took it" } else { "" };
+                format!("it is complete and clean; its event was {to} at {}{late}", at(*then))
+            }
+            Self::GivenUp { said } => {
+                format!("it is complete and clean; its event was given up on{}", words(said.as_deref()))
+            }
+        }
+    }
+
+    /// Whether the event is where a person has to look, however young the submission is.
+    pub(super) fn needs_a_look(&self) -> bool {
+        match self {
+            Self::GivenUp { .. } => true,
+            Self::Waiting { tries, .. } => *tries > 1,
+            Self::NotKept | Self::None | Self::OnItsWay | Self::Delivered { .. } => false,
+        }
+    }
+}
+
+fn words(said: Option<&str>) -> String {
+    said.map(|said| format!(" ({})", bounded(one_line(said), MAX_REPLY))).unwrap_or_default()
+}
