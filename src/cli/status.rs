@@ -13,8 +13,11 @@ use super::output::{self, Palette};
 use super::pause;
 use super::{CliError, Context, Exit};
 use crate::config::SourceKind;
+use crate::lifecycle::outbox::State;
 use crate::lifecycle::submission::Status;
 use crate::ops::metrics::Dependency;
+use crate::outbox::store::Depth;
+use crate::parts;
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
 
@@ -31,6 +34,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
     let overview = desk.view().overview().await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
+    let outbox = Outbox::of(&desk).await?;
     let mut breakers = daemon_word::breakers(&desk.config.http.listen).await;
     if desk.config.source.kind != SourceKind::Pubsub {
         breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.as_str()));
@@ -39,6 +43,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         paused: paused.iter().cloned().collect(),
         daemon_reachable: breakers.is_some(),
         breaker: breakers.unwrap_or_default(),
+        outbox,
         ..Report::from(overview)
     };
     if args.json {
@@ -64,6 +69,61 @@ struct Report {
     breaker: Vec<BreakerPart>,
     daemon_reachable: bool,
     relay: Relay,
+    /// Events that wait in schema `router`; null where there is no outbox.
+    outbox: Option<Outbox>,
+}
+
+/// Events that the database has written and that are not over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+struct Outbox {
+    /// To be delivered, now or after a pause.
+    pending: u64,
+    /// Being delivered.
+    delivering: u64,
+    /// For how long the one that waits longest is due.
+    oldest_seconds: u64,
+    /// Given up on.
+    dead_letter: u64,
+}
+
+impl Outbox {
+    async fn of(desk: &Desk) -> Result<Option<Self>, CliError> {
+        let outbox = parts::outbox(&desk.config, desk.pool());
+        if !outbox.is_there().await.map_err(desk::database)? {
+            return Ok(None);
+        }
+        let depths = outbox.depths().await.map_err(desk::database)?;
+        Ok(Some(depths.into_iter().fold(Self::default(), Self::with)))
+    }
+
+    fn with(mut self, depth: Depth) -> Self {
+        match depth.state {
+            State::Pending | State::RetryWait => {
+                self.pending += depth.count;
+                self.oldest_seconds = self.oldest_seconds.max(depth.oldest.as_secs());
+            }
+            State::Delivering => self.delivering += depth.count,
+            State::DeadLetter => self.dead_letter += depth.count,
+            State::Delivered => {}
+        }
+        self
+    }
+
+    fn line(self) -> String {
+        let Self { pending, delivering, oldest_seconds, dead_letter } = self;
+        let due = match oldest_seconds {
+            0 => String::new(),
+            seconds => format!(" (due for {})", span(i64::try_from(seconds).unwrap_or(i64::MAX))),
+        };
+        let mut facts = vec![format!("{pending} wait{due}")];
+        if delivering > 0 {
+            facts.push(format!("{delivering} being delivered"));
+        }
+        if dead_letter > 0 {
+            facts.push(format!("{dead_letter} given up on (maple-router dlq list)"));
+        }
+        facts.join(", ")
+    }
 }
 
 /// What the relay's log says of mails it accepted; null as long as nobody reads it.
@@ -86,6 +146,7 @@ impl From<Overview> for Report {
             breaker: Vec::new(),
             daemon_reachable: false,
             relay: Relay { accepted_undelivered: None, oldest_seconds: None },
+            outbox: None,
         }
     }
 }
@@ -105,6 +166,9 @@ fn text(report: &Report, palette: Palette) -> String {
     if !report.attempts.is_empty() {
         let spent: Vec<String> = report.attempts.iter().map(|(n, count)| format!("{n}: {count}")).collect();
         text.push_str(&format!("attempts spent by open submissions   {}\n", spent.join(", ")));
+    }
+    if let Some(outbox) = report.outbox {
+        text.push_str(&format!("events in the outbox                 {}\n", outbox.line()));
     }
     for pause in &report.paused {
         text.push_str(&format!("{} paused: {}\n", palette.yellow("!"), pause::line(pause)));

@@ -110,7 +110,8 @@ pub(crate) fn shown(name: &str, page: &str) {
     settings.add_filter(r"<maple\.[0-9a-f]{32}\.", "<maple.ID.");
     settings.add_filter(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<ID>");
     settings.add_filter(r"\d+[smhd] ago|in \d+[smhd]", "<AGE>");
-    settings.add_filter(r"(\(|changed |4711 )now\b", "$1<AGE>");
+    settings.add_filter(r"(\(|changed |written |4711 )now\b", "$1<AGE>");
+    settings.add_filter(r"\d+s later", "<SPAN> later");
     settings.add_filter(r"queue id [0-9A-Za-z]+", "queue id <QUEUE>");
     settings.add_filter(r"queued as [0-9A-Za-z]+", "queued as <QUEUE>");
     settings.add_filter(r", [0-9A-F]{8,}", ", <QUEUE>");

@@ -3,6 +3,7 @@
 mod explain;
 mod harness;
 mod links;
+mod outbox;
 mod overview;
 mod render;
 mod seams;

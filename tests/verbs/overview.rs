@@ -28,7 +28,7 @@ async fn status_names_every_status_even_of_an_empty_database() {
         told,
         json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
                "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": false,
-               "relay": {"accepted_undelivered": null, "oldest_seconds": null}})
+               "relay": {"accepted_undelivered": null, "oldest_seconds": null}, "outbox": null})
     );
     let text = run(&stage, &["status"]).await.out;
     assert!(text.contains("nothing in doubt"), "{text}");
