@@ -1,6 +1,10 @@
 //! The outbox against a real PostgreSQL: who writes into it, and what becomes of what is in it.
 
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "ids are made on the spot; the crowd prints its figures")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "ids are made on the spot; the crowd prints its figures"
+)]
 
 mod crowd;
 mod harness;

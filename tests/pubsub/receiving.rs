@@ -1,14 +1,12 @@
 //! What comes over the wire, and what an answer does there. What every source promises is asked in `tests/source/`.
 
-use std::time::Duration;
-
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
 use maple_router::gateway::pubsub::source::PubsubSource;
 use maple_router::ports::EventSource;
 use maple_router::routing::event::{self, Parsed, Reason, RoutingEvent};
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, QUIET, next, next_if_any, provisioned, soon, text};
+use crate::harness::{PATIENCE, next, next_if_any, provisioned, text};
 
 #[tokio::test]
 async fn an_event_arrives_as_it_was_sent_and_an_ack_ends_it() {

@@ -7,11 +7,9 @@ use devkit::broker::Code;
 use maple_router::gateway::pubsub::admin::provision;
 use maple_router::gateway::pubsub::source::PubsubSource;
 use maple_router::ops::supervised::Report;
-use maple_router::ports::{EventSource, Incoming, SourceError};
+use maple_router::ports::{EventSource, Incoming};
 
-use crate::harness::{
-    Fixture, PATIENCE, QUIET, next, next_if_any, provisioned, server, soon, supervised, text,
-};
+use crate::harness::{Fixture, PATIENCE, QUIET, next, next_if_any, provisioned, server, soon, supervised};
 
 /// The shortest ack deadline there is; the tests that outlive it take as long.
 const ACK_DEADLINE: Duration = Duration::from_secs(10);
