@@ -24,7 +24,7 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(so
     // Slow enough that copies meet it while it is being sent.
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(500)));
     for copies in [2, 5] {
-        let id = scene.unheard(&SubmissionSeed::of("f")).await;
+        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
         (0..copies).for_each(|_| scene.publish(id));
         let row = scene.ended(id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
@@ -44,7 +44,7 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(so
 async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt(source: Source) {
     let scene = scene(source).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later").times(1));
-    let id = scene.unheard(&SubmissionSeed::of("f")).await;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
     (0..3).for_each(|_| scene.publish(id));
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
@@ -75,7 +75,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(sourc
     ];
     for (status, ledger, reason) in table {
         let seed = SubmissionSeed::of("f").status(status).ledger(ledger).attachment("a", "infected");
-        let id = scene.unheard(&seed).await;
+        let id = scene.unheard(&seed).await.id;
         let before = scene.row(id).await;
         scene.publish(id);
         scene
@@ -92,7 +92,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(sourc
 
 /// A released submission that is due after `seconds` of database time.
 async fn due_in(scene: &Scene, seconds: f64) -> Uuid {
-    let id = scene.unheard(&SubmissionSeed::of("f")).await;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
     let sql = "UPDATE submissions SET routing_result = jsonb_build_object('v', 1, 'attempts', 1,
                'next_attempt_at', clock_timestamp() + make_interval(secs => $2)) WHERE id = $1";
     scene.backend.execute(sql, &[&id, &seconds]).await.expect("due later");

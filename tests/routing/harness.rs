@@ -115,8 +115,8 @@ impl Scene {
     }
 
     /// Inserts, and nobody hears of it.
-    pub(crate) async fn unheard(&self, seed: &SubmissionSeed) -> Uuid {
-        self.stage.submit_unheard(seed, &self.backend).await.expect("a row").id
+    pub(crate) async fn unheard(&self, seed: &SubmissionSeed) -> Seeded {
+        self.stage.submit_unheard(seed, &self.backend).await.expect("a row")
     }
 
     /// One more event.

@@ -89,7 +89,7 @@ async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source)
 async fn a_submission_whose_event_was_lost_is_routed_without_any(source: Source) {
     let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later").times(1));
-    let id = scene.unheard(&SubmissionSeed::of("f")).await;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
     untouched(&scene, id, 890).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(scene.row(id).await.attempts(), 0, "its event may still come");
@@ -116,7 +116,7 @@ async fn a_lost_event_is_made_up_for_while_the_router_is_busy_and_its_event_publ
     for _ in 0..20 {
         busy.push(scene.submit(&SubmissionSeed::of("busy")).await.id);
     }
-    let id = scene.unheard(&SubmissionSeed::of("f")).await;
+    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
     untouched(&scene, id, 1000).await;
     assert_eq!(scene.ended(id).await.status, "routed");
     for id in busy {
@@ -134,7 +134,7 @@ async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once(source: So
     other.ready().await.expect("ready");
     let mut ids = Vec::new();
     for _ in 0..40 {
-        ids.push(scene.unheard(&SubmissionSeed::of("f")).await);
+        ids.push(scene.unheard(&SubmissionSeed::of("f")).await.id);
     }
     scene
         .eyes
@@ -161,7 +161,7 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
     let scene =
         Scene::with(StageOptions::of(Source::Pubsub), &[Form::new("f").mail_to("a@x.test")], extra).await;
     for _ in 0..2 {
-        let id = scene.unheard(&SubmissionSeed::of("f")).await;
+        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
         untouched(&scene, id, 1000).await;
         assert_eq!(scene.ended(id).await.status, "routed");
         let told =
@@ -175,16 +175,16 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
 async fn what_may_not_be_sent_and_what_waits_too_long_is_told(source: Source) {
     let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
     let infected = SubmissionSeed::of("f").attachment("a.pdf", "infected");
-    let infected = scene.unheard(&infected).await;
+    let infected = scene.unheard(&infected).await.id;
     let row = scene.ended(infected).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
     let scanning = SubmissionSeed::of("f").attachment("a.pdf", "pending").age(Duration::from_secs(7200));
-    let scanning = scene.unheard(&scanning).await;
+    let scanning = scene.unheard(&scanning).await.id;
     let line = scene.await_line("warning", |line| line["event"] == "unready").await;
     assert_eq!(line["submission_id"], scanning.to_string(), "{line}");
     // Damaged, and nobody's event: found as an orphan, judged by the claim.
     let damaged = SubmissionSeed::of("f").ledger(json!({"next_attempt_at": "2026-02-31T00:00:00Z"}));
-    let damaged = scene.unheard(&damaged).await;
+    let damaged = scene.unheard(&damaged).await.id;
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
     assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);

@@ -35,7 +35,7 @@ async fn scene(source: Source, smtp: &str) -> Scene {
 async fn burst(scene: &Scene, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for _ in 0..n {
-        ids.push(scene.unheard(&SubmissionSeed::of("f")).await);
+        ids.push(scene.unheard(&SubmissionSeed::of("f")).await.id);
     }
     ids.iter().for_each(|id| scene.publish(*id));
     ids
