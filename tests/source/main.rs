@@ -93,3 +93,8 @@ fn outbox_alone() {
 fn outbox_supervised() {
     conforms::<crate::postgres::Supervised>();
 }
+
+#[test]
+fn open_rows() {
+    conforms::<crate::postgres::Rows>();
+}

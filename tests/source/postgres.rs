@@ -1,4 +1,5 @@
-//! Events from PostgreSQL alone, over a wire that can be cut: the outbox that schema `router` fills by itself.
+//! Events from PostgreSQL alone, over a wire that can be cut: the outbox that schema `router` fills by itself, and the open
+//! rows where there is none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use maple_router::config::Config;
 use maple_router::db::PoolOptions;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
+use maple_router::ops::gate::Gate;
+use maple_router::ops::incident::Incidents;
 use maple_router::ops::supervised;
 use maple_router::outbox::bell::Bell;
 use maple_router::outbox::feed::{FeedParts, FeedSettings};
@@ -18,7 +21,9 @@ use maple_router::outbox::row::Retries;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::parts;
-use maple_router::ports::EventSource;
+use maple_router::ports::{Clock, EventSource};
+use maple_router::routing::open_rows::{OpenRows, OpenRowsSettings};
+use maple_router::routing::outages::Outages;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -190,5 +195,68 @@ impl Rig for Supervised {
 
     async fn back(&mut self) {
         self.0.back().await;
+    }
+}
+
+/// The open rows. Whoever looks finds them, whoever else has them: the claim decides, so an event is done with when its row is.
+pub(crate) struct Rows(Place);
+
+impl Rig for Rows {
+    const NAME: &'static str = "open rows";
+    const SHARE: usize = SHARE;
+    const LEASE: Duration = Duration::ZERO;
+    const REPEATS_EXHAUSTED: bool = false;
+    const PAUSES: bool = false;
+    const EXCLUSIVE: bool = false;
+
+    async fn set_up() -> Self {
+        Self(Place::new(false).await)
+    }
+
+    async fn open(&self) -> Box<dyn EventSource> {
+        let config = &self.0.config;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
+        let store = parts::store(config, parts::pool(config, Arc::clone(&clock)).unwrap()).unwrap();
+        let (incidents, _open) = Incidents::new();
+        let (outages, _probers) = Outages::new(Gate::new(), &incidents, Arc::clone(&clock), &chance);
+        let poll = Duration::from_millis(200);
+        let settings = OpenRowsSettings { most: SHARE, poll, not_before: None, canary: None };
+        Box::new(OpenRows::new(store, outages, (clock, chance), settings).source(false))
+    }
+
+    async fn announce(&self, count: usize) -> BTreeSet<Uuid> {
+        self.0.submit(count).await
+    }
+
+    async fn announce_garbage(&self) -> bool {
+        false
+    }
+
+    async fn routed(&self, ids: &BTreeSet<Uuid>) {
+        let ids: Vec<Uuid> = ids.iter().copied().collect();
+        let sql = "UPDATE submissions SET status = 'routed', updated_at = now() WHERE id = ANY($1)";
+        self.0.eyes.execute(sql, &[&ids]).await.unwrap();
+    }
+
+    /// Nobody holds a row that is only looked at.
+    async fn held(&self) -> usize {
+        0
+    }
+
+    async fn left(&self) -> usize {
+        self.0.count("SELECT count(*) FROM submissions WHERE status = 'received'").await
+    }
+
+    async fn set_aside(&self) -> usize {
+        0
+    }
+
+    async fn away(&mut self) {
+        self.0.wire.sever(true);
+    }
+
+    async fn back(&mut self) {
+        self.0.wire.sever(false);
     }
 }

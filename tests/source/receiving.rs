@@ -91,8 +91,9 @@ pub(crate) async fn does_not_repeat_what_is_exhausted<R: Rig>() {
     let announced = rig.announce(1).await;
     let mut source = rig.open().await;
     let mut times = 1;
+    let event = next::<R>(&mut *source).await;
     rig.routed(&announced).await;
-    next::<R>(&mut *source).await.settle.exhaust();
+    event.settle.exhaust();
     while let Some(again) = next_if_any(&mut *source).await {
         times += 1;
         again.settle.exhaust();
