@@ -45,9 +45,9 @@ outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real
 	@target/debug/soak --binary target/release/maple-router --outage relay --dir .soak/relay
 	@target/debug/soak --binary target/release/maple-router --outage postgres --dir .soak/postgres
 
-crowd: deps-build ## Many finalize and scan in plain SQL and are killed; each is routed once, from either source (CROWD=100000)
-	@$(CARGO) build --quiet --locked --workspace --bins
-	@target/debug/crowd
+crowd: deps-build release ## Many finalize and scan in plain SQL and are killed; each is routed once, from either source (CROWD=100000)
+	@$(CARGO) build --quiet --locked -p devkit --bin crowd
+	@target/debug/crowd --binary target/release/maple-router
 
 bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)
 	@$(CARGO) build --quiet --locked --bin maple-router
