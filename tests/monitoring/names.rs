@@ -111,7 +111,7 @@ async fn every_transaction_of_the_daemon_is_there_from_the_start() {
     let (_, scrape) = router.get("/metrics").await.expect("metrics");
     let known = &shown(&scrape)["maple_router_db_transaction_seconds_count"]["name"];
     let mut used = BTreeSet::new();
-    let mut dirs = vec![shipped("src/routing"), shipped("src/outbox")];
+    let mut dirs = vec![shipped("src/routing"), shipped("src/outbox"), shipped("src/db")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).expect("a directory") {
             let path = entry.expect("an entry").path();
