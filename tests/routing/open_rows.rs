@@ -284,7 +284,7 @@ async fn people_are_told_of_records_that_somebody_else_wrote() {
     eyes.batch_execute(record).await.expect("a record");
     let scene = Scene::on(stage, "[slack]\ngroup_wait = \"1s\"").await;
     let told =
-        async || scene.stage.slack.messages().iter().any(|m| m.visible_text().contains("dead-lettered"));
+        async || scene.stage.slack.messages().iter().any(|m| m.visible_text().contains("the outbox gave up"));
     scene.until("alert", told).await;
     scene.stop().await;
 }
