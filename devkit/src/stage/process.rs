@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rand::RngExt as _;
 use tokio::process::{Child, Command};
 
 use super::Stage;
@@ -230,10 +231,14 @@ fn stands_still(pid: u32) -> Result<bool> {
     Ok(true)
 }
 
-/// A loopback port that was free a moment ago.
+/// A loopback port that was free a moment ago, below those that the kernel gives to whoever connects somewhere: of these
+/// one is taken again before a router gets to it.
 ///
 /// # Errors
 /// None can be had.
 pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    let mut chance: rand::rngs::StdRng = rand::make_rng();
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let tried = std::iter::repeat_with(|| chance.random_range(15_000..32_000_u16)).take(200);
+    tried.into_iter().find(free).context("no loopback port from 15000 to 32000 is free")
 }
