@@ -85,6 +85,7 @@ impl Keeper {
             (Err(error), _) => return self.not_relayed(&error.to_string()),
             (_, Err(error)) => return self.not_relayed(&error.to_string()),
         };
+        self.health.send_replace(None);
         tracing::info!("events of the outbox are published to the routing topic");
         let relay = Relay::new(self.feed.clone(), bell, publisher).reporting_to(self.health.clone());
         relay.run(&self.stop, LAST_WORDS / 2).await;

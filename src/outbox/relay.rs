@@ -69,12 +69,6 @@ impl Relay {
         self
     }
 
-    /// Tells why nothing can be published, and when it can be again.
-    #[must_use]
-    pub fn health(&self) -> watch::Receiver<Option<String>> {
-        self.health.subscribe()
-    }
-
     /// Publishes until `stop`, or until there is no outbox any more; then waits up to `last_words` until what was published
     /// is marked.
     pub async fn run(mut self, stop: &CancellationToken, last_words: Duration) {
@@ -91,7 +85,12 @@ impl Relay {
             }
             let suspects = self.publish(rows).await;
             for suspect in suspects {
-                self.publish_alone(suspect).await;
+                // In an outage, and after a stop, nothing is learnt from trying them.
+                if self.failures > 0 || stop.is_cancelled() {
+                    suspect.settle(Ending::AtOnce);
+                } else {
+                    self.publish_alone(suspect).await;
+                }
             }
             let rest = self.rest();
             if rest.is_zero() {

@@ -126,6 +126,31 @@ async fn one_poisonous_row_is_given_up_on_and_the_others_do_not_notice() {
     assert!(record.get::<_, String>("reason").contains("the topic does not take it"), "{record:?}");
 }
 
+/// The topic goes away just when a request was refused, so that the rows of that request would be tried one by one.
+#[tokio::test]
+async fn suspects_wait_as_everybody_does_while_nothing_can_be_published() {
+    let bench = Bench::new().await;
+    let (broker, settings) = broker().await;
+    let rows = "INSERT INTO router.outbox (kind, payload)
+        SELECT CASE WHEN n = 20 THEN repeat('x', 2000) ELSE 'routing.ready' END, jsonb_build_object('n', n)
+        FROM generate_series(1, 40) n";
+    bench.alter(rows).await;
+    broker.refuse_then_fail(true);
+    let relay = Running::start(&bench, &settings).await;
+    bench.until("tried again", "SELECT bool_or(claims > 2) FROM router.outbox").await;
+    // Single rows with rests between them, and not each of the forty.
+    let failed = broker.failed_publishes();
+    assert!((1..=10).contains(&failed), "{failed} requests met a topic that is away");
+    let spent =
+        "SELECT count(*) FROM router.outbox WHERE state = 'dead_letter' OR attempts > 1 OR error IS NOT NULL";
+    assert_eq!(bench.eyes.query_one(spent, &[]).await.expect("a count").get::<_, i64>(0), 0);
+    broker.refuse_then_fail(false);
+    let done = "SELECT count(*) FILTER (WHERE state = 'delivered') = 39 AND count(*) FILTER (WHERE state = 'dead_letter') = 1
+        FROM router.outbox";
+    bench.until("39 delivered and one given up on", done).await;
+    relay.stop().await;
+}
+
 #[tokio::test]
 async fn an_outage_of_the_broker_costs_no_row_an_attempt() {
     let bench = Bench::new().await;

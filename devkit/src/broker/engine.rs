@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use super::catalog::{Catalog, Subscription};
 use super::error::BrokerError;
@@ -32,8 +33,21 @@ pub(super) struct Engine {
     earlier: Notify,
     /// Acknowledge calls that are to stand still, by subscription.
     ack_snares: Mutex<Snares<String>>,
+    /// Nothing is published any more once a request was refused.
+    ends_with_refusal: Mutex<Refusal>,
     /// Cancelled when the broker stops: streams and pulls end.
     pub(super) closing: CancellationToken,
+}
+
+/// Fault: see [`Broker::refuse_then_fail`](super::Broker::refuse_then_fail).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Refusal {
+    #[default]
+    Harmless,
+    /// The next one is followed by failures.
+    Awaited,
+    /// It has happened; so many have failed since.
+    Failing(usize),
 }
 
 /// What the lock guards.
@@ -53,6 +67,7 @@ impl Engine {
             catalog: Mutex::new(Locked { catalog, armed: None }),
             earlier: Notify::new(),
             ack_snares: Mutex::default(),
+            ends_with_refusal: Mutex::default(),
             closing: CancellationToken::new(),
         }
     }
@@ -60,6 +75,19 @@ impl Engine {
     /// See [`super::Broker::trap_ack`].
     pub(super) fn trap_ack(&self, subscription: &str, nth: u64) -> Trapped {
         self.ack_snares.lock().unwrap_or_else(PoisonError::into_inner).set(subscription.to_owned(), nth)
+    }
+
+    /// See [`super::Broker::refuse_then_fail`].
+    pub(super) fn refuse_then_fail(&self, refusal: Refusal) {
+        *self.ends_with_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    /// See [`super::Broker::failed_publishes`].
+    pub(super) fn failed_publishes(&self) -> usize {
+        match *self.ends_with_refusal.lock().unwrap_or_else(PoisonError::into_inner) {
+            Refusal::Failing(failed) => failed,
+            Refusal::Harmless | Refusal::Awaited => 0,
+        }
     }
 
     /// Whether an Acknowledge call that came just now is to stand still.
@@ -158,9 +186,16 @@ impl Engine {
 
     /// Publisher.Publish
     pub(super) fn publish(&self, request: PublishRequest) -> Result<PublishResponse, BrokerError> {
-        let message_ids =
-            self.with(|catalog| catalog.publish(&request.topic, request.messages, clock::wall()))?;
-        Ok(PublishResponse { message_ids })
+        let mut refusal = self.ends_with_refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Refusal::Failing(failed) = &mut *refusal {
+            *failed += 1;
+            return Err(BrokerError::Injected(Code::Unavailable));
+        }
+        let published = self.with(|catalog| catalog.publish(&request.topic, request.messages, clock::wall()));
+        if published.is_err() && *refusal == Refusal::Awaited {
+            *refusal = Refusal::Failing(0);
+        }
+        Ok(PublishResponse { message_ids: published? })
     }
 
     /// Subscriber.CreateSubscription

@@ -36,7 +36,7 @@ pub use self::rules::{Backoff, DeadLetter};
 pub use self::spec::SubscriptionSpec;
 
 use self::catalog::EndOrder;
-use self::engine::Engine;
+use self::engine::{Engine, Refusal};
 use self::proto::{PublishRequest, PubsubMessage, Topic};
 use crate::trap::Trapped;
 
@@ -206,6 +206,18 @@ impl Broker {
     /// and forgotten: the service promises no more of an ack.
     pub fn trap_ack(&self, subscription: &str, nth: u64) -> Trapped {
         self.engine.trap_ack(subscription, nth)
+    }
+
+    /// Fault: after the next request to publish that is refused, or never again (`false`), every other one fails: a topic
+    /// that goes away while somebody looks for the message at fault.
+    pub fn refuse_then_fail(&self, fails: bool) {
+        self.engine.refuse_then_fail(if fails { Refusal::Awaited } else { Refusal::Harmless });
+    }
+
+    /// Requests to publish that failed since, by [`Self::refuse_then_fail`].
+    #[must_use]
+    pub fn failed_publishes(&self) -> usize {
+        self.engine.failed_publishes()
     }
 
     /// Fault: while true, every connection, open or new, is accepted by the system and then neither read nor written:
