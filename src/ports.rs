@@ -3,6 +3,7 @@
 //! Rooms never import each other and gateways know nothing of rooms' state: what both must name lives here.
 
 mod alerting;
+mod relay_log;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 pub use alerting::{
     AlertLease, Failures, LedgerTrouble, Posted, RUNBOOKS, Runbook, Story, Unalerted, Webhook,
+};
+pub use relay_log::{
+    LogBatch, LogEntry, LogLine, QueueListing, QueuedMail, RecipientLine, RelayLog, RelayLogError,
+    RelayStatus,
 };
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").

@@ -343,6 +343,14 @@ section! {
         unit: Option<String> = None,
         /// File to follow.
         file: Option<PathBuf> = None,
+        /// Postfix's `syslog_name`: what its log lines begin with.
+        syslog_name: String = "postfix".to_owned(),
+        /// Postfix's `queue_directory`: its queue is asked for there.
+        queue_directory: PathBuf = PathBuf::from("/var/spool/postfix"),
+        /// Messages in the relay's queue beyond which lanes slow down; 0: never.
+        queue_limit: usize = 10_000,
+        /// Directory of journal files, in place of this host's own.
+        journal_directory: Option<PathBuf> = None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file per outside system, each with its one error classifier. Nothing here knows a room's state.
 pub mod heartbeat;
 pub mod pubsub;
+pub mod relay_log;
 pub mod signed_url;
 pub mod slack;
 pub mod smtp;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::PlannedAction;
-use crate::ports::{Reply, Stage};
+use crate::ports::{RelayStatus, Reply, Stage};
 
 /// The version this code writes.
 pub const VERSION: u64 = 1;
@@ -117,6 +117,45 @@ pub struct Delivery {
     pub doubted: bool,
     /// The latest failure.
     pub error: Option<DeliveryError>,
+    /// What became of it beyond the relay, as far as the relay's log or a returned mail tells.
+    pub relay: Option<RelayMark>,
+}
+
+/// What became of a mail once the relay had accepted it. Its being there proves that the relay has accepted it, whatever
+/// `state` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayMark {
+    /// See [`RelayStatus`].
+    pub status: RelayStatus,
+    /// When this status was recorded.
+    pub at: Timestamp,
+    /// When it was first deferred; absent where it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Generation of the mail.
+    #[serde(default)]
+    pub generation: u32,
+    /// The relay's queue id; absent where a returned mail told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_id: Option<String>,
+    /// Message-ID of the mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// RFC 3463 status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dsn: Option<String>,
+    /// The host that said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<String>,
+    /// What was said; may contain addresses.
+    #[serde(default)]
+    pub text: String,
+    /// Who follows the relay this was told by, so that of several hosts one tells people.
+    #[serde(default)]
+    pub by: String,
+    /// When people were told that the mail is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Timestamp>,
 }
 
 /// "About to send", written before the send.

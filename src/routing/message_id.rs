@@ -4,10 +4,11 @@
 //! log resolve a doubt and a reader's mail client fold a repeated mail into one (protocol, "send"). It is never drawn
 //! at random, and never depends on the attempt or the recipient.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// What a Message-ID of ours was made from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// The submission.
     pub submission: Uuid,

@@ -12,6 +12,7 @@ pub mod claims;
 pub mod compose;
 pub mod dead_letter;
 pub mod decide;
+pub mod delivery;
 pub mod destination;
 pub mod event;
 pub mod expand;

@@ -1,0 +1,1 @@
+//! The relay's log and queue (Postfix): what became of mails that it has accepted.
