@@ -54,6 +54,7 @@ use crate::outbox::feed::FeedParts;
 use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
+use crate::routing::delivery::doubt::Doubts;
 use crate::routing::outages::Outages;
 use crate::routing::pauses::PauseWatch;
 use crate::routing::persist::Persist;
@@ -62,7 +63,7 @@ use crate::routing::spool::Spool;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 23] = [
+const TRANSACTIONS: [&str; 24] = [
     "claim",
     "begin",
     "record",
@@ -86,6 +87,7 @@ const TRANSACTIONS: [&str; 23] = [
     "outbox_settle",
     "outbox_extend",
     "outbox_prune",
+    "record_seen",
 ];
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -179,6 +181,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 preparer,
                 persist: Persist::new(force.clone(), Arc::clone(&clock)),
                 spool: spooled,
+                doubts: Doubts::unfollowed(Arc::clone(&clock)),
                 outages,
                 pauses: Pauses {
                     paced_by_source: source.paces_retries(),

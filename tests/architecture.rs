@@ -78,6 +78,8 @@ const PURE: &[&str] = &[
     "routing/lag.rs",
     "routing/ledger.rs",
     "routing/decide.rs",
+    "routing/delivery/status.rs",
+    "routing/delivery/tracker.rs",
     "routing/outcome.rs",
     "routing/message_id.rs",
     "routing/replay.rs",
@@ -193,7 +195,7 @@ fn sql_lives_in_stores() {
 
 /// Each event of the closed vocabulary, and how loud it is. `error`: a person must act now. `warn`: unusual, and heals by
 /// itself or has been seen to. `info`: the story. `debug`: its details.
-const EVENTS: [(&str, &str); 41] = [
+const EVENTS: [(&str, &str); 42] = [
     ("ActionAccepted", "info"),
     ("ActionDeferred", "warn"),
     ("ActionRefused", "warn"),
@@ -206,11 +208,12 @@ const EVENTS: [(&str, &str); 41] = [
     ("Canary", "info warn"),
     ("Claimed", "info"),
     ("DeadLetter", "error info warn"),
+    ("Delivery", "error info warn"),
     ("Dropped", "info"),
     ("Failed", "error"),
     ("Heartbeat", "info warn"),
     ("Held", "debug"),
-    ("InDoubt", "warn"),
+    ("InDoubt", "info warn"),
     ("Nacked", "debug error warn"),
     ("NotImplemented", "info"),
     ("Orphan", "info"),

@@ -68,6 +68,8 @@ closed_set! {
         Orphan = "orphan",
         /// A delivery in doubt was resolved.
         InDoubt = "in_doubt",
+        /// Something became known of a mail beyond the relay.
+        Delivery = "delivery",
         /// A dead letter came in.
         DeadLetter = "dead_letter",
         /// A submission is not ready for too long.

@@ -171,9 +171,10 @@ pub fn claim_unless_paused(
     }
 }
 
-/// A row whose deliveries all have a fact may still end `routed` when no attempts are left (protocol §6).
+/// A row whose deliveries all have a fact, or the proof of one, may still end `routed` when no attempts are left
+/// (protocol §6).
 fn nothing_left_open(ledger: &Ledger) -> bool {
-    !ledger.plan.is_empty() && verdict(ledger, u32::MAX) == Verdict::Routed
+    !ledger.plan.is_empty() && verdict(&ledger.with_proofs(), u32::MAX) == Verdict::Routed
 }
 
 /// What the ledger says about the end of a claim (protocol §6).
@@ -238,9 +239,9 @@ pub struct OpenDeliveries {
     pub hold: Vec<String>,
 }
 
-/// Splits the open deliveries of an action: the one place where doubt is resolved (protocol, "Crash, doubt, stop,
-/// replay"). Today the policy alone resolves it. What the relay's log proves comes before the policy and arrives here as
-/// a changed ledger: a fact ends the doubt, and so does the proof of the contrary.
+/// Splits the open deliveries of an action by the policy for doubt (protocol, "Crash, doubt, stop, replay"). What the
+/// relay proves comes before the policy and arrives here as a changed ledger: a fact ends the doubt, and so does the proof of
+/// the contrary.
 #[must_use]
 pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: InDoubt) -> OpenDeliveries {
     let mut open = OpenDeliveries::default();

@@ -4,6 +4,11 @@
 //! lock, and leaves a [`RelayMark`](super::ledger::RelayMark) in the delivery's entry. Its being there proves an acceptance,
 //! so that doubt is resolved by it.
 
+pub mod doubt;
+pub mod follower;
+pub mod status;
+pub mod tracker;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -111,6 +111,8 @@ pub struct Delivery {
     pub history: Vec<Value>,
     /// Write-ahead mark "about to send".
     pub begun: Option<Begun>,
+    /// What of the relay's log was read when it was begun last: what is logged later is about that send.
+    pub log_mark: Option<String>,
     /// Sent, or perhaps sent, without a known outcome.
     pub doubt: bool,
     /// Was in doubt before it was accepted.
@@ -312,6 +314,22 @@ impl Ledger {
             }
         }
         Ok(ledger)
+    }
+
+    /// The ledger as it is once what the relay proves is recorded: open deliveries in doubt with a mark of their generation
+    /// are accepted.
+    #[must_use]
+    pub fn with_proofs(&self) -> Self {
+        let mut proved = self.clone();
+        for (key, delivery) in &mut proved.deliveries {
+            let generation = order_of(key).map_or(0, |order| self.generation(order));
+            let doubtful = delivery.doubt || delivery.begun.is_some();
+            let marked = delivery.relay.as_ref().is_some_and(|mark| mark.generation == generation);
+            if delivery.state == DeliveryState::Open && doubtful && marked {
+                delivery.state = DeliveryState::Accepted;
+            }
+        }
+        proved
     }
 
     /// Generation of an action; 0 until an operator forces it again.

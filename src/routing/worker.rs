@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use super::blame::Tally;
 use super::claims::Claim;
 use super::decide;
+use super::delivery::doubt::Doubts;
 use super::journal;
 use super::ledger::{FailReason, Ledger};
 use super::outages::Outages;
@@ -42,6 +43,8 @@ pub struct Worker {
     pub persist: Persist,
     /// Keeps facts that the database does not take.
     pub spool: Spool,
+    /// Resolves what is perhaps sent.
+    pub doubts: Doubts,
     /// The breakers, and the gate before new work.
     pub outages: Outages,
     /// Pause before another attempt.
@@ -86,6 +89,8 @@ struct Journey<'a> {
     claim: &'a Claim,
     /// Actions tried under this claim.
     tried: BTreeSet<i32>,
+    /// Actions whose doubt was looked into under this claim.
+    asked: BTreeSet<i32>,
     /// What was left open under this claim, and why: decides whether its attempt is spent.
     tally: Tally,
     dossier: OnceCell<Dossier>,
@@ -93,7 +98,8 @@ struct Journey<'a> {
 
 impl<'a> Journey<'a> {
     fn of(claim: &'a Claim) -> Self {
-        Self { claim, tried: BTreeSet::new(), tally: Tally::default(), dossier: OnceCell::new() }
+        let (tried, asked) = (BTreeSet::new(), BTreeSet::new());
+        Self { claim, tried, asked, tally: Tally::default(), dossier: OnceCell::new() }
     }
 
     fn notice(&mut self, decided: &Decided) {
@@ -144,6 +150,10 @@ impl Worker {
         if self.is_over(claim) {
             return self.give_back(journey, true).await;
         }
+        if let Some(entries) = self.resolve(journey, ledger, order).await {
+            journey.tried.remove(&order);
+            return Step::Outcomes(entries);
+        }
         let ready = match self.preparer.prepare(claim, ledger, order, &journey.dossier).await {
             Prepared::Ready(ready) => ready,
             Prepared::Decided(decided) => {
@@ -162,7 +172,8 @@ impl Worker {
             return self.give_back(journey, journey.tally.is_unspent() || self.is_over(claim)).await;
         };
         let touched = self.clock.monotonic();
-        match self.store.begin(claim.id, &claim.token, &ready.keys).await {
+        let mark = self.doubts.mark();
+        match self.store.begin_after(claim.id, &claim.token, &ready.keys, mark.as_deref()).await {
             Ok(Begun::Marked) => claim.touched(touched),
             Ok(Begun::Infected) => return self.fail(journey, FailReason::Infected).await,
             Ok(Begun::NotClean) => return self.give_back(journey, true).await,
@@ -188,6 +199,21 @@ impl Worker {
         self.outages.decided(claim, &ready.beside.outcomes, &mut journey.tally).await;
         self.outages.sent(claim, &ready.recipients, &outcomes, &mut journey.tally).await;
         Step::Outcomes(entries)
+    }
+
+    /// What the relay proves about deliveries of an action that are perhaps sent: asked once under a claim, and recorded
+    /// before anything is sent again.
+    async fn resolve(&self, journey: &mut Journey<'_>, ledger: &Ledger, order: i32) -> Option<Entries> {
+        let claim = journey.claim;
+        if !journey.asked.insert(order) {
+            return None;
+        }
+        let resolved = self.doubts.resolve(claim, ledger, order).await;
+        for (key, how) in &resolved.how {
+            metrics::in_doubt(*how, 1);
+            journal::resolved(claim, ledger, key, *how);
+        }
+        (!resolved.entries.is_empty()).then_some(resolved.entries)
     }
 
     /// Nothing more is begun: the daemon stops, or the gate is shut.

@@ -21,6 +21,7 @@ use maple_router::ops::incident::{Incidents, Open};
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
+use maple_router::routing::delivery::doubt::Doubts;
 use maple_router::routing::event::{self, Reason, RoutingEvent};
 use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
@@ -180,6 +181,7 @@ impl Inside {
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,
             spool: Spool::new(&config.state.dir, Arc::clone(&shared)),
+            doubts: Doubts::unfollowed(Arc::clone(&shared)),
             pauses: Pauses { paced_by_source: true, min: 10 * SECOND, max: 300 * SECOND },
             clock: shared,
             chance,

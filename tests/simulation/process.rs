@@ -27,6 +27,7 @@ use maple_router::parts;
 use maple_router::ports::{Clock, EventSource, Webhook};
 use maple_router::routing::alerts::FailureAlerts;
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
+use maple_router::routing::delivery::doubt::Doubts;
 use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
 use maple_router::routing::prepare::{MailRules, Preparer};
@@ -172,6 +173,7 @@ impl Process {
         let worker = Arc::new(Worker {
             outages,
             spool: spool.clone(),
+            doubts: Doubts::unfollowed(Arc::clone(&clock)),
             store,
             lanes: lanes.clone(),
             preparer,

@@ -1,5 +1,7 @@
 //! The closed sets whose words are label values of metrics (interfaces, "Metrics"). Nothing here counts anything.
 
+use crate::ports::RelayStatus;
+
 closed_set! {
     /// How work on a submission ended.
     SubmissionOutcome {
@@ -176,5 +178,16 @@ closed_set! {
         Expire = "expire",
         /// Its time has come.
         FallDue = "fall_due",
+    }
+}
+
+impl From<RelayStatus> for DeliveryStatus {
+    fn from(status: RelayStatus) -> Self {
+        match status {
+            RelayStatus::Delivered => Self::Delivered,
+            RelayStatus::Deferred => Self::Deferred,
+            RelayStatus::Bounced => Self::Bounced,
+            RelayStatus::Expired => Self::Expired,
+        }
     }
 }

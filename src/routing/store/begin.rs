@@ -30,13 +30,27 @@ impl Store {
     /// # Errors
     /// [`DbError`]: unknown whether the marks stand; nothing was sent, so treat the claim as not begun.
     pub async fn begin(&self, id: Uuid, token: &str, keys: &[String]) -> Result<Begun, DbError> {
+        self.begin_after(id, token, keys, None).await
+    }
+
+    /// The same; `log_mark` says what of the relay's log was read by then.
+    ///
+    /// # Errors
+    /// Those of [`Self::begin`].
+    pub async fn begin_after(
+        &self,
+        id: Uuid,
+        token: &str,
+        keys: &[String],
+        log_mark: Option<&str>,
+    ) -> Result<Begun, DbError> {
         self.pool
             .transaction("begin", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
                 let begin = tx.prepare_cached(&self.statements.begin).await?;
                 let (_, marked) = futures::future::try_join(
                     tx.query(&lock, &[&id]),
-                    tx.query(&begin, &[&id, &token, &keys]),
+                    tx.query(&begin, &[&id, &token, &keys, &log_mark]),
                 )
                 .await?;
                 if !marked.is_empty() {

@@ -8,6 +8,7 @@ pub mod alerts;
 mod begin;
 mod claim;
 pub mod dead_letters;
+pub mod delivery;
 mod dossier;
 pub mod open_rows;
 pub mod pauses;

@@ -75,7 +75,8 @@ FROM submissions s WHERE s.id = ANY($1::uuid[])"
 UPDATE submissions s SET updated_at = clock_timestamp(),
   routing_result = s.routing_result || jsonb_build_object('deliveries', (s.routing_result->'deliveries') || (
     SELECT jsonb_object_agg(k, (s.routing_result->'deliveries'->k)
-      || jsonb_build_object('begun', jsonb_build_object('token', $2::text, 'at', clock_timestamp())))
+      || jsonb_build_object('begun', jsonb_build_object('token', $2::text, 'at', clock_timestamp()),
+        'log_mark', $4::text))
     FROM unnest($3::text[]) AS k))
 WHERE s.id = $1 AND s.status = 'processing' AND s.routing_result#>>'{{claim,token}}' = $2
   AND NOT EXISTS (SELECT FROM unnest($3::text[]) AS k
@@ -162,6 +163,9 @@ WITH old AS (
       ELSE COALESCE(k.d->>'state' = 'accepted', false) END AS duplicate
   FROM k WHERE k.d->>'nonce' IS DISTINCT FROM k.fact->>'nonce'
     AND NOT k.others @> jsonb_build_array(jsonb_build_object('nonce', k.fact->>'nonce'))
+    -- One queue id is one acceptance, whoever tells of it: the relay's own answer, or its log.
+    AND (k.fact->>'queue_id' IS NULL OR (k.d->>'queue_id' IS DISTINCT FROM k.fact->>'queue_id'
+      AND NOT k.others @> jsonb_build_array(jsonb_build_object('queue_id', k.fact->>'queue_id'))))
 ), u AS (
   UPDATE submissions s SET
     updated_at = CASE WHEN old.mine THEN clock_timestamp() ELSE s.updated_at END,
@@ -170,7 +174,7 @@ WITH old AS (
         CASE WHEN fresh.beside
           THEN fresh.d || jsonb_build_object('dups', COALESCE(fresh.d->'dups', '[]')
             || jsonb_build_array(fresh.fact || jsonb_build_object('at', clock_timestamp())))
-          ELSE (fresh.d - '{begun,doubt,error}'::text[]) || fresh.fact
+          ELSE (fresh.d - '{begun,doubt,error,log_mark}'::text[]) || fresh.fact
             || jsonb_build_object('at', clock_timestamp(), 'late', fresh.late)
             || CASE WHEN fresh.d->'doubt' = 'true'
                 OR (fresh.d ? 'begun' AND fresh.d#>>'{begun,token}' IS DISTINCT FROM $2)

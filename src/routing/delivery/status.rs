@@ -1,0 +1,198 @@
+//! What follows from something [`Seen`] beyond the relay for the delivery it is about: the mark, whether people are to be
+//! told, and whether it resolves a doubt. Decided by whoever holds the row's lock, on what was read under it.
+//!
+//! Invariant: nothing here does I/O. A mark never goes back: what is delivered does not wait again, what came back stays lost,
+//! unless another mail of the same delivery got through.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Seen;
+use super::tracker::normal;
+use crate::lifecycle::submission::Status;
+use crate::ports::RelayStatus;
+use crate::routing::destination::recipient_digest;
+use crate::routing::ledger::{Delivery, DeliveryState, Ledger, RelayMark};
+use crate::scrub::scrub;
+
+/// What something seen changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Key of the delivery.
+    pub key: String,
+    /// Its mark from now on.
+    pub mark: RelayMark,
+    /// The mail is lost, and was not before: detail of the audit row `email_failed`.
+    pub lost: Option<Value>,
+    /// The delivery was in doubt, and this proves an acceptance: `{key: {fact, audit}}`, as outcomes are recorded.
+    pub found: Option<Map<String, Value>>,
+}
+
+/// What something seen is to a ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It changes a delivery's mark.
+    Changes(Box<Change>),
+    /// Nothing new; `untold`: the key of a mail that is lost, and that nobody was told of yet by the teller itself.
+    Known {
+        /// See above.
+        untold: Option<String>,
+    },
+    /// It is about an action, a generation or a recipient that this ledger does not have.
+    Foreign,
+}
+
+/// Whether a delivery is perhaps sent, and nobody is sending it at this moment.
+#[must_use]
+pub fn is_doubtful(delivery: &Delivery, status: Status, live: Option<&str>) -> bool {
+    let doubted_or_failed = match delivery.state {
+        DeliveryState::Open => true,
+        DeliveryState::Failed => delivery.doubt,
+        DeliveryState::Accepted | DeliveryState::NotImplemented => false,
+    };
+    let begun_by_another = delivery
+        .begun
+        .as_ref()
+        .is_some_and(|begun| status != Status::Processing || live != Some(begun.token.as_str()));
+    doubted_or_failed && (delivery.doubt || begun_by_another)
+}
+
+/// The delivery that something seen is about.
+#[must_use]
+pub fn key_of<'a>(ledger: &'a Ledger, seen: &Seen) -> Option<&'a str> {
+    let recipient = normal(&seen.recipient);
+    let address = |key: &str| key.split_once('|').map(|(_, address)| normal(address));
+    let mut keys = ledger.deliveries_of(seen.origin.action_order).map(|(key, _)| key);
+    keys.find(|key| address(key).as_deref() == Some(&recipient))
+}
+
+/// Decides about something seen. `by` names the teller.
+#[must_use]
+pub fn decide(ledger: &Ledger, status: Status, seen: &Seen, by: &str, now: Timestamp) -> Decision {
+    let Some(key) = key_of(ledger, seen) else { return Decision::Foreign };
+    if ledger.generation(seen.origin.action_order) != seen.origin.generation {
+        return Decision::Foreign;
+    }
+    let Some(delivery) = ledger.deliveries.get(key) else { return Decision::Foreign };
+    let live = ledger.claim.as_ref().map(|claim| claim.token.as_str());
+    let doubtful = is_doubtful(delivery, status, live);
+    let old = delivery.relay.as_ref().filter(|mark| mark.generation == seen.origin.generation);
+    if !doubtful && old.is_some_and(|old| !supersedes(old, seen)) {
+        let untold = old.is_some_and(|old| old.status.is_lost() && old.told_at.is_none() && old.by == by);
+        return Decision::Known { untold: untold.then(|| key.to_owned()) };
+    }
+    let mark = match old {
+        Some(old) if !supersedes(old, seen) => old.clone(),
+        Some(_) | None => mark(seen, old, by, now),
+    };
+    let lost = mark.status.is_lost() && old.is_none_or(|old| !old.status.is_lost());
+    Decision::Changes(Box::new(Change {
+        key: key.to_owned(),
+        lost: lost.then(|| lost_detail(ledger, key, seen, &mark)),
+        found: doubtful.then(|| fact(ledger, key, &(&mark).into())),
+        mark,
+    }))
+}
+
+/// Whether what is seen takes the place of what is known.
+fn supersedes(old: &RelayMark, seen: &Seen) -> bool {
+    let same_mail = seen.queue_id.is_none() || old.queue_id.is_none() || seen.queue_id == old.queue_id;
+    match (old.status, seen.status) {
+        (RelayStatus::Deferred, RelayStatus::Deferred) => same_mail && old.dsn != seen.dsn,
+        (RelayStatus::Deferred, RelayStatus::Delivered) => true,
+        (RelayStatus::Deferred, RelayStatus::Bounced | RelayStatus::Expired) => same_mail,
+        // It came back from further on.
+        (RelayStatus::Delivered, RelayStatus::Bounced | RelayStatus::Expired) => same_mail,
+        // Another mail of the same delivery got through.
+        (RelayStatus::Bounced | RelayStatus::Expired, RelayStatus::Delivered) => !same_mail,
+        (RelayStatus::Delivered, RelayStatus::Deferred | RelayStatus::Delivered)
+        | (
+            RelayStatus::Bounced | RelayStatus::Expired,
+            RelayStatus::Deferred | RelayStatus::Bounced | RelayStatus::Expired,
+        ) => false,
+    }
+}
+
+fn mark(seen: &Seen, old: Option<&RelayMark>, by: &str, now: Timestamp) -> RelayMark {
+    let since = old.and_then(|old| old.since);
+    RelayMark {
+        status: seen.status,
+        at: now,
+        since: if seen.status == RelayStatus::Deferred { since.or(Some(now)) } else { since },
+        generation: seen.origin.generation,
+        queue_id: seen.queue_id.clone().or_else(|| old.and_then(|old| old.queue_id.clone())),
+        message_id: seen.message_id.clone().or_else(|| old.and_then(|old| old.message_id.clone())),
+        dsn: seen.dsn.clone(),
+        relay: seen.relay.clone(),
+        text: seen.text.clone(),
+        by: by.to_owned(),
+        told_at: None,
+    }
+}
+
+/// An acceptance that nobody has recorded, as the relay or a returned mail tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acceptance {
+    /// Generation of the mail.
+    pub generation: u32,
+    /// The relay's queue id.
+    pub queue_id: Option<String>,
+    /// Message-ID of the mail.
+    pub message_id: Option<String>,
+}
+
+impl From<&RelayMark> for Acceptance {
+    fn from(mark: &RelayMark) -> Self {
+        let (queue_id, message_id) = (mark.queue_id.clone(), mark.message_id.clone());
+        Self { generation: mark.generation, queue_id, message_id }
+    }
+}
+
+/// The fact that evidence proves. Its nonce is the queue id's, so that it is recorded once, whoever finds it.
+#[must_use]
+pub fn fact(ledger: &Ledger, key: &str, mark: &Acceptance) -> Map<String, Value> {
+    let evidence = mark.queue_id.as_deref().unwrap_or("a returned mail");
+    let fact = json!({
+        "state": DeliveryState::Accepted.label(), "nonce": format!("relay:{evidence}"), "token": null, "smtp": null,
+        "queue_id": mark.queue_id, "message_id": mark.message_id, "generation": mark.generation, "found": true,
+    });
+    let mut audit = detail(ledger, key, mark.generation);
+    if let Value::Object(audit) = &mut audit {
+        audit.extend([
+            ("message_id".to_owned(), json!(mark.message_id)),
+            ("queue_id".to_owned(), json!(mark.queue_id)),
+            ("smtp".to_owned(), Value::Null),
+            ("found".to_owned(), Value::Bool(true)),
+        ]);
+    }
+    Map::from_iter([(key.to_owned(), json!({"fact": fact, "audit": audit}))])
+}
+
+fn lost_detail(ledger: &Ledger, key: &str, seen: &Seen, mark: &RelayMark) -> Value {
+    let mut audit = detail(ledger, key, seen.origin.generation);
+    if let Value::Object(audit) = &mut audit {
+        let error = json!({
+            "class": mark.status.label(), "stage": "delivery", "enhanced": mark.dsn, "reply": scrub(&mark.text),
+        });
+        audit.extend([
+            ("message_id".to_owned(), json!(mark.message_id)),
+            ("queue_id".to_owned(), json!(mark.queue_id)),
+            ("smtp".to_owned(), Value::Null),
+            ("error".to_owned(), error),
+        ]);
+    }
+    audit
+}
+
+fn detail(ledger: &Ledger, key: &str, generation: u32) -> Value {
+    let order = crate::routing::ledger::order_of(key).unwrap_or_default();
+    let action = ledger.plan.iter().find(|action| action.action_order == order);
+    let destination = action.map_or("", |action| action.destination.as_str());
+    json!({
+        "v": 1, "attempt": ledger.attempts, "generation": generation, "action_order": order,
+        "recipient": recipient_digest(key, destination),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use uuid::Uuid;
+
+use super::*;
+use crate::routing::message_id::Origin;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+const KEY: &str = "1|a@x.test";
+
+fn ledger(entry: &Value) -> Ledger {
+    Ledger::read(&json!({
+        "v": 1, "attempts": 2, "generations": {"1": 1},
+        "claim": {"token": "live", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"},
+        "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
+        "deliveries": {KEY: entry},
+    }))
+    .expect("a ledger")
+}
+
+fn seen(status: RelayStatus, queue_id: Option<&str>) -> Seen {
+    Seen {
+        origin: Origin { submission: Uuid::nil(), action_order: 1, generation: 1 },
+        recipient: "a@X.test".to_owned(),
+        status,
+        at: None,
+        queue_id: queue_id.map(str::to_owned),
+        message_id: Some("<m@x>".to_owned()),
+        dsn: Some("5.1.1".to_owned()),
+        relay: None,
+        text: "<a@x.test>: no such user".to_owned(),
+    }
+}
+
+fn with_mark(state: &str, status: RelayStatus, queue_id: &str) -> Value {
+    json!({"state": state, "relay": {"status": status, "at": NOW, "generation": 1, "queue_id": queue_id, "by": "me",
+        "dsn": "5.1.1", "since": NOW}})
+}
+
+fn changed(decision: Decision) -> Option<Change> {
+    match decision {
+        Decision::Changes(change) => Some(*change),
+        Decision::Known { .. } | Decision::Foreign => None,
+    }
+}
+
+fn judged(entry: &Value, seen: &Seen) -> Decision {
+    decide(&ledger(entry), Status::Routed, seen, "me", NOW)
+}
+
+/// Each row: the mark that is there with its queue id, what is seen with its queue id, and whether it takes its place.
+#[test]
+fn a_mark_never_goes_back() {
+    use RelayStatus::{Bounced, Deferred, Delivered, Expired};
+    let cases = [
+        (Deferred, "A", Delivered, Some("A"), true),
+        (Deferred, "A", Bounced, Some("A"), true),
+        (Deferred, "A", Expired, Some("A"), true),
+        (Deferred, "A", Deferred, Some("A"), false),
+        (Deferred, "A", Bounced, None, true),
+        (Deferred, "A", Bounced, Some("B"), false),
+        (Deferred, "A", Delivered, Some("B"), true),
+        (Delivered, "A", Deferred, Some("A"), false),
+        (Delivered, "A", Delivered, Some("A"), false),
+        (Delivered, "A", Bounced, Some("A"), true),
+        (Delivered, "A", Bounced, None, true),
+        (Delivered, "A", Bounced, Some("B"), false),
+        (Bounced, "A", Delivered, Some("A"), false),
+        (Bounced, "A", Delivered, Some("B"), true),
+        (Bounced, "A", Bounced, Some("A"), false),
+        (Bounced, "A", Deferred, Some("B"), false),
+        (Expired, "A", Bounced, None, false),
+        (Expired, "A", Delivered, None, false),
+    ];
+    for (old, of, new, by, replaces) in cases {
+        let decision = judged(&with_mark("accepted", old, of), &seen(new, by));
+        let change = changed(decision.clone());
+        assert_eq!(change.is_some(), replaces, "{old:?} of {of}, {new:?} of {by:?}");
+        if let Some(change) = change {
+            assert_eq!(change.mark.status, new);
+            assert_eq!(change.mark.since, Some(NOW), "since when it waited is kept");
+            assert_eq!(change.lost.is_some(), new.is_lost(), "{old:?}, {new:?}");
+            assert_eq!(change.found, None);
+        }
+    }
+}
+
+#[test]
+fn a_reason_that_changes_is_news_of_the_same_wait() {
+    let other = Seen { dsn: Some("4.7.1".to_owned()), ..seen(RelayStatus::Deferred, Some("A")) };
+    let change = changed(judged(&with_mark("accepted", RelayStatus::Deferred, "A"), &other)).expect("news");
+    assert_eq!((change.mark.dsn.as_deref(), change.mark.since), (Some("4.7.1"), Some(NOW)));
+}
+
+#[test]
+fn the_first_word_makes_the_mark_and_a_lost_mail_is_audited_without_its_address() {
+    let change = changed(judged(&json!({"state": "accepted"}), &seen(RelayStatus::Bounced, Some("A"))))
+        .expect("a mark");
+    assert_eq!((change.key.as_str(), change.mark.generation, change.mark.by.as_str()), (KEY, 1, "me"));
+    let lost = change.lost.expect("an audit row");
+    assert_eq!((&lost["error"]["stage"], &lost["error"]["class"]), (&json!("delivery"), &json!("bounced")));
+    assert_eq!(
+        (&lost["queue_id"], &lost["generation"], &lost["attempt"]),
+        (&json!("A"), &json!(1), &json!(2))
+    );
+    assert!(!lost.to_string().contains("a@x.test"), "{lost}");
+    assert!(change.mark.text.contains("a@x.test"), "the ledger keeps what was said");
+}
+
+/// Whose telling nobody may have heard is told again, by the one who has it to tell.
+#[test]
+fn what_nobody_was_told_of_is_told_again_by_its_own_teller() {
+    let again = seen(RelayStatus::Bounced, Some("A"));
+    let entry = with_mark("accepted", RelayStatus::Bounced, "A");
+    assert_eq!(judged(&entry, &again), Decision::Known { untold: Some(KEY.to_owned()) });
+    let of_another = decide(&ledger(&entry), Status::Routed, &again, "another", NOW);
+    assert_eq!(of_another, Decision::Known { untold: None });
+    let mut told = entry;
+    told["relay"]["told_at"] = json!(NOW);
+    assert_eq!(judged(&told, &again), Decision::Known { untold: None });
+}
+
+#[test]
+fn another_recipient_action_or_generation_is_foreign() {
+    let entry = json!({"state": "accepted"});
+    let ours = seen(RelayStatus::Delivered, Some("A"));
+    for foreign in [
+        Seen { recipient: "b@x.test".to_owned(), ..ours.clone() },
+        Seen { recipient: "!none".to_owned(), ..ours.clone() },
+        Seen { origin: Origin { action_order: 2, ..ours.origin }, ..ours.clone() },
+        Seen { origin: Origin { generation: 0, ..ours.origin }, ..ours.clone() },
+        Seen { origin: Origin { generation: 2, ..ours.origin }, ..ours.clone() },
+    ] {
+        assert_eq!(judged(&entry, &foreign), Decision::Foreign, "{foreign:?}");
+    }
+    assert!(changed(judged(&entry, &ours)).is_some());
+}
+
+/// Each row: entry, status of the row, and whether what the log tells is a fact that nobody else will record.
+#[test]
+fn doubt_is_ended_unless_somebody_is_sending() {
+    let begun = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
+    let cases = [
+        (json!({"state": "open", "doubt": true}), Status::Received, true),
+        (json!({"state": "open", "doubt": true}), Status::Processing, true),
+        (
+            json!({"state": "failed", "doubt": true, "error": {"class": "in_doubt", "stage": "dot", "reply": ""}}),
+            Status::Failed,
+            true,
+        ),
+        (begun("live"), Status::Processing, false),
+        (begun("live"), Status::Received, true),
+        (begun("dead"), Status::Processing, true),
+        (json!({"state": "open"}), Status::Received, false),
+        (json!({"state": "accepted", "doubted": true}), Status::Routed, false),
+        (
+            json!({"state": "failed", "error": {"class": "refused", "stage": "RCPT", "reply": ""}}),
+            Status::Failed,
+            false,
+        ),
+    ];
+    for (entry, status, expected) in cases {
+        let decision = decide(&ledger(&entry), status, &seen(RelayStatus::Delivered, Some("A")), "me", NOW);
+        let change = changed(decision).expect("a mark in any case");
+        assert_eq!(change.found.is_some(), expected, "{entry} {status:?}");
+        if let Some(found) = change.found {
+            assert_eq!(found[KEY]["fact"]["queue_id"], "A");
+            assert_eq!(found[KEY]["fact"]["generation"], 1);
+            assert!(!found[KEY]["audit"].to_string().contains("a@x.test"));
+        }
+    }
+    // The mark was there before the doubt was: it still ends it, and stays what it was.
+    let mut entry = with_mark("open", RelayStatus::Bounced, "A");
+    entry["doubt"] = json!(true);
+    let change = changed(judged(&entry, &seen(RelayStatus::Bounced, Some("A")))).expect("a fact");
+    assert!(change.found.is_some() && change.lost.is_none());
+}
