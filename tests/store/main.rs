@@ -3,6 +3,7 @@
 
 mod attempts;
 mod claims;
+mod delivery;
 mod ends;
 mod facts;
 mod lifecycle;

@@ -78,7 +78,8 @@ pub fn decide(ledger: &Ledger, status: Status, seen: &Seen, by: &str, now: Times
     let doubtful = is_doubtful(delivery, status, live);
     let old = delivery.relay.as_ref().filter(|mark| mark.generation == seen.origin.generation);
     if !doubtful && old.is_some_and(|old| !supersedes(old, seen)) {
-        let untold = old.is_some_and(|old| old.status.is_lost() && old.told_at.is_none() && old.by == by);
+        let is_untold = |old: &RelayMark| old.status.is_lost() && old.told_at.is_none() && old.by == by;
+        let untold = seen.status.is_lost() && old.is_some_and(is_untold);
         return Decision::Known { untold: untold.then(|| key.to_owned()) };
     }
     let mark = match old {
