@@ -5,6 +5,8 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rand::RngExt as _;
 use tokio::process::{Child, Command};
 
@@ -121,14 +123,15 @@ impl Router {
         self.child.id()
     }
 
-    /// Sends a signal by name (`TERM`, `INT`, `KILL`, `STOP`, `CONT`, `HUP`).
+    /// Sends a signal by name (`TERM`, `INT`, `KILL`, `STOP`, `CONT`, `HUP`). It is on its way at once: on a busy machine
+    /// a kill(1) of one's own comes when the moment it was meant for is over.
     ///
     /// # Errors
     /// It has ended.
     pub async fn signal(&self, name: &str) -> Result<()> {
         let pid = self.child.id().context("the router has ended")?;
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status().await?;
-        if sent.success() { Ok(()) } else { bail!("SIG{name} could not be sent to {pid}") }
+        let signal: Signal = format!("SIG{name}").parse()?;
+        kill(Pid::from_raw(i32::try_from(pid)?), signal).with_context(|| format!("{signal} to {pid}"))
     }
 
     /// SIGSTOP, and stands still: every thread of it, because the signal is only on its way when it is sent. SIGCONT
