@@ -1,4 +1,10 @@
-//! What Pub/Sub gave up on: understood, kept where no row tells of it, and acked only then.
+//! What was given up on. First what both sources promise: poison goes its way by itself, and people are told. Then the
+//! dead-letter subscription, Pub/Sub's alone: its letters are understood, kept where no row tells of them, and acked only then.
+//! The outbox has no subscription to ack. What it gives up on becomes a record in the transaction that buries the row (the
+//! tests `outbox`, `statements::what_is_given_up_on_becomes_a_dead_letter_and_a_redrive_closes_it`, and its rule
+//! `outbox-buried` among the mutants); shown and closed it is in `verbs`
+//! (`outbox::what_the_outbox_gave_up_on_is_shown_redriven_and_discarded`,
+//! `without_broker::a_dead_letter_is_redriven_by_whoever_gave_up_on_it`).
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +12,7 @@ use std::time::Duration;
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{CuttingProxy, Trap};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{Answer, DEAD_SUBSCRIPTION, DEAD_TOPIC, Stage, StageOptions};
+use devkit::stage::{Answer, DEAD_SUBSCRIPTION, DEAD_TOPIC, Source, Stage, StageOptions, TOPIC};
 use maple_router::db::migrations::{self, ROUTER};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,10 +21,16 @@ use crate::harness::{PATIENCE, Scene, binary, stage_of};
 
 /// Longer than the client gathers acks for.
 const ACKS_TRAVEL: Duration = Duration::from_secs(2);
+/// An outbox row is given up on soon, and then people are told soon.
+const SOON: &str = "[slack]\ngroup_wait = \"4s\"\n[outbox]\nbackoff_min = \"10ms\"\nbackoff_max = \"20ms\"";
 const POISON: &str = "a secret of person@x.test that is no JSON";
 
+fn form() -> Form {
+    Form::new("f").mail_to("a@x.test")
+}
+
 async fn stage(with_schema: bool) -> Stage {
-    let stage = stage_of(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")]).await;
+    let stage = stage_of(StageOptions::default(), &[form()]).await;
     if with_schema {
         let mut owner = stage.database.owner().await.expect("the owner");
         migrations::run(&mut owner, &ROUTER).await.expect("schema router");
@@ -27,6 +39,38 @@ async fn stage(with_schema: bool) -> Stage {
 }
 
 impl Scene {
+    /// With either source, schema router there, and a row that is given up on soon.
+    async fn soon(source: Source) -> Self {
+        match source {
+            Source::Pubsub => Self::on(stage(true).await, SOON).await,
+            Source::Postgres => Self::with(StageOptions::of(source), &[form()], SOON).await,
+        }
+    }
+
+    /// An event that nobody can use: poison, or one that names no submission.
+    async fn useless(&self, event: &Value) {
+        match self.stage.source() {
+            Source::Pubsub => drop(self.lay_down(&event.to_string())),
+            Source::Postgres => {
+                let sql = "INSERT INTO router.outbox (kind, payload) VALUES ('routing.ready', $1)";
+                self.eyes.execute(sql, &[event]).await.expect("a row");
+            }
+        }
+    }
+
+    /// So many records are kept, and whoever brought what they are of has done with it.
+    async fn kept(&self, n: i64) {
+        let count = "SELECT count(*) FROM router.dead_letters";
+        self.until("records", async || {
+            self.eyes.query_one(count, &[]).await.expect("counted").get::<_, i64>(0) == n
+        })
+        .await;
+        if self.stage.source() == Source::Pubsub {
+            self.all_acked(u64::try_from(n).expect("a count")).await;
+        }
+        self.settled().await;
+    }
+
     /// A dead letter as Pub/Sub makes it.
     fn lay_down(&self, payload: &str) -> String {
         let attributes = [
@@ -64,8 +108,8 @@ impl Scene {
     }
 }
 
-fn event(id: Uuid) -> String {
-    json!({"submission_id": id}).to_string()
+fn event(id: Uuid) -> Value {
+    json!({"submission_id": id})
 }
 
 fn only<'a>(list: &'a Value, kind: &str) -> &'a Value {
@@ -73,6 +117,66 @@ fn only<'a>(list: &'a Value, kind: &str) -> &'a Value {
         list.as_array().expect("a list").iter().filter(|record| record["kind"] == kind).collect();
     let [one] = found.as_slice() else { panic!("{} of {kind}: {list:#}", found.len()) };
     one
+}
+
+devkit::with_either_source!(
+    poison_goes_the_whole_way_by_itself,
+    people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later,
+);
+
+async fn poison_goes_the_whole_way_by_itself(source: Source) {
+    let scene = Scene::soon(source).await;
+    let poison = POISON.as_bytes().to_vec();
+    let reason = match source {
+        Source::Pubsub => {
+            scene.stage.broker.publish(TOPIC, poison, [("type", "?")]).expect("published");
+            "unknown_type"
+        }
+        Source::Postgres => {
+            scene.useless(&json!(POISON)).await;
+            "it cannot be read"
+        }
+    };
+    scene.kept(1).await;
+    let list = scene.dlq_json(&["list"]).await;
+    assert_eq!(only(&list, "unreadable")["reason"], reason, "{list:#}");
+    assert!(!scene.router.log().contains("secret"), "payloads are not logged");
+    assert_eq!(scene.stage.events().await.expect("stats").forwarded, 1, "once");
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(id).await.status, "routed", "it is in nobody's way");
+    scene.stop().await;
+}
+
+/// Thirty letters of two kinds are two messages; what nobody could be told of is told after a restart.
+async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later(source: Source) {
+    let mut scene = Scene::soon(source).await;
+    for n in 0..15 {
+        scene.useless(&json!(format!("{POISON} {n}"))).await;
+        scene.useless(&event(Uuid::from_u128(n))).await;
+    }
+    scene.kept(30).await;
+    scene.until("confirmed alerts", async || silent(&scene).await == 0).await;
+    let posted = scene.stage.slack.messages();
+    assert_eq!(posted.len(), 2, "one for each kind: {posted:?}");
+    let told = format!("{posted:?}");
+    assert!(told.contains("maple-router dlq list") && !told.contains("secret"), "{told}");
+    // Slack is away: the letter is kept and acked, and its alert waits in its record, over a restart.
+    scene.stage.slack.down().await;
+    scene.useless(&event(Uuid::from_u128(99))).await;
+    scene.kept(31).await;
+    let ended = scene.router.stop().await.expect("it ends");
+    assert!(ended.success(), "{ended}");
+    assert_eq!(silent(&scene).await, 1);
+    scene.stage.slack.up().await.expect("Slack is back");
+    scene
+        .eyes
+        .batch_execute("UPDATE router.dead_letters SET alert_leased_until = NULL")
+        .await
+        .expect("the lease has ended");
+    scene.router = scene.stage.router(binary(), "router", SOON).await.expect("a router");
+    scene.until("the last alert", async || silent(&scene).await == 0).await;
+    assert_eq!(scene.stage.slack.messages().len(), 3);
+    scene.stop().await;
 }
 
 /// The whole way, in both places where records can be.
@@ -85,8 +189,8 @@ async fn kept_shown_and_closed(with_schema: bool) {
     scene.ended(spent).await;
     scene.lay_down(POISON);
     let nowhere = Uuid::from_u128(7);
-    scene.lay_down(&event(nowhere));
-    scene.lay_down(&event(spent));
+    scene.lay_down(&event(nowhere).to_string());
+    scene.lay_down(&event(spent).to_string());
     scene.all_acked(3).await;
     let list = scene.dlq_json(&["list"]).await;
     assert_eq!(list.as_array().map(Vec::len), Some(3), "{list:#}");
@@ -166,28 +270,13 @@ async fn an_open_row_is_left_to_the_sweep_and_an_ended_one_is_done() {
         SubmissionSeed::of("f").attachment("a", "pending").insert(&scene.backend).await.expect("a row").id;
     let purged = SubmissionSeed::of("f").status("purged").insert(&scene.backend).await.expect("a row").id;
     let before = scene.row(open).await;
-    scene.lay_down(&event(open));
-    scene.lay_down(&event(purged));
+    scene.lay_down(&event(open).to_string());
+    scene.lay_down(&event(purged).to_string());
     scene.all_acked(2).await;
     assert!((scene.counted_letters("premature").await - 1.0).abs() < f64::EPSILON);
     assert!((scene.counted_letters("closed").await - 1.0).abs() < f64::EPSILON);
     assert_eq!(scene.row(open).await, before, "nothing is written");
     assert_eq!(scene.dlq_json(&["list"]).await, json!([]));
-    scene.stop().await;
-}
-
-#[tokio::test]
-async fn poison_goes_the_whole_way_by_itself() {
-    let scene = Scene::on(stage(true).await, "").await;
-    scene
-        .stage
-        .broker
-        .publish(devkit::stage::TOPIC, POISON.as_bytes().to_vec(), [("type", "?")])
-        .expect("published");
-    scene.all_acked(1).await;
-    let list = scene.dlq_json(&["list"]).await;
-    assert_eq!(only(&list, "unreadable")["reason"], "unknown_type", "{list:#}");
-    scene.settled().await;
     scene.stop().await;
 }
 
@@ -239,41 +328,6 @@ async fn a_letter_that_cannot_be_kept_waits() {
     scene.all_acked(1).await;
     scene.stop().await;
 }
-
-/// Thirty letters of two kinds are two messages; what nobody could be told of is told after a restart.
-#[tokio::test]
-async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later() {
-    let mut scene = Scene::on(stage(true).await, SOON).await;
-    for n in 0..15 {
-        scene.lay_down(&format!("{POISON} {n}"));
-        scene.lay_down(&event(Uuid::from_u128(n)));
-    }
-    scene.all_acked(30).await;
-    scene.until("confirmed alerts", async || silent(&scene).await == 0).await;
-    let posted = scene.stage.slack.messages();
-    assert_eq!(posted.len(), 2, "one for each kind: {posted:?}");
-    let told = format!("{posted:?}");
-    assert!(told.contains("maple-router dlq list") && !told.contains("secret"), "{told}");
-    // Slack is away: the letter is kept and acked, and its alert waits in its record, over a restart.
-    scene.stage.slack.down().await;
-    scene.lay_down(&event(Uuid::from_u128(99)));
-    scene.all_acked(31).await;
-    let ended = scene.router.stop().await.expect("it ends");
-    assert!(ended.success(), "{ended}");
-    assert_eq!(silent(&scene).await, 1);
-    scene.stage.slack.up().await.expect("Slack is back");
-    scene
-        .eyes
-        .batch_execute("UPDATE router.dead_letters SET alert_leased_until = NULL")
-        .await
-        .expect("the lease has ended");
-    scene.router = scene.stage.router(binary(), "router", SOON).await.expect("a router");
-    scene.until("the last alert", async || silent(&scene).await == 0).await;
-    assert_eq!(scene.stage.slack.messages().len(), 3);
-    scene.stop().await;
-}
-
-const SOON: &str = "[slack]\ngroup_wait = \"2s\"";
 
 /// Records nobody was told of.
 async fn silent(scene: &Scene) -> i64 {

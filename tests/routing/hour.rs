@@ -1,7 +1,9 @@
 //! An hour without the relay, and an hour without the database, with the clock advanced: the real receiver, worker and
-//! store in this process, on a clock that stands still until it is moved.
+//! store in this process, on a clock that stands still until it is moved. Its events come from the outbox as a daemon reads
+//! it; of Pub/Sub there is what the receiver sees of it, because the client's own timers cannot be moved.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,7 @@ use bytes::Bytes;
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{Cluster, ClusterOptions};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{Stage, StageOptions};
+use devkit::stage::{Source, Stage, StageOptions};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use maple_router::config::Config;
@@ -18,6 +20,8 @@ use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
 use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
+use maple_router::outbox::feed::FeedParts;
+use maple_router::outbox::source::OutboxSource;
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
@@ -36,6 +40,8 @@ use uuid::Uuid;
 use crate::harness::{load, row};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Events in hand at once.
+const MOST: usize = 64;
 
 /// Stands still until it is moved.
 #[derive(Debug, Clone)]
@@ -74,10 +80,7 @@ struct Events(Arc<Mutex<Counted>>);
 #[derive(Debug, Default)]
 struct Counted {
     waiting: VecDeque<Uuid>,
-    delivered: u64,
-    delivered_while_paused: u64,
     acked: u64,
-    paused: bool,
 }
 
 impl Events {
@@ -103,11 +106,6 @@ impl EventSource for Events {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     continue;
                 };
-                {
-                    let mut events = self.0.lock().expect("whole");
-                    events.delivered += 1;
-                    events.delivered_while_paused += u64::from(events.paused);
-                }
                 let told = self.clone();
                 let event = RoutingEvent { submission_id: id, form_id: None, reason: Reason::Finalized };
                 let (attributes, data): (_, Bytes) = event::encode(&event);
@@ -120,15 +118,6 @@ impl EventSource for Events {
         .boxed()
     }
 
-    fn pause(&mut self) -> BoxFuture<'_, ()> {
-        self.0.lock().expect("whole").paused = true;
-        futures::future::ready(()).boxed()
-    }
-
-    fn resume(&mut self) {
-        self.0.lock().expect("whole").paused = false;
-    }
-
     fn quiet(&mut self) -> BoxFuture<'_, ()> {
         futures::future::ready(()).boxed()
     }
@@ -138,11 +127,48 @@ impl EventSource for Events {
     }
 }
 
+/// Either source, with an eye on what it brings while it is paused.
+struct Watched {
+    source: Box<dyn EventSource>,
+    paused: bool,
+    brought_while_paused: Arc<AtomicU64>,
+}
+
+impl EventSource for Watched {
+    fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
+        async {
+            let next = self.source.next().await;
+            self.brought_while_paused.fetch_add(u64::from(self.paused), Ordering::SeqCst);
+            next
+        }
+        .boxed()
+    }
+
+    fn pause(&mut self) -> BoxFuture<'_, ()> {
+        self.paused = true;
+        self.source.pause()
+    }
+
+    fn resume(&mut self) {
+        self.paused = false;
+        self.source.resume();
+    }
+
+    fn quiet(&mut self) -> BoxFuture<'_, ()> {
+        self.source.quiet()
+    }
+
+    fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
+        self.source.stop(timeout)
+    }
+}
+
 /// A daemon's inside, without the process.
 struct Inside {
     stage: Stage,
     clock: Standing,
     events: Events,
+    brought_while_paused: Arc<AtomicU64>,
     gate: Gate,
     incidents: watch::Receiver<Open>,
     /// How often an incident came, and went.
@@ -174,6 +200,8 @@ impl Inside {
             delivery_deadline: config.smtp.delivery_deadline,
         };
         let live = LiveClaims::new(bounds, stop.child_token());
+        let source = stage.source();
+        let (min, max) = (config.routing.backoff_min, config.routing.backoff_max);
         let worker = Arc::new(Worker {
             store,
             lanes: Lanes::new(smtp.clone(), Arc::clone(&shared)),
@@ -182,12 +210,12 @@ impl Inside {
             outages,
             spool: Spool::new(&config.state.dir, Arc::clone(&shared)),
             doubts: Doubts::unfollowed(Arc::clone(&shared)),
-            pauses: Pauses { paced_by_source: true, min: 10 * SECOND, max: 300 * SECOND },
-            clock: shared,
-            chance,
+            pauses: Pauses { paced_by_source: source == Source::Pubsub, min, max },
+            clock: Arc::clone(&shared),
+            chance: Arc::clone(&chance),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(probers.postgres.run(probe_of(pool)));
+        tasks.spawn(probers.postgres.run(probe_of(pool.clone())));
         tasks.spawn(probers.relay.run(Box::new(move || {
             let smtp = smtp.clone();
             Box::pin(async move { offer(&smtp, "me@x.test").await.map_err(|fault| fault.reply.reply) })
@@ -195,14 +223,25 @@ impl Inside {
         let told = Arc::new(Mutex::new((0, 0)));
         tasks.spawn(count(seen.clone(), Arc::clone(&told)));
         let events = Events::default();
-        let (mut source, ending) = (events.clone(), stop.clone());
+        let source: Box<dyn EventSource> = match source {
+            Source::Pubsub => Box::new(events.clone()),
+            Source::Postgres => {
+                let (store, settings) = (parts::outbox(&config, pool), parts::outbox_feed(&config, MOST));
+                let bell = parts::bell(&config, Arc::clone(&shared)).expect("a bell");
+                Box::new(OutboxSource::open(FeedParts { store, settings, clock: shared, chance }, bell, None))
+            }
+        };
+        let brought_while_paused = Arc::<AtomicU64>::default();
+        let watched = Arc::clone(&brought_while_paused);
+        let mut source = Watched { source, paused: false, brought_while_paused: watched };
+        let ending = stop.clone();
         tasks.spawn(async move {
             let (_find, found) = mpsc::channel(16);
-            let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
+            let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: MOST };
             let mut receiver = Receiver::new(worker, live, bounds, found);
             receiver.run(&mut source, &ending).await.expect("it ends well");
         });
-        Self { stage, clock, events, gate, incidents: seen, told, stop, tasks }
+        Self { stage, clock, events, brought_while_paused, gate, incidents: seen, told, stop, tasks }
     }
 
     /// Lets an hour pass, second by second, with a moment of real time for real connections each.
@@ -225,6 +264,26 @@ impl Inside {
         panic!("no {what}: {:?} {:?}", self.gate.reasons(), self.incidents.borrow());
     }
 
+    /// Events that are done with.
+    async fn acked(&self) -> u64 {
+        match self.stage.source() {
+            Source::Pubsub => self.events.0.lock().expect("whole").acked,
+            Source::Postgres => self.stage.events().await.expect("a look").acked,
+        }
+    }
+
+    /// Submissions become ready, and their events are on their way: the outbox has them from the database itself.
+    async fn submit(&self, n: usize) -> Vec<Uuid> {
+        let backend = self.stage.database.client_as("forms_app").await.expect("forms_app");
+        let mut ids = Vec::new();
+        for _ in 0..n {
+            let id = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
+            self.events.publish(id);
+            ids.push(id);
+        }
+        ids
+    }
+
     /// All of them routed at their first attempt that counts, their events settled, one incident come and gone.
     async fn all_is_routed_once(mut self, ids: &[Uuid]) {
         let eyes = self.stage.database.superuser().await.expect("superuser");
@@ -239,9 +298,9 @@ impl Inside {
         }
         assert_eq!(self.stage.relay.counters().mails, 2 * ids.len() as u64);
         assert!(self.stage.relay.digests().values().all(|copies| *copies == 1), "nothing twice");
-        self.until("acks", async || self.events.0.lock().expect("whole").acked == ids.len() as u64).await;
+        self.until("acks", async || self.acked().await == ids.len() as u64).await;
         assert_eq!(*self.told.lock().expect("whole"), (1, 1), "one alert, one recovery");
-        assert_eq!(self.events.0.lock().expect("whole").delivered_while_paused, 0);
+        assert_eq!(self.brought_while_paused.load(Ordering::SeqCst), 0);
         assert!(self.gate.is_open());
         self.stop.cancel();
         self.clock.advance(SECOND);
@@ -270,23 +329,19 @@ async fn count(mut seen: watch::Receiver<Open>, told: Arc<Mutex<(u32, u32)>>) {
     }
 }
 
-async fn submit(stage: &Stage, events: &Events, n: usize) -> Vec<Uuid> {
-    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
-    let mut ids = Vec::new();
-    for _ in 0..n {
-        let id = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
-        events.publish(id);
-        ids.push(id);
-    }
-    ids
+fn options(source: Source) -> StageOptions {
+    StageOptions { sample_forms: false, ..StageOptions::of(source) }
 }
 
-#[tokio::test]
-async fn an_hour_without_the_relay_spends_nothing_and_is_one_alert() {
-    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
-    let inside = Inside::start(Stage::start(options).await.expect("a stage")).await;
+devkit::with_either_source!(
+    an_hour_without_the_relay_spends_nothing_and_is_one_alert,
+    an_hour_without_the_database_leaves_no_doubt_and_is_one_alert,
+);
+
+async fn an_hour_without_the_relay_spends_nothing_and_is_one_alert(source: Source) {
+    let inside = Inside::start(Stage::start(options(source)).await.expect("a stage")).await;
     inside.stage.relay.stop().await;
-    let mut ids = submit(&inside.stage, &inside.events, 10).await;
+    let mut ids = inside.submit(10).await;
     inside.until("outage", async || !inside.gate.is_open()).await;
     inside.an_hour().await;
     let eyes = inside.stage.database.superuser().await.expect("superuser");
@@ -294,20 +349,18 @@ async fn an_hour_without_the_relay_spends_nothing_and_is_one_alert() {
         let row = row(&eyes, *id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
     }
-    ids.extend(submit(&inside.stage, &inside.events, 5).await);
+    ids.extend(inside.submit(5).await);
     inside.stage.relay.restart().await.expect("the relay is back");
     inside.all_is_routed_once(&ids).await;
 }
 
-#[tokio::test]
-async fn an_hour_without_the_database_leaves_no_doubt_and_is_one_alert() {
+async fn an_hour_without_the_database_leaves_no_doubt_and_is_one_alert(source: Source) {
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
-    let database = cluster.database(StageOptions::default().variant).await.expect("a database");
-    let options = StageOptions { sample_forms: false, ..StageOptions::default() };
-    let inside = Inside::start(Stage::on(database, options).await.expect("a stage")).await;
+    let database = cluster.database(options(source).variant).await.expect("a database");
+    let inside = Inside::start(Stage::on(database, options(source)).await.expect("a stage")).await;
     // Some mails are on their way when it goes: their facts outlive the claims' deadline.
     inside.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(300)));
-    let ids = submit(&inside.stage, &inside.events, 12).await;
+    let ids = inside.submit(12).await;
     inside.stage.relay.await_mails(1, Duration::from_secs(20)).await.expect("a mail");
     cluster.stop().await;
     inside.until("outage", async || !inside.gate.is_open()).await;

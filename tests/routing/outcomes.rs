@@ -3,6 +3,7 @@
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::Source;
 
 use crate::harness::{Row, Scene};
 
@@ -271,9 +272,9 @@ fn happyfox(mut form: Form) -> Form {
     form
 }
 
-async fn hold(cases: Vec<Case>) {
+async fn hold(source: Source, cases: Vec<Case>) {
     let forms: Vec<Form> = cases.iter().map(|case| case.form.clone()).collect();
-    let scene = Scene::start(&forms).await;
+    let scene = Scene::of(source, &forms).await;
     let mut ids = Vec::new();
     for case in &cases {
         case.rules.iter().for_each(|rule| scene.stage.relay.rule(rule.clone()));
@@ -342,12 +343,15 @@ pub(crate) fn outcomes(scene: &Scene, id: uuid::Uuid) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
-async fn what_the_relay_says_about_recipients_and_messages() {
-    hold(relay_table()).await;
+devkit::with_either_source!(
+    what_the_relay_says_about_recipients_and_messages,
+    what_is_decided_without_the_relay,
+);
+
+async fn what_the_relay_says_about_recipients_and_messages(source: Source) {
+    hold(source, relay_table()).await;
 }
 
-#[tokio::test]
-async fn what_is_decided_without_the_relay() {
-    hold(destination_table()).await;
+async fn what_is_decided_without_the_relay(source: Source) {
+    hold(source, destination_table()).await;
 }

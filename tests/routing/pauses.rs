@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
-use devkit::stage::{Answer, SUBSCRIPTION};
+use devkit::stage::{Answer, Source, StageOptions};
 use serde_json::{Value, json};
 
 use crate::harness::{Row, Scene, binary, lines};
@@ -48,14 +48,21 @@ fn unspent(row: &Row) -> bool {
     row.status == "received" && row.attempts() == 0
 }
 
-#[tokio::test]
-async fn a_pause_of_everything_survives_a_restart_and_costs_no_deliveries() {
-    let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+devkit::with_either_source!(
+    a_pause_of_everything_survives_a_restart_and_costs_no_deliveries,
+    a_paused_form_waits_and_others_do_not,
+    a_paused_destination_holds_up_its_deliveries_only,
+    a_deferral_beside_a_pause_is_spent,
+    a_pause_ends_by_itself_by_the_databases_clock,
+);
+
+async fn a_pause_of_everything_survives_a_restart_and_costs_no_deliveries(source: Source) {
+    let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     pause(&scene, "").await;
     assert_eq!(gauge(&scene, "all").await, Some(1.0));
     let (code, body) = scene.router.get("/-/ready").await.expect("asked");
     assert!(code == 503 && body.contains("paused by an operator"), "{code} {body}");
-    let streams = async || scene.stage.broker.stats(SUBSCRIPTION).expect("stats").streams;
+    let streams = async || scene.stage.events().await.expect("stats").streams;
     scene.until("end of the stream", async || streams().await == 0).await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert!(scene.router.stop().await.expect("stops").success());
@@ -63,7 +70,7 @@ async fn a_pause_of_everything_survives_a_restart_and_costs_no_deliveries() {
     scene.await_line("start", |line| line["event"] == "ready").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(scene.row(id).await.ledger, json!({}), "not claimed");
-    let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");
+    let stats = scene.stage.events().await.expect("stats");
     assert_eq!((stats.delivered, stats.backlog), (0, 1), "{stats:?}");
     let status: Value = done(&scene, "status --json").await.json().expect("JSON");
     let paused = &status["paused"][0];
@@ -82,9 +89,10 @@ async fn a_pause_of_everything_survives_a_restart_and_costs_no_deliveries() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_paused_form_waits_and_others_do_not() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test"), Form::new("g").mail_to("a@x.test")]).await;
+async fn a_paused_form_waits_and_others_do_not(source: Source) {
+    let forms = [Form::new("f").mail_to("a@x.test"), Form::new("g").mail_to("a@x.test")];
+    // Nobody sweeps but this test, so that it sees what a sweep finds.
+    let scene = Scene::with(StageOptions::of(source), &forms, "[routing]\nsweep = \"timer\"").await;
     pause(&scene, "--form f").await;
     let held = scene.submit(&SubmissionSeed::of("f")).await.id;
     let other = scene.submit(&SubmissionSeed::of("g")).await.id;
@@ -95,12 +103,7 @@ async fn a_paused_form_waits_and_others_do_not() {
     // The event is gone; whoever brings it back after the end (the sweep does) finds it as it was.
     scene.settled().await;
     // Nor does the sweep look at it, until it is resumed.
-    let old = SubmissionSeed::of("f")
-        .age(Duration::from_secs(3600))
-        .insert(&scene.backend)
-        .await
-        .expect("a row")
-        .id;
+    let old = scene.unheard(&SubmissionSeed::of("f").age(Duration::from_secs(3600))).await.id;
     let orphans = async || done(&scene, "sweep --once --json").await.json().expect("JSON")["orphans"].clone();
     assert_eq!(orphans().await, 0);
     assert_eq!(scene.row(old).await.ledger, json!({}), "untouched");
@@ -113,10 +116,9 @@ async fn a_paused_form_waits_and_others_do_not() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_paused_destination_holds_up_its_deliveries_only() {
+async fn a_paused_destination_holds_up_its_deliveries_only(source: Source) {
     let form = Form::new("f").mail_to("a@x.test, b@Paused.test").mail_to("c@paused.test").mail_to("d@x.test");
-    let scene = Scene::start(&[form, Form::new("only").mail_to("e@paused.test")]).await;
+    let scene = Scene::of(source, &[form, Form::new("only").mail_to("e@paused.test")]).await;
     pause(&scene, "--destination-domain @PAUSED.test").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let only = scene.submit(&SubmissionSeed::of("only")).await.id;
@@ -140,9 +142,8 @@ async fn a_paused_destination_holds_up_its_deliveries_only() {
 }
 
 /// What fails for itself beside a paused delivery spends its attempt as ever.
-#[tokio::test]
-async fn a_deferral_beside_a_pause_is_spent() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@paused.test")]).await;
+async fn a_deferral_beside_a_pause_is_spent(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test, b@paused.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later"));
     pause(&scene, "--destination-domain paused.test").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
@@ -151,9 +152,8 @@ async fn a_deferral_beside_a_pause_is_spent() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_pause_ends_by_itself_by_the_databases_clock() {
-    let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
+async fn a_pause_ends_by_itself_by_the_databases_clock(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     pause(&scene, "--until 5s").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
@@ -162,7 +162,28 @@ async fn a_pause_ends_by_itself_by_the_databases_clock() {
     scene.stop().await;
 }
 
-/// Where schema `router` is there, a pause counts for every host.
+/// The outbox alone: what waits in it because of a pause is not told as if nobody delivered it.
+#[tokio::test]
+async fn what_waits_because_of_a_pause_is_no_stall() {
+    let often = "[routing]\nsweep_interval = \"1s\"";
+    let options = StageOptions::of(Source::Postgres);
+    let scene = Scene::with(options, &[Form::new("f").mail_to("a@x.test")], often).await;
+    pause(&scene, "").await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let overdue = "UPDATE router.outbox SET available_at = now() - interval '6 min'";
+    scene.eyes.execute(overdue, &[]).await.expect("overdue");
+    let age = "maple_router_outbox_oldest_age_seconds{state=\"pending\"}";
+    let is_seen = async || scene.router.metric(age).await.expect("metrics").is_some_and(|age| age > 300.0);
+    scene.until("look at the outbox", is_seen).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(count(&scene, "outbox_stalled"), 0, "{}", scene.router.log());
+    resume(&scene, "").await;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    scene.stop().await;
+}
+
+/// Where schema `router` is there, a pause counts for every host. Pub/Sub alone: with the outbox every pause above is kept
+/// there. So are the file below, which stands in for the schema, and what the command line refuses.
 #[tokio::test]
 async fn with_schema_router_pauses_are_kept_in_the_database() {
     let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
