@@ -13,6 +13,8 @@ mod relay;
 mod statements;
 mod triggers;
 mod triggers_access;
+mod triggers_columns;
+mod triggers_infected;
 mod triggers_races;
 mod upkeep;
 

@@ -353,51 +353,6 @@ async fn what_becomes_ready_or_infected_is_told_once() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The one it moves to was ready: it becomes infected by it, or nothing.
-#[tokio::test]
-async fn what_an_attachment_brings_along() {
-    let bench = Bench::new().await;
-    let owner = bench.client(Owner).await;
-    for (status, expected) in
-        [("pending", vec![]), ("clean", vec![]), ("infected", vec!["scan_infected".to_owned()])]
-    {
-        let (from, to) = (bench.submitted(status, "clean").await, bench.submitted("clean", "clean").await);
-        bench.forget().await;
-        let sql = "UPDATE attachments SET submission_id = $1 WHERE id = $2";
-        owner.execute(sql, &[&to.id, &from.a]).await.expect("moved");
-        assert_eq!(bench.told(to.id).await, expected, "{status}");
-    }
-}
-
-/// Nothing tells of an infection that was told long ago but for a row that may be gone: better twice than never.
-#[tokio::test]
-async fn once_the_event_is_pruned_a_second_infection_is_told() {
-    let bench = Bench::new().await;
-    let subject = bench.submitted("infected", "pending").await;
-    bench.forget().await;
-    let sql = format!("UPDATE attachments SET clamav_status = 'infected' WHERE id = '{}'", subject.b);
-    bench.client(Scanner).await.batch_execute(&sql).await.expect("infected");
-    assert_eq!(bench.told(subject.id).await, ["scan_infected"]);
-}
-
-#[tokio::test]
-async fn an_infection_taken_back_leaves_a_line_of_the_log() {
-    let bench = Bench::new().await;
-    let subject = bench.submitted("infected", "infected").await;
-    let scanner = bench.client(Scanner).await;
-    let log = "SELECT from_state, to_state, command, actor FROM router.transitions
-               WHERE lifecycle = 'readiness' AND entity_id = $1";
-    for (attachment, lines) in [(subject.a, 0), (subject.b, 1)] {
-        let sql = "UPDATE attachments SET clamav_status = 'pending' WHERE id = $1";
-        scanner.execute(sql, &[&attachment]).await.expect("taken back");
-        let rows = bench.eyes.query(log, &[&subject.id.to_string()]).await.expect("the log");
-        assert_eq!(rows.len(), lines);
-        let told: Vec<[String; 4]> =
-            rows.iter().map(|row| std::array::from_fn(|column| row.get(column))).collect();
-        assert!(told.iter().all(|row| *row == ["infected", "waiting", "take_back", "forms_scanner"]));
-    }
-}
-
 #[tokio::test]
 async fn copy_is_an_insert_as_well() {
     use bytes::Bytes;
@@ -421,107 +376,6 @@ async fn copy_is_an_insert_as_well() {
     assert!(bench.told(waiting).await.is_empty());
 }
 
-/// A list of columns in the trigger would not see it: the statement names another column.
-#[tokio::test]
-async fn what_a_trigger_of_the_backend_sets_counts() {
-    let bench = Bench::new().await;
-    bench
-        .db
-        .alter(
-            "ALTER TABLE attachments ADD scan_verdict text;
-             CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS
-               $$ BEGIN NEW.clamav_status := NEW.scan_verdict; RETURN NEW; END $$;
-             CREATE TRIGGER judge BEFORE UPDATE OF scan_verdict ON attachments FOR EACH ROW EXECUTE FUNCTION judge();
-             CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS
-               $$ BEGIN NEW.status := 'received'; RETURN NEW; END $$;
-             CREATE TRIGGER again BEFORE UPDATE OF happyfox_status ON submissions FOR EACH ROW EXECUTE FUNCTION again();",
-        )
-        .await
-        .expect("a backend with triggers");
-    let subject = bench.submitted("clean", "pending").await;
-    let id = subject.id;
-    let sql = format!("UPDATE attachments SET scan_verdict = 'clean' WHERE id = '{}'", subject.b);
-    bench.client(Scanner).await.batch_execute(&sql).await.expect("judged");
-    assert_eq!(bench.told(id).await, ["scan_clean"]);
-    let sql = format!(
-        "UPDATE submissions SET status = 'failed' WHERE id = '{id}';
-         UPDATE submissions SET happyfox_status = 'x' WHERE id = '{id}'"
-    );
-    for statement in sql.split(';') {
-        bench.backend.batch_execute(statement).await.expect("replayed");
-    }
-    assert_eq!(bench.told(id).await, ["scan_clean", "replayed"]);
-}
-
-/// A backend that inserts before finalize: nothing is told before its column is set, by whomever.
-#[tokio::test]
-async fn a_finalized_column_decides_once_it_is_named() {
-    let bench = Bench::new().await;
-    bench
-        .db
-        .alter(
-            "ALTER TABLE submissions ADD \"done At\" timestamptz, ADD phase text;
-             CREATE FUNCTION phase() RETURNS trigger LANGUAGE plpgsql AS
-               $$ BEGIN NEW.\"done At\" := now(); RETURN NEW; END $$;
-             CREATE TRIGGER phase BEFORE UPDATE OF phase ON submissions FOR EACH ROW EXECUTE FUNCTION phase();
-             SELECT router.set_finalized_column('done At')",
-        )
-        .await
-        .expect("a column");
-    let scanner = bench.client(Scanner).await;
-    let finalize = "UPDATE submissions SET \"done At\" = now() WHERE id = $1";
-    let clean = "UPDATE attachments SET clamav_status = 'clean' WHERE submission_id = $1";
-    let early = bench.submitted("clean", "clean").await.id;
-    assert!(bench.told(early).await.is_empty(), "it is only there");
-    bench.backend.execute(finalize, &[&early]).await.expect("finalized");
-    bench.backend.execute(finalize, &[&early]).await.expect("finalized again");
-    assert_eq!(bench.told(early).await, ["finalized"]);
-    let late = bench.submitted("pending", "pending").await.id;
-    scanner.execute(clean, &[&late]).await.expect("clean");
-    assert!(bench.told(late).await.is_empty(), "clean and not finalized");
-    bench
-        .backend
-        .execute("UPDATE submissions SET phase = 'over' WHERE id = $1", &[&late])
-        .await
-        .expect("by a trigger");
-    assert_eq!(bench.told(late).await, ["finalized"]);
-    let last = bench.submitted("pending", "pending").await.id;
-    bench.backend.execute(finalize, &[&last]).await.expect("finalized");
-    assert!(bench.told(last).await.is_empty(), "finalized and not clean");
-    scanner.execute(clean, &[&last]).await.expect("clean");
-    assert_eq!(bench.told(last).await, ["scan_clean"]);
-    let at_once = "INSERT INTO submissions (form_id, \"done At\") VALUES ('f', now()) RETURNING id";
-    let at_once = bench.backend.query_one(at_once, &[]).await.expect("at once").get(0);
-    assert_eq!(bench.told(at_once).await, ["finalized"]);
-    // and back
-    bench.db.alter("SELECT router.set_finalized_column(NULL)").await.expect("no column");
-    let id = bench.submitted("clean", "clean").await.id;
-    assert_eq!(bench.told(id).await, ["finalized"]);
-}
-
-#[tokio::test]
-async fn naming_the_column_again_changes_nothing() {
-    let bench = Bench::new().await;
-    bench.db.alter("ALTER TABLE submissions ADD finalized_at timestamptz").await.expect("a column");
-    let owner = bench.client(Owner).await;
-    let set = "SELECT router.set_finalized_column($1::text::name)";
-    let table = [
-        (None, false),
-        (Some("finalized_at"), true),
-        (Some("finalized_at"), false),
-        (Some("created_at"), true),
-        (None, true),
-        (None, false),
-    ];
-    for (column, changes) in table {
-        let changed: bool = owner.query_one(set, &[&column]).await.expect("set").get(0);
-        assert_eq!(changed, changes, "{column:?}");
-    }
-    owner.query_one(set, &[&Some("nowhere")]).await.expect_err("no such column");
-    let id = bench.submitted("clean", "clean").await.id;
-    assert_eq!(bench.told(id).await, ["finalized"], "a refusal changes nothing");
-}
-
 /// Nobody holds what is not there.
 #[tokio::test]
 async fn what_is_gone_is_not_waited_for() {
@@ -533,25 +387,4 @@ async fn what_is_gone_is_not_waited_for() {
     let sql = "SELECT COALESCE(current_setting('maple_router.waited', true), '')";
     assert_eq!(owner.query_one(sql, &[]).await.expect("asked").get::<_, String>(0), "");
     owner.batch_execute("COMMIT").await.expect("committed");
-}
-
-/// What the backend calls its own columns is its own affair.
-#[tokio::test]
-async fn columns_of_any_name_disturb_nothing() {
-    let bench = Bench::new().await;
-    bench
-        .db
-        .alter(
-            "ALTER TABLE submissions ADD submission uuid, ADD why text, ADD told text, ADD pending int, ADD newborn bool;
-             ALTER TABLE attachments ADD submission uuid, ADD state text, ADD s uuid, ADD why text",
-        )
-        .await
-        .expect("columns");
-    let subject = bench.submitted("pending", "pending").await;
-    let scanner = bench.client(Scanner).await;
-    scanner
-        .execute("UPDATE attachments SET clamav_status = 'clean' WHERE submission_id = $1", &[&subject.id])
-        .await
-        .expect("clean");
-    assert_eq!(bench.told(subject.id).await, ["scan_clean"]);
 }
