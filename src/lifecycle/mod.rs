@@ -64,3 +64,37 @@ where
         legal: table.iter().filter(|e| e.from == from).map(|e| e.command.to_string()).collect(),
     })
 }
+
+#[cfg(test)]
+mod checks {
+    use super::{Debug, Display, Edge, next};
+
+    /// Asks a table for every (state, command): it has the pair once, or refuses it with the state's legal commands.
+    pub(super) fn every_pair<S, C>(table: &[Edge<S, C>], states: &[S], commands: &[C])
+    where
+        S: Copy + PartialEq + Debug + Display,
+        C: Copy + PartialEq + Display,
+    {
+        for from in states.iter().copied() {
+            let of_state: Vec<&Edge<S, C>> = table.iter().filter(|edge| edge.from == from).collect();
+            for command in commands.iter().copied() {
+                let found: Vec<S> =
+                    of_state.iter().filter(|edge| edge.command == command).map(|edge| edge.to).collect();
+                match next(table, from, command) {
+                    Ok(to) => assert_eq!(found, [to], "{from} {command}"),
+                    Err(refusal) => {
+                        assert_eq!(found, [], "{from} {command}");
+                        let legal: Vec<String> =
+                            of_state.iter().map(|edge| edge.command.to_string()).collect();
+                        assert_eq!(refusal.legal, legal, "{from} {command}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A table in one line for each edge, to compare with what the pages say.
+    pub(super) fn lines<S: Display, C: Display>(table: &[Edge<S, C>]) -> Vec<String> {
+        table.iter().map(|edge| format!("{} {} {}", edge.from, edge.command, edge.to)).collect()
+    }
+}

@@ -190,29 +190,18 @@ pub const TABLE: &[Edge<State, Command>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle::checks::{every_pair, lines};
     use crate::lifecycle::next;
 
     #[test]
     fn every_pair_is_either_in_the_table_once_or_refused_with_the_legal_commands() {
-        for from in State::ALL {
-            for command in Command::ALL {
-                let rows = TABLE.iter().filter(|e| e.from == from && e.command == command).count();
-                match next(TABLE, from, command) {
-                    Ok(_) => assert_eq!(rows, 1, "{from} {command}"),
-                    Err(refusal) => {
-                        assert_eq!(rows, 0, "{from} {command}");
-                        assert_eq!(refusal.legal.len(), TABLE.iter().filter(|e| e.from == from).count());
-                    }
-                }
-            }
-        }
+        every_pair(TABLE, &State::ALL, &Command::ALL);
     }
 
     #[test]
     fn the_edges_are_those_of_the_document_and_the_two_it_lacks() {
-        let edges: Vec<String> = TABLE.iter().map(|e| format!("{} {} {}", e.from, e.command, e.to)).collect();
         assert_eq!(
-            edges,
+            lines(TABLE),
             [
                 "pending claim delivering",
                 "delivering succeed delivered",

@@ -16,12 +16,16 @@ mod pubsub;
 mod receiving;
 mod rig;
 mod sharing;
+mod supervised;
 
 use std::sync::Mutex;
 
 use futures::future::LocalBoxFuture;
 
+use crate::postgres::{Outbox, Rows};
+use crate::pubsub::Pubsub;
 use crate::rig::Rig;
+use crate::supervised::Supervised;
 
 /// Cases that run side by side: most of the time they wait.
 const SIDE_BY_SIDE: usize = 5;
@@ -76,25 +80,25 @@ fn conforms<R: Rig + 'static>() {
 
 #[test]
 fn pubsub_alone() {
-    conforms::<crate::pubsub::Pubsub>();
+    conforms::<Pubsub>();
 }
 
 #[test]
 fn pubsub_supervised() {
-    conforms::<crate::pubsub::Supervised>();
+    conforms::<Supervised<Pubsub>>();
 }
 
 #[test]
 fn outbox_alone() {
-    conforms::<crate::postgres::Outbox>();
+    conforms::<Outbox>();
 }
 
 #[test]
 fn outbox_supervised() {
-    conforms::<crate::postgres::Supervised>();
+    conforms::<Supervised<Outbox>>();
 }
 
 #[test]
 fn open_rows() {
-    conforms::<crate::postgres::Rows>();
+    conforms::<Rows>();
 }

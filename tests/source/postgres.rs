@@ -14,7 +14,7 @@ use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::Incidents;
-use maple_router::ops::supervised;
+use maple_router::ops::supervised::Open;
 use maple_router::outbox::bell::Bell;
 use maple_router::outbox::feed::{FeedParts, FeedSettings};
 use maple_router::outbox::row::Retries;
@@ -28,6 +28,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::rig::Rig;
+use crate::supervised::Rebuilt;
 
 const SHARE: usize = 50;
 
@@ -146,55 +147,15 @@ impl Rig for Outbox {
     }
 }
 
-/// As the daemon has it.
-pub(crate) struct Supervised(Outbox);
+impl Rebuilt for Outbox {
+    const SUPERVISED: &'static str = "outbox, supervised";
 
-impl Rig for Supervised {
-    const NAME: &'static str = "outbox, supervised";
-    const SHARE: usize = Outbox::SHARE;
-    const LEASE: Duration = Outbox::LEASE;
-    const REPEATS_EXHAUSTED: bool = Outbox::REPEATS_EXHAUSTED;
-    const PAUSES: bool = true;
-
-    async fn set_up() -> Self {
-        Self(Outbox::set_up().await)
-    }
-
-    async fn open(&self) -> Box<dyn EventSource> {
-        let config = self.0.0.config.clone();
-        let open = Box::new(move || {
+    fn opener(&self) -> Open {
+        let config = self.0.config.clone();
+        Box::new(move || {
             let config = config.clone();
-            async move { Ok(Box::new(Outbox::source(&config)) as Box<dyn EventSource>) }.boxed()
-        });
-        Box::new(supervised::Supervised::new(open, 1, |_| {}))
-    }
-
-    async fn announce(&self, count: usize) -> BTreeSet<Uuid> {
-        self.0.announce(count).await
-    }
-
-    async fn announce_garbage(&self) -> bool {
-        self.0.announce_garbage().await
-    }
-
-    async fn held(&self) -> usize {
-        self.0.held().await
-    }
-
-    async fn left(&self) -> usize {
-        self.0.left().await
-    }
-
-    async fn set_aside(&self) -> usize {
-        self.0.set_aside().await
-    }
-
-    async fn away(&mut self) {
-        self.0.away().await;
-    }
-
-    async fn back(&mut self) {
-        self.0.back().await;
+            async move { Ok(Box::new(Self::source(&config)) as Box<dyn EventSource>) }.boxed()
+        })
     }
 }
 

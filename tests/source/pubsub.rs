@@ -9,12 +9,13 @@ use futures::FutureExt as _;
 use maple_router::config;
 use maple_router::gateway::pubsub::PubsubSettings;
 use maple_router::gateway::pubsub::source::PubsubSource;
-use maple_router::ops::supervised;
+use maple_router::ops::supervised::Open;
 use maple_router::ports::EventSource;
 use maple_router::routing::event::{self, Reason, RoutingEvent};
 use uuid::Uuid;
 
 use crate::rig::Rig;
+use crate::supervised::Rebuilt;
 
 const TOPIC: &str = "projects/p/topics/events";
 const SUBSCRIPTION: &str = "projects/p/subscriptions/routing";
@@ -110,58 +111,18 @@ impl Rig for Pubsub {
     }
 }
 
-/// As the daemon has it: a stream that ends is built anew.
-pub(crate) struct Supervised(Pubsub);
+impl Rebuilt for Pubsub {
+    const SUPERVISED: &'static str = "Pub/Sub, supervised";
 
-impl Rig for Supervised {
-    const NAME: &'static str = "Pub/Sub, supervised";
-    const SHARE: usize = Pubsub::SHARE;
-    const LEASE: Duration = Pubsub::LEASE;
-    const REPEATS_EXHAUSTED: bool = Pubsub::REPEATS_EXHAUSTED;
-    const PAUSES: bool = true;
-
-    async fn set_up() -> Self {
-        Self(Pubsub::set_up().await)
-    }
-
-    async fn open(&self) -> Box<dyn EventSource> {
-        let settings = self.0.settings.clone();
-        let open = Box::new(move || {
+    fn opener(&self) -> Open {
+        let settings = self.settings.clone();
+        Box::new(move || {
             let settings = settings.clone();
             async move {
                 let source = PubsubSource::open(&settings).await?;
                 Ok(Box::new(source) as Box<dyn EventSource>)
             }
             .boxed()
-        });
-        Box::new(supervised::Supervised::new(open, 1, |_| {}))
-    }
-
-    async fn announce(&self, count: usize) -> BTreeSet<Uuid> {
-        self.0.announce(count).await
-    }
-
-    async fn announce_garbage(&self) -> bool {
-        self.0.announce_garbage().await
-    }
-
-    async fn held(&self) -> usize {
-        self.0.held().await
-    }
-
-    async fn left(&self) -> usize {
-        self.0.left().await
-    }
-
-    async fn set_aside(&self) -> usize {
-        self.0.set_aside().await
-    }
-
-    async fn away(&mut self) {
-        self.0.away().await;
-    }
-
-    async fn back(&mut self) {
-        self.0.back().await;
+        })
     }
 }
