@@ -113,29 +113,25 @@ pub async fn migrate(
     locked(client, &ROUTER, async |client| {
         let built = indexes(client, patience, told).await?;
         limits(client, patience.lock).await?;
-        let mut applied = Vec::new();
-        for n in 1.. {
-            match run_locked(client, &ROUTER).await {
-                Ok(files) => {
-                    applied.extend(files);
-                    break;
-                }
-                Err(error) => again(error, n, patience, told).await?,
+        let mut tries = Tries::new(patience, told);
+        let applied = loop {
+            if let Some(applied) = tries.end(run_locked(client, &ROUTER).await).await? {
+                break applied;
             }
-        }
+        };
         let FinalizedColumn::Is(column) = column else {
             return Ok(Routed { built, applied, column_changed: false });
         };
         let sql = "SELECT router.set_finalized_column($1::text::name)";
-        for n in 1.. {
-            match client.query_one(sql, &[column]).await {
-                Ok(row) => return Ok(Routed { built, applied, column_changed: row.get(0) }),
-                Err(error) => {
-                    again(failed("naming the finalized column", error), n, patience, told).await?;
-                }
+        let mut tries = Tries::new(patience, told);
+        let column_changed = loop {
+            let named = client.query_one(sql, &[column]).await;
+            let named = named.map_err(|error| failed("naming the finalized column", error));
+            if let Some(row) = tries.end(named).await? {
+                break row.get(0);
             }
-        }
-        every_try_in_vain()
+        };
+        Ok(Routed { built, applied, column_changed })
     })
     .await
 }
@@ -190,24 +186,21 @@ pub async fn back(
         let mut parts: Vec<&str> = sql.split(PART).skip(1).collect();
         let last = parts.pop().unwrap_or_default();
         for part in parts {
-            for n in 1.. {
-                // One statement for the server, so one transaction.
-                match client.batch_execute(&format!("-- {part}")).await {
-                    Ok(()) => break,
-                    Err(error) => again(failed("taking back", error), n, patience, told).await?,
-                }
-            }
+            // One statement for the server, so one transaction.
+            let (sql, mut tries) = (format!("-- {part}"), Tries::new(patience, told));
+            let taken =
+                async || client.batch_execute(&sql).await.map_err(|error| failed("taking back", error));
+            while tries.end(taken().await).await?.is_none() {}
         }
         if !force {
             drained(client, patience, told).await?;
         }
-        for n in 1.. {
-            match bury(client, version, last, force).await {
-                Err(error) => again(error, n, patience, told).await?,
-                done => return done,
+        let mut tries = Tries::new(patience, told);
+        loop {
+            if let Some(left) = tries.end(bury(client, version, last, force).await).await? {
+                return Ok(left);
             }
         }
-        every_try_in_vain()
     })
     .await
 }
@@ -283,29 +276,37 @@ async fn bury(client: &mut Client, version: i32, last: &str, force: bool) -> Res
     Ok(left)
 }
 
-/// Rests before the next try, unless the error is another than that somebody holds a lock, or was tried too often.
-async fn again(
-    error: MigrateError,
-    n: u32,
+/// Of one step, which changes all or nothing: it is tried again while somebody holds a lock it needs.
+// A value, and no closure to be called again: of a future that borrows the client rustc does not see that it is Send.
+struct Tries<'a> {
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
-) -> Result<(), MigrateError> {
-    if !error.is_busy() || n >= patience.tries {
-        return Err(error);
-    }
-    let rest = patience.rest(n);
-    told(&format!(
-        "the tables are in use ({error}): nothing was changed, try {} of {} in {} s",
-        n + 1,
-        patience.tries,
-        rest.as_secs()
-    ));
-    tokio::time::sleep(rest).await;
-    Ok(())
+    told: &'a (dyn Fn(&str) + Sync),
+    made: u32,
 }
 
-fn every_try_in_vain<T>() -> Result<T, MigrateError> {
-    Err(MigrateError::NoWayBack { stem: String::new(), why: "every try was in vain" })
+impl<'a> Tries<'a> {
+    fn new(patience: Patience, told: &'a (dyn Fn(&str) + Sync)) -> Self {
+        Self { patience, told, made: 0 }
+    }
+
+    /// Of a try: what came of it, or nothing, after a rest, when there is to be another.
+    async fn end<T>(&mut self, tried: Result<T, MigrateError>) -> Result<Option<T>, MigrateError> {
+        self.made += 1;
+        match tried {
+            Err(error) if error.is_busy() && self.made < self.patience.tries => {
+                let rest = self.patience.rest(self.made);
+                (self.told)(&format!(
+                    "the tables are in use ({error}): nothing was changed, try {} of {} in {} s",
+                    self.made + 1,
+                    self.patience.tries,
+                    rest.as_secs()
+                ));
+                tokio::time::sleep(rest).await;
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
 }
 
 /// A session's limits for what locks tables.
