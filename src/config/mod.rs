@@ -66,6 +66,8 @@ section! {
         routing: Routing = Routing::default(),
         /// `[relay_log]`
         relay_log: RelayLog = RelayLog::default(),
+        /// `[bounces]`
+        bounces: Bounces = Bounces::default(),
         /// `[slack]`
         slack: Slack = Slack::default(),
         /// `[canary]`
@@ -351,6 +353,21 @@ section! {
         queue_limit: usize = 10_000,
         /// Directory of journal files, in place of this host's own.
         journal_directory: Option<PathBuf> = None,
+    }
+}
+
+section! {
+    /// `[bounces]`: returned mails, a second source of what becomes of a mail behind the relay.
+    Bounces {
+        /// Envelope sender of our mails, without the token that goes behind its local part; absent: `mail.from`, and
+        /// returned mails are not read.
+        address: Option<String> = None,
+        /// Maildir that the relay delivers mail to this address into.
+        maildir: PathBuf = PathBuf::from("/var/lib/maple-router/bounces"),
+        /// File holding the secrets that tokens are signed with, a line each: the first signs, all verify.
+        secret_file: Option<PathBuf> = None,
+        /// How long mails that were understood are kept in `cur`; zero: removed at once.
+        #[serde(with = "humantime_serde")] keep: Duration = s(7 * 86_400),
     }
 }
 

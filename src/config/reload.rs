@@ -9,7 +9,8 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 14] = [
+pub const LIVE: [&str; 15] = [
+    "bounces.keep",
     "log.level",
     "mail.allowed_destination_domains",
     "mail.time_zone",

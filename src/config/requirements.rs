@@ -23,6 +23,8 @@ pub(super) struct Requirement {
 
 /// Rule of durations of which zero would switch the daemon off rather than a limit.
 const ABOVE_ZERO: &str = "must be longer than 0s";
+/// What a token and its delimiter leave of the 64 octets of a local part (RFC 5321).
+const LONGEST_RETURN_LOCAL: usize = 15;
 const DEFAULT: &str = "leave the key out for the default";
 const WITH_PUBSUB: &str = "is required with source.kind = \"pubsub\"";
 
@@ -109,6 +111,15 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be from 1 to 128 characters", "leave the key out for HOST/PID";
     "relay_log.enabled": |c| !c.relay_log.enabled || (c.relay_log.unit.is_some() != c.relay_log.file.is_some()),
         "needs exactly one of relay_log.unit and relay_log.file", "e.g. unit = \"postfix@-.service\"";
+    "bounces.address": |c| c.bounces.address.as_deref().is_none_or(is_return_address),
+        "must be one plain address whose part before the @ has no + and at most 15 characters",
+        "behind it stand a + and a token of 48 characters, and 64 is all a mail server takes: choose a shorter one, e.g. \
+         bounces@maple.example.org";
+    "bounces.secret_file": |c| c.bounces.address.is_none() || c.has_bounce_secret(),
+        "is required with bounces.address",
+        "name a file with a line of `openssl rand -hex 32`, or pass the credential bounce-secret";
+    "bounces.maildir": |c| c.bounces.maildir.is_absolute(),
+        "must be an absolute path", "the default is /var/lib/maple-router/bounces";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
@@ -161,6 +172,17 @@ fn is_http_url(text: &str) -> bool {
 
 fn is_address(text: &str) -> bool {
     text.parse::<lettre::Address>().is_ok()
+}
+
+/// Characters of a local part that every mail server takes without quotes; not the delimiter itself.
+fn is_return_address(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*/=?^_`{|}~.-".contains(&b);
+    is_address(text)
+        && text.split_once('@').is_some_and(|(local, domain)| {
+            (1..=LONGEST_RETURN_LOCAL).contains(&local.len())
+                && local.bytes().all(plain)
+                && is_host_name(domain)
+        })
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -275,6 +297,17 @@ mod tests {
             }),
             ("routing.worker_name", |c| c.routing.worker_name = Some(String::new())),
             ("relay_log.enabled", |c| c.relay_log.enabled = true),
+            ("bounces.address", |c| returning(c, "maple-bounces-too-long@example.org")),
+            ("bounces.address", |c| returning(c, "maple+bounces@example.org")),
+            ("bounces.address", |c| returning(c, "\"maple bounces\"@example.org")),
+            ("bounces.address", |c| returning(c, "b\u{fc}nces@example.org")),
+            ("bounces.address", |c| returning(c, "bounces")),
+            ("bounces.secret_file", |c| {
+                returning(c, "bounces@example.org");
+                c.bounces.secret_file = None;
+                c.surroundings.credentials_directory = Some("/nowhere".into());
+            }),
+            ("bounces.maildir", |c| c.bounces.maildir = "bounces".into()),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),
             ("log.level", |c| c.log.level = "info=loud=".to_owned()),
@@ -291,6 +324,19 @@ mod tests {
             assert_eq!(found[0].keys[0].0, *key);
             assert!(!found[0].to_string().contains("secret-word"), "a password must not be shown");
         }
+    }
+
+    /// With `[bounces]` on.
+    fn returning(config: &mut Config, address: &str) {
+        config.bounces.address = Some(address.to_owned());
+        config.bounces.secret_file = Some("/etc/maple-router/credentials/bounce-secret".into());
+    }
+
+    #[test]
+    fn an_address_of_the_longest_allowed_length_is_allowed() {
+        let mut config = sound();
+        returning(&mut config, "router-bounces1@example.org");
+        assert_eq!(problems(&config), vec![]);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub const DATABASE_PASSWORD: &str = "database-password";
 pub const SLACK_WEBHOOK: &str = "slack-webhook";
 /// Credential name of the heartbeat URL (`canary.heartbeat_url_file`).
 pub const HEARTBEAT_URL: &str = "heartbeat-url";
+/// Credential name of the secrets that envelope senders are signed with (`bounces.secret_file`).
+pub const BOUNCE_SECRET: &str = "bounce-secret";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -135,6 +137,9 @@ pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
     if config.signed_url.signer == SignerKind::KeyFile {
         all.push(config.signing_key());
     }
+    if config.bounces.address.is_some() {
+        all.push(config.bounce_secret());
+    }
     // Pub/Sub's client reads it by itself, unless it talks to an emulator.
     let emulator = config.pubsub.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if let Some(path) = config.surroundings.application_credentials.as_deref().filter(|_| !emulator) {
@@ -157,6 +162,11 @@ impl Config {
     /// The URL that is called to say "alive", if one is configured.
     pub fn heartbeat_url(&self) -> Result<Option<Found>, SecretError> {
         read(HEARTBEAT_URL, self.canary.heartbeat_url_file.as_deref(), &self.surroundings)
+    }
+
+    /// What envelope senders are signed with, a line each, if it is configured.
+    pub fn bounce_secret(&self) -> Result<Option<Found>, SecretError> {
+        read(BOUNCE_SECRET, self.bounces.secret_file.as_deref(), &self.surroundings)
     }
 
     /// The service-account key (JSON), if one is configured or `GOOGLE_APPLICATION_CREDENTIALS` names one.

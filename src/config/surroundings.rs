@@ -97,6 +97,13 @@ impl Config {
             .or_else(|| super::secret::credential_file(&self.surroundings, super::secret::SIGNING_KEY))
     }
 
+    /// Whether `bounces.secret_file` or systemd's credential `bounce-secret` names a secret.
+    #[must_use]
+    pub fn has_bounce_secret(&self) -> bool {
+        let credential = || super::secret::credential_file(&self.surroundings, super::secret::BOUNCE_SECRET);
+        self.bounces.secret_file.is_some() || credential().is_some()
+    }
+
     /// How long systemd waits for a stop before it kills.
     #[must_use]
     pub fn timeout_stop(&self) -> Duration {
