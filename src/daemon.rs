@@ -55,6 +55,7 @@ use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
 use crate::routing::delivery::doubt::Doubts;
+use crate::routing::delivery::sender::TRIAL;
 use crate::routing::outages::Outages;
 use crate::routing::pauses::PauseWatch;
 use crate::routing::persist::Persist;
@@ -142,7 +143,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let dependencies = outages::Dependencies {
         pool: pool.clone(),
         smtp: smtp.clone(),
-        sender: preparer.rules.from.address.clone(),
+        sender: preparer.rules.sender(TRIAL),
         signer: Arc::clone(&preparer.signer),
     };
     let mut kept = outages::keep(probers, dependencies, &gate, &readiness);

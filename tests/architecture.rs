@@ -80,6 +80,7 @@ const PURE: &[&str] = &[
     "routing/decide.rs",
     "routing/delivery/status.rs",
     "routing/delivery/tracker.rs",
+    "routing/delivery/sender.rs",
     "routing/outcome.rs",
     "routing/message_id.rs",
     "routing/replay.rs",

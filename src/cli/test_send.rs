@@ -11,6 +11,7 @@ use crate::ops::clock::SystemClock;
 use crate::parts;
 use crate::ports::{Fault, Outcome, Stage};
 use crate::routing::compose::trial_mail;
+use crate::routing::delivery::sender::TRIAL;
 use crate::routing::destination::{self, parse_mailbox};
 use crate::routing::explain::said;
 use crate::routing::prepare::MailRules;
@@ -46,7 +47,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let lanes = Lanes::new(settings, Arc::new(SystemClock));
     let mut lane = lanes.acquire().await;
     let envelope = Envelope {
-        from: &rules.from.address,
+        from: &rules.sender(TRIAL),
         recipients: std::slice::from_ref(&to.address),
         message: &message,
     };

@@ -8,6 +8,7 @@ pub mod doubt;
 pub mod follower;
 pub mod status;
 pub mod tracker;
+pub mod sender;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

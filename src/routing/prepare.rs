@@ -18,6 +18,7 @@ use super::compose::{
     self, AttachmentLink, ComposeInput, Field, MailSettings, SubmissionFacts, clean_file_name,
 };
 use super::decide;
+use super::delivery::sender::ReturnAddress;
 use super::destination::{self, Mailbox, Target, TargetKind};
 use super::ledger::{ErrorClass, Ledger};
 use super::message_id::{self, Origin};
@@ -37,8 +38,10 @@ const LINKS_AT_ONCE: usize = 8;
 /// What mails are made with; the parts of the configuration, understood once.
 #[derive(Debug)]
 pub struct MailRules {
-    /// Sender.
+    /// Sender, as the reader sees it.
     pub from: Mailbox,
+    /// Where mails come back to; absent: to the sender.
+    pub returns: Option<ReturnAddress>,
     /// Which body.
     pub body: MailBody,
     /// What a reload may change.
@@ -66,7 +69,14 @@ impl MailRules {
     pub fn new(config: &Config) -> Result<Self, String> {
         let from = destination::parse_mailbox(&config.mail.from)
             .map_err(|why| format!("mail.from is not an address: {why}"))?;
-        Ok(Self { from, body: config.mail.body, changing: ChangingRules::new(config)?.into() })
+        let returns = return_address(config)?;
+        Ok(Self { from, returns, body: config.mail.body, changing: ChangingRules::new(config)?.into() })
+    }
+
+    /// The envelope sender of a mail; [`TRIAL`](super::delivery::sender::TRIAL) for one of no submission.
+    #[must_use]
+    pub fn sender(&self, origin: Origin) -> String {
+        self.returns.as_ref().map_or_else(|| self.from.address.clone(), |returns| returns.sender(origin))
     }
 
     /// What may change, as it is now.
@@ -74,6 +84,14 @@ impl MailRules {
     pub fn now(&self) -> Arc<ChangingRules> {
         self.changing.get()
     }
+}
+
+/// Where mails come back to, with `[bounces]` on.
+fn return_address(config: &Config) -> Result<Option<ReturnAddress>, String> {
+    let Some(address) = &config.bounces.address else { return Ok(None) };
+    let secret = config.bounce_secret().map_err(|error| error.to_string())?;
+    let secret = secret.ok_or("bounces.secret_file is required with bounces.address")?;
+    ReturnAddress::new(address, secret.secret.expose()).map(Some)
 }
 
 impl ChangingRules {
@@ -259,7 +277,11 @@ impl Preparer {
                 keys,
                 resend: open.resend,
                 recipients,
-                sender: self.rules.from.address.clone(),
+                sender: self.rules.sender(Origin {
+                    submission: claim.id,
+                    action_order: order,
+                    generation: decided.scope.generation,
+                }),
                 message,
                 beside: decided,
             })),

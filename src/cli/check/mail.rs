@@ -14,6 +14,7 @@ use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
 use crate::ports::{CheckLevel, CheckLine, Outcome};
 use crate::routing::compose::{ComposeInput, MailSettings, SubmissionFacts, compose};
+use crate::routing::delivery::sender::TRIAL;
 use crate::routing::destination;
 use crate::routing::plan::{ActionType, PlannedAction, TemplateTexts};
 use crate::routing::prepare::MailRules;
@@ -55,7 +56,7 @@ async fn mail(config: &Config, settings: SmtpSettings) -> Result<String, String>
     let message = test_mail(&rules, &settings.hello_name)?;
     let lanes = Lanes::new(settings, Arc::new(SystemClock));
     let mut lane = lanes.acquire().await;
-    let envelope = Envelope { from: &rules.from.address, recipients: &recipients, message: &message };
+    let envelope = Envelope { from: &rules.sender(TRIAL), recipients: &recipients, message: &message };
     let outcomes = lane.send(&envelope, &|| Ok(())).await;
     drop(lane);
     lanes.close().await;
