@@ -4,6 +4,7 @@
 
 mod alerting;
 mod relay_log;
+mod returned;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use relay_log::{
     LogBatch, LogEntry, LogLine, QueueListing, QueuedMail, RecipientLine, RelayLog, RelayLogError,
     RelayStatus,
 };
+pub use returned::{Returned, ReturnedKind, ReturnedRecipient};
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").
 pub trait Clock: Send + Sync + fmt::Debug {

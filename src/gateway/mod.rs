@@ -1,4 +1,5 @@
 //! One file per outside system, each with its one error classifier. Nothing here knows a room's state.
+pub mod bounces;
 pub mod heartbeat;
 pub mod pubsub;
 pub mod relay_log;

@@ -1,0 +1,274 @@
+//! The Maildir that returned mails are delivered into: read in `new`, moved away only when whoever asked has recorded them.
+//!
+//! If we die in between, a mail is read again, which changes nothing. What was treated goes to `cur`, what nobody
+//! understood into the folder `.unread` (Maildir++, so that a mail program shows it); neither ever overwrites anything. Never
+//! follows a link, opens nothing but regular files, and reads no more of one than [`LARGEST`].
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::report;
+use crate::ports::{Returned, ReturnedKind};
+
+/// Bytes of a mail that are read. A report stands at its beginning; behind it is what came back, whole.
+const LARGEST: u64 = 512 * 1024;
+/// Names of a directory that are looked at in one pass.
+const MOST_NAMES: usize = 20_000;
+/// Mails that nobody understood; beyond, the oldest make room. A public address draws anything.
+pub(super) const MOST_UNREAD: usize = 1_000;
+/// Mark of a mail that was seen, as mail programs write it.
+const SEEN: &str = ":2,S";
+
+/// Where it is. Cheap to clone; touches nothing until asked to.
+#[derive(Debug, Clone)]
+pub struct Maildir {
+    dir: Arc<Path>,
+}
+
+/// Why the Maildir cannot be used; it may be asked again.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "returned mails in {} cannot be read or moved: {source}; let the daemon's user own the Maildir, and Postfix deliver \
+     into it as that user (virtual_uid_maps)", path.display()
+)]
+pub struct MaildirError {
+    /// What could not be used.
+    path: PathBuf,
+    /// The system's words.
+    source: io::Error,
+}
+
+/// A mail in `new`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its file, as whoever delivered it called it.
+    pub name: OsString,
+    /// What it says.
+    pub mail: Returned,
+}
+
+/// What a pass over `new` found.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// In the order of their names, which begin with the time of delivery.
+    pub mails: Vec<Found>,
+    /// There are more.
+    pub more: bool,
+    /// Some could not be read; they stay where they are.
+    pub unreadable: Option<MaildirError>,
+}
+
+impl Maildir {
+    /// The Maildir `dir`.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes sure that mails can be delivered and treated: creates what is missing of it, for the daemon's user alone.
+    ///
+    /// # Errors
+    /// [`MaildirError`].
+    pub async fn prepare(&self) -> Result<(), MaildirError> {
+        self.blocking(|dir| {
+            for below in ["", "tmp", "new", "cur", ".unread", ".unread/tmp", ".unread/new", ".unread/cur"] {
+                let path = dir.join(below);
+                DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads up to `most` of the mails that wait.
+    ///
+    /// # Errors
+    /// [`MaildirError`]: the directory itself cannot be read.
+    pub async fn look(&self, most: usize) -> Result<Look, MaildirError> {
+        self.blocking(move |dir| {
+            let new = dir.join("new");
+            let mut names = names(&new)?;
+            let more = names.len() > most;
+            names.truncate(most);
+            let mut look = Look { more, ..Look::default() };
+            for name in names {
+                match read(&new.join(&name)) {
+                    Ok(Some(mail)) => look.mails.push(Found { name, mail }),
+                    // Somebody was faster.
+                    Ok(None) => {}
+                    Err(error) => look.unreadable = Some(error),
+                }
+            }
+            Ok(look)
+        })
+        .await
+    }
+
+    /// It was understood, and what follows from it stands: moves it to `cur`, or away where `keep` is zero.
+    ///
+    /// # Errors
+    /// [`MaildirError`]: it is still in `new`.
+    pub async fn treated(&self, name: &OsStr, keep: Duration) -> Result<(), MaildirError> {
+        let name = name.to_owned();
+        self.blocking(move |dir| {
+            let from = dir.join("new").join(&name);
+            if keep.is_zero() {
+                return gone_is_fine(fs::remove_file(&from)).map_err(at(&from));
+            }
+            move_away(&from, &dir.join("cur"), &name)
+        })
+        .await
+    }
+
+    /// A person must look at it: moves it into `.unread`.
+    ///
+    /// # Errors
+    /// [`MaildirError`]: it is still in `new`.
+    pub async fn set_aside(&self, name: &OsStr) -> Result<(), MaildirError> {
+        let name = name.to_owned();
+        self.blocking(move |dir| move_away(&dir.join("new").join(&name), &dir.join(".unread/new"), &name))
+            .await
+    }
+
+    /// Removes treated mails that came longer than `keep` before `now` (since 1970), and the oldest of those set aside
+    /// where there are too many. How many of each.
+    ///
+    /// # Errors
+    /// [`MaildirError`].
+    pub async fn prune(&self, keep: Duration, now: Duration) -> Result<(usize, usize), MaildirError> {
+        self.blocking(move |dir| {
+            let (mut old, cur) = (0, dir.join("cur"));
+            for name in names(&cur)? {
+                let path = cur.join(name);
+                let Ok(found) = fs::symlink_metadata(&path) else { continue };
+                let came = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+                if came.is_some_and(|came| came.saturating_add(keep) < now) {
+                    gone_is_fine(fs::remove_file(&path)).map_err(at(&path))?;
+                    old += 1;
+                }
+            }
+            let (mut many, unread) = (0, dir.join(".unread/new"));
+            let waiting = names(&unread)?;
+            for name in waiting.iter().take(waiting.len().saturating_sub(MOST_UNREAD)) {
+                let path = unread.join(name);
+                gone_is_fine(fs::remove_file(&path)).map_err(at(&path))?;
+                many += 1;
+            }
+            Ok((old, many))
+        })
+        .await
+    }
+
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, MaildirError> + Send + 'static,
+    ) -> Result<T, MaildirError> {
+        let dir = self.dir.to_path_buf();
+        let failed = |error| MaildirError { path: self.dir.to_path_buf(), source: io::Error::other(error) };
+        tokio::task::spawn_blocking(move || work(&dir)).await.map_err(failed)?
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> MaildirError {
+    let path = path.to_path_buf();
+    move |source| MaildirError { path: path.clone(), source }
+}
+
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Names in order; those that begin with a dot are nobody's mail.
+pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, MaildirError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(at(dir)(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries.take(MOST_NAMES) {
+        let name = entry.map_err(at(dir))?.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Reads one; `None` where it is not there any more. What is no regular file is not understood, and never opened for long:
+/// a pipe without a writer does not hold us.
+fn read(path: &Path) -> Result<Option<Returned>, MaildirError> {
+    let opened =
+        OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A socket, or a device without a driver.
+        Err(error) if is_a_link(path) || error.raw_os_error() == Some(nix::libc::ENXIO) => {
+            return Ok(Some(no_file()));
+        }
+        Err(error) => return Err(at(path)(error)),
+    };
+    if !file.metadata().map_err(at(path))?.is_file() {
+        return Ok(Some(no_file()));
+    }
+    contents(file).map(|raw| Some(understood(raw))).map_err(at(path))
+}
+
+fn is_a_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+fn contents(file: File) -> io::Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    file.take(LARGEST).read_to_end(&mut raw)?;
+    Ok(raw)
+}
+
+/// A library that panics over a mail must not keep us from the others.
+fn understood(raw: Vec<u8>) -> Returned {
+    std::panic::catch_unwind(move || report::read(&raw))
+        .unwrap_or_else(|_| not_understood("it cannot be taken apart"))
+}
+
+fn no_file() -> Returned {
+    not_understood("it is no regular file")
+}
+
+fn not_understood(why: &'static str) -> Returned {
+    Returned { to: Vec::new(), kind: ReturnedKind::NotUnderstood(why), at: None, message_id: None }
+}
+
+/// Moves a mail into another directory under its name, without flags it may have, and never over another one.
+fn move_away(from: &Path, into: &Path, name: &OsStr) -> Result<(), MaildirError> {
+    let mut to = name.to_owned();
+    if into.ends_with("cur") {
+        to.push(SEEN);
+    }
+    let mut path = into.join(&to);
+    // Names are unique by agreement only.
+    for copy in 1..100 {
+        if fs::symlink_metadata(&path).is_err() {
+            break;
+        }
+        let mut other = name.to_owned();
+        other.push(format!(",{copy}{}", if into.ends_with("cur") { SEEN } else { "" }));
+        path = into.join(other);
+    }
+    gone_is_fine(fs::rename(from, &path)).map_err(at(from))
+}
