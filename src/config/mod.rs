@@ -366,7 +366,7 @@ section! {
         maildir: PathBuf = PathBuf::from("/var/lib/maple-router/bounces"),
         /// File holding the secrets that tokens are signed with, a line each: the first signs, all verify.
         secret_file: Option<PathBuf> = None,
-        /// How long mails that were understood are kept in `cur`; zero: removed at once.
+        /// How long mails that were understood are kept in `cur`.
         #[serde(with = "humantime_serde")] keep: Duration = s(7 * 86_400),
     }
 }

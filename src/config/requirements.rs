@@ -118,6 +118,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "bounces.secret_file": |c| c.bounces.address.is_none() || c.has_bounce_secret(),
         "is required with bounces.address",
         "name a file with a line of `openssl rand -hex 32`, or pass the credential bounce-secret";
+    "bounces.keep": |c| c.bounces.keep >= Duration::from_secs(3600),
+        "must be at least 1h", "the default is 7d; a daemon reads kept mails again at its start, so that nobody is left untold";
     "bounces.maildir": |c| c.bounces.maildir.is_absolute(),
         "must be an absolute path", "the default is /var/lib/maple-router/bounces";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
@@ -307,6 +309,7 @@ mod tests {
                 c.bounces.secret_file = None;
                 c.surroundings.credentials_directory = Some("/nowhere".into());
             }),
+            ("bounces.keep", |c| c.bounces.keep = s(3599)),
             ("bounces.maildir", |c| c.bounces.maildir = "bounces".into()),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),

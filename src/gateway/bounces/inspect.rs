@@ -65,7 +65,7 @@ pub async fn inspect(maildir: &Maildir, owner_of: &Path, now: Duration) -> Check
             format!(
                 "{unread} mails in {shown}/.unread were not understood, or are not proved to be about a mail of ours"
             ),
-            format!("look at them (`mutt -f {shown}/.unread`), then remove them; nothing else removes them"),
+            format!("look at them (`mutt -f {shown}/.unread`), then remove them"),
         );
     }
     CheckLine::ok(NAME, format!("returned mails are read from {shown}, {new} wait"))

@@ -17,7 +17,7 @@ use crate::ports::{Returned, ReturnedKind};
 
 /// Bytes of a mail that are read. A report stands at its beginning; behind it is what came back, whole.
 const LARGEST: u64 = 512 * 1024;
-/// Names of a directory that are looked at in one pass.
+/// Names of a directory that are looked at in one pass; those beyond come when there are fewer.
 const MOST_NAMES: usize = 20_000;
 /// Mails that nobody understood; beyond, the oldest make room. A public address draws anything.
 pub(super) const MOST_UNREAD: usize = 1_000;
@@ -91,44 +91,29 @@ impl Maildir {
         .await
     }
 
-    /// Reads up to `most` of the mails that wait.
+    /// Reads up to `most` of the mails that wait, of those whose names come behind `after`.
     ///
     /// # Errors
     /// [`MaildirError`]: the directory itself cannot be read.
-    pub async fn look(&self, most: usize) -> Result<Look, MaildirError> {
-        self.blocking(move |dir| {
-            let new = dir.join("new");
-            let mut names = names(&new)?;
-            let more = names.len() > most;
-            names.truncate(most);
-            let mut look = Look { more, ..Look::default() };
-            for name in names {
-                match read(&new.join(&name)) {
-                    Ok(Some(mail)) => look.mails.push(Found { name, mail }),
-                    // Somebody was faster.
-                    Ok(None) => {}
-                    Err(error) => look.unreadable = Some(error),
-                }
-            }
-            Ok(look)
-        })
-        .await
+    pub async fn look(&self, after: Option<OsString>, most: usize) -> Result<Look, MaildirError> {
+        self.blocking(move |dir| page(&dir.join("new"), after.as_deref(), most)).await
     }
 
-    /// It was understood, and what follows from it stands: moves it to `cur`, or away where `keep` is zero.
+    /// The same of those that were treated before.
+    ///
+    /// # Errors
+    /// [`MaildirError`]: the directory itself cannot be read.
+    pub async fn kept(&self, after: Option<OsString>, most: usize) -> Result<Look, MaildirError> {
+        self.blocking(move |dir| page(&dir.join("cur"), after.as_deref(), most)).await
+    }
+
+    /// It was understood, and what follows from it stands: moves it to `cur`.
     ///
     /// # Errors
     /// [`MaildirError`]: it is still in `new`.
-    pub async fn treated(&self, name: &OsStr, keep: Duration) -> Result<(), MaildirError> {
+    pub async fn treated(&self, name: &OsStr) -> Result<(), MaildirError> {
         let name = name.to_owned();
-        self.blocking(move |dir| {
-            let from = dir.join("new").join(&name);
-            if keep.is_zero() {
-                return gone_is_fine(fs::remove_file(&from)).map_err(at(&from));
-            }
-            move_away(&from, &dir.join("cur"), &name)
-        })
-        .await
+        self.blocking(move |dir| move_away(&dir.join("new").join(&name), &dir.join("cur"), &name)).await
     }
 
     /// A person must look at it: moves it into `.unread`.
@@ -208,6 +193,24 @@ pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, MaildirError> {
     }
     names.sort();
     Ok(names)
+}
+
+fn page(dir: &Path, after: Option<&OsStr>, most: usize) -> Result<Look, MaildirError> {
+    let waiting = names(dir)?.into_iter().filter(|name| after.is_none_or(|after| name.as_os_str() > after));
+    let mut look = Look::default();
+    for name in waiting {
+        if look.mails.len() >= most {
+            look.more = true;
+            break;
+        }
+        match read(&dir.join(&name)) {
+            Ok(Some(mail)) => look.mails.push(Found { name, mail }),
+            // Somebody was faster.
+            Ok(None) => {}
+            Err(error) => look.unreadable = Some(error),
+        }
+    }
+    Ok(look)
 }
 
 /// Reads one; `None` where it is not there any more. What is no regular file is not understood, and never opened for long:
