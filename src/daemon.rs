@@ -11,6 +11,7 @@ mod outages;
 mod parts;
 mod relay;
 mod reload;
+mod returned;
 mod source;
 mod spool;
 mod start;
@@ -29,6 +30,7 @@ pub use parts::preflight;
 use relay::Relaying;
 use reload::Following;
 pub use reload::Reloads;
+use returned::Returning;
 use source::Source;
 use start::Start;
 use status::{StatusLine, Told};
@@ -220,6 +222,8 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
+            let returning =
+                Returning::start(&worker, reloads.config.clone(), &incidents, Box::new(|_untold| {}));
             readiness.clear("starting");
             status.stages().send_replace(Stage::Routing);
             systemd::ready();
@@ -243,6 +247,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let ended = routing.run().await;
             heart.abort();
             consuming.stop().await;
+            if let Some(returning) = returning {
+                returning.stop().await;
+            }
             if let Some(relaying) = relaying {
                 relaying.stop().await;
             }

@@ -27,6 +27,8 @@ pub enum IncidentKey {
     Unready,
     /// Events wait in the outbox, and nobody delivers them.
     Outbox,
+    /// Returned mails cannot be read.
+    Bounces,
 }
 
 impl IncidentKey {
@@ -34,7 +36,9 @@ impl IncidentKey {
     #[must_use]
     pub fn all() -> Vec<Self> {
         let breakers = Dependency::ALL.iter().copied().map(Self::Breaker);
-        breakers.chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready, Self::Outbox]).collect()
+        breakers
+            .chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready, Self::Outbox, Self::Bounces])
+            .collect()
     }
 
     /// A stable name, for journal and alerts: `breaker_relay`, `stream`, …
@@ -50,6 +54,7 @@ impl IncidentKey {
             Self::Spool => "spool",
             Self::Unready => "unready",
             Self::Outbox => "outbox",
+            Self::Bounces => "bounces",
         }
     }
 

@@ -15,7 +15,8 @@ use metrics_exporter_prometheus::{
 
 pub use self::labels::{
     ActionType, AlertResult, CanaryResult, DeadLetterKind, DeliveryStatus, Dependency, HeartbeatResult,
-    OutboxCommand, OutboxState, PauseScope, Resolution, Status, SubmissionOutcome, SweepResult,
+    OutboxCommand, OutboxState, PauseScope, Resolution, ReturnedResult, Status, SubmissionOutcome,
+    SweepResult,
 };
 use super::incident::IncidentKey;
 use super::tally;
@@ -54,6 +55,7 @@ names! {
     DEAD_LETTERS = "dead_letters_total",
     ALERTS = "alerts_total",
     DELIVERY_STATUS = "delivery_status_total",
+    RETURNED_MAILS = "returned_mails_total",
     ROUTING_LAG = "routing_lag_seconds",
     ACTION_DURATION = "action_duration_seconds",
     DB_TRANSACTION = "db_transaction_seconds",
@@ -149,6 +151,9 @@ pub fn start(transactions: &[&'static str]) {
     for status in DeliveryStatus::ALL {
         counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(0);
     }
+    for result in ReturnedResult::ALL {
+        counter!(RETURNED_MAILS, "result" => result.as_str()).increment(0);
+    }
     for name in [ROUTING_LAG, SIGNED_URL] {
         drop(histogram!(name));
     }
@@ -204,6 +209,7 @@ fn describe() {
     describe_counter!(DEAD_LETTERS, Unit::Count, "Dead letters, by kind");
     describe_counter!(ALERTS, Unit::Count, "Alerts, by what became of them");
     describe_counter!(DELIVERY_STATUS, Unit::Count, "What the relay's log says of accepted mails");
+    describe_counter!(RETURNED_MAILS, Unit::Count, "Mails that came back, by what they were");
     describe_histogram!(
         ROUTING_LAG,
         Unit::Seconds,
@@ -299,6 +305,11 @@ pub fn alerts(result: AlertResult, alerts: usize) {
 /// The relay's log told of an accepted mail.
 pub fn delivery_status(status: DeliveryStatus) {
     counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(1);
+}
+
+/// A mail came back, and was treated.
+pub fn returned_mail(result: ReturnedResult) {
+    counter!(RETURNED_MAILS, "result" => result.as_str()).increment(1);
 }
 
 /// A submission was finished this long after it was ready.

@@ -6,9 +6,10 @@
 
 pub mod doubt;
 pub mod follower;
+pub mod returned;
+pub mod sender;
 pub mod status;
 pub mod tracker;
-pub mod sender;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

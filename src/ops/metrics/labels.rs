@@ -77,6 +77,21 @@ closed_set! {
     }
 }
 closed_set! {
+    /// What a returned mail was.
+    ReturnedResult {
+        /// A delivery status notification about a mail of ours.
+        Reported = "reported",
+        /// An absence, or another answer that nobody wrote.
+        AutoReply = "auto_reply",
+        /// A receipt: somebody has read the mail.
+        Receipt = "receipt",
+        /// Not proved to be about a mail of ours.
+        Foreign = "foreign",
+        /// About a mail of ours, and not understood.
+        NotUnderstood = "not_understood",
+    }
+}
+closed_set! {
     /// The database's `submission_status`.
     Status {
         /// Waits.

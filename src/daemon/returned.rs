@@ -1,0 +1,59 @@
+//! Reads returned mails beside the routing, with `[bounces]` on.
+//!
+//! If we die, mails stay in their Maildir, and the next start reads on.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::LAST_WORDS;
+use crate::config::Config;
+use crate::gateway::bounces::Maildir;
+use crate::ops::incident::Incidents;
+use crate::parts;
+use crate::routing::delivery::returned::{Returns, ReturnsParts};
+use crate::routing::store::delivery::Untold;
+use crate::routing::worker::Worker;
+
+/// The reader of returned mails.
+pub(super) struct Returning {
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Returning {
+    /// `None` where `[bounces]` is off. `lost` hears of mails that are lost.
+    pub(super) fn start(
+        worker: &Arc<Worker>,
+        config: watch::Receiver<Arc<Config>>,
+        incidents: &Incidents,
+        lost: Box<dyn Fn(Untold) + Send + Sync>,
+    ) -> Option<Self> {
+        let address = worker.preparer.rules.returns.clone()?;
+        let maildir = Maildir::new(&config.borrow().bounces.maildir);
+        let returns = Returns::new(ReturnsParts {
+            maildir,
+            address,
+            store: worker.store.clone(),
+            by: format!("returned@{}", parts::host()),
+            outages: worker.outages.clone(),
+            incidents: incidents.clone(),
+            clock: Arc::clone(&worker.clock),
+            config,
+            lost,
+        });
+        let stop = CancellationToken::new();
+        let stopping = stop.clone();
+        Some(Self { task: tokio::spawn(async move { returns.run(&stopping).await }), stop })
+    }
+
+    /// What is being recorded is recorded; what is not is read by the next.
+    pub(super) async fn stop(mut self) {
+        self.stop.cancel();
+        if tokio::time::timeout(LAST_WORDS, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
