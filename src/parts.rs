@@ -21,10 +21,12 @@ use crate::outbox::row::Retries;
 use crate::outbox::store::OutboxStore;
 use crate::ports::Clock;
 use crate::routing::alerts::FailureAlerts;
+use crate::routing::delivery::book::Book;
 use crate::routing::pauses::PauseBook;
 use crate::routing::prepare::{MailRules, Preparer};
 use crate::routing::store::Store;
 use crate::routing::store::alerts::AlertStore;
+use crate::routing::store::delivery_told::TellingStore;
 use crate::routing::store::pauses::PauseTable;
 
 /// A part that cannot be made from this configuration.
@@ -133,9 +135,15 @@ pub fn alert_desk(
     let store = AlertStore::new(pool, &readiness, config);
     Ok(Some(Desk {
         webhook: Arc::new(slack),
-        failures: Arc::new(FailureAlerts { store, clock, chance }),
+        failures: vec![Arc::new(FailureAlerts { store, clock, chance })],
         head: Letterhead { host: host(), channel: config.slack.channel.clone() },
     }))
+}
+
+/// The lost mails nobody was told of: a place of failures for [`alert_desk`], filled by whoever follows the relay.
+#[must_use]
+pub fn lost_mails(config: &Config, pool: Pool, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Book {
+    Book::new(TellingStore::new(pool), config.slack.lease, clock, chance)
 }
 
 /// Who is told that all is well; `None` where no URL is configured.

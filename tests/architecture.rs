@@ -91,6 +91,7 @@ const PURE: &[&str] = &[
     "routing/spool/sheet.rs",
     "routing/dead_letter/letter.rs",
     "routing/text.rs",
+    "routing/delivery/lost.rs",
     "outbox/row.rs",
     "scrub.rs",
     "ops/status_line.rs",

@@ -10,6 +10,8 @@ pub mod returned;
 pub mod sender;
 pub mod status;
 pub mod tracker;
+pub mod book;
+pub mod lost;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

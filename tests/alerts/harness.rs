@@ -116,7 +116,7 @@ impl Bench {
         let (url, channel) = (Secret::new(self.slack.webhook_url()), "#us-soc-alerts");
         let slack = Slack::new(&url, channel, self.config.slack.timeout).expect("a client");
         let head = Letterhead { host: "maple-1".to_owned(), channel: channel.to_owned() };
-        Desk { webhook: Arc::new(slack), failures, head }
+        Desk { webhook: Arc::new(slack), failures: vec![failures], head }
     }
 
     /// Starts an alerter.
@@ -125,9 +125,13 @@ impl Bench {
     }
 
     pub(crate) fn start_on(&self, failures: Arc<dyn Failures>) -> Running {
+        self.start_at(self.desk(failures))
+    }
+
+    pub(crate) fn start_at(&self, desk: Desk) -> Running {
         let (incidents, seen) = Incidents::new();
         let parts = AlerterParts {
-            desk: Arc::new(self.desk(failures)),
+            desk: Arc::new(desk),
             pace: PACE,
             incidents: seen,
             clock: self.clock.clone(),

@@ -5,6 +5,7 @@ mod clock;
 mod crowds;
 mod grouping;
 mod harness;
+mod lost;
 mod outages;
 mod process;
 mod rows;

@@ -214,7 +214,7 @@ impl Process {
         };
         let desk = Desk {
             webhook: Arc::clone(&place.tools.webhook),
-            failures: Arc::new(failures),
+            failures: vec![Arc::new(failures)],
             head: place.tools.head.clone(),
         };
         let (alerter, alerts) = Alerter::new(AlerterParts {

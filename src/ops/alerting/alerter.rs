@@ -22,7 +22,7 @@ use crate::ops::chance::Chance;
 use crate::ops::incident::{Incident, IncidentKey, Open};
 use crate::ops::metrics;
 use crate::ops::telemetry::EventName;
-use crate::ports::{AlertLease, Clock, LedgerTrouble, Posted, Story};
+use crate::ports::{AlertLease, Clock, LedgerTrouble, Posted, Story, Unalerted};
 
 /// The rows are looked at no more often than this, and no more rarely than `LONGEST_LOOK`.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
@@ -37,7 +37,8 @@ const BREATH: Duration = Duration::from_millis(10);
 enum Topic {
     Incident(IncidentKey),
     Notice(&'static str),
-    Failures(String),
+    /// Where they are kept, and their cause.
+    Failures(usize, String),
 }
 
 /// What the task is made of.
@@ -72,7 +73,10 @@ pub struct Alerter {
     notices: Notices,
     /// Incidents that are open, or over and not told so yet.
     known: BTreeMap<IncidentKey, Known>,
-    unconfirmed: Vec<AlertLease>,
+    /// And where what they lease is kept.
+    unconfirmed: Vec<(usize, AlertLease)>,
+    /// Failures nobody was told of, by where they are kept.
+    unalerted: Vec<u64>,
     look_every: Duration,
     look_at: Instant,
     /// Said already.
@@ -91,6 +95,7 @@ impl Alerter {
             notices,
             known: BTreeMap::new(),
             unconfirmed: Vec::new(),
+            unalerted: vec![0; parts.desk.failures.len()],
             look_every: (parts.pace.group_wait / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK),
             look_at: parts.clock.monotonic(),
             ledger_trouble: None,
@@ -164,20 +169,37 @@ impl Alerter {
     }
 
     async fn look_at_failures(&mut self) {
-        let waiting = match self.parts.desk.failures.unalerted().await {
-            Ok(waiting) => waiting,
-            Err(trouble) => return self.ledger_is_in_trouble(trouble),
-        };
-        if self.unconfirmed.is_empty() {
-            self.ledger_trouble = None;
+        let desk = Arc::clone(&self.parts.desk);
+        let mut trouble = None;
+        for (place, failures) in desk.failures.iter().enumerate() {
+            match failures.unalerted().await {
+                Ok(waiting) => self.found(place, waiting),
+                // What waits there is as it was; what waits elsewhere is told of.
+                Err(found) => trouble = Some(found),
+            }
         }
-        metrics::unalerted(waiting.iter().map(|found| found.count).sum());
+        metrics::unalerted(self.unalerted.iter().sum());
+        match trouble {
+            Some(trouble) => self.ledger_is_in_trouble(trouble),
+            None if self.unconfirmed.is_empty() => self.ledger_trouble = None,
+            None => {}
+        }
+    }
+
+    /// What waits in one place.
+    fn found(&mut self, place: usize, waiting: Vec<Unalerted>) {
         let now = self.now();
-        let found: BTreeSet<Topic> = waiting.into_iter().map(|found| Topic::Failures(found.cause)).collect();
+        if let Some(known) = self.unalerted.get_mut(place) {
+            *known = waiting.iter().map(|found| found.count).sum();
+        }
+        let found: BTreeSet<Topic> =
+            waiting.into_iter().map(|found| Topic::Failures(place, found.cause)).collect();
         for topic in &found {
             self.groups.waiting(topic, now);
         }
-        let gone = |topic: &&Topic| matches!(topic, Topic::Failures(_)) && !found.contains(*topic);
+        let gone = |topic: &&Topic| {
+            matches!(topic, Topic::Failures(at, _) if *at == place) && !found.contains(*topic)
+        };
         let gone: Vec<Topic> = self.groups.causes().filter(gone).cloned().collect();
         for topic in gone {
             self.groups.nothing(&topic);
@@ -186,11 +208,18 @@ impl Alerter {
 
     /// Records what Slack has confirmed; what cannot be recorded in time is told of again.
     async fn confirm(&mut self) {
-        let mut rest = std::mem::take(&mut self.unconfirmed).into_iter();
-        while let Some(lease) = rest.next() {
-            if let Err(trouble) = self.parts.desk.failures.confirm(&lease).await {
-                self.unconfirmed = std::iter::once(lease).chain(rest).take(UNCONFIRMED).collect();
-                return self.ledger_is_in_trouble(trouble);
+        let desk = Arc::clone(&self.parts.desk);
+        let mut in_trouble = BTreeSet::new();
+        for (place, lease) in std::mem::take(&mut self.unconfirmed) {
+            let Some(failures) = desk.failures.get(place) else { continue };
+            // One try tells enough about a place.
+            if !in_trouble.contains(&place) {
+                let Err(trouble) = failures.confirm(&lease).await else { continue };
+                in_trouble.insert(place);
+                self.ledger_is_in_trouble(trouble);
+            }
+            if self.unconfirmed.len() < UNCONFIRMED {
+                self.unconfirmed.push((place, lease));
             }
         }
     }
@@ -211,7 +240,7 @@ impl Alerter {
             match &topic {
                 Topic::Incident(key) => self.tell_incident(*key, say).await,
                 Topic::Notice(cause) => self.tell_notices(cause).await,
-                Topic::Failures(cause) => self.tell_failures(cause).await,
+                Topic::Failures(place, cause) => self.tell_failures(*place, cause).await,
             }
         }
     }
@@ -238,12 +267,14 @@ impl Alerter {
         }
     }
 
-    async fn tell_failures(&mut self, cause: &str) {
-        let topic = Topic::Failures(cause.to_owned());
-        match self.parts.desk.tell_failures(cause).await {
+    async fn tell_failures(&mut self, place: usize, cause: &str) {
+        let topic = Topic::Failures(place, cause.to_owned());
+        let desk = Arc::clone(&self.parts.desk);
+        let Some(failures) = desk.failures.get(place) else { return };
+        match desk.tell_failures(failures.as_ref(), cause).await {
             Ok(Told::Sent(lease)) => {
                 self.became(&topic, &Posted::Sent, lease.more);
-                self.unconfirmed.push(lease);
+                self.unconfirmed.push((place, lease));
                 self.confirm().await;
             }
             Ok(Told::Nothing) => self.groups.nothing(&topic),

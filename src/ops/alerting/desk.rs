@@ -48,8 +48,8 @@ pub enum PassError {
 pub struct Desk {
     /// Where they go.
     pub webhook: Arc<dyn Webhook>,
-    /// Failures that wait to be told of.
-    pub failures: Arc<dyn Failures>,
+    /// Failures that wait to be told of, by where they are kept. A place that cannot be read holds up no other.
+    pub failures: Vec<Arc<dyn Failures>>,
     /// What stands on each.
     pub head: Letterhead,
 }
@@ -63,37 +63,38 @@ impl Desk {
     pub async fn pass(&self) -> Result<usize, PassError> {
         let mut sent = 0;
         let mut refused = None;
-        for cause in self.failures.unalerted().await.map_err(|trouble| PassError::Ledger { sent, trouble })? {
-            let told = self.tell_failures(&cause.cause).await;
-            match told.map_err(|trouble| PassError::Ledger { sent, trouble })? {
-                Told::Sent(lease) => {
-                    sent += 1;
-                    self.failures
-                        .confirm(&lease)
-                        .await
-                        .map_err(|trouble| PassError::Ledger { sent, trouble })?;
+        for failures in &self.failures {
+            let causes = failures.unalerted().await;
+            for cause in causes.map_err(|trouble| PassError::Ledger { sent, trouble })? {
+                let told = self.tell_failures(failures.as_ref(), &cause.cause).await;
+                match told.map_err(|trouble| PassError::Ledger { sent, trouble })? {
+                    Told::Sent(lease) => {
+                        sent += 1;
+                        let confirmed = failures.confirm(&lease).await;
+                        confirmed.map_err(|trouble| PassError::Ledger { sent, trouble })?;
+                    }
+                    Told::Nothing => {}
+                    // Another text may get through.
+                    Told::Not(Posted::Rejected { said, only_this: true }) => refused = Some(said),
+                    Told::Not(posted) => return Err(PassError::NotTaken { sent, why: why(&posted) }),
                 }
-                Told::Nothing => {}
-                // Another text may get through.
-                Told::Not(Posted::Rejected { said, only_this: true }) => refused = Some(said),
-                Told::Not(posted) => return Err(PassError::NotTaken { sent, why: why(&posted) }),
             }
         }
         refused.map_or(Ok(sent), |why| Err(PassError::NotTaken { sent, why }))
     }
 
-    /// Tells of the failures of one cause. Their confirmation in the rows is the caller's.
+    /// Tells of the failures of one cause. Their confirmation where they are kept is the caller's.
     ///
     /// # Errors
     /// [`LedgerTrouble`]: nothing was told.
-    pub async fn tell_failures(&self, cause: &str) -> Result<Told, LedgerTrouble> {
-        let Some(lease) = self.failures.lease(cause).await? else { return Ok(Told::Nothing) };
+    pub async fn tell_failures(&self, failures: &dyn Failures, cause: &str) -> Result<Told, LedgerTrouble> {
+        let Some(lease) = failures.lease(cause).await? else { return Ok(Told::Nothing) };
         let headline = Headline::Pile { count: lease.rows.len(), more: lease.more };
         let posted = self.tell(cause, headline, &lease.story).await;
         if posted == Posted::Sent {
             return Ok(Told::Sent(lease));
         }
-        if let Err(trouble) = self.failures.give_back(&lease).await {
+        if let Err(trouble) = failures.give_back(&lease).await {
             tracing::warn!(
                 "failures that were not told of are not given back, their lease ends by itself: {trouble}"
             );

@@ -9,6 +9,7 @@ mod begin;
 mod claim;
 pub mod dead_letters;
 pub mod delivery;
+pub mod delivery_told;
 mod dossier;
 pub mod open_rows;
 pub mod pauses;

@@ -1,0 +1,353 @@
+//! Mails that are lost beyond the relay and nobody was told of: why in closed words, whose turn it is to tell, and what is
+//! told of them.
+//!
+//! Pure: time and tokens are arguments. What a server said is never part of a cause. Bounded: beyond [`MOST`] entries they
+//! are only counted, and that is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::ports::{RelayStatus, Runbook, Story, Unalerted};
+
+/// Entries kept one by one.
+pub const MOST: usize = 10_000;
+/// Entries of one lease, so of one message.
+pub const LEASED: usize = 1_000;
+/// The cause of those that are only counted.
+const BEYOND: &str = "beyond";
+
+/// Why a mail is lost, as far as alerts tell causes apart: refused further on or given up, and the RFC 3463 status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct LostCause {
+    expired: bool,
+    dsn: Option<(u8, u16, u16)>,
+}
+
+impl LostCause {
+    /// From what the relay's log or a returned mail says. A status that is no RFC 3463 status is left out.
+    #[must_use]
+    pub fn of(status: RelayStatus, dsn: Option<&str>) -> Self {
+        Self { expired: status == RelayStatus::Expired, dsn: dsn.and_then(parsed) }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> String {
+        let what = if self.expired {
+            "given up by the relay: it waited too long, or was removed by hand"
+        } else {
+            "refused beyond the relay"
+        };
+        match self.dsn {
+            Some((class, subject, detail)) => {
+                let meaning = meaning(subject, detail);
+                format!("mail lost after it was accepted: {what} ({class}.{subject}.{detail}, {meaning})")
+            }
+            None => format!("mail lost after it was accepted: {what}"),
+        }
+    }
+}
+
+/// `5.1.1`, where it is one.
+fn parsed(dsn: &str) -> Option<(u8, u16, u16)> {
+    let mut parts = dsn.split('.');
+    let mut number = || {
+        let part = parts.next()?;
+        let plain = (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| part.parse::<u16>().ok()).flatten()
+    };
+    let (class, subject, detail) = (number()?, number()?, number()?);
+    let class = u8::try_from(class).ok().filter(|class| [2, 4, 5].contains(class))?;
+    parts.next().is_none().then_some((class, subject, detail))
+}
+
+/// What RFC 3463 says of a status.
+fn meaning(subject: u16, detail: u16) -> &'static str {
+    match (subject, detail) {
+        (1, 1) => "no such mailbox",
+        (1, 2 | 10) | (4, 4) => "no such mail domain",
+        (1, _) => "about the address",
+        (2, 1) => "the mailbox is switched off",
+        (2, 2) => "the mailbox is full",
+        (2, _) => "about the mailbox",
+        (3, 4) => "too large for the next system",
+        (3, _) => "about the next mail system",
+        (4, 1) => "the next system does not answer",
+        (4, 6) => "a mail loop",
+        (4, 7) => "waited too long",
+        (4, _) => "about the network or the way there",
+        (5, _) => "about the dialogue with the next system",
+        (6, _) => "about the content",
+        (7, _) => "against a policy of the next system",
+        _ => "for another reason",
+    }
+}
+
+impl std::fmt::Display for LostCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.expired { "expired" } else { "bounced" })?;
+        match self.dsn {
+            Some((class, subject, detail)) => write!(f, " {class}.{subject}.{detail}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<LostCause> for String {
+    fn from(cause: LostCause) -> Self {
+        cause.to_string()
+    }
+}
+
+impl From<String> for LostCause {
+    fn from(key: String) -> Self {
+        let (word, dsn) = key.split_once(' ').unwrap_or((&key, ""));
+        Self { expired: word == "expired", dsn: parsed(dsn) }
+    }
+}
+
+/// Which mail: one delivery of one submission, of one generation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mail {
+    /// The submission.
+    pub submission_id: Uuid,
+    /// Key of its delivery (`1|a@example.org`).
+    pub delivery: String,
+    /// Generation of the mail.
+    pub generation: u32,
+}
+
+/// A lost mail nobody was told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Which.
+    #[serde(flatten)]
+    pub mail: Mail,
+    /// Why.
+    pub cause: LostCause,
+    /// When that was recorded (database time).
+    pub at: Timestamp,
+    /// People were told, the ledger does not say so yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
+}
+
+/// What outlives the process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// One by one.
+    pub lost: Vec<Lost>,
+    /// So many more.
+    pub beyond: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    cause: LostCause,
+    at: Timestamp,
+    lease: Option<(Uuid, Instant)>,
+    told: bool,
+}
+
+/// The lost mails, and who tells of which.
+#[derive(Debug, Default)]
+pub struct Pages {
+    kept: BTreeMap<Mail, Kept>,
+    beyond: u64,
+    /// Who tells of those that are only counted, until when, and of how many.
+    telling_beyond: Option<(Uuid, Instant, u64)>,
+    changes: u64,
+}
+
+impl Pages {
+    /// Takes in a lost mail; one that is here already stays as it is. Where there are too many it is counted only.
+    pub fn add(&mut self, lost: Lost) {
+        if self.kept.contains_key(&lost.mail) {
+            return;
+        }
+        self.changes += 1;
+        if self.kept.len() >= MOST {
+            self.beyond = self.beyond.saturating_add(1);
+            return;
+        }
+        let Lost { mail, cause, at, told } = lost;
+        self.kept.insert(mail, Kept { cause, at, lease: None, told });
+    }
+
+    /// What is to outlive the process; leases do not.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let lost = |(mail, kept): (&Mail, &Kept)| Lost {
+            mail: mail.clone(),
+            cause: kept.cause,
+            at: kept.at,
+            told: kept.told,
+        };
+        Snapshot { lost: self.kept.iter().map(lost).collect(), beyond: self.beyond }
+    }
+
+    /// Takes in what a former process has left.
+    pub fn restore(&mut self, left: Snapshot) {
+        self.beyond = self.beyond.saturating_add(left.beyond);
+        for lost in left.lost {
+            self.add(lost);
+        }
+    }
+
+    /// Grows with every change that a snapshot would show.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The causes of what nobody was told of and nobody is telling of, and how many of each.
+    #[must_use]
+    pub fn causes(&self, now: Instant) -> Vec<Unalerted> {
+        let mut causes: BTreeMap<LostCause, u64> = BTreeMap::new();
+        for kept in self.kept.values().filter(|kept| kept.is_free(now)) {
+            *causes.entry(kept.cause).or_default() += 1;
+        }
+        let beyond =
+            self.beyond_is_free(now).then(|| Unalerted { cause: BEYOND.to_owned(), count: self.beyond });
+        let causes = causes.into_iter().map(|(cause, count)| Unalerted { cause: cause.to_string(), count });
+        causes.chain(beyond).collect()
+    }
+
+    /// Leases what is free of a cause, the longest known first; and whether there is more of it.
+    pub fn lease(&mut self, cause: &str, token: Uuid, until: Instant, now: Instant) -> (Vec<Lost>, bool) {
+        let wanted = |kept: &Kept| kept.is_free(now) && kept.cause.to_string() == cause;
+        let mut free: Vec<(Timestamp, Mail)> =
+            self.kept.iter().filter(|(_, kept)| wanted(kept)).map(|(m, kept)| (kept.at, m.clone())).collect();
+        free.sort();
+        let more = free.len() > LEASED;
+        free.truncate(LEASED);
+        let mut leased = Vec::with_capacity(free.len());
+        for (at, mail) in free {
+            if let Some(kept) = self.kept.get_mut(&mail) {
+                kept.lease = Some((token, until));
+                leased.push(Lost { mail, cause: kept.cause, at, told: false });
+            }
+        }
+        (leased, more)
+    }
+
+    /// Leases those that are only counted: how many.
+    pub fn lease_beyond(&mut self, cause: &str, token: Uuid, until: Instant, now: Instant) -> Option<u64> {
+        let taken = cause == BEYOND && self.beyond_is_free(now);
+        taken.then(|| {
+            self.telling_beyond = Some((token, until, self.beyond));
+            self.beyond
+        })
+    }
+
+    fn beyond_is_free(&self, now: Instant) -> bool {
+        self.beyond > 0 && self.telling_beyond.is_none_or(|(_, until, _)| until <= now)
+    }
+
+    /// People were told of what is leased under `token`. Answers how many of these are only counted.
+    pub fn told(&mut self, token: Uuid) -> u64 {
+        for kept in self.kept.values_mut().filter(|kept| kept.is_leased_by(token)) {
+            (kept.told, kept.lease) = (true, None);
+            self.changes += 1;
+        }
+        let Some((_, _, count)) = self.telling_beyond.take_if(|(owner, ..)| *owner == token) else {
+            return 0;
+        };
+        self.beyond = self.beyond.saturating_sub(count);
+        self.changes += 1;
+        count
+    }
+
+    /// What is leased under `token` may be told by the next.
+    pub fn give_back(&mut self, token: Uuid) {
+        for kept in self.kept.values_mut().filter(|kept| kept.is_leased_by(token)) {
+            kept.lease = None;
+        }
+        self.telling_beyond.take_if(|(owner, ..)| *owner == token);
+    }
+
+    /// Up to `most` that people were told of and whose ledger does not say so yet.
+    #[must_use]
+    pub fn unwritten(&self, most: usize) -> Vec<Mail> {
+        self.kept.iter().filter(|(_, kept)| kept.told).map(|(mail, _)| mail.clone()).take(most).collect()
+    }
+
+    /// Nobody needs to be told of these any more.
+    pub fn forget<'a>(&mut self, mails: impl IntoIterator<Item = &'a Mail>) {
+        for mail in mails {
+            if self.kept.remove(mail).is_some() {
+                self.changes += 1;
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn is_free(&self, now: Instant) -> bool {
+        !self.told && self.lease.is_none_or(|(_, until)| until <= now)
+    }
+
+    fn is_leased_by(&self, token: Uuid) -> bool {
+        self.lease.is_some_and(|(owner, _)| owner == token)
+    }
+}
+
+/// One of them, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The submission.
+    pub submission_id: Uuid,
+    /// The forms of all of them.
+    pub forms: BTreeSet<String>,
+    /// What was said, without addresses; may be empty.
+    pub said: String,
+    /// How long ago it was recorded.
+    pub ago: String,
+}
+
+/// What is told of mails with one cause.
+#[must_use]
+pub fn story(cause: LostCause, shown: &Shown) -> Story {
+    let mut details = Vec::new();
+    if !shown.said.is_empty() {
+        details.push(format!("one reply: {}", shown.said));
+    }
+    let form = shown.forms.first().map_or("", String::as_str);
+    let others = match shown.forms.len() {
+        ..=1 => String::new(),
+        2 => " and 1 other form".to_owned(),
+        forms => format!(" and {} other forms", forms - 1),
+    };
+    details.push(format!("form {form}{others}; the oldest was lost {} ago", shown.ago));
+    details.push(
+        "their submissions stay as they are; once the cause is mended, `replay` with --force-action sends again"
+            .to_owned(),
+    );
+    let commands = vec![
+        format!("maple-router explain {}", shown.submission_id),
+        "maple-router list --bounced".to_owned(),
+    ];
+    Story { what: cause.words(), details, commands, runbook: RUNBOOK }
+}
+
+/// What is told of those that are only counted.
+#[must_use]
+pub fn story_beyond() -> Story {
+    Story {
+        what: "mail lost after it was accepted, too many to be told of by cause".to_owned(),
+        details: vec!["the ledgers know each of them".to_owned()],
+        commands: vec!["maple-router list --bounced".to_owned()],
+        runbook: RUNBOOK,
+    }
+}
+
+const RUNBOOK: Runbook = Runbook { file: "rb-009-routing-failure.md", section: "lost" };
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! That people were told of a lost mail: asked before, written after (`deliveries.KEY.relay.told_at`).
+//!
+//! Merged under the row's lock into the mark that is there, whatever the submission's status; a mark of another generation,
+//! or one that is not lost any more, is left alone. If we die in the middle nothing is written, and people are told again.
+//! Never here: a change of status or of `updated_at` (being told of is no move), a write to a purged row, a wait for a row
+//! that somebody else has locked.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::sql::LOCK_MANY;
+use crate::db::DbError;
+use crate::db::pool::Pool;
+use crate::routing::delivery::lost::Mail;
+
+/// SQL, boolean, never true for a damaged entry: the mark `r` of submission `s`, asked for as `a`, is lost and untold.
+macro_rules! untold {
+    () => {
+        "s.status <> 'purged' AND jsonb_typeof(m.r) = 'object' AND m.r->>'status' IN ('bounced', 'expired')
+  AND m.r->>'told_at' IS NULL AND COALESCE(m.r->>'generation', '0') = a.generation"
+    };
+}
+
+/// Those that are lost and nobody was told of. `$1` ids, `$2` delivery keys, `$3` generations.
+const UNTOLD: &str = concat!(
+    "-- delivery_untold
+SELECT a.n, s.form_id, left(COALESCE(m.r->>'text', ''), 500) AS text, clock_timestamp() AS now
+FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS a(id, key, generation, n)
+JOIN submissions s ON s.id = a.id
+CROSS JOIN LATERAL (SELECT s.routing_result->'deliveries'->a.key->'relay' AS r) m
+WHERE ",
+    untold!(),
+    " ORDER BY a.n"
+);
+
+/// People were told. `$1` ids, `$2` delivery keys, `$3` generations, `$4` ids that are locked. Answers how many mails.
+const TOLD: &str = concat!(
+    "-- delivery_told
+WITH told AS (
+  SELECT s.id, count(*) AS mails, jsonb_object_agg(a.key, (s.routing_result->'deliveries'->a.key)
+    || jsonb_build_object('relay', m.r || jsonb_build_object('told_at', clock_timestamp()))) AS entries
+  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS a(id, key, generation)
+  JOIN submissions s ON s.id = a.id
+  CROSS JOIN LATERAL (SELECT s.routing_result->'deliveries'->a.key->'relay' AS r) m
+  WHERE s.id = ANY($4::uuid[]) AND ",
+    untold!(),
+    " GROUP BY s.id
+)
+UPDATE submissions s SET routing_result = s.routing_result
+  || jsonb_build_object('deliveries', (s.routing_result->'deliveries') || t.entries)
+FROM told t WHERE s.id = t.id
+RETURNING t.mails"
+);
+
+/// The rows of lost mails, for whoever tells of them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TellingStore {
+    pool: Pool,
+}
+
+/// A mail that is lost and nobody was told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// Its place among those asked for.
+    pub place: usize,
+    /// Its form.
+    pub form_id: String,
+    /// What was said; may contain addresses.
+    pub text: String,
+    /// Database time of this answer.
+    pub now: Timestamp,
+}
+
+/// What became of mails people were told of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Written {
+    /// So many ledgers' marks say so now.
+    pub written: usize,
+    /// Submissions locked by somebody else: to be tried again.
+    pub busy: Vec<Uuid>,
+}
+
+impl TellingStore {
+    /// A store over `pool`.
+    #[must_use]
+    pub fn new(pool: Pool) -> Self {
+        Self { pool }
+    }
+
+    /// Those of `mails` that are lost and nobody was told of, in their order.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn untold(&self, mails: &[Mail]) -> Result<Vec<Untold>, DbError> {
+        let (ids, keys, generations) = columns(mails);
+        let rows = self
+            .pool
+            .transaction("alert_look", async |tx| {
+                let statement = tx.prepare_cached(UNTOLD).await?;
+                Ok(tx.query(&statement, &[&ids, &keys, &generations]).await?)
+            })
+            .await?;
+        let untold = |row: &tokio_postgres::Row| {
+            let place: i64 = row.try_get("n")?;
+            Ok(Untold {
+                place: usize::try_from(place - 1).unwrap_or(usize::MAX),
+                form_id: row.try_get("form_id")?,
+                text: row.try_get("text")?,
+                now: row.try_get("now")?,
+            })
+        };
+        rows.iter().map(untold).collect()
+    }
+
+    /// Writes that people were told of `mails`; idempotent.
+    ///
+    /// # Errors
+    /// [`DbError`]; then nothing is written.
+    pub async fn told(&self, mails: &[Mail]) -> Result<Written, DbError> {
+        let (ids, keys, generations) = columns(mails);
+        self.pool
+            .transaction("alert_confirm", async |tx| {
+                let lock = tx.prepare_cached(LOCK_MANY).await?;
+                let locked: Vec<Uuid> =
+                    tx.query(&lock, &[&ids]).await?.iter().map(|row| row.get("id")).collect();
+                let there = tx.prepare_cached(THERE).await?;
+                let there: Vec<Uuid> =
+                    tx.query(&there, &[&ids]).await?.iter().map(|row| row.get("id")).collect();
+                let statement = tx.prepare_cached(TOLD).await?;
+                let rows = tx.query(&statement, &[&ids, &keys, &generations, &locked]).await?;
+                let mails = rows.iter().map(|row| row.try_get::<_, i64>("mails"));
+                let written: i64 = mails.sum::<Result<i64, _>>()?;
+                Ok(Written {
+                    written: usize::try_from(written).unwrap_or_default(),
+                    busy: there.into_iter().filter(|id| !locked.contains(id)).collect(),
+                })
+            })
+            .await
+    }
+}
+
+/// Which of these rows exist: one that is gone is not busy. `$1` ids.
+const THERE: &str = "-- delivery_there
+SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[])";
+
+fn columns(mails: &[Mail]) -> (Vec<Uuid>, Vec<&str>, Vec<String>) {
+    (
+        mails.iter().map(|mail| mail.submission_id).collect(),
+        mails.iter().map(|mail| mail.delivery.as_str()).collect(),
+        mails.iter().map(|mail| mail.generation.to_string()).collect(),
+    )
+}
