@@ -65,6 +65,7 @@ const IMPURE: &[&str] = &[
 ];
 
 const PURE: &[&str] = &[
+    "gateway/relay_log/line.rs",
     "ops/breaker/machine.rs",
     "ops/canary.rs",
     "routing/blame.rs",

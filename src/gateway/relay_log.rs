@@ -1,1 +1,41 @@
 //! The relay's log and queue (Postfix): what became of mails that it has accepted.
+//!
+//! [`open`] follows the log where the configuration says it is: in the journal (`journal`), or in a file (`file`). Both
+//! give every line to one reader (`line`), which believes nothing that a stranger could have written. [`RelayQueue`] asks
+//! for what waits in the queue. Which mails are ours is not known here. If we die, the position that was answered last
+//! is read again from there: lines may repeat, none is left out without a word (`LogBatch::gap`). Never writes anything.
+
+pub mod file;
+pub mod line;
+pub mod queue;
+mod trouble;
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+pub use queue::{RelayQueue, RelayQueueError};
+
+use crate::config;
+use crate::ports::{LogBatch, RelayLog, RelayLogError};
+
+/// The relay's log, from `position` on, as a batch told it; from its present end where that is empty. Opens nothing yet:
+/// what is wrong is told by the first reading.
+#[must_use]
+pub fn open(config: &config::RelayLog, position: &str) -> Box<dyn RelayLog> {
+    match (&config.file, &config.unit) {
+        (Some(path), _) => Box::new(file::FileLog::new(path, &config.syslog_name, position)),
+        (None, _) => Box::new(Nowhere),
+    }
+}
+
+/// No log is configured; the configuration's own rules do not let that happen where it is enabled.
+struct Nowhere;
+
+impl RelayLog for Nowhere {
+    fn read(&mut self, _patience: Duration) -> BoxFuture<'_, Result<LogBatch, RelayLogError>> {
+        let error = RelayLogError("neither relay_log.unit nor relay_log.file is set".to_owned());
+        futures::future::ready(Err(error)).boxed()
+    }
+}

@@ -4,14 +4,14 @@
 //! lock, and leaves a [`RelayMark`](super::ledger::RelayMark) in the delivery's entry. Its being there proves an acceptance,
 //! so that doubt is resolved by it.
 
+pub mod book;
 pub mod doubt;
 pub mod follower;
+pub mod lost;
 pub mod returned;
 pub mod sender;
 pub mod status;
 pub mod tracker;
-pub mod book;
-pub mod lost;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -88,8 +88,12 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
 #[tokio::test]
 async fn what_is_not_there_is_left_alone_and_what_is_locked_comes_again() {
     let bench = Bench::new().await;
-    let (id, purged, damaged, unknown) =
-        (bench.accepted_and_routed().await, bench.accepted_and_routed().await, bench.accepted_and_routed().await, Uuid::nil());
+    let (id, purged, damaged, unknown) = (
+        bench.accepted_and_routed().await,
+        bench.accepted_and_routed().await,
+        bench.accepted_and_routed().await,
+        Uuid::nil(),
+    );
     bench.tamper(purged, "status = 'purged', routing_result = '{}'").await;
     bench.tamper(damaged, "routing_result = routing_result || '{\"attempts\": \"many\"}'").await;
     let (was_purged, was_damaged) = (bench.row(purged).await, bench.row(damaged).await);

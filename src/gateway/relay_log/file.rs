@@ -1,0 +1,351 @@
+//! The relay's log in a file: written by rsyslog, or by Postfix itself (`maillog_file`).
+//!
+//! The file is read through its inode, so that a rotation loses nothing: what was renamed is read to its end, then what
+//! was rotated away after it, then the new one. The same is done when all that happened while nobody was looking. Only
+//! what was compressed or removed in between is lost, and then the answer says so. If we die, the position that was kept
+//! last is read again from there: lines repeat, none is missed. Never writes, locks or waits for the log's writer.
+
+mod place;
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use self::place::{Place, Sibling, siblings, written};
+use super::line::Reader;
+use super::trouble;
+use crate::ports::{LogBatch, RelayLog, RelayLogError};
+
+/// Lines that were understood, in one answer.
+const LINES: usize = 2_000;
+/// Bytes looked at for one answer.
+const BYTES: u64 = 32 << 20;
+/// Bytes read at once; a longer line is looked at no further.
+const CHUNK: usize = 256 << 10;
+/// Pauses between two looks at a file that does not grow.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// A file that is followed.
+pub struct FileLog {
+    path: PathBuf,
+    lines: Reader,
+    /// Everything before was answered.
+    position: String,
+    /// Absent at the beginning, and after a reading that nobody waited for: then it is made anew from the position.
+    tail: Option<Tail>,
+}
+
+impl FileLog {
+    /// Follows `path` from `position`, or from its present end where that is empty. Opens nothing yet.
+    #[must_use]
+    pub fn new(path: &Path, syslog_name: &str, position: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            lines: Reader::new(syslog_name),
+            position: position.to_owned(),
+            tail: None,
+        }
+    }
+
+    /// What is there now, off the threads that must not wait.
+    async fn step(&mut self) -> Result<LogBatch, RelayLogError> {
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => Tail::new(&self.path, self.lines.clone(), &self.position),
+        };
+        let stepped = tokio::task::spawn_blocking(move || {
+            let batch = tail.step();
+            (tail, batch)
+        });
+        let (tail, batch) =
+            stepped.await.map_err(|error| RelayLogError(format!("{}: {error}", self.path.display())))?;
+        self.position = tail.position();
+        self.tail = Some(tail);
+        batch
+    }
+}
+
+impl RelayLog for FileLog {
+    fn read(&mut self, patience: Duration) -> BoxFuture<'_, Result<LogBatch, RelayLogError>> {
+        async move {
+            let (mut waited, mut pause) = (Duration::ZERO, SHORTEST);
+            loop {
+                let batch = self.step().await?;
+                if !batch.lines.is_empty() || batch.gap.is_some() || !batch.caught_up || waited >= patience {
+                    return Ok(batch);
+                }
+                let rest = pause.min(patience - waited);
+                tokio::time::sleep(rest).await;
+                waited += rest;
+                pause = (pause * 2).min(LONGEST);
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The reading itself: blocking, and never waiting.
+struct Tail {
+    path: PathBuf,
+    lines: Reader,
+    /// Where to go on; nothing: at the end of what is there.
+    place: Option<Place>,
+    open: Option<File>,
+    buffer: Vec<u8>,
+    gap: Option<String>,
+}
+
+impl Tail {
+    fn new(path: &Path, lines: Reader, position: &str) -> Self {
+        let mut gap = None;
+        let place = match serde_json::from_str::<Place>(position) {
+            Ok(place) if place.file == path => Some(place),
+            Ok(place) => {
+                gap = Some(format!("{} was followed before, not {}", place.file.display(), path.display()));
+                None
+            }
+            Err(_) => {
+                if !position.is_empty() {
+                    gap = Some(format!("the position kept is none of {}", path.display()));
+                }
+                None
+            }
+        };
+        Self { path: path.to_owned(), lines, place, open: None, buffer: Vec::new(), gap }
+    }
+
+    fn position(&self) -> String {
+        self.place.as_ref().and_then(|place| serde_json::to_string(place).ok()).unwrap_or_default()
+    }
+
+    /// Reads on; the answer's position is where this stands then.
+    fn step(&mut self) -> Result<LogBatch, RelayLogError> {
+        let mut batch = LogBatch::default();
+        let mut looked_at = 0;
+        // Another file was seen to be written to: this one is complete.
+        let mut complete = false;
+        let (mut file, mut place) = self.find()?;
+        loop {
+            let at_end = self.pour(&file, &mut place, complete, &mut looked_at, &mut batch)?;
+            if !at_end {
+                break;
+            }
+            if complete {
+                if let Some((next, beginning)) = self.after(&place)? {
+                    (file, place, complete) = (next, beginning, false);
+                    continue;
+                }
+            } else if self.is_left_behind(&place)? {
+                complete = true;
+                continue;
+            }
+            batch.caught_up = true;
+            break;
+        }
+        (self.open, self.place) = (Some(file), Some(place));
+        batch.position = self.position();
+        batch.gap = self.gap.take();
+        Ok(batch)
+    }
+
+    /// Reads `file` from `place` to its end: true, or to the limit of one answer: false.
+    fn pour(
+        &mut self,
+        file: &File,
+        place: &mut Place,
+        complete: bool,
+        looked_at: &mut u64,
+        batch: &mut LogBatch,
+    ) -> Result<bool, RelayLogError> {
+        self.buffer.resize(CHUNK, 0);
+        loop {
+            // Before what is read: what is written in between is seen the next time.
+            let meta = file.metadata().map_err(|error| self.io(&error))?;
+            let had = file.read_at(&mut self.buffer, place.offset).map_err(|error| self.io(&error))?;
+            let mut rest = &self.buffer[..had];
+            while let Some(end) = memchr::memchr(b'\n', rest) {
+                if place.inside {
+                    place.inside = false;
+                } else {
+                    batch.lines.extend(self.lines.text(&rest[..end]));
+                }
+                place.offset += end as u64 + 1;
+                rest = &rest[end + 1..];
+                if batch.lines.len() >= LINES {
+                    break;
+                }
+            }
+            let full = batch.lines.len() >= LINES;
+            let at_end = !full && had < CHUNK;
+            if !full && (rest.len() == CHUNK || (at_end && complete && !rest.is_empty())) {
+                // Longer than what is looked at, or the last line of a file that nobody ends any more.
+                if !place.inside {
+                    batch.lines.extend(self.lines.text(rest));
+                }
+                place.inside = !complete || rest.len() == CHUNK;
+                place.offset += rest.len() as u64;
+                rest = &[];
+            }
+            place.learn(file).map_err(|error| self.io(&error))?;
+            (place.written, place.at_end) = (written(&meta), at_end && rest.is_empty());
+            *looked_at += had as u64;
+            if at_end {
+                return Ok(true);
+            }
+            if full || *looked_at >= BYTES {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The file to read, and where. What was open stays open, whatever it is called by now.
+    fn find(&mut self) -> Result<(File, Place), RelayLogError> {
+        let Some(place) = self.place.clone() else { return self.start() };
+        if place.is_before_everything() {
+            let (file, meta) = self.open(&self.path)?;
+            return Ok((file, Place::beginning(&self.path, &meta)));
+        }
+        if let Some(file) = self.open.take() {
+            let meta = file.metadata().map_err(|error| self.io(&error))?;
+            if place.fits(&file, &meta).map_err(|error| self.io(&error))? {
+                return Ok((file, place));
+            }
+        }
+        self.recover(&place)
+    }
+
+    /// The end of what is there now: nobody has asked for what was before.
+    fn start(&mut self) -> Result<(File, Place), RelayLogError> {
+        let (file, meta) = match self.open(&self.path) {
+            Ok(opened) => opened,
+            Err(error) => {
+                if !self.path.exists() {
+                    // Everything it will hold is news.
+                    self.place = Some(Place::before_everything(&self.path));
+                }
+                return Err(error);
+            }
+        };
+        let mut place = Place::beginning(&self.path, &meta);
+        let mut tail = vec![0; CHUNK];
+        let from = meta.len().saturating_sub(CHUNK as u64);
+        let had = file.read_at(&mut tail, from).map_err(|error| self.io(&error))?;
+        // A line that is being written is news.
+        let (end, inside) = match memchr::memrchr(b'\n', &tail[..had]) {
+            Some(newline) => (from + newline as u64 + 1, false),
+            None => (from, from > 0),
+        };
+        (place.offset, place.inside) = (end, inside);
+        place.learn(&file).map_err(|error| self.io(&error))?;
+        Ok((file, place))
+    }
+
+    /// The file that was read last is not open, or it was emptied: looks for it, or for its copy.
+    fn recover(&mut self, place: &Place) -> Result<(File, Place), RelayLogError> {
+        let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
+        let known = std::iter::once(&self.path)
+            .chain(beside.iter().filter(|sibling| !sibling.compressed).map(|sibling| &sibling.path));
+        let mut copy = None;
+        for path in known {
+            let (file, meta) = match self.open(path) {
+                Ok(opened) => opened,
+                // An earlier one that cannot be read may be the one looked for; this one must be.
+                Err(error) if *path == self.path && path.exists() => return Err(error),
+                Err(_) => continue,
+            };
+            if place.fits(&file, &meta).map_err(|error| self.io(&error))? {
+                if place.is_inode(&meta) {
+                    return Ok((file, place.clone()));
+                }
+                // The youngest copy is the longest.
+                copy = Some((file, place.within(&meta)));
+            }
+        }
+        if let Some(found) = copy {
+            return Ok(found);
+        }
+        // It is gone. Complete it was if it was read to its end and nothing was written since; its compressed form keeps
+        // the time of the last line.
+        let same = |sibling: &Sibling| sibling.compressed && sibling.written == place.written;
+        if !(place.at_end && beside.iter().any(same)) {
+            self.lost(format!(
+                "the file that was read last is neither {} nor beside it any more, or was emptied: what was written to it \
+                 since cannot be read",
+                self.path.display()
+            ));
+        }
+        match self.after(place)? {
+            Some(next) => Ok(next),
+            None => Err(trouble::missing(&self.path)),
+        }
+    }
+
+    /// Whether another file than this one is written to.
+    fn is_left_behind(&self, place: &Place) -> Result<bool, RelayLogError> {
+        match self.path.metadata() {
+            Ok(meta) if place.is_inode(&meta) => Ok(false),
+            Ok(meta) if meta.len() > 0 => Ok(true),
+            // While the new one is empty, or not created yet, the writer may still have the old one open; but not if there
+            // was one in between.
+            Ok(_) => self.is_followed(place),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.is_followed(place),
+            Err(error) => Err(self.io(&error)),
+        }
+    }
+
+    /// Whether a file beside the one that is followed was written to after this one.
+    fn is_followed(&self, place: &Place) -> Result<bool, RelayLogError> {
+        let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
+        let later =
+            |sibling: &&Sibling| sibling.written > place.written && !sibling.compressed && !sibling.empty;
+        let is_another = |sibling: &Sibling| sibling.path.metadata().is_ok_and(|meta| !place.is_inode(&meta));
+        Ok(beside.iter().filter(later).any(is_another))
+    }
+
+    /// The file that was begun after the one at `place` was left behind, at its beginning.
+    fn after(&mut self, place: &Place) -> Result<Option<(File, Place)>, RelayLogError> {
+        let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
+        let later: Vec<_> = beside.iter().filter(|sibling| sibling.written > place.written).collect();
+        if let Some(compressed) = later.iter().find(|sibling| sibling.compressed) {
+            self.lost(format!("{} is compressed and was not read before", compressed.path.display()));
+        }
+        for sibling in later.iter().filter(|sibling| !sibling.compressed) {
+            let (file, meta) = self.open(&sibling.path)?;
+            if !place.is_inode(&meta) {
+                return Ok(Some((file, Place::beginning(&self.path, &meta))));
+            }
+        }
+        match self.open(&self.path) {
+            Ok((file, meta)) => Ok(Some((file, Place::beginning(&self.path, &meta)))),
+            Err(_) if !self.path.exists() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lost(&mut self, what: String) {
+        self.gap = Some(match self.gap.take() {
+            Some(gap) if gap != what => format!("{gap}; {what}"),
+            Some(gap) => gap,
+            None => what,
+        });
+    }
+
+    fn open(&self, path: &Path) -> Result<(File, Metadata), RelayLogError> {
+        let opened = File::open(path).and_then(|file| file.metadata().map(|meta| (file, meta)));
+        let (file, meta) = opened.map_err(|error| trouble::file(path, &error))?;
+        if !meta.is_file() {
+            return Err(RelayLogError(format!("{} is no file; see [relay_log] file", path.display())));
+        }
+        Ok((file, meta))
+    }
+
+    fn io(&self, error: &io::Error) -> RelayLogError {
+        trouble::file(&self.path, error)
+    }
+}

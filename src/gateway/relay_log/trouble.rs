@@ -1,0 +1,69 @@
+//! The one classifier of what goes wrong with the relay's log and queue: what happened, to what, what to do about it.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::unistd::{Gid, Group, Uid, User};
+
+use crate::ports::RelayLogError;
+
+/// Why the relay's queue cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the relay's queue cannot be asked: {0}")]
+pub struct RelayQueueError(pub String);
+
+/// A file of the log, or its directory.
+pub(super) fn file(path: &Path, error: &io::Error) -> RelayLogError {
+    match error.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        io::ErrorKind::PermissionDenied => RelayLogError(format!(
+            "{} may not be read by this user{}; put the user into that group (systemctl edit maple-router: \
+             SupplementaryGroups=), then restart the daemon",
+            path.display(),
+            owner(path)
+        )),
+        _ => RelayLogError(format!("{}: {error}", path.display())),
+    }
+}
+
+/// There is no such file.
+pub(super) fn missing(path: &Path) -> RelayLogError {
+    RelayLogError(format!(
+        "there is no file {}; is it where Postfix's log goes (postconf maillog_file; rsyslog's mail.*)? Where the journal \
+         has it, set [relay_log] unit in place of file",
+        path.display()
+    ))
+}
+
+/// The queue's socket.
+pub(super) fn socket(path: &Path, error: &io::Error) -> RelayQueueError {
+    let path = path.display();
+    RelayQueueError(match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "{path} may not be used by this user; put the user into group postdrop (systemctl edit maple-router: \
+             SupplementaryGroups=postdrop), then restart the daemon"
+        ),
+        io::ErrorKind::NotFound => format!(
+            "there is no socket {path}; is it Postfix's queue_directory (postconf queue_directory) that stands under \
+             [relay_log] queue_directory?"
+        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("nobody answers at {path}; is Postfix running (postfix status)?")
+        }
+        _ => format!("{path}: {error}"),
+    })
+}
+
+/// Who may read the file, in words.
+fn owner(path: &Path) -> String {
+    let Ok(meta) = path.metadata() else { return String::new() };
+    let user = User::from_uid(Uid::from_raw(meta.uid())).ok().flatten().map(|user| user.name);
+    let group = Group::from_gid(Gid::from_raw(meta.gid())).ok().flatten().map(|group| group.name);
+    format!(
+        " (it belongs to user {}, group {}, mode {:04o})",
+        user.unwrap_or_else(|| meta.uid().to_string()),
+        group.unwrap_or_else(|| meta.gid().to_string()),
+        meta.mode() & 0o7777
+    )
+}

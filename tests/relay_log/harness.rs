@@ -1,0 +1,61 @@
+//! What the tests of this binary share: entries in a form that can stand in a table.
+
+use maple_router::gateway::relay_log::line::Reader;
+use maple_router::ports::{LogEntry, RelayStatus};
+
+/// A [`LogEntry`] that borrows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Short<'a> {
+    Began(u32),
+    Ended(u32),
+    Received(&'a str, u32),
+    MessageId(&'a str, &'a str),
+    Active(&'a str),
+    Removed(&'a str),
+    Expired(&'a str),
+    Recipient {
+        id: &'a str,
+        to: &'a str,
+        original: Option<&'a str>,
+        status: RelayStatus,
+        dsn: &'a str,
+        relay: Option<&'a str>,
+        text: &'a str,
+    },
+}
+
+pub(crate) fn short(entry: &LogEntry) -> Short<'_> {
+    match entry {
+        LogEntry::SessionBegan { session } => Short::Began(*session),
+        LogEntry::SessionEnded { session } => Short::Ended(*session),
+        LogEntry::Received { id, session } => Short::Received(id, *session),
+        LogEntry::MessageId { id, message_id } => Short::MessageId(id, message_id),
+        LogEntry::Active { id } => Short::Active(id),
+        LogEntry::Removed { id } => Short::Removed(id),
+        LogEntry::Expired { id, .. } => Short::Expired(id),
+        LogEntry::Recipient { id, line } => Short::Recipient {
+            id,
+            to: &line.to,
+            original: line.original.as_deref(),
+            status: line.status,
+            dsn: line.dsn.as_deref().unwrap_or_default(),
+            relay: line.relay.as_deref(),
+            text: &line.text,
+        },
+    }
+}
+
+/// What a line of a file says, for people.
+pub(crate) fn short_text(line: &str) -> Option<String> {
+    Reader::new("postfix").text(line.as_bytes()).map(|line| format!("{:?}", short(&line.entry)))
+}
+
+/// A line of a file that says that message `n` is gone.
+pub(crate) fn removed(n: u32) -> String {
+    format!("Nov 22 07:25:43 rl postfix/qmgr[1]: {}: removed\n", id(n))
+}
+
+/// The n-th queue id.
+pub(crate) fn id(n: u32) -> String {
+    format!("A{n:07}")
+}
