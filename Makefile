@@ -94,7 +94,7 @@ python: .venv/installed ## Make .venv, for the tests that ask Google's Python cl
 	@touch $@
 
 deps: check-tools ## Install what is missing for tests and demo
-	@scripts/install-missing build units python monitoring
+	@scripts/install-missing build units python monitoring delivery
 
 deps-build: check-tools
 	@scripts/install-missing build
