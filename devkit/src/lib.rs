@@ -8,6 +8,7 @@ pub mod forms;
 pub mod google;
 pub mod heartbeat;
 pub mod parts;
+pub mod postfix;
 pub mod postgres;
 pub mod prometheus;
 pub mod slack;

@@ -4,10 +4,12 @@
 //! When it is stopped every connection breaks where it stands; what was stored stays, and `restart` listens on the
 //! same port again. It never forwards a mail anywhere.
 
+mod client;
 mod lines;
 mod rules;
 mod session;
 mod store;
+mod wire;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,8 +23,10 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+pub use client::{Client, submit};
 pub use rules::{Act, Rule, Stage};
 pub use store::{Counters, Digest, Keep, Mail};
+pub use wire::{RelayWire, WireTrap};
 
 use rules::Script;
 use store::Store;
