@@ -5,6 +5,7 @@
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
 mod alerting;
+mod beyond;
 mod dead_letters;
 mod dead_man;
 mod outages;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alerting::Alerting;
+use beyond::{Beyond, BeyondParts};
 use dead_letters::Consuming;
 use parts::Parts;
 pub use parts::preflight;
@@ -56,7 +58,6 @@ use crate::outbox::feed::FeedParts;
 use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
-use crate::routing::delivery::doubt::Doubts;
 use crate::routing::delivery::sender::TRIAL;
 use crate::routing::outages::Outages;
 use crate::routing::pauses::PauseWatch;
@@ -126,7 +127,7 @@ pub enum DaemonError {
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
-    let Parts { pool, board, store, preparer, source, desk, heartbeat } =
+    let Parts { pool, board, store, preparer, source, desk, book, heartbeat } =
         Parts::make(&config, &clock, &chance).await?;
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
@@ -177,6 +178,15 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 PauseWatch::new(crate::parts::pause_book(&config, pool.clone()), board, gate.clone());
             pauses.look().await;
             kept.spawn(pauses.run(Arc::clone(&clock)));
+            let beyond = Beyond::start(BeyondParts {
+                config: &config,
+                store: &store,
+                outages: &outages,
+                book: book.clone(),
+                clock: &clock,
+                chance: &chance,
+            })
+            .await;
             let live = LiveClaims::new(bounds(&config), given_up);
             let worker = Arc::new(Worker {
                 store,
@@ -184,7 +194,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 preparer,
                 persist: Persist::new(force.clone(), Arc::clone(&clock)),
                 spool: spooled,
-                doubts: Doubts::unfollowed(Arc::clone(&clock)),
+                doubts: beyond.doubts.clone(),
                 outages,
                 pauses: Pauses {
                     paced_by_source: source.paces_retries(),
@@ -222,8 +232,12 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
-            let returning =
-                Returning::start(&worker, reloads.config.clone(), &incidents, Box::new(|_untold| {}));
+            let returning = Returning::start(
+                &worker,
+                reloads.config.clone(),
+                &incidents,
+                Box::new(move |lost| book.add(lost.into())),
+            );
             readiness.clear("starting");
             status.stages().send_replace(Stage::Routing);
             systemd::ready();
@@ -250,6 +264,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             if let Some(returning) = returning {
                 returning.stop().await;
             }
+            beyond.stop().await;
             if let Some(relaying) = relaying {
                 relaying.stop().await;
             }

@@ -14,6 +14,7 @@ use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
 use crate::ports::Clock;
+use crate::routing::delivery::book::Book;
 use crate::routing::pauses::PauseBoard;
 use crate::routing::prepare::Preparer;
 use crate::routing::store::Store;
@@ -27,6 +28,8 @@ pub(super) struct Parts {
     pub(super) source: Source,
     /// Absent: nobody is alerted.
     pub(super) desk: Option<Desk>,
+    /// Lost mails nobody was told of.
+    pub(super) book: Book,
     /// Absent: nobody listens for signs of life.
     pub(super) heartbeat: Option<Heartbeat>,
 }
@@ -46,9 +49,13 @@ impl Parts {
         let store = parts::store(config, pool.clone())?.with_pauses(board.clone());
         let preparer = parts::preparer(config, store.clone(), Arc::clone(chance))?;
         let source = Source::of(config).await?;
-        let desk = parts::alert_desk(config, pool.clone(), Arc::clone(clock), Arc::clone(chance))?;
+        let mut desk = parts::alert_desk(config, pool.clone(), Arc::clone(clock), Arc::clone(chance))?;
+        let book = parts::lost_mails(config, pool.clone(), Arc::clone(clock), Arc::clone(chance));
+        if let Some(desk) = &mut desk {
+            desk.failures.push(Arc::new(book.clone()));
+        }
         let heartbeat = parts::heartbeat(config)?;
-        Ok(Self { pool, board, store, preparer, source, desk, heartbeat })
+        Ok(Self { pool, board, store, preparer, source, desk, book, heartbeat })
     }
 }
 

@@ -13,6 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Seen;
+use super::book::Book;
+use super::lost::Snapshot;
 use super::tracker::{Evidence, Tracker};
 use crate::ops::chance::Chance;
 use crate::ops::metrics::{self, Resolution};
@@ -22,7 +24,6 @@ use crate::routing::journal;
 use crate::routing::message_id::Origin;
 use crate::routing::outages::Outages;
 use crate::routing::store::Store;
-use crate::routing::store::delivery::Untold;
 use crate::scrub::scrub;
 
 /// The file in the state directory.
@@ -53,6 +54,8 @@ pub struct Saved {
     tracker: Tracker,
     /// Read and not recorded.
     pending: Vec<Seen>,
+    /// Lost mails nobody was told of.
+    untold: Snapshot,
 }
 
 /// What the follower is made of.
@@ -68,7 +71,7 @@ pub struct FollowerParts {
     /// Names a new follower.
     pub chance: Arc<Chance>,
     /// Hears of mails that are lost.
-    pub lost: Box<dyn Fn(Untold) + Send + Sync>,
+    pub book: Book,
 }
 
 /// Reads the log. Its [`Following`] answers questions meanwhile.
@@ -83,6 +86,8 @@ pub struct Follower {
     trouble: Option<String>,
     /// Something was read since it was kept last.
     unsaved: bool,
+    /// Changes of the book when it was kept last.
+    told: u64,
     save_after: Instant,
 }
 
@@ -154,7 +159,8 @@ impl Follower {
                 Saved::default()
             }
         };
-        let Saved { id, since, position, tracker, pending } = saved;
+        let Saved { id, since, position, tracker, pending, untold } = saved;
+        parts.book.restore(untold);
         let id = if id.is_empty() { parts.chance.uuid().simple().to_string() } else { id };
         let (asking, asks) = mpsc::channel(64);
         let tracker = Arc::new(Mutex::new(tracker.restored()));
@@ -169,6 +175,7 @@ impl Follower {
             pending,
             trouble: None,
             unsaved: false,
+            told: 0,
             save_after,
         };
         (follower, position)
@@ -271,7 +278,7 @@ impl Follower {
                         }
                         journal::beyond(marked);
                     }
-                    recorded.untold.into_iter().for_each(&self.parts.lost);
+                    recorded.untold.into_iter().for_each(|lost| self.parts.book.add(lost.into()));
                     busy.extend(recorded.busy);
                 }
                 Err(error) => {
@@ -312,7 +319,7 @@ impl Follower {
 
     /// Keeps what was read, at a pace.
     async fn save_if_due(&mut self, changed: bool) {
-        self.unsaved |= changed;
+        self.unsaved |= changed || self.told != self.parts.book.changes();
         let now = self.parts.clock.monotonic();
         if self.unsaved && now >= self.save_after {
             self.save().await;
@@ -326,7 +333,9 @@ impl Follower {
             position: self.position.clone(),
             tracker: self.following.tracker().clone(),
             pending: self.pending.clone(),
+            untold: self.parts.book.snapshot(),
         };
+        self.told = self.parts.book.changes();
         let content = serde_json::to_vec(&saved).unwrap_or_default();
         let pace = SAVE.max(Duration::from_micros(content.len() as u64));
         if let Err(error) = self.parts.state.write(FILE, content).await {

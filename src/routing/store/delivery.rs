@@ -18,8 +18,9 @@ use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
 use crate::routing::delivery::Seen;
+use crate::routing::delivery::lost::{Lost, LostCause, Mail};
 use crate::routing::delivery::status::{self, Change, Decision};
-use crate::routing::ledger::{DeliveryState, Ledger};
+use crate::routing::ledger::{DeliveryState, Ledger, RelayMark};
 
 /// What is read of a locked row.
 const READ: &str = "-- delivery_read
@@ -79,10 +80,29 @@ pub struct Untold {
     pub id: Uuid,
     /// The delivery's key.
     pub key: String,
+    /// Generation of the mail.
+    pub generation: u32,
     /// See [`RelayStatus`].
     pub status: RelayStatus,
     /// RFC 3463 status.
     pub dsn: Option<String>,
+    /// When its mark was recorded, by the database.
+    pub at: Timestamp,
+}
+
+impl Untold {
+    fn of(id: Uuid, key: &str, mark: &RelayMark) -> Self {
+        let (generation, status, at) = (mark.generation, mark.status, mark.at);
+        Self { id, key: key.to_owned(), generation, status, dsn: mark.dsn.clone(), at }
+    }
+}
+
+impl From<Untold> for Lost {
+    fn from(untold: Untold) -> Self {
+        let Untold { id, key, generation, status, dsn, at } = untold;
+        let mail = Mail { submission_id: id, delivery: key, generation };
+        Self { mail, cause: LostCause::of(status, dsn.as_deref()), at, told: false }
+    }
 }
 
 /// What became of a batch.
@@ -196,12 +216,7 @@ fn judge(row: &Row, stored: &Stored, seen: &[&Seen], by: &str, recorded: &mut Se
             Decision::Foreign | Decision::Known { untold: None } => {}
             Decision::Known { untold: Some(key) } => {
                 let untold = ledger.deliveries.get(&key).and_then(|delivery| delivery.relay.as_ref());
-                recorded.untold.extend(untold.map(|mark| Untold {
-                    id: row.id,
-                    status: mark.status,
-                    dsn: mark.dsn.clone(),
-                    key,
-                }));
+                recorded.untold.extend(untold.map(|mark| Untold::of(row.id, &key, mark)));
             }
             Decision::Changes(change) => {
                 recorded.marked.push(marked(row, &ledger, &change));
@@ -218,8 +233,7 @@ impl Write {
         let Change { key, mark, lost, found } = change;
         if let Some(lost) = lost {
             self.lost.push(lost);
-            let (status, dsn) = (mark.status, mark.dsn.clone());
-            recorded.untold.push(Untold { id: self.id, key: key.clone(), status, dsn });
+            recorded.untold.push(Untold::of(self.id, &key, &mark));
         }
         self.facts.extend(found.iter().flatten().map(|(key, fact)| (key.clone(), fact.clone())));
         if let Some(delivery) = ledger.deliveries.get_mut(&key) {

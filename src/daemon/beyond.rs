@@ -1,0 +1,81 @@
+//! Follows the relay's log beside the routing, with `[relay_log]` on.
+//!
+//! If we die, its place in the log is kept, and the next start reads on from there.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::LAST_WORDS;
+use crate::config::Config;
+use crate::gateway::relay_log::{self, RelayQueue};
+use crate::ops::chance::Chance;
+use crate::ops::state_dir::StateDir;
+use crate::ports::{Clock, RelayLogError};
+use crate::routing::delivery::book::Book;
+use crate::routing::delivery::doubt::{AskQueue, Doubts};
+use crate::routing::delivery::follower::{Follower, FollowerParts};
+use crate::routing::outages::Outages;
+use crate::routing::store::Store;
+
+/// The follower of the relay's log, where there is one.
+pub(super) struct Beyond {
+    task: Option<JoinHandle<()>>,
+    stop: CancellationToken,
+    /// Resolves what is perhaps sent.
+    pub(super) doubts: Doubts,
+}
+
+/// What it is made of.
+pub(super) struct BeyondParts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) store: &'a Store,
+    pub(super) outages: &'a Outages,
+    pub(super) book: Book,
+    pub(super) clock: &'a Arc<dyn Clock>,
+    pub(super) chance: &'a Arc<Chance>,
+}
+
+impl Beyond {
+    /// Reads on where the last one ended.
+    pub(super) async fn start(parts: BeyondParts<'_>) -> Self {
+        let BeyondParts { config, store, outages, book, clock, chance } = parts;
+        let stop = CancellationToken::new();
+        if !config.relay_log.enabled {
+            return Self { task: None, stop, doubts: Doubts::unfollowed(Arc::clone(clock)) };
+        }
+        let (follower, position) = Follower::resume(FollowerParts {
+            store: store.clone(),
+            state: StateDir::new(&config.state.dir),
+            book,
+            outages: outages.clone(),
+            clock: Arc::clone(clock),
+            chance: Arc::clone(chance),
+        })
+        .await;
+        let log = relay_log::open(&config.relay_log, &position);
+        let doubts = Doubts::new(follower.following(), queue_of(config), Arc::clone(clock));
+        let stopping = stop.clone();
+        let task = tokio::spawn(async move { follower.run(log, &stopping).await });
+        Self { task: Some(task), stop, doubts }
+    }
+
+    /// What is being recorded is recorded; what is not is read by the next.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if let Some(mut task) = self.task
+            && tokio::time::timeout(LAST_WORDS, &mut task).await.is_err()
+        {
+            task.abort();
+        }
+    }
+}
+
+fn queue_of(config: &Config) -> AskQueue {
+    let queue = RelayQueue::new(&config.relay_log.queue_directory);
+    Arc::new(move |ids| {
+        let queue = queue.clone();
+        Box::pin(async move { queue.find(&ids).await.map_err(|error| RelayLogError(error.to_string())) })
+    })
+}
