@@ -40,6 +40,8 @@ const PAGE: usize = 500;
 const RETRY: Duration = Duration::from_secs(2);
 /// What was read is kept so often; rarer where it is much, so that no more than about a megabyte a second is written.
 const SAVE: Duration = Duration::from_secs(5);
+/// Its place in a log where others' mails pass is kept after this time as well.
+const IDLE_SAVE: Duration = Duration::from_secs(60);
 
 /// What outlives the process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -84,6 +86,8 @@ pub struct Follower {
     pending: Vec<Seen>,
     /// Why the log cannot be read; said once.
     trouble: Option<String>,
+    /// The place in the log that was kept last.
+    kept: String,
     /// Something was read since it was kept last.
     unsaved: bool,
     /// Changes of the book when it was kept last.
@@ -174,6 +178,7 @@ impl Follower {
             position: position.clone(),
             pending,
             trouble: None,
+            kept: position.clone(),
             unsaved: false,
             told: 0,
             save_after,
@@ -320,8 +325,11 @@ impl Follower {
     /// Keeps what was read, at a pace.
     async fn save_if_due(&mut self, changed: bool) {
         self.unsaved |= changed || self.told != self.parts.book.changes();
+        // Where it began must be known before anything else is: the next would begin at the log's end.
+        let began = self.kept.is_empty() && !self.position.is_empty();
         let now = self.parts.clock.monotonic();
-        if self.unsaved && now >= self.save_after {
+        let moved = self.position != self.kept && now >= self.save_after + IDLE_SAVE;
+        if began || moved || (self.unsaved && now >= self.save_after) {
             self.save().await;
         }
     }
@@ -342,6 +350,7 @@ impl Follower {
             let file = self.parts.state.path().join(FILE);
             tracing::error!("{} cannot be written: {error}; see [state] dir", file.display());
         }
+        self.kept.clone_from(&self.position);
         (self.unsaved, self.save_after) = (false, self.parts.clock.monotonic() + pace);
     }
 }

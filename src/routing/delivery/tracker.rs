@@ -179,17 +179,18 @@ impl Tracker {
             if mail.recipients.contains_key(&recipient) || is_queued {
                 return Evidence::Found { queue_id: id.clone(), message_id: mail.message_id.clone() };
             }
-            if after.is_none_or(|after| mail.nth <= after) {
+            if after.is_some_and(|after| mail.nth <= after) {
                 continue;
             }
             let looked = listing.is_some_and(|listing| listing.complete);
             let never_in = !mail.active && mail.session_ended && looked && in_queue.is_none();
             // Every recipient is named before a mail is removed, and those not named yet are in the queue.
             let not_for_them = mail.removed || (mail.active && in_queue.is_some());
-            if never_in || not_for_them {
-                disproved.push(id.clone());
-            } else {
-                unclear = true;
+            match (never_in || not_for_them, after) {
+                (true, Some(_)) => disproved.push(id.clone()),
+                // It may be about an earlier send.
+                (true, None) => {}
+                (false, _) => unclear = true,
             }
         }
         match (unclear, disproved.is_empty()) {
