@@ -135,14 +135,19 @@ pub(super) async fn chosen(
         }
         (true, true) => {
             let none = anyhow::anyhow!("nothing says which submissions to {verb}");
-            return Err(CliError::new(Exit::Usage, none)
-                .remedy("name them, or choose by --status, --form, --reason-code, --older-than, --since"));
+            return Err(CliError::new(Exit::Usage, none).remedy(
+                "name them, or choose by --status, --form, --reason-code, --bounced, --older-than, --since",
+            ));
         }
     }
     let mut warnings: Vec<String> = desk.unknown_form(filters.form.as_deref()).await.into_iter().collect();
     let mut selection = list::selection(filters)?;
     if selection.status.is_empty() {
-        selection.status = vec![usual];
+        selection.status = match usual {
+            // What is lost beyond the relay ended well, as far as its status says.
+            Status::Failed if selection.lost => vec![Status::Routed, Status::Failed],
+            usual => vec![usual],
+        };
     }
     let limit = selection.limit;
     // One more, to know whether there are more.

@@ -19,6 +19,7 @@ use super::pause;
 use super::{CliError, Context, Exit};
 use crate::config::{Config, InDoubt};
 use crate::lifecycle::submission::Status;
+use crate::routing::delivery::followed::Followed;
 use crate::routing::destination::{self, TargetKind};
 use crate::routing::expand;
 use crate::routing::explain::{self, Around, Case, Daemon, Explanation, Letter, Remedy, Rules, at};
@@ -28,6 +29,7 @@ use crate::routing::ledger::{
 use crate::routing::pause::{Pause, Pauses};
 use crate::routing::plan::{ActionType, PlannedAction};
 use crate::routing::store::view::{AuditRow, Scan, Sight};
+use crate::scrub::scrub;
 
 /// Records without end: they are without payloads.
 const ALL: usize = usize::MAX >> 1;
@@ -55,7 +57,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let looks_every = announce::looks_every(&desk).await;
     let rules = Rules { looks_every, ..rules(&desk.config) };
     let events = events::of(&desk, args.id).await?;
-    let mut page = Page::of(args.id, sight, audit, events, &rules);
+    let followed = Followed::of(&desk.config).await;
+    let mut page = Page::of(args.id, sight, audit, events, (&rules, &followed));
     let daemon = if page.explanation.waits_for_daemon() {
         daemon_word::readiness(&desk.config.http.listen).await
     } else {
@@ -175,6 +178,9 @@ pub(super) struct Page {
     explanation: Explanation,
 }
 
+/// Accepted by the relay, nothing heard of it since.
+const UNHEARD: &str = "unheard";
+
 const AUDIT_UNREADABLE: &str = "audit not readable with this role";
 
 #[derive(Debug, Serialize)]
@@ -226,6 +232,30 @@ struct DeliveryPart {
     error: Option<DeliveryError>,
     late: bool,
     duplicates: usize,
+    /// What became of the mail beyond the relay; null where that is not followed, or was not yet.
+    relay: Option<RelayPart>,
+}
+
+/// What the relay's log or a returned mail tells of a mail.
+#[derive(Debug, Serialize)]
+struct RelayPart {
+    /// `delivered`, `deferred`, `bounced`, `expired`; `unheard`: accepted by the relay, nothing heard yet.
+    status: &'static str,
+    /// When that was recorded.
+    at: Option<Timestamp>,
+    /// Deferred since.
+    since: Option<Timestamp>,
+    dsn: Option<String>,
+    queue_id: Option<String>,
+    /// The host that said it.
+    host: Option<String>,
+    /// Without addresses.
+    text: Option<String>,
+    /// People were told that it is lost.
+    told_at: Option<Timestamp>,
+    /// In a few words, for a terminal.
+    #[serde(skip)]
+    said: String,
 }
 
 impl Page {
@@ -234,7 +264,7 @@ impl Page {
         sight: Sight,
         audit: Option<Vec<AuditRow>>,
         events: Option<Vec<EventPart>>,
-        rules: &Rules,
+        (rules, followed): (&Rules, &Followed),
     ) -> Self {
         let read = sight.ledger;
         let attachment = |wanted: fn(&Scan) -> bool| -> Vec<Uuid> {
@@ -295,7 +325,7 @@ impl Page {
             deliveries: ledger
                 .deliveries
                 .iter()
-                .map(|(key, delivery)| DeliveryPart::of(sight.status, &ledger, key, delivery))
+                .map(|(key, delivery)| DeliveryPart::of(sight.status, &ledger, key, delivery, followed))
                 .collect(),
             attempts: ledger.attempts,
             max_attempts: rules.max_attempts,
@@ -340,7 +370,7 @@ impl PlanPart {
 }
 
 impl DeliveryPart {
-    fn of(status: Status, ledger: &Ledger, key: &str, delivery: &Delivery) -> Self {
+    fn of(status: Status, ledger: &Ledger, key: &str, delivery: &Delivery, followed: &Followed) -> Self {
         let said = delivery.smtp.as_ref().or(delivery.error.as_ref().map(|error| &error.reply));
         Self {
             key: key.to_owned(),
@@ -359,7 +389,38 @@ impl DeliveryPart {
             error: delivery.error.clone(),
             late: delivery.late,
             duplicates: delivery.repeats(),
+            relay: RelayPart::of(ledger, key, delivery, followed),
         }
+    }
+}
+
+impl RelayPart {
+    fn of(ledger: &Ledger, key: &str, delivery: &Delivery, followed: &Followed) -> Option<Self> {
+        if let Some(mark) = ledger.mark_of(key, delivery) {
+            return Some(Self {
+                status: mark.status.label(),
+                at: Some(mark.at),
+                since: mark.since,
+                dsn: mark.dsn.clone(),
+                queue_id: mark.queue_id.clone(),
+                host: mark.relay.as_deref().map(scrub),
+                text: Some(scrub(&mark.text)),
+                told_at: mark.told_at,
+                said: explain::beyond::said(mark),
+            });
+        }
+        let accepted = delivery.at.filter(|_| delivery.state == DeliveryState::Accepted)?;
+        followed.covers(accepted).then(|| Self {
+            status: UNHEARD,
+            at: None,
+            since: None,
+            dsn: None,
+            queue_id: delivery.queue_id.clone(),
+            host: None,
+            text: None,
+            told_at: None,
+            said: String::new(),
+        })
     }
 }
 

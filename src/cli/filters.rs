@@ -20,6 +20,9 @@ pub struct Filters {
     /// Reason of a failure: refused, exhausted, infected, no_actions, ledger_damaged, in_doubt
     #[arg(long, value_name = "CODE")]
     pub reason_code: Option<String>,
+    /// With a mail that was lost after the relay had accepted it: bounced, or expired
+    #[arg(long)]
+    pub bounced: bool,
     /// Last changed longer ago than this, e.g. 2h
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
@@ -84,9 +87,11 @@ mod tests {
             "7d",
             "--limit",
             "5",
+            "--bounced",
         ];
         let filters = Probe::try_parse_from(line).expect("understood").filters;
         assert_eq!(filters.status, [Status::Failed, Status::Received]);
+        assert!(filters.bounced);
         assert_eq!(filters.older_than, Some(Duration::from_secs(7200)));
         assert_eq!(filters.since, Some(Since::Ago(Duration::from_secs(7 * 86_400))));
         let at = Probe::try_parse_from(["x", "--since", "2026-11-01T00:00:00Z"])

@@ -4,6 +4,7 @@ use super::desk::{self, Desk};
 use super::output;
 use super::{CliError, Context, Exit, Filters, Since};
 use crate::lifecycle::submission::Status;
+use crate::ports::RelayStatus;
 use crate::routing::explain::at;
 use crate::routing::ledger::FailReason;
 use crate::routing::store::view::{Listed, Selection};
@@ -71,6 +72,7 @@ pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
         status: filters.status.iter().filter_map(|status| Status::from_label(status.as_str())).collect(),
         form: filters.form,
         reason: filters.reason_code,
+        lost: filters.bounced,
         older_than: filters.older_than,
         since,
         within,
@@ -89,9 +91,14 @@ fn text(listed: &[Listed]) -> String {
             .iter()
             .map(|(state, count)| format!("{count} {}", state.replace('_', " ")))
             .collect();
+        let lost: Vec<String> = [RelayStatus::Bounced, RelayStatus::Expired, RelayStatus::Deferred]
+            .iter()
+            .filter_map(|status| Some(format!("{} {}", line.relay.get(status.label())?, status.label())))
+            .collect();
+        let lost = if lost.is_empty() { String::new() } else { format!(" ({})", lost.join(", ")) };
         let attempts = line.attempts.map_or("?".to_owned(), |attempts| attempts.to_string());
         let row = format!(
-            "{}  {}  {:<10}  {:>2}  {:<17}  {:<20}  {}",
+            "{}  {}  {:<10}  {:>2}  {:<17}  {:<20}  {}{lost}",
             line.id,
             at(line.updated_at),
             bounded(one_line(&line.status), 10),

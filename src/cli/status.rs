@@ -18,6 +18,7 @@ use crate::lifecycle::submission::Status;
 use crate::ops::metrics::Dependency;
 use crate::outbox::store::Depth;
 use crate::parts;
+use crate::routing::delivery::followed::Followed;
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
 
@@ -40,6 +41,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.as_str()));
     }
     let report = Report {
+        relay: Relay::of(&desk).await?,
         paused: paused.iter().cloned().collect(),
         daemon_reachable: breakers.is_some(),
         breaker: breakers.unwrap_or_default(),
@@ -126,11 +128,42 @@ impl Outbox {
     }
 }
 
-/// What the relay's log says of mails it accepted; null as long as nobody reads it.
-#[derive(Debug, Serialize)]
+/// What the relay's log says of mails it accepted; null where nobody reads it.
+#[derive(Debug, Default, Serialize)]
 struct Relay {
+    /// Accepted by the relay at most a week ago, and not known to be delivered or lost.
     accepted_undelivered: Option<i64>,
     oldest_seconds: Option<i64>,
+    /// Why that is not known although the log shall be followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<String>,
+}
+
+impl Relay {
+    async fn of(desk: &Desk) -> Result<Self, CliError> {
+        let since = match Followed::of(&desk.config).await {
+            Followed::No => return Ok(Self::default()),
+            Followed::Unknown(why) => return Ok(Self { unknown: Some(why), ..Self::default() }),
+            Followed::Since(since) => since,
+        };
+        let found = desk.view().undelivered(since).await.map_err(desk::database)?;
+        Ok(Self {
+            accepted_undelivered: Some(found.count),
+            oldest_seconds: Some(found.oldest_seconds),
+            unknown: None,
+        })
+    }
+
+    fn line(&self) -> Option<String> {
+        match (self.accepted_undelivered, &self.unknown) {
+            (Some(0), _) => Some("none, as far as its log tells".to_owned()),
+            (Some(count), _) => {
+                Some(format!("{count} (accepted {} ago)", span(self.oldest_seconds.unwrap_or_default())))
+            }
+            (None, Some(why)) => Some(format!("not known: {why}")),
+            (None, None) => None,
+        }
+    }
 }
 
 impl From<Overview> for Report {
@@ -145,7 +178,7 @@ impl From<Overview> for Report {
             paused: Vec::new(),
             breaker: Vec::new(),
             daemon_reachable: false,
-            relay: Relay { accepted_undelivered: None, oldest_seconds: None },
+            relay: Relay::default(),
             outbox: None,
         }
     }
@@ -169,6 +202,9 @@ fn text(report: &Report, palette: Palette) -> String {
     }
     if let Some(outbox) = report.outbox {
         text.push_str(&format!("events in the outbox                 {}\n", outbox.line()));
+    }
+    if let Some(line) = report.relay.line() {
+        text.push_str(&format!("mails with the relay, undelivered    {line}\n"));
     }
     for pause in &report.paused {
         text.push_str(&format!("{} paused: {}\n", palette.yellow("!"), pause::line(pause)));

@@ -7,6 +7,7 @@
 pub mod book;
 pub mod doubt;
 pub mod follower;
+pub mod followed;
 pub mod lost;
 pub mod returned;
 pub mod sender;

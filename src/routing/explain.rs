@@ -5,6 +5,7 @@
 //! they are for an operator's eyes and never for the journal.
 
 mod around;
+pub mod beyond;
 mod ended;
 mod event;
 mod open;
@@ -191,7 +192,7 @@ pub fn explain(case: &Case<'_>, rules: &Rules) -> Explanation {
     match case.status {
         Status::Received => open::received(case, rules),
         Status::Processing => open::processing(case, rules),
-        Status::Routed => ended::routed(case),
+        Status::Routed => ended::routed(case, rules),
         Status::Failed => ended::failed(case, rules),
         Status::Purged => Explanation {
             why: "its retention period has ended: its contents were removed, and what happened to it stands in the \

@@ -344,6 +344,24 @@ impl Ledger {
         self.generations.values().copied().max().unwrap_or(0)
     }
 
+    /// What became of a delivery's mail beyond the relay, where that is of its present generation: what a former mail
+    /// met is history.
+    #[must_use]
+    pub fn mark_of<'a>(&self, key: &str, delivery: &'a Delivery) -> Option<&'a RelayMark> {
+        let generation = self.generation(order_of(key)?);
+        delivery.relay.as_ref().filter(|mark| mark.generation == generation)
+    }
+
+    /// Number of deliveries by what became of their mails beyond the relay, only what occurs.
+    #[must_use]
+    pub fn beyond(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for mark in self.deliveries.iter().filter_map(|(key, delivery)| self.mark_of(key, delivery)) {
+            *counts.entry(mark.status.label()).or_insert(0) += 1;
+        }
+        counts
+    }
+
     /// The deliveries of one action, in key order.
     pub fn deliveries_of(&self, action_order: i32) -> impl Iterator<Item = (&str, &Delivery)> {
         self.deliveries

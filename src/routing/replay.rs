@@ -92,7 +92,7 @@ pub enum ReplayRefusal {
 }
 
 /// What a fact leaves in an entry, and what says that one is in the making.
-const OF_A_FACT: [&str; 12] = [
+const OF_A_FACT: [&str; 13] = [
     "state",
     "at",
     "nonce",
@@ -103,6 +103,7 @@ const OF_A_FACT: [&str; 12] = [
     "generation",
     "late",
     "doubted",
+    "relay",
     "begun",
     "doubt",
 ];
@@ -395,6 +396,16 @@ mod tests {
             json!([{"state": "accepted", "nonce": "n", "queue_id": "4X", "generation": 0}])
         );
         assert_eq!(done.keys["generations"], json!({"1": 1}));
+        let mut lost = stored.clone();
+        lost["deliveries"]["1|a@x.test"]["relay"] =
+            json!({"status": "bounced", "at": "2026-11-01T10:00:00Z"});
+        let gone = ask(Status::Failed, &lost, &[], force_one(1)).expect("replayed");
+        let entry = &gone.keys["deliveries"]["1|a@x.test"];
+        assert_eq!(
+            (entry.get("relay"), &entry["history"][0]["relay"]["status"]),
+            (None, &json!("bounced")),
+            "what became of a mail goes with it"
+        );
         let mut again = stored;
         again["deliveries"] = done.keys["deliveries"].clone();
         again["deliveries"]["1|a@x.test"]["state"] = json!("accepted");

@@ -1,5 +1,6 @@
 //! The verbs about submissions, as people and scripts meet them: the real binary on a whole stage.
 
+mod beyond;
 mod explain;
 mod harness;
 mod links;

@@ -174,7 +174,7 @@ async fn list_shows_what_is_asked_for_oldest_first() {
         .leak()
         .iter()
         .collect();
-    assert_eq!(keys, ["attempts", "deliveries", "form_id", "id", "reason", "status", "updated_at"]);
+    assert_eq!(keys, ["attempts", "deliveries", "form_id", "id", "reason", "relay", "status", "updated_at"]);
 
     let cut = run(&stage, &["list", "--limit", "2"]).await;
     assert!(cut.err.contains("only the first 2 are shown"), "{cut:?}");

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::events::EventPart;
-use super::{DeliveryPart, Page};
+use super::{DeliveryPart, Page, RelayPart};
 use crate::cli::output::Palette;
 use crate::lifecycle::submission::Status;
 use crate::routing::explain::{at, said};
@@ -195,17 +195,17 @@ fn plan(out: &mut Lines, page: &Page) {
 fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
     // What went wrong is what is looked for.
     let mut shown: Vec<&DeliveryPart> = page.deliveries.iter().collect();
-    shown.sort_by_key(|delivery| match delivery.state {
-        "failed" => 0,
-        "open" => 1,
+    shown.sort_by_key(|delivery| match (delivery.state, beyond(delivery)) {
+        ("failed", _) | (_, "bounced" | "expired") => 0,
+        ("open", _) | (_, "deferred") => 1,
         _ => 2,
     });
     for (n, delivery) in shown.iter().take(MOST).enumerate() {
-        let (first, second) = delivery_lines(delivery);
+        let (first, second) = delivery_lines(delivery, page.now);
         let first = bounded(format!("{:LABEL$}{first}", if n == 0 { "delivery" } else { "" }), WIDTH);
-        out.raw(&match delivery.state {
-            "failed" => palette.red(&first),
-            "open" => palette.yellow(&first),
+        out.raw(&match (delivery.state, beyond(delivery)) {
+            ("failed", _) | (_, "bounced" | "expired") => palette.red(&first),
+            ("open", _) | (_, "deferred") => palette.yellow(&first),
             _ => first,
         });
         if !second.is_empty() {
@@ -216,7 +216,7 @@ fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
 }
 
 /// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or what was said.
-fn delivery_lines(delivery: &DeliveryPart) -> (String, String) {
+fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
     let rest = delivery.key.split_once('|').map_or("", |(_, rest)| rest);
     let recipient = match (&delivery.recipient, &delivery.unusable, rest) {
         (Some(address), _, _) => clean(address, 60),
@@ -233,7 +233,11 @@ fn delivery_lines(delivery: &DeliveryPart) -> (String, String) {
     if delivery.state == "accepted" {
         let code: Vec<String> =
             delivery.code.map(|code| code.to_string()).into_iter().chain(delivery.enhanced.clone()).collect();
-        facts.push(clean(&code.join(" "), 20));
+        match beyond(delivery) {
+            "" => facts.push(clean(&code.join(" "), 20)),
+            "unheard" => facts.push("nothing heard of it beyond the relay yet".to_owned()),
+            status => facts.push(status.to_owned()),
+        }
         facts.extend(delivery.queue_id.as_deref().map(|id| format!("queue id {}", clean(id, 30))));
     }
     for (is, word) in [(delivery.doubted, "was in doubt"), (delivery.late, "recorded late")] {
@@ -246,12 +250,31 @@ fn delivery_lines(delivery: &DeliveryPart) -> (String, String) {
     }
     facts.retain(|fact| !fact.is_empty());
     let first = format!("{} {recipient}  {}", delivery.action_order, facts.join(", "));
+    if let Some(line) = delivery.relay.as_ref().and_then(|relay| relay_line(relay, now)) {
+        return (first, line);
+    }
     let second = match (&delivery.error, &delivery.message_id) {
         (Some(error), _) if delivery.state != "accepted" => said(error.stage, &error.reply),
         (_, Some(message_id)) => clean(message_id, 120),
         (Some(_) | None, None) => String::new(),
     };
     (first, second)
+}
+
+/// What became of its mail beyond the relay; empty where that is not followed.
+fn beyond(delivery: &DeliveryPart) -> &'static str {
+    delivery.relay.as_ref().map_or("", |relay| relay.status)
+}
+
+/// `deferred since 2026-11-01 10:00:00Z (2h ago): 4.4.1 mx.x.test: timed out`
+fn relay_line(relay: &RelayPart, now: Timestamp) -> Option<String> {
+    let when = relay.at?;
+    let (word, when) = match (relay.status, relay.since) {
+        ("deferred", Some(since)) => ("deferred since", since),
+        (status, _) => (status, when),
+    };
+    let said = if relay.said.is_empty() { String::new() } else { format!(": {}", relay.said) };
+    Some(format!("{word} {} ({}){said}", at(when), away(now, when)))
 }
 
 /// The outbox, where there is one: a line for each event, the youngest first.

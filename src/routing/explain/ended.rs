@@ -1,10 +1,10 @@
 //! Submissions that have ended: `routed` and `failed`. Nothing moves them but retention, and a person.
 
 use super::super::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
-use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, number, trouble};
+use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, beyond, deliveries, number, trouble};
 
-pub(super) fn routed(case: &Case<'_>) -> Explanation {
-    let next = kept(case, "nothing more is done");
+pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
+    let mut next = kept(case, "nothing more is done");
     let ledger = match case.ledger {
         Ok(ledger) => ledger,
         Err(fault) => {
@@ -40,7 +40,13 @@ pub(super) fn routed(case: &Case<'_>) -> Explanation {
     if stale > 0 {
         why.push_str(&format!("; {} recorded after the end", number(stale, "acceptance")));
     }
-    Explanation { why, next, remedy: Vec::new() }
+    if let Some(known) = beyond::words(ledger) {
+        why.push_str(&format!("; {known}"));
+    }
+    if let Some(telling) = beyond::telling(ledger, rules.alerts) {
+        next.what = format!("{telling}; {}", next.what);
+    }
+    Explanation { why, next, remedy: beyond::remedy(case, ledger) }
 }
 
 pub(super) fn failed(case: &Case<'_>, rules: &Rules) -> Explanation {
@@ -58,7 +64,7 @@ pub(super) fn failed(case: &Case<'_>, rules: &Rules) -> Explanation {
             remedy: vec![case.command("replay", "--reason TEXT")],
         };
     };
-    let (mut why, remedy) = for_reason(case, ledger, reason);
+    let (mut why, mut remedy) = for_reason(case, ledger, reason);
     let accepted = deliveries(ledger, DeliveryState::Accepted).count();
     if accepted > 0 {
         why.push_str(&format!(
@@ -71,6 +77,10 @@ pub(super) fn failed(case: &Case<'_>, rules: &Rules) -> Explanation {
         if doubtful > 0 {
             why.push_str(&format!("; {} perhaps delivered all the same", number(doubtful, "delivery")));
         }
+    }
+    if let Some(known) = beyond::words(ledger) {
+        why.push_str(&format!("; {known}"));
+        remedy.extend(beyond::remedy(case, ledger));
     }
     Explanation { why, next: alert(case, rules, ledger), remedy }
 }

@@ -445,6 +445,68 @@ fn each_routed_case_says_what_was_sent() {
 }
 
 #[test]
+fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_again() {
+    let mark = |status: &str, more: Value| {
+        let mut mark = json!({"status": status, "at": "2026-11-01T11:00:00Z", "dsn": "5.1.1",
+                              "relay": "mx.x[192.0.2.1]:25", "text": "<a@x.test>: no\u{1b} such user"});
+        mark.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"state": "accepted", "relay": mark})
+    };
+    let none = || json!({});
+    let told_at = json!({"told_at": "2026-11-01T11:30:00Z"});
+    let said = "5.1.1 mx.x[192.0.2.1]:25: <address>: no such user";
+    // Entries, generations, part of why, part of what is next, commands.
+    let cases = [
+        (
+            json!({"1|a@x.test": mark("bounced", none())}),
+            none(),
+            format!("1 mail lost, refused further on: {said}"),
+            "the alert of the lost mail is sent until Slack confirms it; nothing more",
+            vec!["--force-action 1", "--replan"],
+        ),
+        (
+            json!({"2|a@x.test": mark("expired", told_at.clone()), "1|a@x.test": mark("bounced", told_at)}),
+            none(),
+            format!("; 1 mail lost, given up by the relay: {said}"),
+            "Slack took the alert of the lost mail at 2026-11-01 11:30:00Z; nothing more",
+            vec!["--force-action 1", "--force-action 2", "--replan"],
+        ),
+        (
+            json!({"1|a@x.test": mark("deferred", json!({"since": "2026-11-01T10:00:00Z"}))}),
+            none(),
+            format!("1 mail in the relay's queue since 2026-11-01 10:00:00Z: {said}"),
+            "nothing more",
+            vec![],
+        ),
+        (
+            json!({"1|a@x.test": mark("delivered", none())}),
+            none(),
+            "1 mail delivered".to_owned(),
+            "nothing more",
+            vec![],
+        ),
+        (
+            json!({"1|a@x.test": mark("bounced", none())}),
+            json!({"1": 1}),
+            "(1 of 1)".to_owned(),
+            "nothing more",
+            vec![],
+        ),
+    ];
+    for (deliveries, generations, why, next, commands) in cases {
+        let stored = json!({"v": 1, "deliveries": deliveries, "generations": generations});
+        let told = told(&Row { status: Status::Routed, stored, ..Row::default() }, &rules());
+        assert!(told.why.ends_with(&why) || told.why.contains(&format!("{why};")), "{why} in {told:?}");
+        assert!(told.next.what.starts_with(next), "{told:?}");
+        let lines: Vec<&str> = told.remedy.iter().map(|remedy| remedy.line.as_str()).collect();
+        assert_eq!(lines.len(), commands.len(), "{told:?}");
+        for (line, command) in lines.iter().zip(commands) {
+            assert!(line.starts_with("maple-router replay ") && line.contains(command), "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_relays_words_are_one_harmless_line() {
     let reply = Reply {
         code: Some(550),

@@ -45,6 +45,8 @@ pub struct Selection {
     pub form: Option<String>,
     /// Failed for this reason.
     pub reason: Option<String>,
+    /// With a mail that was lost beyond the relay, of its action's present generation.
+    pub lost: bool,
     /// Last changed longer ago than this.
     pub older_than: Option<Duration>,
     /// Created at or after this time.
@@ -72,6 +74,17 @@ pub struct Listed {
     pub updated_at: Timestamp,
     /// Deliveries by state.
     pub deliveries: BTreeMap<&'static str, u64>,
+    /// Deliveries by what became of their mails beyond the relay: `delivered`, `deferred`, `bounced`, `expired`.
+    pub relay: BTreeMap<&'static str, u64>,
+}
+
+/// Mails that the relay has accepted and not delivered, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Undelivered {
+    /// So many.
+    pub count: i64,
+    /// Seconds since the acceptance of the one that waits longest; 0 where there is none.
+    pub oldest_seconds: i64,
 }
 
 /// `reason` of a listed submission whose ledger is not believed.
@@ -214,6 +227,18 @@ impl View {
         })
     }
 
+    /// Mails that the relay accepted since `since` and not more than a week ago (it gives up after five days), and that
+    /// were not heard of since, or wait in its queue. Opens the ledgers of all that changed in eight days: with an index on
+    /// (status, `updated_at`), as schema `router` brings one, only those; else it reads the whole table.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn undelivered(&self, since: Timestamp) -> Result<Undelivered, DbError> {
+        let row = self.pool.get().await?.query_one(&self.statements.undelivered, &[&since]).await?;
+        let oldest: Option<f64> = row.try_get("oldest")?;
+        Ok(Undelivered { count: row.try_get("n")?, oldest_seconds: oldest.map_or(0, whole_seconds) })
+    }
+
     /// The ids of all forms.
     ///
     /// # Errors
@@ -234,8 +259,16 @@ impl View {
             .then(|| selection.status.iter().map(|status| status.label()).collect());
         let (older, within) = (seconds(selection.older_than), seconds(selection.within));
         let limit = i64::from(selection.limit);
-        let parameters: [&(dyn ToSql + Sync); 7] =
-            [&status, &selection.form, &older, &selection.since, &within, &selection.reason, &limit];
+        let parameters: [&(dyn ToSql + Sync); 8] = [
+            &status,
+            &selection.form,
+            &older,
+            &selection.since,
+            &within,
+            &selection.reason,
+            &limit,
+            &selection.lost,
+        ];
         // Row by row: only what is shown of a ledger is kept of it.
         let rows = client.query_raw(&self.statements.list, parameters).await?;
         futures::pin_mut!(rows);
@@ -243,9 +276,9 @@ impl View {
         while let Some(row) = rows.try_next().await? {
             let stored: Stored = row.try_get("routing_result")?;
             let reason: Option<String> = row.try_get("reason")?;
-            let (attempts, deliveries, reason) = match stored.ledger() {
-                Ok(ledger) => (Some(ledger.attempts), ledger.counts(), reason),
-                Err(_) => (None, BTreeMap::new(), Some(UNREADABLE.to_owned())),
+            let (attempts, deliveries, relay, reason) = match stored.ledger() {
+                Ok(ledger) => (Some(ledger.attempts), ledger.counts(), ledger.beyond(), reason),
+                Err(_) => (None, BTreeMap::new(), BTreeMap::new(), Some(UNREADABLE.to_owned())),
             };
             listed.push(Listed {
                 id: row.try_get("id")?,
@@ -255,6 +288,7 @@ impl View {
                 reason,
                 updated_at: row.try_get("updated_at")?,
                 deliveries,
+                relay,
             });
         }
         Ok(listed)

@@ -3,7 +3,7 @@
 
 use crate::db::readiness::Readiness;
 use crate::routing::store::alerts::is_unalerted;
-use crate::routing::store::sql::current_plan;
+use crate::routing::store::sql::{TIME, current_plan};
 
 /// The texts that depend on the configuration, made once.
 #[derive(Debug)]
@@ -11,12 +11,16 @@ pub(super) struct Statements {
     pub(super) row: String,
     pub(super) list: String,
     pub(super) unalerted: String,
+    /// Mails that were accepted since `$1`, at most a week ago, and not heard of beyond the relay, or wait in its queue. A
+    /// fact that comes late changes no `updated_at`, hence the day more.
+    pub(super) undelivered: String,
 }
 
 impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
         let pending = readiness.pending_count("s");
+        let lost = lost();
         let (plan, unalerted) = (current_plan("s.form_id", "$2"), is_unalerted(readiness, "$1"));
         Self {
             row: format!(
@@ -36,7 +40,8 @@ SELECT l.* FROM (
     COALESCE(s.routing_result#>>'{{finished,reason}}', CASE WHEN s.status = 'failed' AND {infected} THEN 'infected' END)
       AS reason
   FROM submissions s
-  WHERE ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
+  WHERE (NOT $8::bool OR {lost})
+    AND ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
     AND ($2::text IS NULL OR s.form_id = $2)
     AND ($3::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $3))
     AND ($4::timestamptz IS NULL OR s.created_at >= $4)
@@ -49,8 +54,31 @@ ORDER BY l.updated_at, l.id LIMIT $7"
                 "-- view_unalerted
 SELECT count(*) AS n FROM submissions s WHERE {unalerted}"
             ),
+            undelivered: format!(
+                "-- view_undelivered
+SELECT count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(d.at))::float8 AS oldest FROM (
+  SELECT CASE WHEN e.v->>'at' ~ '{TIME}' THEN (e.v->>'at')::timestamptz END AS at
+  FROM submissions s CROSS JOIN LATERAL {DELIVERIES}
+  WHERE s.status IN ('received', 'processing', 'routed', 'failed') AND s.updated_at >= now() - interval '8 days'
+    AND e.v->>'state' = 'accepted' AND (e.v#>>'{{relay,status}}' IS NULL OR e.v#>>'{{relay,status}}' = 'deferred'
+      OR COALESCE(e.v#>>'{{relay,generation}}', '0') <> COALESCE(e.v->>'generation', '0'))
+) d WHERE d.at >= GREATEST($1::timestamptz, now() - interval '7 days')"
+            ),
         }
     }
+}
+
+/// SQL, jsonb: the deliveries of submission `s`, where they are an object.
+const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
+      THEN s.routing_result->'deliveries' ELSE '{}' END) AS e(k, v)";
+
+/// SQL, boolean, never NULL: a mail of submission `s` was lost beyond the relay, of its action's present generation.
+fn lost() -> String {
+    format!(
+        "EXISTS (SELECT FROM {DELIVERIES}
+      WHERE e.v#>>'{{relay,status}}' IN ('bounced', 'expired') AND COALESCE(e.v#>>'{{relay,generation}}', '0')
+        = COALESCE(s.routing_result#>>ARRAY['generations', split_part(e.k, '|', 1)], '0'))"
+    )
 }
 
 /// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
