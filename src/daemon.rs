@@ -11,6 +11,7 @@ mod dead_man;
 mod outages;
 mod parts;
 mod relay;
+mod relay_health;
 mod reload;
 mod returned;
 mod source;
@@ -221,6 +222,8 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 }
                 .run(reloads.config.clone()),
             );
+            let settings = Arc::new(config.clone());
+            relay_health::watch(&mut kept, &settings, &pool, &lanes, &incidents, &clock);
             let relaying =
                 source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, feed.clone(), health));
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);

@@ -98,6 +98,7 @@ const PURE: &[&str] = &[
     "ops/status_line.rs",
     "ops/watchdog.rs",
     "ops/alerting/groups.rs",
+    "gateway/smtp/brake.rs",
     "ops/alerting/channel.rs",
     "ops/alerting/message.rs",
 ];
@@ -201,7 +202,7 @@ fn sql_lives_in_stores() {
 
 /// Each event of the closed vocabulary, and how loud it is. `error`: a person must act now. `warn`: unusual, and heals by
 /// itself or has been seen to. `info`: the story. `debug`: its details.
-const EVENTS: [(&str, &str); 42] = [
+const EVENTS: [(&str, &str); 44] = [
     ("ActionAccepted", "info"),
     ("ActionDeferred", "warn"),
     ("ActionRefused", "warn"),
@@ -230,6 +231,8 @@ const EVENTS: [(&str, &str); 42] = [
     ("Poison", "warn"),
     ("Ready", "info"),
     ("Received", "debug"),
+    ("RelayFlowing", "info"),
+    ("RelaySlowed", "warn"),
     ("Released", "warn"),
     ("ReloadFailed", "error"),
     ("Reloaded", "info"),

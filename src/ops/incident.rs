@@ -29,6 +29,10 @@ pub enum IncidentKey {
     Outbox,
     /// Returned mails cannot be read.
     Bounces,
+    /// The relay's queue is too long: mails are sent slowly.
+    RelayQueue,
+    /// The relay's log cannot be read, or has lost lines.
+    RelayLog,
 }
 
 impl IncidentKey {
@@ -38,6 +42,7 @@ impl IncidentKey {
         let breakers = Dependency::ALL.iter().copied().map(Self::Breaker);
         breakers
             .chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready, Self::Outbox, Self::Bounces])
+            .chain([Self::RelayQueue, Self::RelayLog])
             .collect()
     }
 
@@ -55,6 +60,8 @@ impl IncidentKey {
             Self::Unready => "unready",
             Self::Outbox => "outbox",
             Self::Bounces => "bounces",
+            Self::RelayQueue => "relay_queue",
+            Self::RelayLog => "relay_log",
         }
     }
 

@@ -55,6 +55,10 @@ names! {
     DEAD_LETTERS = "dead_letters_total",
     ALERTS = "alerts_total",
     DELIVERY_STATUS = "delivery_status_total",
+    RELAY_QUEUE = "relay_queue_messages",
+    RELAY_SLOWED = "relay_slowed",
+    RELAY_UNDELIVERED = "relay_undelivered",
+    RELAY_UNDELIVERED_OLDEST = "relay_undelivered_oldest_seconds",
     RETURNED_MAILS = "returned_mails_total",
     ROUTING_LAG = "routing_lag_seconds",
     ACTION_DURATION = "action_duration_seconds",
@@ -184,6 +188,9 @@ pub fn start(transactions: &[&'static str]) {
     for command in OutboxCommand::ALL {
         outbox_transitions(*command, 0);
     }
+    relay_queue(0);
+    relay_slowed(false);
+    relay_undelivered(0, Duration::ZERO);
     for key in IncidentKey::all() {
         incident_open(key, false);
     }
@@ -252,6 +259,22 @@ fn describe() {
         OUTBOX_OLDEST,
         Unit::Seconds,
         "For how long the row of the outbox that waits longest is due, by state; of delivering and dead_letter its age"
+    );
+    describe_gauge!(
+        RELAY_QUEUE,
+        Unit::Count,
+        "Messages in the relay's queue at the last look, counted up to twice relay_log.queue_limit; 0 where nobody looks"
+    );
+    describe_gauge!(RELAY_SLOWED, Unit::Count, "1 while mails are sent slowly, because the relay's queue is too long");
+    describe_gauge!(
+        RELAY_UNDELIVERED,
+        Unit::Count,
+        "Mails the relay accepted within a week and nothing final is known of; 0 where its log is not followed"
+    );
+    describe_gauge!(
+        RELAY_UNDELIVERED_OLDEST,
+        Unit::Seconds,
+        "Age of the oldest of them, since its acceptance"
     );
     describe_counter!(OUTBOX_TRANSITIONS, Unit::Count, "What this process did with rows of the outbox");
 }
@@ -426,4 +449,22 @@ pub fn outbox(state: OutboxState, depth: u64, oldest: Duration) {
 /// This process made so many transitions of outbox rows.
 pub fn outbox_transitions(command: OutboxCommand, rows: u64) {
     counter!(OUTBOX_TRANSITIONS, "command" => command.as_str()).increment(rows);
+}
+
+/// So many messages were in the relay's queue at the last look.
+#[expect(clippy::cast_precision_loss, reason = "counts of messages are far below 2^52")]
+pub fn relay_queue(messages: usize) {
+    gauge!(RELAY_QUEUE).set(messages as f64);
+}
+
+/// Whether mails are sent slowly, because the relay's queue is too long.
+pub fn relay_slowed(slowed: bool) {
+    gauge!(RELAY_SLOWED).set(f64::from(u8::from(slowed)));
+}
+
+/// So many mails were accepted by the relay and nothing final is known of them, the oldest of them for so long.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn relay_undelivered(mails: u64, oldest: Duration) {
+    gauge!(RELAY_UNDELIVERED).set(mails as f64);
+    gauge!(RELAY_UNDELIVERED_OLDEST).set(oldest);
 }

@@ -86,6 +86,10 @@ closed_set! {
         BreakerClosed = "breaker_closed",
         /// The Pub/Sub stream was made anew.
         StreamRebuilt = "stream_rebuilt",
+        /// The relay's queue is too long: mails are sent slowly.
+        RelaySlowed = "relay_slowed",
+        /// It is short again.
+        RelayFlowing = "relay_flowing",
         /// Events wait in the outbox and are not delivered.
         OutboxStalled = "outbox_stalled",
         /// What waited in the outbox is delivered again.

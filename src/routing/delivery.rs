@@ -13,6 +13,7 @@ pub mod returned;
 pub mod sender;
 pub mod status;
 pub mod tracker;
+pub mod trouble;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

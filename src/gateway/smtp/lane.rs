@@ -104,11 +104,12 @@ impl Lane {
         Self { inner, connection, has_turn: false, _permit: permit }
     }
 
-    /// Waits for this lane's turn under `max_per_minute`. Call it before Begin, so that no delivery stands marked
+    /// Waits for this lane's turn under `max_per_minute`, and while the relay's queue is too long. Call it before Begin, so that no delivery stands marked
     /// as begun while it waits; [`Self::send`] calls it itself when this was not done. Safe to drop.
     pub async fn turn(&mut self) {
         if !self.has_turn {
             self.inner.pace.turn(&*self.inner.clock).await;
+            self.inner.brake.turn(&*self.inner.clock).await;
             self.has_turn = true;
         }
     }

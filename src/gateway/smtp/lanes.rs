@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::SmtpSettings;
+use super::brake::Brake;
 use super::connection::Connection;
 use super::lane::Lane;
 use crate::ports::Clock;
@@ -29,6 +30,8 @@ pub(super) struct Inner {
     pub(super) settings: SmtpSettings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) pace: Pace,
+    /// Beside `max_per_minute`: while the relay's own queue is too long.
+    pub(super) brake: Pace,
     kept: Mutex<Vec<Kept>>,
     closed: AtomicBool,
     watched: AtomicBool,
@@ -85,7 +88,8 @@ impl Lanes {
     pub fn new(settings: SmtpSettings, clock: Arc<dyn Clock>) -> Self {
         let permits = Arc::new(Semaphore::new(settings.lanes.max(1)));
         let inner = Inner {
-            pace: Pace::new(settings.max_per_minute),
+            pace: Pace::new(interval(settings.max_per_minute)),
+            brake: Pace::new(None),
             settings,
             clock,
             kept: Mutex::default(),
@@ -117,6 +121,11 @@ impl Lanes {
         *self.inner.pace.interval() = interval(max_per_minute);
     }
 
+    /// Slows down or lets go, from the next turn on; whatever `max_per_minute` says.
+    pub fn set_brake(&self, brake: Brake) {
+        *self.inner.brake.interval() = brake.interval();
+    }
+
     /// Lanes nobody holds.
     #[must_use]
     pub fn free(&self) -> usize {
@@ -145,15 +154,15 @@ impl Lanes {
     }
 }
 
-/// `max_per_minute`: turns at even distance, so that no minute, wherever it begins, holds more than allowed.
+/// Turns at even distance, so that no minute, wherever it begins, holds more than allowed.
 pub(super) struct Pace {
     interval: Mutex<Option<Duration>>,
     next: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    fn new(max_per_minute: Option<u32>) -> Self {
-        Self { interval: Mutex::new(interval(max_per_minute)), next: tokio::sync::Mutex::default() }
+    fn new(interval: Option<Duration>) -> Self {
+        Self { interval: Mutex::new(interval), next: tokio::sync::Mutex::default() }
     }
 
     fn interval(&self) -> MutexGuard<'_, Option<Duration>> {

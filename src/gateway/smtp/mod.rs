@@ -6,6 +6,7 @@
 //! connection is used again only when its last transaction ended in step. STARTTLS and AUTH are not spoken: the relay
 //! is the Postfix of this host.
 
+pub mod brake;
 mod classify;
 mod connection;
 mod lane;
@@ -17,6 +18,7 @@ mod stream;
 
 use std::time::Duration;
 
+pub use brake::Brake;
 pub use classify::{Heard, Verdict, classify};
 pub use lane::{Envelope, Lane};
 pub use lanes::Lanes;
