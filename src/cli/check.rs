@@ -4,6 +4,7 @@
 //! is down. The line of the cause fails; lines that could not be tried for it say so and warn. Changes nothing; with
 //! `--send` it posts to Slack and mails. Never prints a secret, only where it was read from.
 
+mod bounces;
 mod mail;
 mod settings;
 mod slack;
@@ -24,7 +25,7 @@ use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
 
 /// Every line, in the order of the interfaces page.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "config",
     "database",
     "schema",
@@ -37,6 +38,7 @@ const NAMES: [&str; 17] = [
     "subscription",
     "dead_letter",
     "relay",
+    "bounces",
     "signing",
     "link",
     "secrets",
@@ -156,16 +158,17 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
     let whole = lines.iter().all(|line| line.level != CheckLevel::Fail);
     let config = &loaded.config;
     let sending = if args.send { LIMIT_SENDING } else { LIMIT };
-    let (database, pubsub, relay, signer, slack) = futures::join!(
+    let (database, pubsub, relay, bounces, signer, slack) = futures::join!(
         within(LIMIT, &OF_THE_DATABASE, database(config, whole)),
         within(LIMIT, &OF_PUBSUB, subscription(config, whole)),
         within(sending, &["relay"], async { vec![mail::line(config, args.send).await] }),
+        within(LIMIT, &["bounces"], async { vec![bounces::line(config).await] }),
         within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
     lines.extend(settings::state_line(config).await);
     lines.push(settings::secrets_line(&loaded));
-    lines.extend([database, pubsub, relay, signer, slack].into_iter().flatten());
+    lines.extend([database, pubsub, relay, bounces, signer, slack].into_iter().flatten());
     lines
 }
 

@@ -54,7 +54,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (
@@ -113,7 +113,7 @@ pub(super) const PAGES: &[Page] = &[
         configured: true,
         text: &[
             "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
-             subscription and dead-letter policy, relay, signing (a probe object is fetched through a signed link), secrets \
+             subscription and dead-letter policy, relay, returned mails, signing (a probe object is fetched through a signed link), secrets \
              (which were read, and from where), alerts and forms. A line that fails says what to do. An answer comes within \
              about 20 seconds, whatever is down.",
             "Nothing is changed, and nothing is sent unless --send is given.",

@@ -20,7 +20,7 @@ pub(crate) enum Place {
 }
 
 /// Programs that runbooks may name.
-const PROGRAMS: [(&str, Place); 18] = [
+const PROGRAMS: [(&str, Place); 19] = [
     ("maple-router", Place::Here),
     ("psql", Place::Here),
     ("curl", Place::Here),
@@ -32,6 +32,7 @@ const PROGRAMS: [(&str, Place); 18] = [
     ("install", Place::Booted),
     ("journalctl", Place::Booted),
     ("ls", Place::Booted),
+    ("openssl", Place::Booted),
     ("postconf", Place::Booted),
     ("postqueue", Place::Booted),
     ("ss", Place::Booted),

@@ -22,7 +22,7 @@ pub use brake::Brake;
 pub use classify::{Heard, Verdict, classify};
 pub use lane::{Envelope, Lane};
 pub use lanes::Lanes;
-pub use probe::{greet, inspect, offer};
+pub use probe::{greet, inspect, offer, takes_returns_to};
 
 use crate::config;
 

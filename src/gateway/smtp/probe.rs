@@ -45,6 +45,33 @@ pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
     }
 }
 
+/// Whether it would take a mail that comes back to `address`: MAIL from nobody, RCPT, then RSET and QUIT.
+///
+/// # Errors
+///
+/// What went wrong, at which stage.
+pub async fn takes_returns_to(settings: &SmtpSettings, address: &str) -> Result<(), Fault> {
+    let mut patience = Patience::new(settings.connect_timeout + 4 * settings.command_timeout);
+    let mut connection = Connection::open(settings, &mut patience).await?;
+    let limit = settings.command_timeout;
+    for (stage, command) in
+        [(Stage::Mail, "MAIL FROM:<>".to_owned()), (Stage::Rcpt, format!("RCPT TO:<{address}>"))]
+    {
+        let heard = connection.ask(stage, &command, limit, &mut patience).await;
+        if let Verdict::Settled {
+            outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
+            ..
+        } = classify(stage, heard)
+        {
+            connection.quit().await;
+            return Err(fault);
+        }
+    }
+    connection.ask(Stage::Rcpt, "RSET", limit, &mut patience).await;
+    connection.quit().await;
+    Ok(())
+}
+
 /// The line `relay` of `check`.
 pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
     const NAME: &str = "relay";
