@@ -9,7 +9,7 @@ mod verdict;
 
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +65,10 @@ pub struct Returns {
     parts: ReturnsParts,
     /// Why the Maildir cannot be used; said once.
     trouble: Option<String>,
+    /// What a former process has treated was read again.
+    again: bool,
+    /// When old mails are removed next.
+    prune_at: Option<Instant>,
 }
 
 /// What became of one mail.
@@ -81,7 +85,7 @@ impl Returns {
     /// Reads nothing yet.
     #[must_use]
     pub fn new(parts: ReturnsParts) -> Self {
-        Self { parts, trouble: None }
+        Self { parts, trouble: None, again: false, prune_at: None }
     }
 
     /// Reads what came back until `stop`.
@@ -95,32 +99,36 @@ impl Returns {
 
     async fn follow(&mut self) {
         let clock = Arc::clone(&self.parts.clock);
-        let mut told_again = false;
-        let mut prune_at = clock.monotonic();
         loop {
             // The same fault every ten seconds would only make an outage louder.
             if !self.parts.outages.postgres.is_open() {
-                let passed = match self.parts.maildir.prepare().await {
-                    Ok(()) if !told_again => self.again().await.map(|done| told_again = done),
-                    Ok(()) => Ok(()),
-                    Err(error) => Err(error),
-                };
-                let passed = match passed {
-                    Ok(()) => self.pass().await,
-                    Err(error) => Err(error),
-                };
-                self.usable(passed.err());
-                if clock.monotonic() >= prune_at {
-                    self.prune().await;
-                    prune_at = clock.monotonic() + PRUNE;
-                }
+                self.look().await;
             }
             clock.sleep(LOOK).await;
         }
     }
 
+    /// Looks once: everything that waits is treated, as far as it can be.
+    pub async fn look(&mut self) {
+        let looked = self.everything().await;
+        self.usable(looked.err());
+        let now = self.parts.clock.monotonic();
+        if self.prune_at.is_none_or(|at| now >= at) {
+            self.prune().await;
+            self.prune_at = Some(now + PRUNE);
+        }
+    }
+
+    async fn everything(&mut self) -> Result<(), MaildirError> {
+        self.parts.maildir.prepare().await?;
+        if !self.again {
+            self.again = self.kept().await?;
+        }
+        self.pass().await
+    }
+
     /// Everything that waits, a page at a time.
-    async fn pass(&mut self) -> Result<(), MaildirError> {
+    async fn pass(&self) -> Result<(), MaildirError> {
         let mut after: Option<OsString> = None;
         loop {
             let Look { mails, more, unreadable } = self.parts.maildir.look(after.take(), PAGE).await?;
@@ -149,7 +157,7 @@ impl Returns {
     }
 
     /// Mails that a former process has treated: what they told of may have been told to nobody. Whether all were read.
-    async fn again(&mut self) -> Result<bool, MaildirError> {
+    async fn kept(&self) -> Result<bool, MaildirError> {
         let mut after = None;
         loop {
             let Look { mails, more, unreadable } = self.parts.maildir.kept(after.take(), PAGE).await?;

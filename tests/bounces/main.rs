@@ -1,0 +1,8 @@
+//! Returned mails: what they say, what is believed of them, and what becomes of them and of the deliveries they are about.
+
+mod harness;
+mod hostile;
+mod maildir;
+mod process;
+mod reports;
+mod returns;

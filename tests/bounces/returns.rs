@@ -1,0 +1,322 @@
+//! From the Maildir into the rows: on a real database, as `forms_app`, one look at a time.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::postgres::{Cluster, TestDatabase, Variant};
+use maple_router::config::Config;
+use maple_router::db::readiness::Readiness;
+use maple_router::db::{Pool, PoolOptions};
+use maple_router::gateway::bounces::Maildir;
+use maple_router::ops::chance::Chance;
+use maple_router::ops::clock::SystemClock;
+use maple_router::ops::incident::{IncidentKey, Incidents};
+use maple_router::ports::{Clock, Outcome, RelayStatus, Reply};
+use maple_router::routing::delivery::returned::{Returns, ReturnsParts};
+use maple_router::routing::delivery::sender::TRIAL;
+use maple_router::routing::message_id::Origin;
+use maple_router::routing::outages::Outages;
+use maple_router::routing::outcome::{Entries, SendContext};
+use maple_router::routing::store::delivery::Untold;
+use maple_router::routing::store::{ClaimRequest, Claimed, RecordScope, Store};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::harness::{deliver, list, ours, sample};
+
+/// The recipients of the samples.
+const B: &str = "1|b@example.net";
+
+struct Bench {
+    store: Store,
+    backend: Client,
+    eyes: Client,
+    db: TestDatabase,
+    dir: PathBuf,
+    incidents: Incidents,
+    told: Arc<Mutex<Vec<Untold>>>,
+    _temporary: tempfile::TempDir,
+}
+
+fn store(url: String) -> Store {
+    let mut config = Config::default();
+    config.database.url = url;
+    config.database.connect_timeout = std::time::Duration::from_secs(1);
+    let pool = Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool");
+    Store::new(pool, &Readiness::new(None).expect("no column"), &config, "host", "host/1")
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let cluster = Cluster::shared().await.expect("a cluster");
+        let db = cluster.database(Variant::default()).await.expect("a database");
+        let mut loader = db.client_as("forms_loader").await.expect("the loader");
+        let form = Form::new("f").mail_to("a@example.net, b@example.net").mail_to("only@example.com");
+        devkit::forms::load(&mut loader, &[form]).await.expect("forms");
+        let backend = db.client_as("forms_app").await.expect("forms_app");
+        let eyes = db.superuser().await.expect("superuser");
+        let temporary = tempfile::tempdir().expect("a directory");
+        Self {
+            store: store(db.url_as("forms_app")),
+            backend,
+            eyes,
+            db,
+            dir: temporary.path().join("bounces"),
+            incidents: Incidents::new().0,
+            told: Arc::default(),
+            _temporary: temporary,
+        }
+    }
+
+    /// A reader as a process that starts has it.
+    fn returns(&self) -> Returns {
+        self.returns_of(self.store.clone())
+    }
+
+    fn returns_of(&self, store: Store) -> Returns {
+        let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
+        let told = Arc::clone(&self.told);
+        Returns::new(ReturnsParts {
+            maildir: Maildir::new(&self.dir),
+            address: ours(),
+            store,
+            by: "returned@host".to_owned(),
+            outages: Outages::idle(Arc::clone(&clock), &Arc::new(Chance::from_system())),
+            incidents: self.incidents.clone(),
+            clock,
+            config: watch::channel(Arc::new(Config::default())).1,
+            lost: Box::new(move |untold| told.lock().expect("a lock").push(untold)),
+        })
+    }
+
+    /// A submission whose mails the relay has accepted.
+    async fn accepted(&self) -> Uuid {
+        let id = SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id;
+        let request = ClaimRequest { id, token: "t".to_owned() };
+        let claimed = self.store.claim(&[request]).await.expect("an answer").remove(&id);
+        assert!(matches!(claimed, Some(Claimed::Taken(_))), "{claimed:?}");
+        let keys = ["1|a@example.net", B, "2|only@example.com"].map(str::to_owned).to_vec();
+        self.store.begin(id, "t", &keys).await.expect("begun");
+        let mut entries = Entries::default();
+        for key in &keys {
+            let order = key.split('|').next().and_then(|order| order.parse().ok()).expect("an order");
+            let context = SendContext {
+                token: "t",
+                nonce: "n",
+                attempt: 1,
+                action_order: order,
+                generation: 0,
+                destination: "",
+                message_id: None,
+            };
+            let reply = Reply { code: Some(250), enhanced: None, reply: "Ok".to_owned() };
+            entries.add(&context, key, &Outcome::Accepted { reply, queue_id: Some("Q".to_owned()) });
+        }
+        let tried = [1, 2].into();
+        let pause = std::time::Duration::ZERO;
+        let scope = RecordScope { id, token: "t", tried: &tried, pause, refund: false };
+        self.store.record(scope, &entries).await.expect("recorded");
+        id
+    }
+
+    async fn row(&self, id: Uuid) -> (String, Value, String) {
+        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
+        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
+        (row.get(0), row.get(1), row.get(2))
+    }
+
+    async fn mark(&self, id: Uuid, key: &str) -> Value {
+        self.row(id).await.1["deliveries"][key]["relay"].clone()
+    }
+
+    async fn failures(&self, id: Uuid) -> Vec<Value> {
+        let sql =
+            "SELECT detail FROM audit_log WHERE submission_id = $1 AND action = 'email_failed' ORDER BY id";
+        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    fn told(&self) -> Vec<(Uuid, String, RelayStatus)> {
+        let told = self.told.lock().expect("a lock");
+        told.iter().map(|lost| (lost.id, lost.key.clone(), lost.status)).collect()
+    }
+}
+
+fn origin(submission: Uuid) -> Origin {
+    Origin { submission, action_order: 1, generation: 0 }
+}
+
+#[tokio::test]
+async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    let before = bench.row(id).await;
+    deliver(&bench.dir, "1.a.host", &sample("postfix-failed", origin(id)));
+    bench.returns().look().await;
+    let mark = bench.mark(id, B).await;
+    assert_eq!(
+        (&mark["status"], &mark["dsn"], &mark["relay"], &mark["by"], &mark["queue_id"]),
+        (&json!("bounced"), &json!("5.1.1"), &json!("mx.example.net"), &json!("returned@host"), &Value::Null)
+    );
+    assert!(mark["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{mark}");
+    assert_eq!(bench.mark(id, "1|a@example.net").await, Value::Null, "the other recipient is as it was");
+    let after = bench.row(id).await;
+    assert_eq!((&after.0, &after.2), (&before.0, &before.2), "neither the status nor its time moves");
+    let failures = bench.failures(id).await;
+    assert_eq!(failures.len(), 1);
+    assert_eq!(
+        (&failures[0]["error"]["stage"], &failures[0]["error"]["class"]),
+        (&json!("delivery"), &json!("bounced"))
+    );
+    assert!(!failures[0].to_string().contains("b@example.net"), "{failures:?}");
+    assert_eq!(bench.told(), [(id, B.to_owned(), RelayStatus::Bounced)]);
+    assert_eq!(
+        (list(&bench.dir, "new").len(), list(&bench.dir, "cur")),
+        (0, vec!["1.a.host:2,S".to_owned()])
+    );
+}
+
+/// Killed between the record and the move, or between the move and the alert.
+#[tokio::test]
+async fn what_is_read_again_changes_nothing_and_is_told_until_people_know() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    let mail = sample("postfix-failed", origin(id));
+    deliver(&bench.dir, "1.a.host", &mail);
+    bench.returns().look().await;
+    let row = bench.row(id).await;
+    // Before the move: it is in `new` as well.
+    deliver(&bench.dir, "1.a.host", &mail);
+    let mut next = bench.returns();
+    next.look().await;
+    assert_eq!((bench.row(id).await, bench.failures(id).await.len()), (row, 1));
+    assert_eq!(list(&bench.dir, "cur").len(), 2, "neither took the other's place");
+    // After it: kept mails are read once by each process.
+    let all = |n: usize| vec![(id, B.to_owned(), RelayStatus::Bounced); n];
+    assert_eq!(bench.told(), all(3), "once as news, once from cur, once from new");
+    next.look().await;
+    assert_eq!(bench.told(), all(3));
+    bench.returns().look().await;
+    assert_eq!(bench.told(), all(5));
+    let told = json!({"told_at": "2026-11-22T00:00:00Z"});
+    let sql =
+        "UPDATE submissions SET routing_result = jsonb_set(routing_result, ARRAY['deliveries', $2, 'relay'],
+               (routing_result->'deliveries'->$2->'relay') || $3) WHERE id = $1";
+    bench.eyes.execute(sql, &[&id, &B, &told]).await.expect("changed");
+    bench.returns().look().await;
+    assert_eq!(bench.told(), all(5), "people know");
+}
+
+#[tokio::test]
+async fn what_is_delivered_and_comes_back_later_is_lost() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    for (name, mail, status) in [
+        ("1.delayed", "postfix-delayed", "deferred"),
+        ("2.delivered", "postfix-delivered", "delivered"),
+        ("3.delayed", "postfix-delayed", "delivered"),
+        ("4.failed", "postfix-failed", "bounced"),
+        ("5.delivered", "postfix-delivered", "bounced"),
+    ] {
+        deliver(&bench.dir, name, &sample(mail, origin(id)));
+        bench.returns().look().await;
+        assert_eq!(bench.mark(id, B).await["status"], json!(status), "{name}");
+    }
+    assert_eq!(bench.failures(id).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_news_of_ours_is_kept_and_alerts_nobody() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    let before = bench.row(id).await;
+    let ours_but_other = [
+        ("generation", Origin { generation: 7, ..origin(id) }),
+        ("action", Origin { action_order: 9, ..origin(id) }),
+        ("submission", origin(Uuid::from_u128(1))),
+        ("trial", TRIAL),
+    ];
+    for (name, origin) in ours_but_other {
+        deliver(&bench.dir, name, &sample("postfix-failed", origin));
+    }
+    for name in ["vacation", "away-outlook", "receipt"] {
+        deliver(&bench.dir, name, &sample(name, origin(id)));
+    }
+    for name in ["person", "qmail", "exim-of-old", "complaint"] {
+        deliver(&bench.dir, name, &sample(name, origin(id)));
+    }
+    let token = ours().sender(origin(id));
+    deliver(
+        &bench.dir,
+        "forged",
+        &sample("postfix-failed", origin(id)).replace(&token, "maple-bounces+aaaa@x.test"),
+    );
+    bench.returns().look().await;
+    assert_eq!(bench.row(id).await, before);
+    assert_eq!((bench.told(), list(&bench.dir, "new").len()), (Vec::new(), 0));
+    assert_eq!(
+        list(&bench.dir, "cur"),
+        [
+            "action:2,S",
+            "away-outlook:2,S",
+            "generation:2,S",
+            "receipt:2,S",
+            "submission:2,S",
+            "trial:2,S",
+            "vacation:2,S"
+        ]
+    );
+    assert_eq!(list(&bench.dir, ".unread/new"), ["complaint", "exim-of-old", "forged", "person", "qmail"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_now_waits_where_it_is() {
+    let bench = Bench::new().await;
+    let (id, other) = (bench.accepted().await, bench.accepted().await);
+    deliver(&bench.dir, "1.locked", &sample("postfix-failed", origin(id)));
+    deliver(&bench.dir, "2.free", &sample("postfix-failed", origin(other)));
+    let mut locker = bench.db.superuser().await.expect("a locker");
+    let held = locker.transaction().await.expect("a transaction");
+    held.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
+    let mut returns = bench.returns();
+    returns.look().await;
+    assert_eq!(list(&bench.dir, "new"), ["1.locked"], "it holds nobody up");
+    assert_eq!(bench.mark(other, B).await["status"], json!("bounced"));
+    held.rollback().await.expect("let go");
+    let nowhere = bench.db.url_as("forms_app").replace(bench.db.name(), "nowhere");
+    bench.returns_of(store(nowhere)).look().await;
+    assert_eq!((list(&bench.dir, "new").len(), bench.mark(id, B).await), (1, Value::Null));
+    returns.look().await;
+    assert_eq!(
+        (list(&bench.dir, "new").len(), bench.mark(id, B).await["status"].clone()),
+        (0, json!("bounced"))
+    );
+}
+
+#[tokio::test]
+async fn many_are_read_in_one_look_a_page_at_a_time() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    for number in 0..450 {
+        deliver(&bench.dir, &format!("{number:04}"), &sample("vacation", origin(id)));
+    }
+    deliver(&bench.dir, "9999", &sample("postfix-failed", origin(id)));
+    bench.returns().look().await;
+    assert_eq!((list(&bench.dir, "new").len(), list(&bench.dir, "cur").len()), (0, 451));
+    assert_eq!(bench.mark(id, B).await["status"], json!("bounced"));
+}
+
+#[tokio::test]
+async fn a_maildir_that_cannot_be_used_is_an_incident_until_it_can() {
+    let bench = Bench::new().await;
+    std::fs::write(&bench.dir, "a file in its place").expect("written");
+    let mut returns = bench.returns();
+    returns.look().await;
+    assert_eq!(bench.incidents.keys(), [IncidentKey::Bounces]);
+    std::fs::remove_file(&bench.dir).expect("removed");
+    returns.look().await;
+    assert_eq!(bench.incidents.keys(), []);
+}
