@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -33,7 +33,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test late mutants drill soak outages crowd bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+nightly: test late mutants drill soak outages crowd kills bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
 late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
@@ -48,6 +48,11 @@ outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real
 crowd: deps-build release ## Many finalize and scan in plain SQL and are killed; each is routed once, from either source (CROWD=100000)
 	@$(CARGO) build --quiet --locked -p devkit --bin crowd
 	@target/debug/crowd --binary target/release/maple-router
+
+kills: deps-build release ## A router before a real Postfix dies a thousand times, and every mail is counted upstream (KILLS=1000; as root)
+	@scripts/install-missing delivery
+	@$(CARGO) build --quiet --locked -p devkit --bin kills
+	@target/debug/kills --binary target/release/maple-router
 
 bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)
 	@$(CARGO) build --quiet --locked --bin maple-router

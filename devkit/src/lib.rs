@@ -7,6 +7,7 @@ pub mod drill;
 pub mod forms;
 pub mod google;
 pub mod heartbeat;
+pub mod kills;
 pub mod parts;
 pub mod postfix;
 pub mod postgres;
