@@ -184,6 +184,8 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 store: &store,
                 outages: &outages,
                 book: book.clone(),
+                incidents: &incidents,
+                alerts: alerting.as_ref().and_then(Alerting::alerts),
                 clock: &clock,
                 chance: &chance,
             })

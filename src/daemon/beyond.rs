@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::relay_log::{self, RelayQueue};
+use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
+use crate::ops::incident::Incidents;
 use crate::ops::state_dir::StateDir;
 use crate::ports::{Clock, RelayLogError};
 use crate::routing::delivery::book::Book;
@@ -33,6 +35,8 @@ pub(super) struct BeyondParts<'a> {
     pub(super) store: &'a Store,
     pub(super) outages: &'a Outages,
     pub(super) book: Book,
+    pub(super) incidents: &'a Incidents,
+    pub(super) alerts: Option<Alerts>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) chance: &'a Arc<Chance>,
 }
@@ -40,7 +44,7 @@ pub(super) struct BeyondParts<'a> {
 impl Beyond {
     /// Reads on where the last one ended.
     pub(super) async fn start(parts: BeyondParts<'_>) -> Self {
-        let BeyondParts { config, store, outages, book, clock, chance } = parts;
+        let BeyondParts { config, store, outages, book, incidents, alerts, clock, chance } = parts;
         let stop = CancellationToken::new();
         if !config.relay_log.enabled {
             return Self { task: None, stop, doubts: Doubts::unfollowed(Arc::clone(clock)) };
@@ -49,6 +53,8 @@ impl Beyond {
             store: store.clone(),
             state: StateDir::new(&config.state.dir),
             book,
+            incidents: incidents.clone(),
+            alerts,
             outages: outages.clone(),
             clock: Arc::clone(clock),
             chance: Arc::clone(chance),

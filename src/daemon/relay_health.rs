@@ -111,7 +111,11 @@ impl Watch {
                 self.incidents.raise(too_long(depth, self.limit));
             }
             None => {
-                journal!(info, EventName::RelayFlowing, "the relay's queue is short again: mails are sent as they come");
+                journal!(
+                    info,
+                    EventName::RelayFlowing,
+                    "the relay's queue is short again: mails are sent as they come"
+                );
                 self.incidents.resolve(IncidentKey::RelayQueue);
             }
         }
@@ -120,7 +124,9 @@ impl Watch {
     /// No brake without knowing. An incident that is open stays: whether it is over is not known either.
     fn unreadable(&mut self, why: &str) {
         if self.trouble.is_none() {
-            tracing::warn!("{why}; until that is mended its length slows nothing down: see `maple-router check`");
+            tracing::warn!(
+                "{why}; until that is mended its length slows nothing down: see `maple-router check`"
+            );
             self.trouble = Some(why.to_owned());
         }
         self.take(Brake::Off);

@@ -265,7 +265,11 @@ fn describe() {
         Unit::Count,
         "Messages in the relay's queue at the last look, counted up to twice relay_log.queue_limit; 0 where nobody looks"
     );
-    describe_gauge!(RELAY_SLOWED, Unit::Count, "1 while mails are sent slowly, because the relay's queue is too long");
+    describe_gauge!(
+        RELAY_SLOWED,
+        Unit::Count,
+        "1 while mails are sent slowly, because the relay's queue is too long"
+    );
     describe_gauge!(
         RELAY_UNDELIVERED,
         Unit::Count,

@@ -6,8 +6,8 @@
 
 pub mod book;
 pub mod doubt;
-pub mod follower;
 pub mod followed;
+pub mod follower;
 pub mod lost;
 pub mod returned;
 pub mod sender;

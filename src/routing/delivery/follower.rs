@@ -14,9 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Seen;
 use super::book::Book;
+use super::followed::FILE;
 use super::lost::Snapshot;
 use super::tracker::{Evidence, Tracker};
+use super::trouble;
+use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
+use crate::ops::incident::{IncidentKey, Incidents};
 use crate::ops::metrics::{self, Resolution};
 use crate::ops::state_dir::StateDir;
 use crate::ports::{Clock, LogBatch, QueueListing, RelayLog, RelayLogError};
@@ -26,8 +30,6 @@ use crate::routing::outages::Outages;
 use crate::routing::store::Store;
 use crate::scrub::scrub;
 
-/// The file in the state directory.
-pub const FILE: &str = "relay_log.json";
 /// Larger than that it is not ours, in bytes.
 const LARGEST: u64 = 128 * 1024 * 1024;
 /// A read waits so long for news.
@@ -40,6 +42,8 @@ const PAGE: usize = 500;
 const RETRY: Duration = Duration::from_secs(2);
 /// What was read is kept so often; rarer where it is much, so that no more than about a megabyte a second is written.
 const SAVE: Duration = Duration::from_secs(5);
+/// The log may be away for so long before people are told.
+const ALARM: Duration = Duration::from_secs(30);
 /// Its place in a log where others' mails pass is kept after this time as well.
 const IDLE_SAVE: Duration = Duration::from_secs(60);
 
@@ -74,6 +78,10 @@ pub struct FollowerParts {
     pub chance: Arc<Chance>,
     /// Hears of mails that are lost.
     pub book: Book,
+    /// Raised while the log cannot be read.
+    pub incidents: Incidents,
+    /// Told when lines are gone; absent where nobody is told of anything.
+    pub alerts: Option<Alerts>,
 }
 
 /// Reads the log. Its [`Following`] answers questions meanwhile.
@@ -84,8 +92,8 @@ pub struct Follower {
     since: Option<Timestamp>,
     position: String,
     pending: Vec<Seen>,
-    /// Why the log cannot be read; said once.
-    trouble: Option<String>,
+    /// Why the log cannot be read, and since when; said once.
+    trouble: Option<(String, Instant)>,
     /// The place in the log that was kept last.
     kept: String,
     /// Something was read since it was kept last.
@@ -301,25 +309,35 @@ impl Follower {
     }
 
     fn readable(&mut self, gap: Option<&str>) {
-        if let Some(gap) = gap {
+        if let Some(gap) = gap.map(scrub) {
             tracing::error!(
                 "lines of the relay's log are missing: {gap}; what they told of mails is not known, `maple-router status` \
                  counts those nothing was heard of"
             );
+            if let Some(alerts) = &self.parts.alerts {
+                drop(alerts.notice(trouble::gap(&gap)));
+            }
         }
         if self.trouble.take().is_some() {
+            self.parts.incidents.resolve(IncidentKey::RelayLog);
             tracing::info!("the relay's log is read again");
         }
     }
 
     fn unreadable(&mut self, error: &RelayLogError) {
         let said = scrub(&error.to_string());
-        if self.trouble.as_ref() != Some(&said) {
+        let now = self.parts.clock.monotonic();
+        let (_, since) = self.trouble.take().filter(|(known, _)| *known == said).unwrap_or_else(|| {
             tracing::error!(
                 "{said}; what becomes of mails is not known meanwhile, and doubt is resolved by policy"
             );
-            self.trouble = Some(said);
+            (said.clone(), now)
+        });
+        // A rotation takes a moment.
+        if now.saturating_duration_since(since) >= ALARM {
+            self.parts.incidents.raise(trouble::unreadable(&said));
         }
+        self.trouble = Some((said, since));
     }
 
     /// Keeps what was read, at a pace.

@@ -8,8 +8,9 @@ use crate::ops::incident::{Incident, IncidentKey};
 /// The log cannot be read; `said` is scrubbed.
 #[must_use]
 pub fn unreadable(said: &str) -> Incident {
-    let what =
-        format!("{said}; mails are sent all the same, what becomes of them beyond the relay is not known meanwhile");
+    let what = format!(
+        "{said}; mails are sent all the same, what becomes of them beyond the relay is not known meanwhile"
+    );
     Incident::new(IncidentKey::RelayLog, what, &["maple-router check"]).advising(
         "deliveries in doubt are resolved by routing.in_doubt alone; what was logged meanwhile is read when it can be",
     )
