@@ -205,6 +205,9 @@ pub(super) const PAGES: &[Page] = &[
         text: &[
             "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
              nobody was told of yet, pauses, and the breakers of the daemon on this host.",
+            "Where the relay's log is followed on this host, also the mails that the relay accepted within a week and nothing \
+             final is known of, and the age of the oldest. That opens the ledgers of all that changed in eight days; without \
+             an index on (status, updated_at), as schema router brings one, it reads the whole table.",
         ],
         examples: &[
             ("sudo maple-router status", "How much is where, and how old?"),
@@ -220,6 +223,7 @@ pub(super) const PAGES: &[Page] = &[
         examples: &[
             ("sudo maple-router list --status failed --since 24h", "What failed since yesterday?"),
             ("sudo maple-router list --status processing --older-than 10m", "What is stuck?"),
+            ("sudo maple-router list --bounced --since 7d", "Which mails were lost after the relay had accepted them?"),
             (
                 "sudo maple-router list --status failed --reason-code exhausted --form contact --json",
                 "For a program",
@@ -232,6 +236,8 @@ pub(super) const PAGES: &[Page] = &[
         text: &[
             "Where it stands, whether it is ready, the plan, each delivery with what the relay said, attempts, the audit \
              trail, why it is as it is, what happens next and when, and what a person can do.",
+            "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail beyond the \
+             relay: delivered, deferred since when and why, bounced, expired, or nothing heard of it yet.",
             ID,
         ],
         examples: &[(
@@ -274,6 +280,8 @@ pub(super) const PAGES: &[Page] = &[
              --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
              takes the form's actions of today.",
             "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep.",
+            "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
+             need --force-action, which sends to all recipients of that action.",
         ],
         examples: &[
             (
@@ -283,6 +291,10 @@ pub(super) const PAGES: &[Page] = &[
             (
                 "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"",
                 "The cause is mended",
+            ),
+            (
+                "sudo maple-router replay --bounced --since 24h --force-action 1 --reason \"mail gateway mended\"",
+                "Mails came back, and the cause is mended",
             ),
             (
                 "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\"",

@@ -145,7 +145,7 @@ fn too_long(depth: usize, limit: usize) -> Incident {
         "the relay's queue holds {depth} messages or more (relay_log.queue_limit is {limit}): it takes mails and does not get \
          rid of them, so mails are sent slowly until it does"
     );
-    Incident::new(IncidentKey::RelayQueue, what, &["maple-router status", "postqueue -p", "maple-router check"]).advising(
+    Incident::new(IncidentKey::RelayQueue, what, &["maple-router status", "maple-router check"]).advising(
         "nothing is lost and no attempt is spent; the next system behind Postfix is down, slow or refuses for now, or another \
          program of this host fills the queue",
     )

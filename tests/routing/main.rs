@@ -1,6 +1,7 @@
 //! The mission end to end: the real binary on a real database as `forms_app`, a real broker, a real SMTP dialogue.
 
 mod about_us;
+mod back_pressure;
 mod bad_input;
 mod believed;
 mod concurrency;

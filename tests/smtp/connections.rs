@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use devkit::smtp::{Act, Keep, Rule, SmtpOptions, SmtpServer, Stage as At};
-use maple_router::gateway::smtp::{Lanes, SmtpSettings, greet, inspect};
+use maple_router::gateway::smtp::{Brake, Lanes, SmtpSettings, greet, inspect};
 use maple_router::ports::{CheckLevel, Clock, Stage};
 
 use crate::harness::{TestClock, hasty, lanes, relay, send, send_on, settings, shorts, text};
@@ -96,6 +96,25 @@ async fn sends_keep_to_the_pace_across_lanes() {
     let started = Instant::now();
     assert_eq!(shorts(&send_on(&mut lane, &["b@y.test"]).await), ["accepted"]);
     assert!(started.elapsed() < Duration::from_millis(95), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_brake_slows_all_lanes_together_beside_the_pace() {
+    let server = relay().await;
+    let lanes = lanes(SmtpSettings { lanes: 4, max_per_minute: Some(6_000), ..settings(&server) });
+    lanes.set_brake(Brake::Slow);
+    let started = Instant::now();
+    futures::future::join_all((0..3).map(|_| send(&lanes, &["b@y.test"]))).await;
+    assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
+    // A reload changes the pace, not the brake.
+    lanes.set_pace(None);
+    let started = Instant::now();
+    futures::future::join_all((0..3).map(|_| send(&lanes, &["b@y.test"]))).await;
+    assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
+    lanes.set_brake(Brake::Off);
+    futures::future::join_all((0..60).map(|_| send(&lanes, &["b@y.test"]))).await;
+    assert_eq!(server.counters().mails, 66);
+    assert!(started.elapsed() < Duration::from_secs(30), "nothing waits a second each any more");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! Nothing outside the working directory is touched. Dying in the middle leaves nothing but that directory behind.
 
 mod aside;
+mod beyond;
 mod events;
 mod failures;
 pub mod message;
@@ -50,7 +51,7 @@ pub fn steps() -> Vec<&'static str> {
 
 fn main_steps() -> impl Iterator<Item = &'static Step> {
     let parts =
-        [operation::KILLS, outages::STEPS, failures::STEPS, events::STEPS, outbox::STEPS, operation::STEPS];
+        [operation::KILLS, outages::STEPS, failures::STEPS, events::STEPS, outbox::STEPS, beyond::STEPS, operation::STEPS];
     parts.into_iter().flatten()
 }
 

@@ -342,6 +342,14 @@ impl World {
         Ok(())
     }
 
+    /// `explain` comes to say this of a submission.
+    pub(super) async fn until_explained(&self, id: Uuid, words: &str) -> Result<()> {
+        let so = async || Ok(self.shell(&format!("maple-router explain {id}")).await?.out.contains(words));
+        self.until(&format!("explain: {words}"), so).await?;
+        self.say(&format!("  explain   {words}"));
+        Ok(())
+    }
+
     /// A statement as superuser: red has got far.
     pub(super) async fn tamper(&self, sql: &str) -> Result<()> {
         Ok(self.stage.database.superuser().await?.batch_execute(sql).await?)
