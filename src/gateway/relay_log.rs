@@ -6,6 +6,7 @@
 //! is read again from there: lines may repeat, none is left out without a word (`LogBatch::gap`). Never writes anything.
 
 pub mod file;
+pub mod journal;
 pub mod line;
 pub mod queue;
 mod trouble;
@@ -26,7 +27,11 @@ use crate::ports::{LogBatch, RelayLog, RelayLogError};
 pub fn open(config: &config::RelayLog, position: &str) -> Box<dyn RelayLog> {
     match (&config.file, &config.unit) {
         (Some(path), _) => Box::new(file::FileLog::new(path, &config.syslog_name, position)),
-        (None, _) => Box::new(Nowhere),
+        (None, Some(unit)) => {
+            let journals = config.journal_directory.as_deref();
+            Box::new(journal::JournalLog::new(unit, &config.syslog_name, journals, position))
+        }
+        (None, None) => Box::new(Nowhere),
     }
 }
 

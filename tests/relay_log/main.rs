@@ -4,5 +4,6 @@
 mod files;
 mod forged;
 mod harness;
+mod journals;
 mod lines;
 mod queue;

@@ -3,10 +3,12 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::unistd::{Gid, Group, Uid, User};
 
 use crate::ports::RelayLogError;
+use crate::scrub::scrub;
 
 /// Why the relay's queue cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +35,39 @@ pub(super) fn missing(path: &Path) -> RelayLogError {
         "there is no file {}; is it where Postfix's log goes (postconf maillog_file; rsyslog's mail.*)? Where the journal \
          has it, set [relay_log] unit in place of file",
         path.display()
+    ))
+}
+
+/// journalctl cannot be started.
+pub(super) fn no_journalctl(error: &io::Error) -> RelayLogError {
+    RelayLogError(format!(
+        "journalctl cannot be started ({error}); where Postfix logs to a file, set [relay_log] file in place of unit"
+    ))
+}
+
+/// journalctl gave up; `said` is what it wrote to its standard error.
+pub(super) fn journalctl(said: &str) -> RelayLogError {
+    let said = scrub(said.trim());
+    if ["insufficient permissions", "Permission denied", "not seeing messages"]
+        .iter()
+        .any(|sign| said.contains(sign))
+    {
+        return RelayLogError(format!(
+            "the journal may not be read by this user (journalctl: {said}); put the user into group systemd-journal \
+             (systemctl edit maple-router: SupplementaryGroups=systemd-journal), then restart the daemon"
+        ));
+    }
+    RelayLogError(format!(
+        "journalctl failed: {}; try it by hand: journalctl --unit=...",
+        if said.is_empty() { "it said nothing" } else { &said }
+    ))
+}
+
+/// journalctl neither ends nor says anything.
+pub(super) fn silent(patience: Duration) -> RelayLogError {
+    RelayLogError(format!(
+        "journalctl said nothing for {}; is the disk busy, or a journal file damaged (journalctl --verify)?",
+        humantime::format_duration(patience)
     ))
 }
 

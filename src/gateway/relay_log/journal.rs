@@ -1,0 +1,264 @@
+//! The relay's log in the journal, read by `journalctl`.
+//!
+//! Each reading is a run of its own, from the last line's cursor to the end: so "everything that was there was read" is
+//! exact. Between two runs only the journal files' times are looked at (`bell`); measured, a run costs some ten to twenty
+//! milliseconds of processor. What is read is chosen by the unit, which journald knows from the kernel and nobody can
+//! pretend, and by its index: lines of others cost nothing. `postsuper` is run by hand, so its lines are taken from root
+//! wherever they come from. The cursor's own line is read once more: where it is not there any more, something was removed
+//! (`LogBatch::gap`). If we die, the cursor that was kept last is read from; a run that nobody waits for is killed.
+
+mod bell;
+mod child;
+mod export;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use self::bell::Seen;
+use self::child::{From, Next, Run};
+use self::export::Entry;
+use super::line::Reader;
+use crate::ports::{LogBatch, LogLine, RelayLog, RelayLogError};
+
+/// Lines that were understood, in one answer.
+const LINES: usize = 2_000;
+/// Bytes looked at for one answer.
+const BYTES: u64 = 32 << 20;
+/// Between two runs, so that a busy journal does not keep a processor busy.
+const BREATH: Duration = Duration::from_millis(400);
+/// Between two looks at the files' times.
+const GLANCE: Duration = Duration::from_millis(250);
+/// After runs in vain the bell is not listened to for up to so long.
+const LONGEST: Duration = Duration::from_secs(2);
+/// The bell is believed to be silent for so many looks: five seconds.
+const GLANCES: u32 = 20;
+
+/// Where a reader stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// What is read of the journal.
+    journal: Vec<String>,
+    /// The last line that was read; absent: there was none, so that everything is new.
+    cursor: Option<String>,
+}
+
+/// A unit's lines in the journal.
+pub struct JournalLog {
+    matches: Vec<String>,
+    dir: Option<PathBuf>,
+    lines: Reader,
+    /// What was answered; nothing: the end of what is there now.
+    place: Option<Place>,
+    /// Goes on behind `place`, where the last answer did not read it to its end.
+    run: Option<Run>,
+    gap: Option<String>,
+    /// The last run did not reach the end, so that the next need not wait.
+    hurried: bool,
+    /// How long the bell is not listened to after a run in vain.
+    pause: Duration,
+}
+
+impl JournalLog {
+    /// Follows `unit` from `position`, or from the journal's present end where that is empty. Starts nothing yet.
+    #[must_use]
+    pub fn new(unit: &str, syslog_name: &str, dir: Option<&Path>, position: &str) -> Self {
+        let unit = if unit.contains('.') { unit.to_owned() } else { format!("{unit}.service") };
+        let matches = vec![
+            format!("_SYSTEMD_UNIT={unit}"),
+            "+".to_owned(),
+            format!("SYSLOG_IDENTIFIER={syslog_name}/postsuper"),
+            "_UID=0".to_owned(),
+        ];
+        let kept: Option<Place> = serde_json::from_str(position).ok();
+        let gap = match &kept {
+            Some(place) if place.journal != matches => {
+                Some(format!("{} was followed before, not {unit}", place.journal.join(" ")))
+            }
+            None if !position.is_empty() => Some("the position kept is none of the journal".to_owned()),
+            Some(_) | None => None,
+        };
+        Self {
+            place: kept.filter(|_| gap.is_none()),
+            matches,
+            dir: dir.map(Path::to_owned),
+            lines: Reader::new(syslog_name),
+            run: None,
+            gap,
+            hurried: true,
+            pause: GLANCE,
+        }
+    }
+
+    fn start(&self, from: From<'_>) -> Result<Run, RelayLogError> {
+        Run::start(&self.matches, self.dir.as_deref(), from)
+    }
+
+    /// The end of what is there now.
+    async fn find_end(&mut self) -> Result<Place, RelayLogError> {
+        let mut run = self.start(From::Last)?;
+        let mut cursor = None;
+        while let Next::Entry(entry) = run.next().await? {
+            cursor = Some(text(&entry.cursor));
+        }
+        Ok(Place { journal: self.matches.clone(), cursor })
+    }
+
+    /// Reads on until the end, or until there is enough for one answer.
+    async fn step(&mut self) -> Result<LogBatch, RelayLogError> {
+        let mut place = match &self.place {
+            Some(place) => place.clone(),
+            None => {
+                let place = self.find_end().await?;
+                let batch = LogBatch { caught_up: true, gap: self.gap.take(), ..LogBatch::default() };
+                return Ok(self.answered(place, batch));
+            }
+        };
+        let mut batch = LogBatch::default();
+        if let Some(mut run) = self.run.take() {
+            let at_end = self.pour(&mut run, &mut place, &mut batch).await?;
+            if !at_end {
+                self.run = Some(run);
+                return Ok(self.answered(place, batch));
+            }
+        }
+        // It began within this call, so its end is behind everything that was there then.
+        let sought = place.cursor.clone();
+        let from = sought.as_deref().map_or(From::Head, From::Cursor);
+        let mut run = self.start(from)?;
+        if let Some(sought) = &sought {
+            match self.find_cursor(&mut run, sought, &mut place, &mut batch).await {
+                Ok(()) => {}
+                // A cursor that was damaged.
+                Err(RelayLogError(why)) if why.contains("seek to cursor") => {
+                    self.place = None;
+                    self.gap = Some("the cursor kept is none of this journal".to_owned());
+                    return Err(RelayLogError(why));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        batch.caught_up = self.pour(&mut run, &mut place, &mut batch).await?;
+        if !batch.caught_up {
+            self.run = Some(run);
+        }
+        Ok(self.answered(place, batch))
+    }
+
+    /// Takes the first entry, which is the one that was read last: or it is not there any more.
+    async fn find_cursor(
+        &self,
+        run: &mut Run,
+        sought: &str,
+        place: &mut Place,
+        batch: &mut LogBatch,
+    ) -> Result<(), RelayLogError> {
+        if let Next::Entry(entry) = run.next().await?
+            && !is_same(sought, &text(&entry.cursor))
+        {
+            batch.gap = Some(
+                "the journal does not hold the line that was read last any more: it was shortened (journald.conf: \
+                 SystemMaxUse=, MaxRetentionSec=), lost in a reboot (Storage=volatile), or another one is read"
+                    .to_owned(),
+            );
+            place.cursor = Some(text(&entry.cursor));
+            batch.lines.extend(self.line(entry));
+        }
+        Ok(())
+    }
+
+    /// Takes entries until the end: true, or until there are enough: false.
+    async fn pour(
+        &self,
+        run: &mut Run,
+        place: &mut Place,
+        batch: &mut LogBatch,
+    ) -> Result<bool, RelayLogError> {
+        let until = run.bytes + BYTES;
+        while batch.lines.len() < LINES && run.bytes < until {
+            match run.next().await? {
+                Next::Entry(entry) => {
+                    batch.lines.extend(self.line(entry));
+                    let cursor = place.cursor.get_or_insert_default();
+                    cursor.clear();
+                    cursor.push_str(&String::from_utf8_lossy(&entry.cursor));
+                }
+                Next::End => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    fn line(&self, entry: &Entry) -> Option<LogLine> {
+        let said = self.lines.message(&entry.identifier, entry.pid(), &entry.message)?;
+        let at = entry.realtime().and_then(|micros| Timestamp::from_microsecond(micros).ok());
+        Some(LogLine { at, entry: said })
+    }
+
+    /// From here on `batch` is answered: the next one goes on behind it.
+    fn answered(&mut self, place: Place, mut batch: LogBatch) -> LogBatch {
+        batch.position = serde_json::to_string(&place).unwrap_or_default();
+        self.place = Some(place);
+        self.hurried = !batch.caught_up;
+        batch
+    }
+
+    async fn look(&self) -> Seen {
+        let dir = self.dir.clone();
+        tokio::task::spawn_blocking(move || bell::look(dir.as_deref())).await.unwrap_or_default()
+    }
+}
+
+impl RelayLog for JournalLog {
+    fn read(&mut self, patience: Duration) -> BoxFuture<'_, Result<LogBatch, RelayLogError>> {
+        async move {
+            let mut left = patience;
+            if !self.hurried && left >= BREATH {
+                tokio::time::sleep(BREATH).await;
+                left -= BREATH;
+            }
+            loop {
+                let before = self.look().await;
+                let batch = self.step().await?;
+                if !batch.lines.is_empty() || batch.gap.is_some() || !batch.caught_up {
+                    self.pause = GLANCE;
+                    return Ok(batch);
+                }
+                // What rang may have been others' lines.
+                let pause = self.pause.min(left);
+                self.pause = (self.pause * 2).min(LONGEST);
+                tokio::time::sleep(pause).await;
+                left -= pause;
+                for _ in 0..GLANCES {
+                    if left.is_zero() || self.look().await != before {
+                        break;
+                    }
+                    let pause = GLANCE.min(left);
+                    tokio::time::sleep(pause).await;
+                    left -= pause;
+                }
+                if left.is_zero() {
+                    return Ok(batch);
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+fn text(cursor: &[u8]) -> String {
+    String::from_utf8_lossy(cursor).into_owned()
+}
+
+/// Whether two cursors are of one entry: sequence numbers change when a journal is copied from memory to the disk.
+fn is_same(one: &str, other: &str) -> bool {
+    let telling = |cursor: &str| {
+        let parts = cursor.split(';').filter(|part| !part.starts_with("s=") && !part.starts_with("i="));
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    one == other || telling(one) == telling(other)
+}
