@@ -124,6 +124,26 @@ async fn the_way_back_waits_for_what_is_being_delivered() {
     assert_eq!(taking.await.expect("no panic").expect("taken back"), 0);
 }
 
+/// Nothing was to be delivered when it was looked, and then something is: whoever redrives, or had begun before the triggers
+/// went, holds the outbox until his commit.
+#[tokio::test]
+async fn what_comes_at_the_last_moment_is_not_lost_either() {
+    let db = database(Variant::default()).await;
+    there(&db).await;
+    let (eyes, writer) =
+        (db.superuser().await.expect("superuser"), db.client_as("forms_app").await.expect("forms_app"));
+    let late = "BEGIN; INSERT INTO router.outbox (kind, payload) VALUES ('routing.ready', '{}')";
+    writer.batch_execute(late).await.expect("begun");
+    let mut owner = db.owner().await.expect("owner");
+    let patient = Patience { lock: Duration::from_secs(10), ..SHORT };
+    let taking = tokio::spawn(async move { online::back(&mut owner, "002", false, patient, &silent).await });
+    queueing(&eyes).await;
+    writer.batch_execute("COMMIT").await.expect("committed");
+    let refused = taking.await.expect("no panic").expect_err("one is left");
+    assert!(matches!(refused, MigrateError::Undelivered { left: 1 }), "{refused}");
+    assert_eq!(back(&db, "002", true).await.expect("told to"), 1, "it was still there");
+}
+
 /// A scanner has attachments and comes for submissions at its commit: it never meets us holding these and waiting for
 /// those.
 #[tokio::test]
