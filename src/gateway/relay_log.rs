@@ -6,6 +6,7 @@
 //! is read again from there: lines may repeat, none is left out without a word (`LogBatch::gap`). Never writes anything.
 
 pub mod file;
+mod inspect;
 pub mod journal;
 pub mod line;
 pub mod queue;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+pub use inspect::inspect;
 pub use queue::{RelayQueue, RelayQueueError};
 
 use crate::config;

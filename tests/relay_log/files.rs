@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use maple_router::gateway::relay_log::file::FileLog;
@@ -18,13 +19,15 @@ struct Desk {
     /// Messages that were read of.
     read: Vec<u32>,
     gaps: Vec<String>,
+    /// Messages of batches taken one by one.
+    all: Vec<u32>,
 }
 
 impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let log = FileLog::new(&dir.path().join("mail.log"), "postfix", "");
-        Self { dir, log, position: String::new(), read: Vec::new(), gaps: Vec::new() }
+        Self { dir, log, position: String::new(), read: Vec::new(), gaps: Vec::new(), all: Vec::new() }
     }
 
     /// The same, with an empty file that is followed from its beginning.
@@ -85,9 +88,15 @@ impl Desk {
         std::thread::sleep(Duration::from_millis(15));
     }
 
-    /// As gzip does: another file with the same time.
+    /// As logrotate's `compress` does, and `postfix logrotate`.
     fn compress(&self, name: &str) {
-        let (from, to) = (self.path(name), self.path(&format!("{name}.gz")));
+        let packed = Command::new("gzip").arg(self.path(name)).status().expect("gzip");
+        assert!(packed.success());
+    }
+
+    /// The same, by somebody unknown: another file with the same time.
+    fn close(&self, name: &str) {
+        let (from, to) = (self.path(name), self.path(&format!("{name}.Z")));
         let time = from.metadata().and_then(|meta| meta.modified()).expect("a time");
         let packed = File::create(&to).expect("a file");
         packed.set_modified(time).expect("the same time");
@@ -108,15 +117,20 @@ impl Desk {
     async fn catch_up(&mut self) {
         loop {
             let batch = self.batch().await;
+            self.read.extend(messages(&batch));
             self.gaps.extend(batch.gap);
-            self.read.extend(batch.lines.iter().map(|line| match &line.entry {
-                LogEntry::Removed { id } => id[1..].parse::<u32>().expect("a number"),
-                other => panic!("{other:?}"),
-            }));
             if batch.caught_up {
                 return;
             }
         }
+    }
+
+    /// One batch; whether it was the last.
+    async fn batch_taken(&mut self) -> bool {
+        let batch = self.batch().await;
+        assert_eq!(batch.gap, None);
+        self.all.extend(messages(&batch));
+        batch.caught_up
     }
 
     /// What was read since the last question: once each, in order.
@@ -265,29 +279,67 @@ async fn what_cannot_be_read_any_more_is_told() {
     desk.restart();
     desk.expect_gap(7..9, "neither").await;
 
-    // Compressed with lines that nobody had read.
+    // Packed with lines that nobody had read.
     desk.write(9..11);
     desk.rotate();
     desk.write(11..12);
-    desk.compress("mail.log.1");
+    desk.close("mail.log.1");
     desk.restart();
     desk.expect_gap(11..12, "cannot be read").await;
 
-    // One that came in between was compressed.
+    // One that came in between was packed.
     desk.rotate();
     desk.write(12..13);
     desk.rotate();
     desk.write(13..14);
-    desk.compress("mail.log.1");
+    desk.close("mail.log.1");
     desk.restart();
-    desk.expect_gap(13..14, "mail.log.1.gz").await;
+    desk.expect_gap(13..14, "mail.log.1.Z").await;
 
-    // Compressed when all of it had been read: nothing is missing.
+    // Packed when all of it had been read: nothing is missing.
     desk.rotate();
     desk.write(14..15);
-    desk.compress("mail.log.1");
+    desk.close("mail.log.1");
     desk.restart();
     desk.expect(14..15).await;
+
+    // Damaged.
+    desk.write(15..17);
+    desk.rotate();
+    desk.write(17..18);
+    fs::remove_file(desk.path("mail.log.1")).expect("removed");
+    fs::write(desk.path("mail.log.1.gz"), b"\x1f\x8bgarbage").expect("written");
+    desk.restart();
+    desk.expect_gap(17..18, "cannot be read").await;
+}
+
+#[tokio::test]
+async fn what_was_packed_while_nobody_looked_is_read() {
+    let mut desk = Desk::following().await;
+    desk.write(0..5);
+    desk.expect(0..5).await;
+    // The one that was read last, one in between, and the present one.
+    desk.write(5..5_000);
+    desk.rotate();
+    desk.write(5_000..9_000);
+    desk.rotate();
+    desk.write(9_000..9_001);
+    desk.compress("mail.log.1");
+    desk.compress("mail.log.2");
+    desk.restart();
+    // Restarts on the way through.
+    while !desk.batch_taken().await {
+        desk.restart();
+    }
+    desk.expect(0..0).await;
+    assert_eq!(desk.all, (5..9_001).collect::<Vec<_>>());
+    // While one is being packed, it is not read twice.
+    desk.write(9_001..9_003);
+    desk.rotate();
+    desk.write(9_003..9_004);
+    fs::write(desk.path("mail.log.1.gz"), b"").expect("begun");
+    desk.restart();
+    desk.expect(9_001..9_004).await;
 }
 
 #[tokio::test]
@@ -409,16 +461,21 @@ async fn a_reading_that_nobody_waited_for_is_done_again() {
         let dropped = tokio::time::timeout(Duration::ZERO, desk.log.read(Duration::from_secs(60)));
         if let Ok(batch) = dropped.await {
             let batch = batch.expect("a batch");
+            desk.read.extend(messages(&batch));
             desk.position = batch.position;
-            desk.read.extend(batch.lines.iter().map(|line| match &line.entry {
-                LogEntry::Removed { id } => id[1..].parse::<u32>().expect("a number"),
-                other => panic!("{other:?}"),
-            }));
         }
     }
     desk.catch_up().await;
     assert_eq!(desk.read, (0..200).collect::<Vec<_>>());
     assert_eq!(id(7), "A0000007");
+}
+
+/// What a batch tells of.
+fn messages(batch: &LogBatch) -> impl Iterator<Item = u32> {
+    batch.lines.iter().map(|line| match &line.entry {
+        LogEntry::Removed { id } => id[1..].parse::<u32>().expect("a number"),
+        other => panic!("{other:?}"),
+    })
 }
 
 fn append(path: &Path, text: &str) {

@@ -5,17 +5,18 @@
 //! what was compressed or removed in between is lost, and then the answer says so. If we die, the position that was kept
 //! last is read again from there: lines repeat, none is missed. Never writes, locks or waits for the log's writer.
 
+mod packed;
 mod place;
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use self::packed::{Source, packed_by};
 use self::place::{Place, Sibling, siblings, written};
 use super::line::Reader;
 use super::trouble;
@@ -90,13 +91,36 @@ impl RelayLog for FileLog {
     }
 }
 
+/// How many lines were understood at the end of the log, of up to `bytes`. Blocking.
+pub(super) fn lately(path: &Path, syslog_name: &str, bytes: u64) -> Result<usize, RelayLogError> {
+    let lines = Reader::new(syslog_name);
+    let beside = siblings(path).map_err(|error| trouble::file(path, &error))?;
+    let earlier =
+        beside.iter().rev().map(|sibling| sibling.path.as_path()).find(|path| packed_by(path).is_none());
+    let (mut understood, mut left) = (0, bytes);
+    for (n, path) in std::iter::once(path).chain(earlier).enumerate() {
+        let (mut file, meta) = match Source::open(path) {
+            Ok(opened) => opened,
+            Err(error) if n == 0 => return Err(trouble::file(path, &error)),
+            Err(_) => break,
+        };
+        let mut tail = vec![0; usize::try_from(meta.len().min(left)).unwrap_or_default()];
+        let from = meta.len() - tail.len() as u64;
+        let had = file.read_at(&mut tail, from).map_err(|error| trouble::file(path, &error))?;
+        understood +=
+            tail[..had].split(|byte| *byte == b'\n').filter(|line| lines.text(line).is_some()).count();
+        left -= had as u64;
+    }
+    Ok(understood)
+}
+
 /// The reading itself: blocking, and never waiting.
 struct Tail {
     path: PathBuf,
     lines: Reader,
     /// Where to go on; nothing: at the end of what is there.
     place: Option<Place>,
-    open: Option<File>,
+    open: Option<Source>,
     buffer: Vec<u8>,
     gap: Option<String>,
 }
@@ -132,7 +156,7 @@ impl Tail {
         let mut complete = false;
         let (mut file, mut place) = self.find()?;
         loop {
-            let at_end = self.pour(&file, &mut place, complete, &mut looked_at, &mut batch)?;
+            let at_end = self.pour(&mut file, &mut place, complete, &mut looked_at, &mut batch)?;
             if !at_end {
                 break;
             }
@@ -157,7 +181,7 @@ impl Tail {
     /// Reads `file` from `place` to its end: true, or to the limit of one answer: false.
     fn pour(
         &mut self,
-        file: &File,
+        file: &mut Source,
         place: &mut Place,
         complete: bool,
         looked_at: &mut u64,
@@ -167,7 +191,14 @@ impl Tail {
         loop {
             // Before what is read: what is written in between is seen the next time.
             let meta = file.metadata().map_err(|error| self.io(&error))?;
-            let had = file.read_at(&mut self.buffer, place.offset).map_err(|error| self.io(&error))?;
+            let had = match file.read_at(&mut self.buffer, place.offset) {
+                Ok(had) => had,
+                Err(error) if file.is_packed() => {
+                    self.lost(format!("a packed file of the log is damaged ({error})"));
+                    0
+                }
+                Err(error) => return Err(self.io(&error)),
+            };
             let mut rest = &self.buffer[..had];
             while let Some(end) = memchr::memchr(b'\n', rest) {
                 if place.inside {
@@ -192,7 +223,10 @@ impl Tail {
                 place.offset += rest.len() as u64;
                 rest = &[];
             }
-            place.learn(file).map_err(|error| self.io(&error))?;
+            match place.learn(file) {
+                Err(error) if !file.is_packed() => return Err(self.io(&error)),
+                Ok(()) | Err(_) => {}
+            }
             (place.written, place.at_end) = (written(&meta), at_end && rest.is_empty());
             *looked_at += had as u64;
             if at_end {
@@ -205,15 +239,19 @@ impl Tail {
     }
 
     /// The file to read, and where. What was open stays open, whatever it is called by now.
-    fn find(&mut self) -> Result<(File, Place), RelayLogError> {
+    fn find(&mut self) -> Result<(Source, Place), RelayLogError> {
         let Some(place) = self.place.clone() else { return self.start() };
         if place.is_before_everything() {
             let (file, meta) = self.open(&self.path)?;
             return Ok((file, Place::beginning(&self.path, &meta)));
         }
-        if let Some(file) = self.open.take() {
+        if let Some(mut file) = self.open.take() {
+            // Nobody writes to a packed one.
+            if file.is_packed() {
+                return Ok((file, place));
+            }
             let meta = file.metadata().map_err(|error| self.io(&error))?;
-            if place.fits(&file, &meta).map_err(|error| self.io(&error))? {
+            if place.fits(&mut file, &meta).map_err(|error| self.io(&error))? {
                 return Ok((file, place));
             }
         }
@@ -221,8 +259,8 @@ impl Tail {
     }
 
     /// The end of what is there now: nobody has asked for what was before.
-    fn start(&mut self) -> Result<(File, Place), RelayLogError> {
-        let (file, meta) = match self.open(&self.path) {
+    fn start(&mut self) -> Result<(Source, Place), RelayLogError> {
+        let (mut file, meta) = match self.open(&self.path) {
             Ok(opened) => opened,
             Err(error) => {
                 if !self.path.exists() {
@@ -242,24 +280,30 @@ impl Tail {
             None => (from, from > 0),
         };
         (place.offset, place.inside) = (end, inside);
-        place.learn(&file).map_err(|error| self.io(&error))?;
+        place.learn(&mut file).map_err(|error| self.io(&error))?;
         Ok((file, place))
     }
 
     /// The file that was read last is not open, or it was emptied: looks for it, or for its copy.
-    fn recover(&mut self, place: &Place) -> Result<(File, Place), RelayLogError> {
+    fn recover(&mut self, place: &Place) -> Result<(Source, Place), RelayLogError> {
         let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
-        let known = std::iter::once(&self.path)
-            .chain(beside.iter().filter(|sibling| !sibling.compressed).map(|sibling| &sibling.path));
+        // What was written to last before that cannot be it.
+        let could_be = |sibling: &&Sibling| !sibling.closed && sibling.written >= place.written;
+        let known =
+            std::iter::once(&self.path).chain(beside.iter().filter(could_be).map(|sibling| &sibling.path));
         let mut copy = None;
         for path in known {
-            let (file, meta) = match self.open(path) {
+            let (mut file, meta) = match self.open(path) {
                 Ok(opened) => opened,
                 // An earlier one that cannot be read may be the one looked for; this one must be.
                 Err(error) if *path == self.path && path.exists() => return Err(error),
                 Err(_) => continue,
             };
-            if place.fits(&file, &meta).map_err(|error| self.io(&error))? {
+            let fits = match place.fits(&mut file, &meta) {
+                Err(error) if !file.is_packed() => return Err(self.io(&error)),
+                fits => fits.unwrap_or(false),
+            };
+            if fits {
                 if place.is_inode(&meta) {
                     return Ok((file, place.clone()));
                 }
@@ -270,9 +314,9 @@ impl Tail {
         if let Some(found) = copy {
             return Ok(found);
         }
-        // It is gone. Complete it was if it was read to its end and nothing was written since; its compressed form keeps
-        // the time of the last line.
-        let same = |sibling: &Sibling| sibling.compressed && sibling.written == place.written;
+        // It is gone. Complete it was if it was read to its end and nothing was written since; its packed form keeps the
+        // time of the last line.
+        let same = |sibling: &Sibling| sibling.closed && sibling.written == place.written;
         if !(place.at_end && beside.iter().any(same)) {
             self.lost(format!(
                 "the file that was read last is neither {} nor beside it any more, or was emptied: what was written to it \
@@ -302,23 +346,25 @@ impl Tail {
     /// Whether a file beside the one that is followed was written to after this one.
     fn is_followed(&self, place: &Place) -> Result<bool, RelayLogError> {
         let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
-        let later =
-            |sibling: &&Sibling| sibling.written > place.written && !sibling.compressed && !sibling.empty;
+        let later = |sibling: &&Sibling| sibling.written > place.written && !sibling.closed && !sibling.empty;
         let is_another = |sibling: &Sibling| sibling.path.metadata().is_ok_and(|meta| !place.is_inode(&meta));
         Ok(beside.iter().filter(later).any(is_another))
     }
 
     /// The file that was begun after the one at `place` was left behind, at its beginning.
-    fn after(&mut self, place: &Place) -> Result<Option<(File, Place)>, RelayLogError> {
+    fn after(&mut self, place: &Place) -> Result<Option<(Source, Place)>, RelayLogError> {
         let beside = siblings(&self.path).map_err(|error| self.io(&error))?;
         let later: Vec<_> = beside.iter().filter(|sibling| sibling.written > place.written).collect();
-        if let Some(compressed) = later.iter().find(|sibling| sibling.compressed) {
-            self.lost(format!("{} is compressed and was not read before", compressed.path.display()));
+        if let Some(closed) = later.iter().find(|sibling| sibling.closed) {
+            self.lost(format!("{} is packed and was not read before", closed.path.display()));
         }
-        for sibling in later.iter().filter(|sibling| !sibling.compressed) {
-            let (file, meta) = self.open(&sibling.path)?;
-            if !place.is_inode(&meta) {
-                return Ok(Some((file, Place::beginning(&self.path, &meta))));
+        for sibling in later.iter().filter(|sibling| !sibling.closed) {
+            match self.open(&sibling.path) {
+                Ok((file, meta)) if !place.is_inode(&meta) => {
+                    return Ok(Some((file, Place::beginning(&self.path, &meta))));
+                }
+                Ok(_) => {}
+                Err(error) => self.lost(error.0),
             }
         }
         match self.open(&self.path) {
@@ -336,9 +382,8 @@ impl Tail {
         });
     }
 
-    fn open(&self, path: &Path) -> Result<(File, Metadata), RelayLogError> {
-        let opened = File::open(path).and_then(|file| file.metadata().map(|meta| (file, meta)));
-        let (file, meta) = opened.map_err(|error| trouble::file(path, &error))?;
+    fn open(&self, path: &Path) -> Result<(Source, Metadata), RelayLogError> {
+        let (file, meta) = Source::open(path).map_err(|error| trouble::file(path, &error))?;
         if !meta.is_file() {
             return Err(RelayLogError(format!("{} is no file; see [relay_log] file", path.display())));
         }

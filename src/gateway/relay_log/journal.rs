@@ -98,9 +98,19 @@ impl JournalLog {
         Run::start(&self.matches, self.dir.as_deref(), from)
     }
 
+    /// How many of the last `lines` lines were understood.
+    pub(super) async fn lately(&self, lines: u32) -> Result<usize, RelayLogError> {
+        let mut run = self.start(From::Last(lines))?;
+        let mut understood = 0;
+        while let Next::Entry(entry) = run.next().await? {
+            understood += usize::from(self.line(entry).is_some());
+        }
+        Ok(understood)
+    }
+
     /// The end of what is there now.
     async fn find_end(&mut self) -> Result<Place, RelayLogError> {
-        let mut run = self.start(From::Last)?;
+        let mut run = self.start(From::Last(1))?;
         let mut cursor = None;
         while let Next::Entry(entry) = run.next().await? {
             cursor = Some(text(&entry.cursor));

@@ -4,21 +4,20 @@
 //! has been removed, and a copy (`copytruncate`) has another inode. Only bytes that were read are compared, so that a file
 //! that grows stays the same. Nothing is ever written.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::packed::{Source, packed_by};
+
 /// As many first bytes are compared.
 const HEAD: u64 = 512;
 /// So many are enough to know a copy by: a line's stamp, host, process, and some of what it says.
 const TELLING: u64 = 48;
-/// Endings of what cannot be read on.
-const COMPRESSED: [&str; 8] = ["gz", "xz", "zst", "bz2", "lz4", "lzma", "Z", "zip"];
-
 /// When a file was last written to: seconds and nanoseconds.
 pub(super) type Written = (i64, i64);
 
@@ -47,7 +46,8 @@ pub(super) struct Place {
 pub(super) struct Sibling {
     pub(super) path: PathBuf,
     pub(super) written: Written,
-    pub(super) compressed: bool,
+    /// It is packed, and nobody here unpacks it.
+    pub(super) closed: bool,
     pub(super) empty: bool,
 }
 
@@ -101,8 +101,8 @@ impl Place {
     }
 
     /// Whether `file` is the one that was read up to here, or a copy of it.
-    pub(super) fn fits(&self, file: &File, meta: &Metadata) -> io::Result<bool> {
-        if self.is_before_everything() || meta.len() < self.offset {
+    pub(super) fn fits(&self, file: &mut Source, meta: &Metadata) -> io::Result<bool> {
+        if self.is_before_everything() || (!file.is_packed() && meta.len() < self.offset) {
             return Ok(false);
         }
         let known = self.head >= TELLING || self.is_inode(meta);
@@ -110,7 +110,7 @@ impl Place {
     }
 
     /// Takes up what was read by now.
-    pub(super) fn learn(&mut self, file: &File) -> io::Result<()> {
+    pub(super) fn learn(&mut self, file: &mut Source) -> io::Result<()> {
         let head = self.offset.min(HEAD);
         if head > self.head {
             self.digest = digest(file, head)?;
@@ -120,14 +120,11 @@ impl Place {
     }
 }
 
-fn digest(file: &File, length: u64) -> io::Result<String> {
+fn digest(file: &mut Source, length: u64) -> io::Result<String> {
     let mut head = vec![0; usize::try_from(length.min(HEAD)).unwrap_or_default()];
-    match file.read_exact_at(&mut head, 0) {
-        Ok(()) => Ok(hex::encode(&Sha256::digest(&head)[..12])),
-        // Shorter than it was: another file, or emptied.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok("shorter".to_owned()),
-        Err(error) => Err(error),
-    }
+    let had = file.read_at(&mut head, 0)?;
+    // Shorter than it was: another file, or emptied.
+    Ok(if had < head.len() { "shorter".to_owned() } else { hex::encode(&Sha256::digest(&head)[..12]) })
 }
 
 /// Files beside `followed` whose names begin with its name, the one written to first at the head.
@@ -150,9 +147,13 @@ pub(super) fn siblings(followed: &Path) -> io::Result<Vec<Sibling>> {
         // Gone meanwhile, or not ours to look at: then it cannot be read either.
         let Ok(meta) = path.metadata() else { continue };
         if meta.is_file() {
-            let compressed =
-                path.extension().is_some_and(|ending| COMPRESSED.iter().any(|known| ending == *known));
-            found.push(Sibling { path, written: written(&meta), compressed, empty: meta.len() == 0 });
+            let packed = packed_by(&path);
+            // It is being packed: until that is done, the other one is whole.
+            if packed.is_some() && path.with_extension("").exists() {
+                continue;
+            }
+            let closed = packed == Some(None);
+            found.push(Sibling { path, written: written(&meta), closed, empty: meta.len() == 0 });
         }
     }
     found.sort_by_key(|sibling| sibling.written);

@@ -27,8 +27,8 @@ pub(super) enum From<'a> {
     Head,
     /// This entry, or the next where it is not there any more.
     Cursor(&'a str),
-    /// The last entry alone.
-    Last,
+    /// So many last entries.
+    Last(u32),
 }
 
 /// What a run gave.
@@ -71,8 +71,8 @@ impl Run {
             From::Cursor(cursor) => {
                 command.arg(format!("--cursor={cursor}"));
             }
-            From::Last => {
-                command.arg("--lines=1");
+            From::Last(lines) => {
+                command.arg(format!("--lines={lines}"));
             }
         }
         if let Some(dir) = dir {
