@@ -19,13 +19,13 @@ use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, SourceKind};
 use crate::db::contract::{self, ContractOptions};
-use crate::gateway::{pubsub, signed_url};
+use crate::gateway::{pubsub, relay_log, signed_url};
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
 
 /// Every line, in the order of the interfaces page.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "config",
     "database",
     "schema",
@@ -38,6 +38,7 @@ const NAMES: [&str; 18] = [
     "subscription",
     "dead_letter",
     "relay",
+    "relay_log",
     "bounces",
     "signing",
     "link",
@@ -158,17 +159,18 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
     let whole = lines.iter().all(|line| line.level != CheckLevel::Fail);
     let config = &loaded.config;
     let sending = if args.send { LIMIT_SENDING } else { LIMIT };
-    let (database, pubsub, relay, bounces, signer, slack) = futures::join!(
+    let (database, pubsub, relay, relay_log, bounces, signer, slack) = futures::join!(
         within(LIMIT, &OF_THE_DATABASE, database(config, whole)),
         within(LIMIT, &OF_PUBSUB, subscription(config, whole)),
         within(sending, &["relay"], async { vec![mail::line(config, args.send).await] }),
+        within(LIMIT, &["relay_log"], async { vec![relay_log::inspect(&config.relay_log).await] }),
         within(LIMIT, &["bounces"], async { vec![bounces::line(config).await] }),
         within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
     lines.extend(settings::state_line(config).await);
     lines.push(settings::secrets_line(&loaded));
-    lines.extend([database, pubsub, relay, bounces, signer, slack].into_iter().flatten());
+    lines.extend([database, pubsub, relay, relay_log, bounces, signer, slack].into_iter().flatten());
     lines
 }
 

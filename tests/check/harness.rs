@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 18] = [
+pub(crate) const NAMES: [&str; 19] = [
     "config",
     "database",
     "schema",
@@ -22,6 +22,7 @@ pub(crate) const NAMES: [&str; 18] = [
     "subscription",
     "dead_letter",
     "relay",
+    "relay_log",
     "bounces",
     "signing",
     "link",
