@@ -296,7 +296,7 @@ pub(super) fn beyond(marked: &Marked) {
         RelayStatus::Delivered => say!(info, "the next server has it"),
         RelayStatus::Deferred => say!(warn, "it waits in the relay's queue, the relay tries again by itself"),
         RelayStatus::Bounced | RelayStatus::Expired => {
-            say!(error, "the mail is lost for this recipient, people are told")
+            say!(error, "the mail is lost for this recipient, people are told");
         }
     }
 }

@@ -23,9 +23,8 @@ pub(super) async fn line(config: &Config) -> CheckLine {
     if config.bounces.address.is_none() {
         return CheckLine::ok(NAME, "off: bounces.address is not set, mails come back to mail.from");
     }
-    let rules = match MailRules::new(config) {
-        Ok(rules) => rules,
-        Err(_) => return not_tried(NAME, "what it needs cannot be used", "config"),
+    let Ok(rules) = MailRules::new(config) else {
+        return not_tried(NAME, "what it needs cannot be used", "config");
     };
     let looked = inspect(&Maildir::new(&config.bounces.maildir), &config.state.dir, since_epoch()).await;
     if looked.level == CheckLevel::Fail {

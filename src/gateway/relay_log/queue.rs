@@ -107,12 +107,8 @@ impl RelayQueue {
                 }
                 for byte in &buffer[..had] {
                     match parser.take(*byte) {
-                        None => {}
-                        Some(Told::Message(mail)) => {
-                            if !each(mail) {
-                                return Ok(false);
-                            }
-                        }
+                        Some(Told::Message(mail)) if !each(mail) => return Ok(false),
+                        Some(Told::Message(_)) | None => {}
                         Some(Told::End) => return Ok(true),
                     }
                 }

@@ -17,6 +17,7 @@ pub struct RelayQueueError(pub String);
 
 /// A file of the log, or its directory.
 pub(super) fn file(path: &Path, error: &io::Error) -> RelayLogError {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other kind is said in the system's own words")]
     match error.kind() {
         io::ErrorKind::NotFound => missing(path),
         io::ErrorKind::PermissionDenied => RelayLogError(format!(
@@ -72,6 +73,7 @@ pub(super) fn silent(patience: Duration) -> RelayLogError {
 }
 
 /// The queue's socket.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other kind is said in the system's own words")]
 pub(super) fn socket(path: &Path, error: &io::Error) -> RelayQueueError {
     let path = path.display();
     RelayQueueError(match error.kind() {

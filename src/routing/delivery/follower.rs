@@ -235,7 +235,7 @@ impl Follower {
                     if caught_up && self.pending.is_empty() {
                         for ask in waiting.drain(..) {
                             // Who asked may have stopped waiting.
-                            let _: Result<(), ()> = ask.send(());
+                            ask.send(()).ok();
                         }
                     }
                     self.save_if_due(had_lines).await;

@@ -264,7 +264,7 @@ mod tests {
         #[test]
         fn nothing_else_is_read(address in "\\PC{0,80}", token in "[a-zA-Z2-7]{48}") {
             prop_assert_eq!(ours().origin(&address), None);
-            let forged = format!("maple-bounces+{}@maple.example.org", token);
+            let forged = format!("maple-bounces+{token}@maple.example.org");
             prop_assert_eq!(ours().origin(&forged), None);
         }
 
@@ -274,7 +274,7 @@ mod tests {
             let mut token = token_of(&sender).to_owned();
             prop_assume!(token[place..=place] != to);
             token.replace_range(place..=place, &to);
-            let forged = format!("maple-bounces+{}@maple.example.org", token);
+            let forged = format!("maple-bounces+{token}@maple.example.org");
             prop_assert_eq!(ours().origin(&forged), None);
         }
     }
