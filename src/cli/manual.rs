@@ -223,7 +223,10 @@ pub(super) const PAGES: &[Page] = &[
         examples: &[
             ("sudo maple-router list --status failed --since 24h", "What failed since yesterday?"),
             ("sudo maple-router list --status processing --older-than 10m", "What is stuck?"),
-            ("sudo maple-router list --bounced --since 7d", "Which mails were lost after the relay had accepted them?"),
+            (
+                "sudo maple-router list --bounced --since 7d",
+                "Which mails were lost after the relay had accepted them?",
+            ),
             (
                 "sudo maple-router list --status failed --reason-code exhausted --form contact --json",
                 "For a program",

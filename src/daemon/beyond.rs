@@ -36,6 +36,7 @@ pub(super) struct BeyondParts<'a> {
     pub(super) outages: &'a Outages,
     pub(super) book: Book,
     pub(super) incidents: &'a Incidents,
+    /// Absent: nobody is alerted.
     pub(super) alerts: Option<Alerts>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) chance: &'a Arc<Chance>,

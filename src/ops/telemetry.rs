@@ -68,13 +68,11 @@ closed_set! {
         Orphan = "orphan",
         /// A delivery in doubt was resolved.
         InDoubt = "in_doubt",
-        /// Something became known of a mail beyond the relay.
-        Delivery = "delivery",
         /// A dead letter came in.
         DeadLetter = "dead_letter",
         /// A submission is not ready for too long.
         Unready = "unready",
-        /// The relay's log told what became of an accepted mail.
+        /// The relay's log, or a returned mail, told what became of a mail beyond the relay.
         DeliveryStatus = "delivery_status",
         /// Slack confirmed an alert.
         AlertSent = "alert_sent",

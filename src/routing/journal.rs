@@ -277,7 +277,7 @@ pub(super) fn beyond(marked: &Marked) {
         ($level:ident, $follows:literal) => {
             journal!(
                 $level,
-                EventName::Delivery,
+                EventName::DeliveryStatus,
                 submission_id = %marked.id,
                 form_id = marked.form_id,
                 action_order = order_of(&marked.key),

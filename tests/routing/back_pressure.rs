@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use crate::harness::{PATIENCE, Scene};
+use crate::harness::Scene;
 
 /// Answers as showq does, with so many messages.
 fn showq(directory: &Path, depth: Arc<AtomicUsize>) -> JoinHandle<()> {
@@ -37,19 +37,32 @@ impl Scene {
         line.parse().expect("a number")
     }
 
-    async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let asking = async {
-            while !holds().await {
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("not seen: {what}"));
-    }
-
     fn told(&self, part: &str) -> bool {
         let messages = self.stage.slack.messages();
         messages.iter().any(|message| message.visible_text().contains(part))
     }
+}
+
+/// A log that cannot be read stops nothing, and people are told when it begins and when it is over.
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_told_of_and_so_is_its_end() {
+    let place = tempfile::tempdir().expect("a directory");
+    let log = place.path().join("mail.log");
+    std::fs::create_dir(&log).expect("no file");
+    let extra = format!(
+        "[relay_log]\nenabled = true\nfile = \"{}\"\nqueue_directory = \"{}\"\n[slack]\ngroup_wait = \"1s\"\n",
+        log.display(),
+        place.path().display(),
+    );
+    let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], &extra).await;
+    scene.until("told", async || scene.told("section relay_log")).await;
+    assert!(scene.told("the relay's log cannot be read"), "{:?}", scene.stage.slack.messages());
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    std::fs::remove_dir(&log).expect("gone");
+    std::fs::write(&log, "").expect("a log");
+    scene.until("told so", async || scene.told("over, after")).await;
+    scene.stop().await;
 }
 
 #[tokio::test]

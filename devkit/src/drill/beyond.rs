@@ -40,7 +40,8 @@ impl Postfix {
         std::fs::create_dir_all(dir.join("public"))?;
         let log = dir.join("mail.log");
         std::fs::write(&log, "")?;
-        let (depth, listener) = (Arc::new(AtomicUsize::new(0)), UnixListener::bind(dir.join("public/showq"))?);
+        let (depth, listener) =
+            (Arc::new(AtomicUsize::new(0)), UnixListener::bind(dir.join("public/showq"))?);
         let told = Arc::clone(&depth);
         let showq = tokio::spawn(async move {
             while let Ok((mut caller, _)) = listener.accept().await {
@@ -114,7 +115,11 @@ async fn bounced(world: &mut World) -> Result<()> {
     postfix.taken(&lost)?;
     postfix.became(&lost, "5.1.1", "bounced (host mx.example.org said: 550 5.1.1 no such user)")?;
     postfix.taken(&slow)?;
-    postfix.became(&slow, "4.4.1", "deferred (connect to mx.example.org[192.0.2.1]:25: Connection timed out)")?;
+    postfix.became(
+        &slow,
+        "4.4.1",
+        "deferred (connect to mx.example.org[192.0.2.1]:25: Connection timed out)",
+    )?;
     world.alert("MapleRouterMailsLost").await?;
     world.slack("lost", Promise { submissions: &ids[..1], ..Promise::default() }).await?;
     world.explain(ids[0], &["ROUTED", "bounced", "5.1.1", "--force-action 1"]).await?;
@@ -122,7 +127,8 @@ async fn bounced(world: &mut World) -> Result<()> {
     world.alert("MapleRouterUndelivered").await?;
     postfix.became(&slow, "2.0.0", "sent (250 2.0.0 Ok: queued)")?;
     world.until_explained(ids[1], "1 mail delivered").await?;
-    let again = world.shell(&format!("maple-router replay {} --force-action 1 --reason drill", ids[0])).await?;
+    let again =
+        world.shell(&format!("maple-router replay {} --force-action 1 --reason drill", ids[0])).await?;
     anyhow::ensure!(again.code == Some(0), "{again:?}");
     world.become_all(&ids, "routed").await?;
     world.say("  replayed  after the mailbox was mended, as a new mail");

@@ -50,8 +50,15 @@ pub fn steps() -> Vec<&'static str> {
 }
 
 fn main_steps() -> impl Iterator<Item = &'static Step> {
-    let parts =
-        [operation::KILLS, outages::STEPS, failures::STEPS, events::STEPS, outbox::STEPS, beyond::STEPS, operation::STEPS];
+    let parts = [
+        operation::KILLS,
+        outages::STEPS,
+        failures::STEPS,
+        events::STEPS,
+        outbox::STEPS,
+        beyond::STEPS,
+        operation::STEPS,
+    ];
     parts.into_iter().flatten()
 }
 

@@ -94,6 +94,9 @@ pub struct Follower {
     pending: Vec<Seen>,
     /// Why the log cannot be read, and since when; said once.
     trouble: Option<(String, Instant)>,
+    /// Why lines are missing, until people were told; and whether they were.
+    gap: Option<String>,
+    telling: Option<oneshot::Receiver<()>>,
     /// The place in the log that was kept last.
     kept: String,
     /// Something was read since it was kept last.
@@ -186,6 +189,8 @@ impl Follower {
             position: position.clone(),
             pending,
             trouble: None,
+            gap: None,
+            telling: None,
             kept: position.clone(),
             unsaved: false,
             told: 0,
@@ -314,14 +319,25 @@ impl Follower {
                 "lines of the relay's log are missing: {gap}; what they told of mails is not known, `maple-router status` \
                  counts those nothing was heard of"
             );
-            if let Some(alerts) = &self.parts.alerts {
-                drop(alerts.notice(trouble::gap(&gap)));
-            }
+            self.gap = Some(gap);
         }
+        self.tell_gap();
         if self.trouble.take().is_some() {
             self.parts.incidents.resolve(IncidentKey::RelayLog);
             tracing::info!("the relay's log is read again");
         }
+    }
+
+    /// Has people told of missing lines; asks again until Slack has confirmed it.
+    fn tell_gap(&mut self) {
+        let Some(alerts) = &self.parts.alerts else { return };
+        match self.telling.as_mut().map(oneshot::Receiver::try_recv) {
+            Some(Err(oneshot::error::TryRecvError::Empty)) => return,
+            Some(Ok(())) => self.gap = None,
+            // Nobody asked yet, or nobody will be told.
+            Some(Err(oneshot::error::TryRecvError::Closed)) | None => {}
+        }
+        self.telling = self.gap.as_deref().map(|gap| alerts.notice(trouble::gap(gap)));
     }
 
     fn unreadable(&mut self, error: &RelayLogError) {
