@@ -5,7 +5,7 @@
 //! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`]). Each catches once. If the test dies or drops
 //! its half, whoever stands there goes on: nothing hangs for ever.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ pub enum Fate {
 #[derive(Debug)]
 #[must_use = "dropping it releases whoever is caught"]
 pub struct Trapped {
-    caught: watch::Receiver<bool>,
+    caught: watch::Receiver<Option<Instant>>,
     fate: watch::Sender<Option<Fate>>,
 }
 
@@ -35,10 +35,10 @@ impl Trapped {
     /// Nobody came in time.
     pub async fn hit(&self, patience: Duration) -> Result<()> {
         let mut caught = self.caught.clone();
-        match tokio::time::timeout(patience, caught.wait_for(|caught| *caught)).await {
+        match tokio::time::timeout(patience, caught.wait_for(Option::is_some)).await {
             Ok(Ok(_)) => Ok(()),
             // The part that set it is gone, and its last word stays readable.
-            Ok(Err(_)) if *self.caught.borrow() => Ok(()),
+            Ok(Err(_)) if self.is_hit() => Ok(()),
             Ok(Err(_)) => bail!("the part with the trap has ended, and nobody was caught"),
             Err(_) => bail!("nobody was caught within {patience:?}"),
         }
@@ -47,7 +47,14 @@ impl Trapped {
     /// Whether somebody stands there, or stood.
     #[must_use]
     pub fn is_hit(&self) -> bool {
-        *self.caught.borrow()
+        self.caught.borrow().is_some()
+    }
+
+    /// For how long somebody stands there; nothing where nobody does. Whoever is kept longer than his own timers allow goes
+    /// on without what he waits for.
+    #[must_use]
+    pub fn held_for(&self) -> Duration {
+        self.caught.borrow().map(|since| now().saturating_duration_since(since)).unwrap_or_default()
     }
 
     /// Lets go: what is held back goes on. A trap that has caught nobody yet will hold nobody.
@@ -64,25 +71,30 @@ impl Trapped {
 /// The half of the part that stands still.
 #[derive(Debug)]
 pub(crate) struct Snare {
-    caught: watch::Sender<bool>,
+    caught: watch::Sender<Option<Instant>>,
     fate: watch::Receiver<Option<Fate>>,
 }
 
 impl Snare {
     /// Both halves.
     pub(crate) fn set() -> (Self, Trapped) {
-        let (told, caught) = watch::channel(false);
+        let (told, caught) = watch::channel(None);
         let (decides, fate) = watch::channel(None);
         (Self { caught: told, fate }, Trapped { caught, fate: decides })
     }
 
     /// Says "here" and stands until told what becomes of it.
     pub(crate) async fn stand(mut self) -> Fate {
-        self.caught.send_replace(true);
+        self.caught.send_replace(Some(now()));
         // A test that is gone has no wish: released. The decision stays readable after its sender went.
         let decided = self.fate.wait_for(Option::is_some).await.map(|fate| *fate);
         decided.ok().or_else(|| Some(*self.fate.borrow())).flatten().unwrap_or(Fate::Release)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "real processes are held back, in real time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Snares that wait for the n-th to come by, each for a kind of moment.

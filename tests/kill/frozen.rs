@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::harness::{Row, Scene};
-use crate::points::{Place, Point, mails_are_as_expected, play};
+use crate::points::{Place, Point, TooLate, in_time, mails_are_as_expected, play};
 
 /// Long enough for a router that has woken to do whatever it would do: its timers are seconds.
 const AWAKE: Duration = Duration::from_secs(4);
@@ -65,15 +65,16 @@ devkit::with_either_source!(with_a_second_router, with_the_row_locked; at_night:
 async fn with_the_event_locked() {
     let place = Place::Wire(Trap::TakenSent("outbox_claim"), 1);
     let point = Point { place, name: "in an open claim of the event", ..ONCE };
-    frozen_at(Source::Postgres, point, 2, true).await;
+    play([point].into_iter(), 1, |point| frozen_at(Source::Postgres, point, 2, true)).await;
 }
 
 /// With `silent`, what it said last arrives only when it wakes.
-async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) {
+async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) -> Result<(), TooLate> {
     let scene = Scene::start(source, routers).await;
     let caught = point.catch(&scene).await;
     let slow = &scene.daemons[caught.who];
     slow.router.freeze().await.expect("frozen");
+    in_time(&caught.trapped)?;
     let on_its_way = if silent {
         Some(caught.trapped)
     } else {
@@ -96,6 +97,7 @@ async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) {
     scene.ended(caught.id).await;
     scene.settled().await;
     scene.stop().await;
+    Ok(())
 }
 
 /// What the slow worker's mail came to stands beside the first fact, in the ledger and in the trail.

@@ -33,9 +33,9 @@ lease = "10s"
 [smtp]
 lanes = 2
 connect_timeout = "1s"
-command_timeout = "1500ms"
+command_timeout = "2s"
 dot_timeout = "2500ms"
-delivery_deadline = "7s"
+delivery_deadline = "8500ms"
 [slack]
 group_wait = "1s"
 timeout = "1s"
@@ -50,7 +50,7 @@ due_grace = "2s"
 orphan_after = "15s"
 backoff_min = "1s"
 backoff_max = "5s"
-drain_timeout = "9s"
+drain_timeout = "11s"
 "#;
 
 /// One router and its wire.

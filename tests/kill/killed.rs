@@ -4,7 +4,7 @@
 use devkit::stage::Source;
 
 use crate::harness::Scene;
-use crate::points::{Point, mails_are_as_expected, meet, play, points};
+use crate::points::{Point, TooLate, in_time, mails_are_as_expected, meet, play, points};
 
 /// Scenes that run side by side: most of the time they wait for a claim to be stuck.
 const SIDE_BY_SIDE: usize = 7;
@@ -27,10 +27,11 @@ async fn every_point(source: Source, routers: usize) {
     play(points(source).into_iter(), SIDE_BY_SIDE, |point| killed_at(source, point, routers)).await;
 }
 
-async fn killed_at(source: Source, point: Point, routers: usize) {
+async fn killed_at(source: Source, point: Point, routers: usize) -> Result<(), TooLate> {
     let mut scene = Scene::start(source, routers).await;
     let caught = point.catch(&scene).await;
     scene.kill(caught.who).await;
+    in_time(&caught.trapped)?;
     meet(caught.trapped, point.fate);
     if routers == 1 {
         scene.one_more().await;
@@ -42,4 +43,5 @@ async fn killed_at(source: Source, point: Point, routers: usize) {
     assert_eq!(scene.row(caught.id).await, row, "{}: an end is an end", point.name);
     scene.daemons.remove(caught.who);
     scene.stop().await;
+    Ok(())
 }

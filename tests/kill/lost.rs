@@ -6,7 +6,7 @@ use devkit::stage::Source;
 use devkit::trap::Fate;
 
 use crate::harness::Scene;
-use crate::points::{Place, Point, mails_are_as_expected, play, points};
+use crate::points::{Place, Point, TooLate, in_time, mails_are_as_expected, play, points};
 
 async fn what_is_lost_on_the_way_is_found_out(source: Source) {
     let lost = points(source).into_iter().filter(|point| point.fate == Fate::Cut);
@@ -26,12 +26,13 @@ devkit::with_either_source!(
     what_is_lost_on_the_way_is_found_out; at_night: what_is_swallowed_on_the_way_is_given_up
 );
 
-async fn lost_from(source: Source, point: Point, silent: bool) {
+async fn lost_from(source: Source, point: Point, silent: bool) -> Result<(), TooLate> {
     let scene = Scene::start(source, 1).await;
     let caught = point.catch(&scene).await;
     let swallowed = if silent {
         Some(caught.trapped)
     } else {
+        in_time(&caught.trapped)?;
         caught.trapped.cut();
         None
     };
@@ -42,6 +43,7 @@ async fn lost_from(source: Source, point: Point, silent: bool) {
     mails_are_as_expected(&scene, caught.id, &expected(&point)).await;
     scene.settled().await;
     scene.stop().await;
+    Ok(())
 }
 
 /// What a living process makes of it.

@@ -7,7 +7,7 @@ use devkit::trap::Fate;
 use serde_json::Value;
 
 use crate::harness::{PATIENCE, Scene, options};
-use crate::points::meet;
+use crate::points::{TRIES, TooLate, in_time, meet};
 
 /// Nobody but the relay publishes anything.
 const ALONE: &str = "[routing]\nrepublish = false\n";
@@ -23,11 +23,19 @@ const POINTS: &[(&str, Trap, Fate, u64)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_relay_repeats_events_and_nobody_is_mailed_twice() {
-    let all = POINTS.iter().map(|point| killed_at(*point));
+    let all = POINTS.iter().map(async |point| {
+        // What is met too late says nothing about the relay.
+        for _ in 0..TRIES {
+            if killed_at(*point).await.is_ok() {
+                return;
+            }
+        }
+        panic!("{}: the machine is too slow", point.0);
+    });
     futures::future::join_all(all).await;
 }
 
-async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) {
+async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) -> Result<(), TooLate> {
     let variant = StageOptions::of(Source::Postgres).variant;
     let stage = Stage::start(StageOptions { variant, ..options(Source::Pubsub) }).await.expect("a stage");
     let mut scene = Scene::with(stage, 1, ALONE).await;
@@ -43,8 +51,9 @@ async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) {
         scene.settled().await;
     }
     let before = scene.stage.events().await.expect("stats").acked;
-    assert_eq!(before, u64::from(is_published), "{name}: the server has it");
     scene.kill(0).await;
+    in_time(&trapped)?;
+    assert_eq!(before, u64::from(is_published), "{name}: the server has it");
     meet(trapped, fate);
     scene.one_more().await;
 
@@ -65,6 +74,7 @@ async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) {
     assert_eq!(routed, 1, "{name}");
     scene.daemons.remove(0);
     scene.stop().await;
+    Ok(())
 }
 
 /// The one row of the outbox.

@@ -7,7 +7,7 @@ use devkit::stage::Source;
 use devkit::trap::Fate;
 
 use crate::harness::Scene;
-use crate::points::{Point, mails_are_as_expected, play, points};
+use crate::points::{Point, TooLate, in_time, mails_are_as_expected, play, points};
 
 /// The stop has begun; shorter than anything that a router waits for.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -26,11 +26,12 @@ fn has_twin(all: &[Point], point: &Point) -> bool {
     all.iter().any(|other| other.fate == Fate::Release && format!("{:?}", other.place) == place)
 }
 
-async fn stopped_at(source: Source, point: Point) {
+async fn stopped_at(source: Source, point: Point) -> Result<(), TooLate> {
     let mut scene = Scene::start(source, 1).await;
     let caught = point.catch(&scene).await;
     scene.daemons[0].router.signal("TERM").await.expect("sent");
     tokio::time::sleep(MOMENT).await;
+    in_time(&caught.trapped)?;
     caught.trapped.release();
     let ended = scene.daemons[0].router.ended().await.expect("ends");
     assert_eq!(ended.code(), Some(0), "{}:\n{}", point.name, scene.logs());
@@ -44,4 +45,5 @@ async fn stopped_at(source: Source, point: Point) {
     mails_are_as_expected(&scene, caught.id, &expected).await;
     scene.settled().await;
     scene.stop().await;
+    Ok(())
 }
