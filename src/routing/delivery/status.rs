@@ -61,9 +61,25 @@ pub fn is_doubtful(delivery: &Delivery, status: Status, live: Option<&str>) -> b
 #[must_use]
 pub fn key_of<'a>(ledger: &'a Ledger, seen: &Seen) -> Option<&'a str> {
     let recipient = normal(&seen.recipient);
-    let address = |key: &str| key.split_once('|').map(|(_, address)| normal(address));
-    let mut keys = ledger.deliveries_of(seen.origin.action_order).map(|(key, _)| key);
-    keys.find(|key| address(key).as_deref() == Some(&recipient))
+    let sent_to = |(key, _)| -> Option<(&'a str, String)> {
+        let (_, address) = str::split_once(key, '|')?;
+        (!address.starts_with('!')).then(|| (key, normal(address)))
+    };
+    let keys: Vec<(&str, String)> =
+        ledger.deliveries_of(seen.origin.action_order).filter_map(sent_to).collect();
+    let exact = keys.iter().find(|(_, address)| *address == recipient);
+    let found = exact.or_else(|| if seen.queue_id.is_none() { of_returned(&keys, &recipient) } else { None });
+    found.map(|(key, _)| *key)
+}
+
+/// A server further on may name a recipient in another case, or as it has forwarded the mail; its token says which action it
+/// was, and where that has one recipient, which one.
+fn of_returned<'k, 'a>(keys: &'k [(&'a str, String)], recipient: &str) -> Option<&'k (&'a str, String)> {
+    let mut alike = keys.iter().filter(|(_, address)| address.eq_ignore_ascii_case(recipient));
+    match (alike.next(), alike.next(), keys) {
+        (Some(one), None, _) | (None, None, [one]) => Some(one),
+        _ => None,
+    }
 }
 
 /// Decides about something seen. `by` names the teller.

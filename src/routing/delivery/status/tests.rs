@@ -173,3 +173,29 @@ fn doubt_is_ended_unless_somebody_is_sending() {
     let change = changed(judged(&entry, &seen(RelayStatus::Bounced, Some("A")))).expect("a fact");
     assert!(change.found.is_some() && change.lost.is_none());
 }
+
+/// Each row: recipients of the action, what a teller calls one, whether a returned mail tells, and which one is meant.
+#[test]
+fn a_returned_mail_may_name_its_recipient_in_other_words() {
+    let cases: [(&[&str], &str, bool, Option<&str>); 10] = [
+        (&["a@x.test", "b@x.test"], "a@X.test", false, Some("a@x.test")),
+        (&["a@x.test", "b@x.test"], "A@x.test", false, None),
+        (&["a@x.test", "b@x.test"], "A@x.test", true, Some("a@x.test")),
+        (&["a@x.test", "A@x.test"], "A@x.test", true, Some("A@x.test")),
+        (&["a@x.test", "aA@x.test", "Aa@x.test"], "aa@x.test", true, None),
+        (&["a@x.test", "b@x.test"], "forwarded@y.test", true, None),
+        (&["a@x.test"], "forwarded@y.test", true, Some("a@x.test")),
+        (&["a@x.test"], "forwarded@y.test", false, None),
+        (&["a@x.test", "!2"], "forwarded@y.test", true, Some("a@x.test")),
+        (&["!none"], "forwarded@y.test", true, None),
+    ];
+    for (recipients, told, returned, meant) in cases {
+        let deliveries: Map<String, Value> =
+            recipients.iter().map(|to| (format!("1|{to}"), json!({"state": "accepted"}))).collect();
+        let ledger = Ledger::read(&json!({"v": 1, "deliveries": deliveries})).expect("a ledger");
+        let mut seen = seen(RelayStatus::Bounced, (!returned).then_some("A"));
+        told.clone_into(&mut seen.recipient);
+        let found = key_of(&ledger, &seen).and_then(|key| key.strip_prefix("1|"));
+        assert_eq!(found, meant, "{told} of {recipients:?}");
+    }
+}
