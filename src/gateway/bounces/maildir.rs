@@ -7,10 +7,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+
+use nix::unistd::geteuid;
 
 use super::report;
 use crate::ports::{Returned, ReturnedKind};
@@ -76,7 +78,8 @@ impl Maildir {
         &self.dir
     }
 
-    /// Makes sure that mails can be delivered and treated: creates what is missing of it, for the daemon's user alone.
+    /// Makes sure that mails can be delivered and treated: creates what is missing of it, for the owner of the directory above
+    /// alone, whom the relay delivers as.
     ///
     /// # Errors
     /// [`MaildirError`].
@@ -84,7 +87,7 @@ impl Maildir {
         self.blocking(|dir| {
             for below in ["", "tmp", "new", "cur", ".unread", ".unread/tmp", ".unread/new", ".unread/cur"] {
                 let path = dir.join(below);
-                DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
+                create(&path).map_err(at(&path))?;
             }
             Ok(())
         })
@@ -163,6 +166,17 @@ impl Maildir {
         let failed = |error| MaildirError { path: self.dir.to_path_buf(), source: io::Error::other(error) };
         tokio::task::spawn_blocking(move || work(&dir)).await.map_err(failed)?
     }
+}
+
+/// Where root makes it, it is its parent's owner's all the same.
+fn create(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if let Some(above) = path.parent().filter(|_| is_new && geteuid().is_root()) {
+        let owner = fs::metadata(above)?;
+        lchown(path, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> MaildirError {

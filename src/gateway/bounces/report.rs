@@ -89,6 +89,7 @@ fn delivery_status(text: &[u8]) -> (ReturnedKind, Option<Timestamp>) {
         at = at.or_else(|| fields.first("Last-Attempt-Date").and_then(|date| time(&date)));
         found.extend(recipient(&fields, reporter.as_deref()));
     }
+    found.truncate(MOST_RECIPIENTS);
     let kind = if found.is_empty() {
         ReturnedKind::NotUnderstood("its report names no recipient with an action we know")
     } else {
