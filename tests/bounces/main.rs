@@ -3,6 +3,7 @@
 mod harness;
 mod hostile;
 mod maildir;
+mod postfix;
 mod process;
 mod reports;
 mod returns;
