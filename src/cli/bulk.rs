@@ -146,7 +146,9 @@ pub(super) async fn chosen(
         selection.status = match usual {
             // What is lost beyond the relay ended well, as far as its status says.
             Status::Failed if selection.lost => vec![Status::Routed, Status::Failed],
-            Status::Received | Status::Processing | Status::Routed | Status::Failed | Status::Purged => vec![usual],
+            Status::Received | Status::Processing | Status::Routed | Status::Failed | Status::Purged => {
+                vec![usual]
+            }
         };
     }
     let limit = selection.limit;

@@ -50,6 +50,7 @@ fn peak() -> u64 {
 }
 
 /// Reads `log` to its end and prints what that cost.
+#[expect(clippy::print_stdout, reason = "it is asked for by hand, for what it prints")]
 async fn measure(what: &str, log: &mut dyn RelayLog) {
     let (before, mut understood, mut most) = (spent(), 0, 0);
     loop {

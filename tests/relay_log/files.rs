@@ -379,7 +379,7 @@ async fn a_file_of_somebody_elses_names_the_group_that_may_read_it() {
     }
     let mut desk = Desk::new();
     desk.write(0..1);
-    let closed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0);
+    let closed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o0);
     fs::set_permissions(desk.path("mail.log"), closed).expect("closed");
     let error = desk.log.read(Duration::ZERO).await.expect_err("forbidden").to_string();
     assert!(error.contains("group") && error.contains("SupplementaryGroups="), "{error}");
@@ -472,9 +472,9 @@ async fn a_reading_that_nobody_waited_for_is_done_again() {
 
 /// What a batch tells of.
 fn messages(batch: &LogBatch) -> impl Iterator<Item = u32> {
-    batch.lines.iter().map(|line| match &line.entry {
-        LogEntry::Removed { id } => id[1..].parse::<u32>().expect("a number"),
-        other => panic!("{other:?}"),
+    batch.lines.iter().map(|line| {
+        let LogEntry::Removed { id } = &line.entry else { panic!("{line:?}") };
+        id[1..].parse::<u32>().expect("a number")
     })
 }
 

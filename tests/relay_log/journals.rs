@@ -84,11 +84,11 @@ impl Desk {
     fn take(&mut self, batch: &LogBatch) {
         self.position.clone_from(&batch.position);
         self.gaps.extend(batch.gap.clone());
-        self.read.extend(batch.lines.iter().map(|line| match &line.entry {
-            LogEntry::Removed { id } | LogEntry::Expired { id, .. } => {
-                id[1..].parse::<u32>().expect("a number")
-            }
-            other => panic!("{other:?}"),
+        self.read.extend(batch.lines.iter().map(|line| {
+            let (LogEntry::Removed { id } | LogEntry::Expired { id, .. }) = &line.entry else {
+                panic!("{line:?}")
+            };
+            id[1..].parse::<u32>().expect("a number")
         }));
     }
 
@@ -128,7 +128,7 @@ async fn without_a_position_only_what_comes_is_read() {
     desk.write("a.journal", (5..8).map(line));
     let batch = desk.batch().await;
     assert_eq!(
-        batch.lines[0].at.map(|at| at.as_microsecond()),
+        batch.lines[0].at.map(jiff::Timestamp::as_microsecond),
         Some(1_795_332_343_000_000 + 1_006 * 1_000),
         "journald's clock"
     );

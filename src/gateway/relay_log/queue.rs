@@ -107,8 +107,13 @@ impl RelayQueue {
                 }
                 for byte in &buffer[..had] {
                     match parser.take(*byte) {
-                        Some(Told::Message(mail)) if !each(mail) => return Ok(false),
-                        Some(Told::Message(_)) | None => {}
+                        None => {}
+                        Some(Told::Message(mail)) => {
+                            let goes_on = each(mail);
+                            if !goes_on {
+                                return Ok(false);
+                            }
+                        }
                         Some(Told::End) => return Ok(true),
                     }
                 }

@@ -31,7 +31,7 @@ pub(super) fn packed_by(path: &Path) -> Option<Option<&'static str>> {
 /// A file of the log, opened.
 pub(super) enum Source {
     Plain(File),
-    Packed(Packed),
+    Packed(Box<Packed>),
 }
 
 impl Source {
@@ -40,7 +40,7 @@ impl Source {
         let meta = file.metadata()?;
         let source = match packed_by(path) {
             None => Self::Plain(file),
-            Some(program) => Self::Packed(Packed::new(file, meta.clone(), program)?),
+            Some(program) => Self::Packed(Box::new(Packed::new(file, meta.clone(), program)?)),
         };
         Ok((source, meta))
     }
