@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench-outbox soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench-outbox bench-relay-log soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -57,6 +57,10 @@ kills: deps-build release ## A router before a real Postfix dies a thousand time
 bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)
 	@$(CARGO) build --quiet --locked --bin maple-router
 	@scripts/bench-outbox
+
+bench-relay-log: deps-build ## What two million lines that are not about our mails cost
+	@scripts/install-missing delivery
+	@$(CARGO) test --quiet --locked --release --package maple-router --test relay_log -- --ignored --nocapture two_million
 
 drill: deps-build ## What red does, and whether blue sees it (ONLY="relay pause": some steps)
 	@scripts/install-missing monitoring
