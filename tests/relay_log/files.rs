@@ -374,7 +374,7 @@ async fn a_directory_is_no_log() {
 #[tokio::test]
 async fn a_file_of_somebody_elses_names_the_group_that_may_read_it() {
     if nix::unistd::geteuid().is_root() {
-        // Nothing is forbidden to root: seen in a process of another user (tests/relay_log/forbidden.rs).
+        // Nothing is forbidden to root.
         return;
     }
     let mut desk = Desk::new();
