@@ -59,7 +59,9 @@ async fn nothing_is_missed_while_the_log_is_rotated_and_postfix_restarted() {
 
 /// An hour's worth of what others say. It is written to the file as Postfix's logger writes to it, at its end.
 fn others_say_a_lot(scene: &Scene) {
-    let file = std::fs::OpenOptions::new().append(true).open(scene.postfix.log_file()).expect("the log");
+    // After a rotation it is there again with Postfix's next word.
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.append(true).create(true).open(scene.postfix.log_file()).expect("the log");
     let mut file = std::io::BufWriter::new(file);
     for n in 0..20_000 {
         let line = format!(
