@@ -21,6 +21,7 @@ async fn wired_with(extra: &str) -> (Scene, RelayWire) {
     let wire = RelayWire::start(scene.postfix.port()).await.expect("a wire");
     scene.overlay(&format!("[smtp]\nport = {}\n{extra}", wire.port()));
     scene.up().await;
+    scene.follows().await;
     (scene, wire)
 }
 
@@ -148,10 +149,10 @@ async fn a_foreign_mail_under_our_message_id_is_no_proof_for_our_recipients() {
     let forged = format!("From: x@x.test\r\nMessage-ID: {ours}\r\n\r\nnot ours\r\n");
     let theirs = submit(scene.postfix.port(), "x@x.test", &["z@x.test"], &forged).await.expect("taken");
     scene.postfix.logged(&[&theirs, "to=<z@x.test>", "status=sent"], PATIENCE).await.expect("delivered");
+    scene.postfix.logged(&["lost connection after DATA"], PATIENCE).await.expect("the session ends");
     scene.up().await;
     let row = scene.routed(id).await;
-    let told = scene.resolutions(id);
-    assert!(!told.is_empty() && told.iter().all(|how| how != "found"), "{told:?}");
+    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.told());
     once(&scene, id);
     for key in KEYS {
         assert_ne!(row.entry(key)["queue_id"], theirs.as_str(), "{row:?}");

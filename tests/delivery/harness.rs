@@ -127,6 +127,20 @@ impl Scene {
         self.router = Some(router);
     }
 
+    /// Waits until the router has kept its place in the log: from then on its successor misses nothing.
+    pub(crate) async fn follows(&self) {
+        let file = self.stage.dir().join("router/relay_log.json");
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            let kept = std::fs::read(&file).unwrap_or_default();
+            let kept: Value = serde_json::from_slice(&kept).unwrap_or_default();
+            if kept["position"].as_str().is_some_and(|place| !place.is_empty()) {
+                return;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        panic!("no place in the log was kept in {}\n{}", file.display(), self.told());
+    }
+
     pub(crate) fn router(&self) -> &Router {
         self.router.as_ref().expect("a router")
     }
