@@ -2,7 +2,7 @@
 //! everything it accepts handed to one upstream (usually [`crate::smtp::SmtpServer`]). Any number run side by side.
 //!
 //! It needs root, because Postfix does, and the package `postfix`; no configuration of the host's is read or touched. However
-//! the test ends, its [`guard`](guard::Guard) kills every process of it and removes the directory: also after a panic, and
+//! the test ends, its guard kills every process of it and removes the directory: also after a panic, and
 //! when the test process is killed. It never delivers to a mailbox of this host and never asks a name server.
 
 mod files;
