@@ -50,7 +50,7 @@ impl Beyond {
         if !config.relay_log.enabled {
             return Self { task: None, stop, doubts: Doubts::unfollowed(Arc::clone(clock)) };
         }
-        let (follower, position) = Follower::resume(FollowerParts {
+        let (mut follower, position) = Follower::resume(FollowerParts {
             store: store.clone(),
             state: StateDir::new(&config.state.dir),
             book,
@@ -61,7 +61,8 @@ impl Beyond {
             chance: Arc::clone(chance),
         })
         .await;
-        let log = relay_log::open(&config.relay_log, &position);
+        let mut log = relay_log::open(&config.relay_log, &position);
+        follower.take_place(&mut *log).await;
         let doubts = Doubts::new(follower.following(), queue_of(config), Arc::clone(clock));
         let stopping = stop.clone();
         let task = tokio::spawn(async move { follower.run(log, &stopping).await });

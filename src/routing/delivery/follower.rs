@@ -42,6 +42,8 @@ const PAGE: usize = 500;
 const RETRY: Duration = Duration::from_secs(2);
 /// What was read is kept so often; rarer where it is much, so that no more than about a megabyte a second is written.
 const SAVE: Duration = Duration::from_secs(5);
+/// A start waits no longer for its first look at the log.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// The log may be away for so long before people are told.
 const ALARM: Duration = Duration::from_secs(30);
 /// Its place in a log where others' mails pass is kept after this time as well.
@@ -203,6 +205,26 @@ impl Follower {
     #[must_use]
     pub fn following(&self) -> Following {
         self.following.clone()
+    }
+
+    /// Takes the place down where a log begins that nobody has followed yet: before anything is sent, since whoever dies in
+    /// between would leave mails behind that the next one does not read of. A log that cannot be read now begins where it can.
+    pub async fn take_place(&mut self, log: &mut dyn RelayLog) {
+        if !self.position.is_empty() {
+            return;
+        }
+        let read = tokio::select! {
+            biased;
+            read = log.read(Duration::ZERO) => read,
+            () = self.parts.clock.sleep(FIRST_LOOK) => return,
+        };
+        match read {
+            Ok(batch) => {
+                self.take(batch);
+                self.save().await;
+            }
+            Err(error) => self.unreadable(&error),
+        }
     }
 
     /// Reads until `stop`.

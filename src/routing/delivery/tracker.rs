@@ -59,9 +59,10 @@ pub struct Tracker {
     /// Queue ids of those that are not, in the order of their Message-IDs.
     #[serde(skip)]
     open: BTreeMap<u64, String>,
-    /// Messages that a session gave a queue id, and that have no Message-ID yet.
+    /// Messages that a session gave a queue id, and that have no Message-ID yet; whether that session has ended. It may end
+    /// first: cleanup still reads what smtpd has handed on.
     #[serde(skip)]
-    nameless: HashMap<String, u32>,
+    nameless: HashMap<String, (u32, bool)>,
     /// Of `mails`, those whose session lasts, by its process id.
     #[serde(skip)]
     sessions: HashMap<u32, Vec<String>>,
@@ -129,7 +130,7 @@ impl Tracker {
                     // Whoever fills it up sends no Message-IDs; a mail that loses its session by this proves less.
                     self.nameless.clear();
                 }
-                self.nameless.insert(id.clone(), *session);
+                self.nameless.insert(id.clone(), (*session, false));
                 Vec::new()
             }
             LogEntry::MessageId { id, message_id } => {
@@ -214,6 +215,8 @@ impl Tracker {
         self.forget(id);
         self.make_room();
         self.count += 1;
+        let session_ended = session.is_some_and(|(_, ended)| ended);
+        let session = session.filter(|(_, ended)| !ended).map(|(session, _)| session);
         if let Some(session) = session {
             self.sessions.entry(session).or_default().push(id.to_owned());
         }
@@ -222,7 +225,7 @@ impl Tracker {
             message_id: message_id.to_owned(),
             nth: self.count,
             session,
-            session_ended: false,
+            session_ended,
             active: false,
             removed: false,
             over: false,
@@ -230,6 +233,10 @@ impl Tracker {
         };
         self.open.insert(self.count, id.to_owned());
         self.mails.insert(id.to_owned(), mail);
+        if session_ended {
+            // Unless it turns up in the queue.
+            self.is_over(id);
+        }
     }
 
     fn said(&mut self, line: &LogLine, id: &str, said: &RecipientLine) -> Vec<Seen> {
@@ -288,7 +295,9 @@ impl Tracker {
     }
 
     fn end_session(&mut self, session: u32) {
-        self.nameless.retain(|_, of| *of != session);
+        for (_, ended) in self.nameless.values_mut().filter(|(of, _)| *of == session) {
+            *ended = true;
+        }
         for id in self.sessions.remove(&session).unwrap_or_default() {
             if let Some(mail) = self.mails.get_mut(&id)
                 && mail.session == Some(session)

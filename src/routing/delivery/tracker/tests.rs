@@ -154,6 +154,18 @@ fn the_table_of_evidence() {
         ("its session ended, the queue was not looked at", and(&[ended(9)]), None, Evidence::Unclear),
         ("its session ended, the queue is long", and(&[ended(9)]), Some(incomplete), Evidence::Unclear),
         ("its session ended, not in the queue", and(&[ended(9)]), Some(none.clone()), disproved(&["A"])),
+        (
+            "its session ended before its Message-ID was logged",
+            vec![received("A", 9), ended(9), named("A", ORIGIN)],
+            Some(none.clone()),
+            disproved(&["A"]),
+        ),
+        (
+            "its process serves another before its Message-ID was logged",
+            vec![received("A", 9), line(LogEntry::SessionBegan { session: 9 }), named("A", ORIGIN)],
+            Some(none.clone()),
+            disproved(&["A"]),
+        ),
         ("its session ended, in the queue", and(&[ended(9)]), Some(with(TO)), found()),
         ("another session ended", and(&[ended(8)]), Some(none.clone()), Evidence::Unclear),
         (
