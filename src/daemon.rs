@@ -68,7 +68,7 @@ use crate::routing::spool::Spool;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 24] = [
+const TRANSACTIONS: [&str; 25] = [
     "claim",
     "begin",
     "record",
@@ -87,6 +87,7 @@ const TRANSACTIONS: [&str; 24] = [
     "alert_confirm",
     "alert_release",
     "open_rows",
+    "router_outbox",
     "outbox_claim",
     "outbox_wake",
     "outbox_settle",
