@@ -1,7 +1,7 @@
 //! One world: a database, an upstream, a real Postfix before it, wires to both that can be held, and the router that is killed
 //! and started again until its kills are spent. Then one is left alone until nothing is left to do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -94,6 +94,12 @@ pub(super) async fn play(options: &Options, place: u64, kills: u64, say: &impl F
     }
     world.rest(options.log).await.with_context(|| format!("the end of world {place}"))?;
     world.count(options.log, &mut counts).await?;
+    if !counts.wrong.is_empty() {
+        say(&format!(
+            "world {place} is not as it should be; its journals: {}",
+            world.keep(options, place)?.display()
+        ));
+    }
     Ok(counts)
 }
 
@@ -225,6 +231,15 @@ impl<'a> World<'a> {
             }
             tokio::time::sleep(STEP).await;
         }
+    }
+
+    /// What a world that went wrong leaves behind: the routers' journal and Postfix's log.
+    fn keep(&self, options: &Options, place: u64) -> Result<PathBuf> {
+        let kept = std::env::temp_dir().join(format!("maple-kills-{}-{place}", options.seed));
+        std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
+        std::fs::copy(self.stage.dir().join("router.log"), kept.join("router.log"))?;
+        std::fs::copy(self.postfix.log_file(), kept.join("postfix.log"))?;
+        Ok(kept)
     }
 
     async fn count(&self, log: Log, counts: &mut Counts) -> Result<()> {
