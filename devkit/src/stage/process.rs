@@ -22,6 +22,8 @@ pub struct Router {
     address: String,
     log: PathBuf,
     config: PathBuf,
+    /// Made once: it is asked every few milliseconds, and making one reads every certificate of the system.
+    http: reqwest::Client,
 }
 
 impl Router {
@@ -44,7 +46,9 @@ impl Router {
             .stderr(out)
             .spawn()
             .with_context(|| format!("{} cannot be started", binary.display()))?;
-        Ok(Self { child, address: format!("127.0.0.1:{port}"), log, config })
+        // Loopback is nobody's proxy's business.
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { child, address: format!("127.0.0.1:{port}"), log, config, http })
     }
 
     /// Waits until `/-/ready` answers 200.
@@ -70,9 +74,7 @@ impl Router {
     /// # Errors
     /// Nobody listens.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        // Loopback is nobody's proxy's business.
-        let client = reqwest::Client::builder().no_proxy().build()?;
-        let answer = client.get(format!("http://{}{path}", self.address)).send().await?;
+        let answer = self.http.get(format!("http://{}{path}", self.address)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 
