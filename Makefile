@@ -4,8 +4,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench-outbox bench-relay-log soak-build mutants python build release deb test-deb test-systemd reproduce nightly
-.PHONY: deps deps-build check-tools clean
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -33,7 +33,7 @@ test: deps python ## Formatting, lints, documentation, every test
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
 nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
-nightly: test late mutants drill soak outages crowd kills bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
+nightly: test late mutants drill soak outages crowd kills grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
 late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
@@ -53,6 +53,21 @@ kills: deps-build release ## A router before a real Postfix dies a thousand time
 	@scripts/install-missing delivery
 	@$(CARGO) build --quiet --locked -p devkit --bin kills
 	@target/debug/kills --binary target/release/maple-router
+
+grown: deps-build ## What each statement touches beside ten million ended submissions, and beside a thousand (GROWN=10000000; 15 GB)
+	GROWN=$(or $(GROWN),10000000) $(CARGO) test --locked -p maple-router --test grown -- --nocapture
+
+backlog: deps-build release ## Peak memory beside a million open submissions and waiting events (BACKLOG=1000000)
+	BACKLOG=$(or $(BACKLOG),1000000) BACKLOG_BINARY=target/release/maple-router \
+	$(CARGO) test --locked -p maple-router --test backlog -- --nocapture
+
+bench: deps-build peers release ## The same submissions through the router, its peers and the machine's limits, in turns (ONLY N REPEAT SHAPE RECEIVER LAG)
+	@$(CARGO) build --quiet --locked --release -p devkit --bin bench
+	@target/release/bench
+
+peers: check-tools ## Build what make bench compares with (benches/peers), versions as locked
+	@scripts/install-missing delivery python node
+	@benches/peers/build
 
 bench-outbox: deps-build ## What the outbox's triggers cost, and what its coming and going does to writers (ROWS=1000000)
 	@$(CARGO) build --quiet --locked --bin maple-router

@@ -65,11 +65,13 @@ use crate::routing::pauses::PauseWatch;
 use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
+use crate::routing::unrecorded::Unrecorded;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 25] = [
+const TRANSACTIONS: [&str; 27] = [
     "claim",
+    "dossier",
     "begin",
     "record",
     "merge_facts",
@@ -82,6 +84,7 @@ const TRANSACTIONS: [&str; 25] = [
     "sweep_stuck",
     "sweep_orphans",
     "sweep_infected",
+    "sweep_ended",
     "alert_look",
     "alert_lease",
     "alert_confirm",
@@ -195,6 +198,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let worker = Arc::new(Worker {
                 store,
                 lanes: lanes.clone(),
+                unrecorded: Unrecorded::beside(smtp.lanes),
                 preparer,
                 persist: Persist::new(force.clone(), Arc::clone(&clock)),
                 spool: spooled,

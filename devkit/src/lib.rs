@@ -1,5 +1,6 @@
 //! Everything that only developers, tests and the demo of maple-router need. The shipped binary contains none of it.
 
+pub mod bench;
 pub mod broker;
 pub mod crowd;
 pub mod demo;

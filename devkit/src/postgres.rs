@@ -11,7 +11,9 @@ mod cluster;
 mod database;
 mod proxy;
 mod server;
+mod traffic;
 
 pub use cluster::{Cluster, ClusterOptions, ServerTls};
 pub use database::{Endpoint, TestDatabase, Variant};
 pub use proxy::{CuttingProxy, Trap};
+pub use traffic::Traffic;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use devkit::broker::{Broker, SubscriptionSpec};
-use devkit::postgres::{Cluster, CuttingProxy, TestDatabase, Trap, Variant};
+use devkit::postgres::{Cluster, CuttingProxy, TestDatabase, Traffic, Trap, Variant};
 use devkit::smtp::{Rule, SmtpOptions, SmtpServer, Stage};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls};
 
@@ -67,15 +67,80 @@ async fn a_named_transaction_stands_still_where_it_was_asked_to() {
     }
 }
 
-/// Says the whole dialogue at once and reads until the relay closes or has nothing to say for a moment.
+async fn at_work(traffic: &Traffic, wires: usize) {
+    let until = async {
+        while traffic.at_work() != wires {
+            traffic.moves_within(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, until)
+        .await
+        .unwrap_or_else(|_| panic!("{wires}, not {}", traffic.at_work()));
+}
+
+#[tokio::test]
+async fn it_is_known_for_whom_the_server_is_at_work() {
+    let database = Cluster::shared().await.unwrap().database(Variant::default()).await.unwrap();
+    let eyes = database.superuser().await.unwrap();
+    let asleep = async || -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
+        eyes.query_one(sql, &[]).await.unwrap().get(0)
+    };
+    let traffic = Traffic::default();
+    let proxy = CuttingProxy::counted(&database, &traffic).await.unwrap();
+    let client = connect(&proxy).await;
+    at_work(&traffic, 0).await;
+    let before = traffic.moved();
+    let asking = tokio::spawn(async move {
+        client.batch_execute("SELECT pg_sleep(0.2)").await.unwrap();
+        client.query("SELECT 1", &[]).await.unwrap();
+        client
+    });
+    at_work(&traffic, 1).await;
+    let client = asking.await.unwrap();
+    at_work(&traffic, 0).await;
+    assert!(traffic.moved() > before);
+    // Whoever is held does not keep the server at work.
+    let trapped = proxy.trap(Trap::CommitSent("a"), 1);
+    let acting = tokio::spawn(async move { act(&client, "a").await.map(|()| client) });
+    trapped.hit(PATIENCE).await.unwrap();
+    at_work(&traffic, 0).await;
+    trapped.release();
+    let client = acting.await.unwrap().unwrap();
+    at_work(&traffic, 0).await;
+    // Whoever is gone does, until the server has noticed.
+    let asking = tokio::spawn(async move { client.batch_execute("SELECT pg_sleep(0.5)").await });
+    while asleep().await == 0 {}
+    drop(proxy);
+    asking.await.unwrap().unwrap_err();
+    assert_eq!((traffic.at_work(), asleep().await), (1, 1));
+    at_work(&traffic, 0).await;
+    assert_eq!(asleep().await, 0);
+}
+
+/// Says the dialogue, each piece when its turn has come, until the relay is gone or has said goodbye.
 async fn dialogue(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
-    let said = "EHLO a\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\nSubject: s\r\n\r\nt\r\n.\r\nQUIT\r\n";
-    stream.write_all(said.as_bytes()).await.expect("said");
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
+    let mut stream = BufReader::new(stream);
     let mut heard = String::new();
-    // A relay that hangs up on unread input resets the connection.
-    if stream.read_to_string(&mut heard).await.is_err() {
-        heard.push_str("reset");
+    let pieces =
+        ["", "EHLO a", "MAIL FROM:<a@x>", "RCPT TO:<b@x>", "DATA", "Subject: s\r\n\r\nt\r\n.", "QUIT"];
+    for piece in pieces {
+        if !piece.is_empty() && stream.write_all(format!("{piece}\r\n").as_bytes()).await.is_err() {
+            break;
+        }
+        // "250-" goes on, "250 " ends.
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or_default() == 0 {
+                return heard;
+            }
+            heard.push_str(&line);
+            if line.as_bytes().get(3) != Some(&b'-') {
+                break;
+            }
+        }
     }
     heard
 }

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
+use crate::db::pace::rest_after;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
 use crate::gateway::relay_log::RelayQueue;
@@ -151,22 +152,30 @@ fn too_long(depth: usize, limit: usize) -> Incident {
     )
 }
 
-/// Counts what was accepted and not delivered, with every sweep.
+/// Counts what was accepted and not delivered, with every sweep; where that takes long, because it opens the ledgers of a week,
+/// less often.
 async fn count(config: Arc<Config>, pool: Pool, clock: Arc<dyn Clock>) {
     // Nothing that depends on the column is asked here.
     let Ok(readiness) = Readiness::new(None) else { return };
     let view = View::new(pool, &readiness, &config);
+    let mut rest = config.routing.sweep_interval;
     loop {
-        clock.sleep(config.routing.sweep_interval).await;
+        clock.sleep(rest).await;
+        rest = config.routing.sweep_interval;
         let Followed::Since(since) = Followed::of(&config).await else { continue };
-        match view.undelivered(since).await {
+        let began = clock.monotonic();
+        let found = view.undelivered(since).await;
+        rest = rest_after(rest, clock.monotonic().saturating_duration_since(began), &found);
+        match found {
             Ok(found) => metrics::relay_undelivered(
                 found.count.unsigned_abs(),
                 Duration::from_secs(found.oldest_seconds.unsigned_abs()),
             ),
-            Err(error) => {
-                tracing::debug!("what is undelivered was not counted: {}", scrub(&error.to_string()));
-            }
+            Err(error) => tracing::warn!(
+                "what is undelivered was not counted, its metrics stay as they are for {} s: {}",
+                rest.as_secs(),
+                scrub(&error.to_string())
+            ),
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod conninfo;
 pub mod contract;
 pub mod error;
 pub mod migrations;
+pub mod pace;
 pub mod pool;
 pub mod readiness;
 pub mod router;

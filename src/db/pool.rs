@@ -23,6 +23,11 @@ const CONFLICT_RETRIES: usize = 6;
 /// Histogram of transaction times, by name; conflicts' repetitions are part of one transaction.
 const SECONDS: &str = "maple_router_db_transaction_seconds";
 
+/// For statements that find their rows by key, however many: there is nothing to learn from the values, so the plan made
+/// once does, which else costs more than the statement; and one made while the table was small still goes by the key when it
+/// has grown.
+const KEYED: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off";
+
 /// A connection from the pool; goes back when dropped. Derefs to [`tokio_postgres::Client`], with `prepare_cached`.
 pub type Client = Object<Connector>;
 
@@ -49,7 +54,8 @@ impl managed::Manager for Connector {
     type Error = DbError;
 
     async fn create(&self) -> Result<ClientWrapper, DbError> {
-        let (client, driver) = self.open(None).await?;
+        // On the heap: it is seldom, and as large as everything around it, which is moved about for each submission.
+        let (client, driver) = Box::pin(self.open(None)).await?;
         Ok(ClientWrapper::new(client, driver))
     }
 
@@ -140,19 +146,40 @@ impl Pool {
         F: Fn(Transaction) -> Working,
         Working: Future<Output = Result<T, DbError>>,
     {
+        self.named(name, "", &body).await
+    }
+
+    /// The same for statements that look up each row by its key, or by those of some rows in an array: they are planned
+    /// once.
+    ///
+    /// # Errors
+    /// Those of [`Self::transaction`].
+    pub async fn keyed_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
+    where
+        F: Fn(Transaction) -> Working,
+        Working: Future<Output = Result<T, DbError>>,
+    {
+        self.named(name, KEYED, &body).await
+    }
+
+    async fn named<T, F, Working>(&self, name: &'static str, settings: &str, body: &F) -> Result<T, DbError>
+    where
+        F: Fn(Transaction) -> Working,
+        Working: Future<Output = Result<T, DbError>>,
+    {
         let began = self.clock.monotonic();
         let back_off = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(5))
             .with_max_delay(Duration::from_millis(200))
             .with_max_times(CONFLICT_RETRIES)
             .with_jitter();
-        let result = (|| self.once(name, &body)).retry(back_off).when(DbError::is_conflict).await;
+        let result = (|| self.once(name, settings, body)).retry(back_off).when(DbError::is_conflict).await;
         metrics::histogram!(SECONDS, "name" => name)
             .record(self.clock.monotonic().saturating_duration_since(began).as_secs_f64());
         result
     }
 
-    async fn once<T, F, Working>(&self, name: &'static str, body: &F) -> Result<T, DbError>
+    async fn once<T, F, Working>(&self, name: &'static str, settings: &str, body: &F) -> Result<T, DbError>
     where
         F: Fn(Transaction) -> Working,
         Working: Future<Output = Result<T, DbError>>,
@@ -160,7 +187,7 @@ impl Pool {
         let mut lease = Lease { client: Some(Arc::new(self.get().await?)), clean: false };
         let client = Arc::clone(lease.client.as_ref().ok_or(DbError::PoolClosed)?);
         let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL application_name = '{}:{name}'",
+            "BEGIN ISOLATION LEVEL READ COMMITTED; {}{settings}; SET LOCAL application_name = '{}:{name}'",
             self.limits, self.application_name
         );
         let after = self.statement_timeout * 2;

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::io::Write;
 
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
@@ -29,13 +30,39 @@ impl<W> JsonLayer<W> {
     }
 }
 
-/// Fields seen so far, by lower-case name.
-#[derive(Default)]
-struct Fields(Map<String, Value>);
+/// Fields seen so far, in the order they came; a later one of the same name stands in the place of the first.
+#[derive(Default, Clone)]
+struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
-        self.0.insert(field.name().to_ascii_lowercase(), value.into());
+        self.set(field.name(), value.into());
+    }
+
+    fn set(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (Lower(name), value)))
+    }
+}
+
+/// A name in lower case.
+struct Lower<'a>(&'a str);
+
+impl Serialize for Lower<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            serializer.serialize_str(&self.0.to_ascii_lowercase())
+        } else {
+            serializer.serialize_str(self.0)
+        }
     }
 }
 
@@ -92,19 +119,19 @@ where
             ctx.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root)
         {
             if let Some(fields) = span.extensions().get::<Fields>() {
-                line.0.extend(fields.0.clone());
+                fields.0.iter().for_each(|(name, value)| line.set(name, value.clone()));
             }
         }
         event.record(&mut line);
         let mut time = String::new();
         if SystemTime.format_time(&mut Writer::new(&mut time)).is_ok() {
-            line.0.insert("time".to_owned(), time.into());
+            line.set("time", time.into());
         }
-        line.0.insert("level".to_owned(), event.metadata().level().as_str().to_ascii_lowercase().into());
-        line.0.insert("target".to_owned(), event.metadata().target().into());
-        let mut text = Value::Object(line.0).to_string();
-        text.push('\n');
-        if self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()).is_err() {
+        line.set("level", event.metadata().level().as_str().to_ascii_lowercase().into());
+        line.set("target", event.metadata().target().into());
+        let Ok(mut text) = serde_json::to_vec(&line) else { return };
+        text.push(b'\n');
+        if self.writer.make_writer_for(event.metadata()).write_all(&text).is_err() {
             // There is nowhere left to say so.
         }
     }

@@ -138,7 +138,7 @@ impl OutboxStore {
     pub async fn settle(&self, settlings: &[Settling]) -> Result<BTreeSet<i64>, DbError> {
         let columns = Columns::of(settlings);
         self.pool
-            .transaction("outbox_settle", async |tx| {
+            .keyed_transaction("outbox_settle", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK).await?;
                 let settle = tx.prepare_cached(sql::SETTLE).await?;
                 tx.query(&lock, &[&columns.ids]).await?;

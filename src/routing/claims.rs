@@ -206,6 +206,8 @@ mod tests {
             token,
             lives: 1200 * SECOND,
             waiting: crate::routing::lag::Waiting::default(),
+            dossier: None,
+            begun: Vec::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::pause::Pauses;
+use super::plan::PlannedAction;
 use crate::config::InDoubt;
 use crate::lifecycle::submission::Status;
 
@@ -259,6 +260,21 @@ pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: 
         }
     }
     open
+}
+
+/// Deliveries of the first mail of a claim that may be begun with it (protocol §3): all that is open of the first action, if
+/// that is a mail, every address is usable and nothing is in doubt. None otherwise: then something comes before the mail.
+#[must_use]
+pub fn first_mail(ledger: &Ledger, token: &str) -> Vec<String> {
+    let Some(order) = next_action(ledger, &BTreeSet::new()) else { return Vec::new() };
+    let is_mail = |action: &PlannedAction| action.action_order == order && action.action_type.is_email();
+    let open = open_deliveries(ledger, order, token, InDoubt::Resend);
+    let is_usable = |key: &String| !key.contains("|!");
+    if ledger.plan.iter().any(is_mail) && open.resend.is_empty() && open.send.iter().all(is_usable) {
+        open.send
+    } else {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`open_rows`],
+//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`open_rows`],
 //! [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
 
@@ -14,6 +14,7 @@ pub mod dead_letter;
 pub mod decide;
 pub mod delivery;
 pub mod destination;
+pub mod draft;
 pub mod event;
 pub mod expand;
 pub mod explain;
@@ -37,4 +38,5 @@ pub mod spool;
 pub mod store;
 pub mod sweep;
 pub(crate) mod text;
+pub mod unrecorded;
 pub mod worker;

@@ -223,7 +223,7 @@ impl Decided {
 const IN_DOUBT: &str = "perhaps delivered before; held, because routing.in_doubt is \"hold\"";
 
 impl Preparer {
-    /// Prepares action `order` of the ledger's plan. The dossier is read once per claim, on first need.
+    /// Prepares action `order` of the ledger's plan. A dossier that is not there yet is read, once per claim.
     pub async fn prepare(
         &self,
         claim: &Claim,

@@ -22,9 +22,10 @@ use super::journal;
 use super::lag::Waiting;
 use super::ledger::FailReason;
 use super::settlement::Settlement;
-use super::slots::Slots;
-use super::store::{ClaimRequest, Claimed, Conclusion};
-use super::worker::{Routed, Worker};
+use super::slots::{self, Slots};
+use super::store::{Ahead, ClaimRequest, Claimed, Conclusion, TakenRow};
+use super::unrecorded::Place;
+use super::worker::{Luggage, Routed, Worker};
 use crate::db::DbError;
 use crate::ops::gate::Passage;
 use crate::ops::live::Live;
@@ -98,7 +99,13 @@ struct Known {
 
 /// What a task came back with.
 enum Done {
-    Claim { before: Instant, after: Instant, answers: Result<HashMap<Uuid, Claimed>, DbError> },
+    Claim {
+        before: Instant,
+        after: Instant,
+        answers: Result<HashMap<Uuid, Claimed>, DbError>,
+        /// For mails that were begun with their claims.
+        places: Vec<Place>,
+    },
     Work(Routed),
 }
 
@@ -259,16 +266,17 @@ impl Receiver {
     }
 
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
-    /// load the next batch gathers while this one commits.
+    /// load the next batch gathers while this one commits, and while those in hand keep the relay busy.
     fn claim_what_fits(&mut self) {
         let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
-        let free = slots.saturating_sub(self.working.len()).min(self.batch);
-        if self.claiming.is_some() || free == 0 || self.queue.is_empty() {
+        let busy = self.worker.unrecorded.busy();
+        let worth = slots::worth_claiming(self.queue.len(), slots, self.working.len(), busy).min(self.batch);
+        if self.claiming.is_some() || worth == 0 {
             return;
         }
         let requests: Vec<ClaimRequest> = self
             .queue
-            .drain(..free.min(self.queue.len()))
+            .drain(..worth)
             .filter_map(|id| {
                 let known = self.known.get_mut(&id)?;
                 known.seen = known.events.len();
@@ -277,15 +285,18 @@ impl Receiver {
             .collect();
         self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
+        let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
+        let ids = requests.iter().map(|request| request.id).take(places.len()).collect();
+        let ahead = Ahead { ids, log_mark: worker.doubts.mark() };
         self.tasks.spawn(async move {
             let before = worker.clock.monotonic();
-            let answers = worker.store.claim(&requests).await;
+            let answers = worker.store.claim_and_begin(&requests, &ahead).await;
             let after = worker.clock.monotonic();
             if let Err(error) = &answers {
                 worker.outages.database(error);
                 worker.clock.sleep(CLAIM_RETRY).await;
             }
-            Done::Claim { before, after, answers }
+            Done::Claim { before, after, answers, places }
         });
     }
 
@@ -297,11 +308,11 @@ impl Receiver {
                     self.finished(id, &routed);
                 }
             }
-            Ok((_, Done::Claim { before, after, answers: Ok(mut answers) })) => {
+            Ok((_, Done::Claim { before, after, answers: Ok(mut answers), mut places })) => {
                 self.batch = (self.batch * 2).min(BATCH);
                 for ClaimRequest { id, .. } in self.claiming.take().unwrap_or_default() {
                     if let Some(answer) = answers.remove(&id) {
-                        self.claimed(id, (before, after), answer);
+                        self.claimed(id, (before, after), answer, &mut places);
                     }
                 }
             }
@@ -329,7 +340,13 @@ impl Receiver {
         self.queue.extend(self.claiming.take().unwrap_or_default().into_iter().map(|request| request.id));
     }
 
-    fn claimed(&mut self, id: Uuid, (before, after): (Instant, Instant), answer: Claimed) {
+    fn claimed(
+        &mut self,
+        id: Uuid,
+        (before, after): (Instant, Instant),
+        answer: Claimed,
+        places: &mut Vec<Place>,
+    ) {
         match answer {
             Claimed::Taken(row) => {
                 if let Some(known) = self.known.get_mut(&id) {
@@ -338,8 +355,11 @@ impl Receiver {
                 let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
-                let ledger = row.ledger;
-                let task = self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger).await) });
+                let TakenRow { ledger, dossier, begun, .. } = *row;
+                let begun = Some(begun).filter(|keys| !keys.is_empty()).zip(places.pop());
+                let luggage = Luggage { dossier, begun };
+                let task =
+                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, luggage).await) });
                 self.working.insert(task.id(), id);
             }
             Claimed::Dropped(why) => {

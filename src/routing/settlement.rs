@@ -3,8 +3,8 @@
 //! Invariant: pure. Whoever is told is never told more than this: the row says the rest.
 
 use super::decide::NackReason;
+use super::draft::Conclusion;
 use super::ledger::FailReason;
-use super::store::Conclusion;
 use crate::ports::Settle;
 
 /// What the event's source is told.

@@ -19,8 +19,9 @@ use super::event::{Reason, RoutingEvent, encode};
 use super::journal;
 use super::outages::Outages;
 use super::store::Store;
-use super::store::sweep::{Found, RetakenEnd, SweepBounds, Unready};
+use super::store::sweep::{Depth, Found, RetakenEnd, SweepBounds, Unready};
 use crate::db::DbError;
+use crate::db::pace::rest_after;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::chance::Chance;
@@ -161,6 +162,26 @@ impl Sweeper {
             biased;
             () = stop.cancelled() => {}
             () = passes => {}
+            () = self.count_ended(clock, every) => {}
+        }
+    }
+
+    /// Measures what has ended, beside the passes: that takes the longer the more there is, so it rests the longer.
+    async fn count_ended(&self, clock: &dyn Clock, every: Duration) {
+        let mut rest = self.chance.with(|rng| every.mul_f64(rng.random_range(0.0..=0.1)));
+        loop {
+            clock.sleep(rest).await;
+            let began = clock.monotonic();
+            let depths = self.store.ended_depths().await;
+            rest = rest_after(every, clock.monotonic().saturating_duration_since(began), &depths);
+            match depths {
+                Ok(depths) => gauges(&depths),
+                Err(error) => tracing::warn!(
+                    "what has ended was not counted, its metrics stay as they are for {} s: {}",
+                    rest.as_secs(),
+                    scrub(&error.to_string())
+                ),
+            }
         }
     }
 
@@ -328,11 +349,7 @@ impl Sweeper {
     }
 
     async fn gauges(&self) -> Result<(), DbError> {
-        for depth in self.store.depths(&self.bounds).await? {
-            if let Some(status) = metrics::Status::parse(depth.status.label()) {
-                metrics::queue(status, depth.count, depth.oldest);
-            }
-        }
+        gauges(&self.store.open_depths(&self.bounds).await?);
         Ok(())
     }
 
@@ -341,6 +358,14 @@ impl Sweeper {
         match &self.outlet.events {
             Some(events) => events.publish(found).await,
             None => false,
+        }
+    }
+}
+
+fn gauges(depths: &[Depth]) {
+    for depth in depths {
+        if let Some(status) = metrics::Status::parse(depth.status.label()) {
+            metrics::queue(status, depth.count, depth.oldest);
         }
     }
 }

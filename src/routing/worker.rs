@@ -4,13 +4,14 @@
 //! If we die in the middle, the row stays `processing` until it is taken back; what was begun is then in doubt.
 //! What never happens here: a send without a begin mark, a transition without the token, a verdict from memory.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod journey;
+
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use journey::Journey;
+pub use journey::Luggage;
 
-use super::blame::Tally;
 use super::claims::Claim;
 use super::decide;
 use super::delivery::doubt::Doubts;
@@ -22,8 +23,10 @@ use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
 use super::settlement::Settlement;
 use super::spool::Spool;
-use super::store::{Begun, Conclusion, Dossier, RecordScope, Recorded, Store};
+use super::store::{Begun, Conclusion, RecordScope, Recorded, Store};
+use super::unrecorded::{Place, Unrecorded};
 use crate::backoff::backoff;
+use crate::config::InDoubt;
 use crate::db::DbError;
 use crate::gateway::smtp::{Envelope, Lane, Lanes};
 use crate::ops::chance::Chance;
@@ -37,6 +40,8 @@ pub struct Worker {
     pub store: Store,
     /// Connections to the relay.
     pub lanes: Lanes,
+    /// Bounds what a crash leaves in doubt.
+    pub unrecorded: Unrecorded,
     /// Makes mails.
     pub preparer: Preparer,
     /// Repeats what must be recorded.
@@ -84,31 +89,6 @@ pub struct Routed {
     pub conclusion: Option<Conclusion>,
 }
 
-/// One claim on its way.
-struct Journey<'a> {
-    claim: &'a Claim,
-    /// Actions tried under this claim.
-    tried: BTreeSet<i32>,
-    /// Actions whose doubt was looked into under this claim.
-    asked: BTreeSet<i32>,
-    /// What was left open under this claim, and why: decides whether its attempt is spent.
-    tally: Tally,
-    dossier: OnceCell<Dossier>,
-}
-
-impl<'a> Journey<'a> {
-    fn of(claim: &'a Claim) -> Self {
-        let (tried, asked) = (BTreeSet::new(), BTreeSet::new());
-        Self { claim, tried, asked, tally: Tally::default(), dossier: OnceCell::new() }
-    }
-
-    fn notice(&mut self, decided: &Decided) {
-        if decided.paused {
-            self.tally.paused();
-        }
-    }
-}
-
 /// What one action came to.
 enum Step {
     /// Outcomes to record.
@@ -119,8 +99,8 @@ enum Step {
 
 impl Worker {
     /// Routes one claimed submission. Consumes the claim: whatever happens, it is over afterwards.
-    pub async fn route(&self, claim: Claim, mut ledger: Ledger) -> Routed {
-        let mut journey = Journey::of(&claim);
+    pub async fn route(&self, claim: Claim, mut ledger: Ledger, luggage: Luggage) -> Routed {
+        let mut journey = Journey::of(&claim, luggage);
         loop {
             let entries = match decide::next_action(&ledger, &journey.tried) {
                 Some(order) => match self.carry_out(&mut journey, &ledger, order).await {
@@ -130,7 +110,7 @@ impl Worker {
                 None => Entries::default(),
             };
             // 5. Record; 6. Finish in the same transaction when nothing is left to try; 7. Settle.
-            match self.record(&journey, &entries).await {
+            match self.record(&mut journey, &entries).await {
                 Ok(Persisted { value: Recorded::Continue(then), .. }) => ledger = *then,
                 Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => {
                     return self.settle(&claim, conclusion);
@@ -147,6 +127,8 @@ impl Worker {
     async fn carry_out(&self, journey: &mut Journey<'_>, ledger: &Ledger, order: i32) -> Step {
         let (claim, started) = (journey.claim, self.clock.monotonic());
         journey.tried.insert(order);
+        // Of the first mail; whatever comes between gives its place back.
+        let begun = journey.begun.take();
         if self.is_over(claim) {
             return self.give_back(journey, true).await;
         }
@@ -168,30 +150,27 @@ impl Worker {
                 return self.give_back(journey, journey.tally.is_unspent()).await;
             }
         };
-        let Some(mut lane) = self.lane(claim).await else {
-            return self.give_back(journey, journey.tally.is_unspent() || self.is_over(claim)).await;
+        let (place, lane) = match begun.filter(|(keys, _)| *keys == ready.keys) {
+            Some((_, place)) => (place, None),
+            None => match self.begin(journey, &ready).await {
+                Ok(start) => start,
+                Err(step) => return step,
+            },
         };
-        let touched = self.clock.monotonic();
-        let mark = self.doubts.mark();
-        match self.store.begin_after(claim.id, &claim.token, &ready.keys, mark.as_deref()).await {
-            Ok(Begun::Marked) => claim.touched(touched),
-            Ok(Begun::Infected) => return self.fail(journey, FailReason::Infected).await,
-            Ok(Begun::NotClean) => return self.give_back(journey, true).await,
-            Ok(Begun::Stale) => return self.ended_elsewhere(claim).await,
-            Ok(Begun::Changed) => {
-                journey.tried.remove(&order);
-                return Step::Outcomes(Entries::default());
-            }
-            Err(error) => {
-                journal::database_fault(claim, "the begin mark could not be written", &error);
-                self.outages.database(&error);
-                return self.give_back(journey, journey.tally.is_unspent()).await;
-            }
-        }
         journal::begun(claim, &ready.beside.scope, ready.keys.len());
+        let lane = match lane {
+            Some(lane) => Some(lane),
+            None => self.unless_over(claim, self.turn()).await,
+        };
+        let Some(mut lane) = lane else {
+            return self.not_sent(journey).await;
+        };
         let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
+        let asked = self.clock.monotonic();
         let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
+        self.unrecorded.sent(self.clock.monotonic().saturating_duration_since(asked));
+        journey.unrecorded = Some(place);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);
         let entries = self.sent(claim, &ready, &outcomes, took);
@@ -199,6 +178,34 @@ impl Worker {
         self.outages.decided(claim, &ready.beside.outcomes, &mut journey.tally).await;
         self.outages.sent(claim, &ready.recipients, &outcomes, &mut journey.tally).await;
         Step::Outcomes(entries)
+    }
+
+    /// 3. Begin: the place of a mail that is begun, and the lane it may have; or what is to be done instead.
+    async fn begin(&self, journey: &mut Journey<'_>, ready: &Ready) -> Result<(Place, Option<Lane>), Step> {
+        let claim = journey.claim;
+        let Some(start) = self.place(claim).await else {
+            return Err(self.not_sent(journey).await);
+        };
+        let touched = self.clock.monotonic();
+        let mark = self.doubts.mark();
+        match self.store.begin_after(claim.id, &claim.token, &ready.keys, mark.as_deref()).await {
+            Ok(Begun::Marked) => {
+                claim.touched(touched);
+                Ok(start)
+            }
+            Ok(Begun::Infected) => Err(self.fail(journey, FailReason::Infected).await),
+            Ok(Begun::NotClean) => Err(self.give_back(journey, true).await),
+            Ok(Begun::Stale) => Err(self.ended_elsewhere(claim).await),
+            Ok(Begun::Changed) => {
+                journey.tried.remove(&ready.beside.scope.action_order);
+                Err(Step::Outcomes(Entries::default()))
+            }
+            Err(error) => {
+                journal::database_fault(claim, "the begin mark could not be written", &error);
+                self.outages.database(&error);
+                Err(self.give_back(journey, journey.tally.is_unspent()).await)
+            }
+        }
     }
 
     /// What the relay proves about deliveries of an action that are perhaps sent: asked once under a claim, and recorded
@@ -221,20 +228,46 @@ impl Worker {
         claim.is_given_up() || !self.outages.gate.is_open()
     }
 
-    /// A lane and its turn; `None` when the daemon stops or the gate shuts, or when waiting takes so long that the fence
-    /// would not let the send end: then nothing is begun, and no turn is taken from those who can still use it.
-    async fn lane(&self, claim: &Claim) -> Option<Lane> {
-        let turn = async {
-            let mut lane = self.lanes.acquire().await;
-            lane.turn().await;
-            claim.may_send(self.clock.monotonic()).is_ok().then_some(lane)
+    /// Places for mails that may be begun with their claims, `most` at most: none where each has its lane first.
+    pub fn ahead(&self, most: usize) -> Vec<Place> {
+        let next = || if self.is_in_turn() { None } else { self.unrecorded.try_ahead() };
+        std::iter::from_fn(next).take(most).collect()
+    }
+
+    /// Whether a mail has its lane before it is begun: who must wait for a turn, and everybody where doubt is held, because
+    /// a crash meanwhile would make a failure of it.
+    fn is_in_turn(&self) -> bool {
+        self.lanes.is_paced() || self.preparer.rules.now().in_doubt == InDoubt::Hold
+    }
+
+    /// A place for one mail that is begun; and its lane and turn, unless the relay is so fast that it gets them at once
+    /// when it is begun.
+    async fn place(&self, claim: &Claim) -> Option<(Place, Option<Lane>)> {
+        let start = async {
+            let place = self.unrecorded.place(self.is_in_turn()).await;
+            let lane = if place.ahead { None } else { Some(self.turn().await) };
+            (place, lane)
         };
+        let start = self.unless_over(claim, start).await;
+        start.filter(|_| claim.may_send(self.clock.monotonic()).is_ok())
+    }
+
+    /// A lane and its turn.
+    async fn turn(&self) -> Lane {
+        let mut lane = self.lanes.acquire().await;
+        lane.turn().await;
+        lane
+    }
+
+    /// What is waited for; `None` when the daemon stops or the gate shuts, or when waiting takes so long that the fence
+    /// would not let the send end: then nothing is sent, and no turn is taken from those who can still use it.
+    async fn unless_over<T>(&self, claim: &Claim, waiting: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             () = claim.given_up() => None,
             () = self.outages.gate.shut() => None,
             () = self.clock.sleep(claim.may_wait(self.clock.monotonic())) => None,
-            lane = turn => lane,
+            ready = waiting => Some(ready),
         }
     }
 
@@ -267,11 +300,21 @@ impl Worker {
         decided.entries(claim)
     }
 
-    async fn record(&self, journey: &Journey<'_>, entries: &Entries) -> Result<Persisted<Recorded>, GaveUp> {
+    async fn record(
+        &self,
+        journey: &mut Journey<'_>,
+        entries: &Entries,
+    ) -> Result<Persisted<Recorded>, GaveUp> {
+        // One that cannot be recorded keeps nobody from sending: the breaker or the sweep ends that.
+        let place = Mutex::new(journey.unrecorded.take());
         let scope = self.scope(journey);
         let touched = self.clock.monotonic();
         let watched = self.spool.watch(scope.id, scope.token, &entries.facts);
-        let record = || watched.over(self.store.record(scope, entries));
+        let record = async || {
+            let recorded = watched.over(self.store.record(scope, entries)).await;
+            drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
+            recorded
+        };
         let facts = entries.facts.len();
         let recorded = self.persist.until_recorded(journey.claim, facts, &self.outages, record).await;
         if recorded.is_ok() {
@@ -289,6 +332,12 @@ impl Worker {
         self.end(journey, || self.store.release(scope, refund)).await
     }
 
+    /// Gives the submission back because waiting had an end. Nothing was sent under marks that stand: they go with the claim.
+    async fn not_sent(&self, journey: &Journey<'_>) -> Step {
+        let refund = journey.tally.is_unspent() || self.is_over(journey.claim);
+        self.give_back(journey, refund).await
+    }
+
     async fn fail(&self, journey: &Journey<'_>, reason: FailReason) -> Step {
         let scope = self.scope(journey);
         self.end(journey, || self.store.fail(scope, reason)).await
@@ -299,7 +348,7 @@ impl Worker {
         Ending: Future<Output = Result<Recorded, DbError>>,
     {
         let claim = journey.claim;
-        Step::Ended(match self.persist.until_recorded(claim, 0, &self.outages, end).await {
+        Step::Ended(match Box::pin(self.persist.until_recorded(claim, 0, &self.outages, end)).await {
             Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => self.settle(claim, conclusion),
             Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale, repeated }) => {
                 self.stale(claim, repeated).await

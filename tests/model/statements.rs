@@ -9,7 +9,7 @@ use super::protocol::{Protocol, Rule};
 use super::world::{Attachment, DELIVERIES, Entry, GONE, Heard, Row, Spool, Step, Token, World, has};
 
 impl Protocol {
-    /// `RECORD_FACTS`: whoever brings it. One of a former generation, or a second one, is kept beside the entry.
+    /// `Draft::merge`: whoever brings it. One of a former generation, or a second one, is kept beside the entry.
     pub(super) fn merge(row: &mut Row, d: usize, token: Token, generation: u8) {
         let ended = matches!(row.status, Status::Routed | Status::Failed);
         let former = generation != row.generation[d];
@@ -22,7 +22,7 @@ impl Protocol {
             Entry { state: DeliveryState::Accepted, by: token, doubted, late: ended, ..Entry::default() };
     }
 
-    /// `RECORD_OUTCOMES`: a delivery that has a fact keeps it.
+    /// `Draft::note`: a delivery that has a fact keeps it.
     pub(super) fn outcome(entry: &mut Entry, heard: Heard, token: Token) {
         if entry.state != DeliveryState::Open || matches!(heard, Heard::Nothing | Heard::Accepted) {
             return;

@@ -120,7 +120,7 @@ async fn every_transaction_of_the_daemon_is_there_from_the_start() {
                 continue;
             }
             let source = std::fs::read_to_string(path).expect("a source file");
-            for call in [".transaction(\"", ".mark(\""] {
+            for call in ["transaction(\"", ".write_one(\"", ".mark(\""] {
                 used.extend(
                     source.split(call).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())),
                 );

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use devkit::forms::Form;
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::google::Mishap;
+use devkit::smtp::{Rule, Stage};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-use devkit::stage::Source;
+use devkit::stage::{Source, StageOptions};
 
-use crate::harness::Scene;
+use crate::harness::{Scene, stage_of};
 
 /// Far below what systemd allows, far above what closing takes.
 const SOON: Duration = Duration::from_secs(12);
@@ -35,24 +37,17 @@ async fn http_connections_that_say_nothing_do_not_hold_up_a_stop(source: Source)
 /// Every lane is free and every mail is ready at the moment at which they are asked for: the stop still comes first.
 async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(source: Source) {
     let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
-    let mut other = scene.stage.database.owner().await.expect("the owner");
-    // Nobody can read what a mail is made of, until the stop has begun.
-    let lock = other.transaction().await.expect("a transaction");
-    lock.batch_execute("LOCK TABLE submission_fields IN ACCESS EXCLUSIVE MODE").await.expect("locked");
+    // What was signed is ready to be sent when the stop has begun, and not before.
+    scene.stage.google.iam_script().always(Mishap::Delay(Duration::from_secs(4)));
     let mut ids = Vec::<Uuid>::new();
     for _ in 0..6 {
-        // Not a seed, which would wait for the lock as well.
-        let sql = "INSERT INTO submissions (form_id) VALUES ('f') RETURNING id";
-        let id = scene.backend.query_one(sql, &[]).await.expect("a row").get(0);
-        scene.publish(id);
-        ids.push(id);
+        ids.push(scene.submit(&SubmissionSeed::of("f").attachment("a.pdf", "clean")).await.id);
     }
     for id in &ids {
         scene.await_row(*id, "claim", |row| row.status == "processing").await;
     }
     scene.router.signal("TERM").await.expect("sent");
     scene.await_line("stop", |line| line["event"] == "stopping").await;
-    lock.rollback().await.expect("unlocked");
     assert_eq!(scene.router.ended().await.expect("ends").code(), Some(0), "{}", scene.router.log());
     for id in ids {
         let row = scene.row(id).await;
@@ -62,7 +57,40 @@ async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(
     assert_eq!(scene.stage.relay.counters().transactions, 0);
 }
 
+/// Beside a relay that was fast, mails are begun with their claims and wait for their lane. When the daemon stops meanwhile,
+/// what is being sent is finished; nothing of the others was sent, so their marks and their attempts go back.
+async fn what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_doubt(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
+    let mut scene = Scene::on(stage, "[smtp]\nlanes = 1\n").await;
+    for _ in 0..4 {
+        let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+        scene.ended(id).await;
+    }
+    scene.stage.relay.rule(Rule::at(Stage::Dot).delay(Duration::from_secs(3)));
+    let mut ids = Vec::<Uuid>::new();
+    for _ in 0..6 {
+        ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    for id in &ids {
+        scene.await_row(*id, "begin", |row| row.entry("1|a@x.test").get("begun").is_some()).await;
+    }
+    scene.router.signal("TERM").await.expect("sent");
+    assert_eq!(scene.router.ended().await.expect("ends").code(), Some(0), "{}", scene.router.log());
+    let mut sent = 0;
+    for id in ids {
+        let row = scene.row(id).await;
+        let entry = row.entry("1|a@x.test");
+        assert!(entry.get("begun").is_none() && entry.get("doubt").is_none(), "{row:?}");
+        match row.status.as_str() {
+            "routed" => sent += 1,
+            status => assert_eq!((status, row.attempts()), ("received", 0), "refunded: {row:?}"),
+        }
+    }
+    assert_eq!((sent, scene.stage.relay.mails().len()), (1, 5));
+}
+
 devkit::with_either_source!(
     http_connections_that_say_nothing_do_not_hold_up_a_stop,
     a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free,
+    what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_doubt,
 );

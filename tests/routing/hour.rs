@@ -31,6 +31,7 @@ use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::spool::Spool;
+use maple_router::routing::unrecorded::Unrecorded;
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -205,6 +206,7 @@ impl Inside {
         let worker = Arc::new(Worker {
             store,
             lanes: Lanes::new(smtp.clone(), Arc::clone(&shared)),
+            unrecorded: Unrecorded::beside(smtp.lanes),
             preparer,
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,

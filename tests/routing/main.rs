@@ -35,5 +35,6 @@ mod stop;
 mod stream;
 mod sweep;
 mod talk;
+mod together;
 mod waiting;
 mod wakeups;

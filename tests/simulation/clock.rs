@@ -88,6 +88,7 @@ impl Clock for SimClock {
     }
 
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
         if pause.is_zero() {
             return futures::future::ready(()).boxed();

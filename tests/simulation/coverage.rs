@@ -21,6 +21,8 @@ pub(crate) struct Coverage(Mutex<Counts>);
 struct Counts {
     sequences: u64,
     operations: u64,
+    rests: u64,
+    restless: u64,
     happened: BTreeMap<&'static str, u64>,
     crashed: BTreeMap<Point, u64>,
     cut: BTreeMap<Point, u64>,
@@ -32,6 +34,13 @@ impl Coverage {
         let mut counts = self.lock();
         counts.sequences += 1;
         counts.operations += operations as u64;
+    }
+
+    /// The world was waited for, until it was quiet or for too long.
+    pub(crate) fn rested(&self, quiet: bool) {
+        let mut counts = self.lock();
+        counts.rests += 1;
+        counts.restless += u64::from(!quiet);
     }
 
     pub(crate) fn happened(&self, what: &'static str) {
@@ -54,6 +63,8 @@ impl Coverage {
         let mut rare = Vec::new();
         let per = counts.operations / counts.sequences.max(1);
         let mut table = format!("{} sequences, {per} operations each on average\n", counts.sequences);
+        let Counts { rests, restless, .. } = *counts;
+        writeln!(table, "{rests} times it was waited for quiet, {restless} times in vain").expect("text");
         for label in Op::LABELS {
             let times = counts.happened.get(label).copied().unwrap_or_default();
             writeln!(table, "  {label:<24}{times:>8}").expect("text");

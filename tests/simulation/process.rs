@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use devkit::postgres::{CuttingProxy, TestDatabase, Trap};
+use devkit::postgres::{CuttingProxy, TestDatabase, Traffic, Trap};
 use devkit::smtp::{Rule, SmtpServer, Stage};
 use devkit::stage::Source;
 use devkit::trap::Trapped;
@@ -36,6 +36,7 @@ use maple_router::routing::spool::Spool;
 use maple_router::routing::store::Store;
 use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::sweep::{Outlet, Sweeper};
+use maple_router::routing::unrecorded::Unrecorded;
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -79,6 +80,7 @@ fn outside(config: &mut Config, dir: &Path) {
 /// What a process is put in.
 pub(crate) struct Place<'a> {
     pub(crate) database: &'a TestDatabase,
+    pub(crate) traffic: &'a Traffic,
     pub(crate) relay: &'a SmtpServer,
     /// The subscription; absent where events come from the outbox.
     pub(crate) topic: Option<&'a Arc<Topic>>,
@@ -146,7 +148,7 @@ fn config(place: &Place<'_>, url: String) -> Config {
 impl Process {
     /// Starts one under a name nobody had before.
     pub(crate) async fn start(place: &Place<'_>, name: &str, seed: u64) -> Self {
-        let proxy = CuttingProxy::start(place.database).await.expect("a wire");
+        let proxy = CuttingProxy::counted(place.database, place.traffic).await.expect("a wire");
         let url = format!("{}&{}", proxy.url_as("forms_app"), history::options(name));
         let mut config = config(place, url);
         config.routing.worker_name = Some(name.to_owned());
@@ -176,6 +178,7 @@ impl Process {
             doubts: Doubts::unfollowed(Arc::clone(&clock)),
             store,
             lanes: lanes.clone(),
+            unrecorded: Unrecorded::beside(config.smtp.lanes),
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {

@@ -50,9 +50,10 @@ pub(crate) async fn play(world: &mut World, story: &Story) -> Vec<String> {
     wrong
 }
 
-/// A runtime of one thread: a crash is exact there.
+/// A runtime of one thread: a crash is exact there, and so is quiet, also because one more does all that may block.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(1).build().expect("a runtime")
 }
 
 /// Plays a story of `stories.rs` with either source, each in a world of its own.

@@ -1,6 +1,6 @@
 //! Stories: sequences that say something by themselves, and every shrunk sequence that ever failed.
 
-use crate::ops::{At, Files, FormKind, Op, Point, Story, Sub, Tx};
+use crate::ops::{Again, At, Files, FormKind, Op, Point, Story, Sub, Tx};
 use crate::run::holds;
 
 /// Submissions without attachments, and what happens to them.
@@ -79,4 +79,14 @@ fn a_fact_outlives_the_database_and_two_processes() {
         &[Op::Advance(5)],
     ];
     holds(&story(&steps.concat()));
+}
+
+/// The other daemon's relay gives the mail that an operator asked for the queue id which the first one gave the mail
+/// before: it is a fact all the same.
+#[test]
+fn two_relays_give_two_mails_one_queue_id() {
+    let (first, other) = ([Op::Outage(1, true), Op::Deliver(0)], [Op::Outage(0, true), Op::Outage(1, false)]);
+    let in_time = [Op::Advance(700), Op::Advance(700)];
+    let again = [Op::Replay(0, Again::Force(1))];
+    holds(&story(&[&first[..], &in_time, &other, &again, &in_time].concat()));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use devkit::forms::{self, SubmissionSeed};
 use devkit::google::GoogleFake;
-use devkit::postgres::{Cluster, TestDatabase, Variant};
+use devkit::postgres::{Cluster, TestDatabase, Traffic, Variant};
 use devkit::slack::{Mishap, SlackFake};
 use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
 use devkit::stage::Source;
@@ -28,12 +28,15 @@ use crate::process::{Armed, Doom, Place, Process, Tools};
 use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
 use crate::topic::Topic;
 
-/// How often the world is looked at, and how often in a row it must have been quiet to count as such. If it was not
-/// really, the next operation comes in the middle of something, which it must bear.
-const LOOK: Duration = Duration::from_millis(2);
-const QUIET: u32 = 2;
+/// Turns of the runtime in which nothing moves, before nothing runs any more. A turn carries what goes on here one step
+/// further, to whichever task is next, and far fewer steps than these lie between two that are counted.
+const TURNS: u32 = 24;
+/// So often in a row, with what waits for the file system done in between: two such waits may follow upon each other.
+const QUIET: u32 = 3;
+/// Longest wait for the server's next word.
+const LOOK: Duration = Duration::from_millis(10);
 /// Longest wait for quiet.
-const LOOKS: u32 = 300;
+const LOOKS: u32 = 500;
 
 /// A submission and its attachment.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +53,8 @@ pub(crate) struct World {
     operator: Store,
     database: TestDatabase,
     pub(crate) clock: SimClock,
+    /// Of all processes, also of those that died.
+    traffic: Traffic,
     /// The subscription; absent where events come from the outbox.
     topic: Option<Arc<Topic>>,
     relays: Vec<SmtpServer>,
@@ -93,6 +98,7 @@ impl World {
             eyes,
             topic: (!router).then(|| Topic::new(clock.clone())),
             clock,
+            traffic: Traffic::default(),
             database,
             relays,
             slack,
@@ -120,6 +126,7 @@ impl World {
             // Not there before the first fact that was spooled.
             std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
+        self.rest().await;
         history::clear(&self.eyes).await;
         match &self.topic {
             Some(topic) => topic.clear(),
@@ -163,6 +170,7 @@ impl World {
         self.started += 1;
         let place = Place {
             database: &self.database,
+            traffic: &self.traffic,
             relay: &self.relays[daemon],
             topic: self.topic.as_ref(),
             clock: &self.clock,
@@ -264,36 +272,47 @@ impl World {
         if self.topic.is_some() { Source::Pubsub } else { Source::Postgres }
     }
 
-    /// Waits until nothing moves, and does to whoever was caught meanwhile what was asked for.
+    /// Waits until nothing moves, and does to whoever was caught meanwhile what was asked for. Real time does not come
+    /// into it: everything but PostgreSQL and the file system runs on this very thread, and it is known for whom these
+    /// two are at work. Somebody held in a trap is quiet, and so is whoever waits in real time for a relay that is
+    /// silent: then the next operation comes in the middle of something, which it must bear.
     pub(crate) async fn rest(&mut self) {
-        let (mut last, mut quiet) = (self.activity(), 0);
-        for _ in 0..LOOKS {
-            tokio::time::sleep(LOOK).await;
-            // As long as a question takes: on a busy machine nobody answers quickly, and quiet lasts longer to be believed.
-            self.eyes.batch_execute("SELECT 1").await.expect("an answer");
-            let caught = self.doom().await;
-            let now = self.activity();
-            quiet = if now == last && !caught { quiet + 1 } else { 0 };
-            last = now;
-            if quiet >= QUIET {
-                return;
+        let (mut looks, mut quiet) = (0, 0);
+        while quiet < QUIET && looks < LOOKS {
+            // The only thread for such work takes it in order: what was there before this is done.
+            tokio::task::spawn_blocking(|| ()).await.expect("the file system's thread");
+            let last = self.activity();
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            if self.doom().await || self.activity() != last {
+                quiet = 0;
+            } else if self.traffic.at_work() > 0 {
+                quiet = 0;
+                looks += u32::from(!self.traffic.moves_within(LOOK).await);
+            } else {
+                quiet += 1;
             }
         }
+        self.coverage.rested(quiet == QUIET);
     }
 
-    /// Everything that shows work: readings of the clock, events moved, words with the relays.
-    fn activity(&self) -> u64 {
-        let relays = self.relays.iter().map(|relay| {
-            let seen = relay.counters();
+    /// Everything that shows work: readings of the clock, events moved, words with the database, the relays and the
+    /// webhook. Beside what only rises, the connections that are open.
+    fn activity(&self) -> (u64, u64) {
+        let counters = || self.relays.iter().map(SmtpServer::counters);
+        let words = counters().map(|seen| {
             seen.connections
-                + seen.open
                 + seen.transactions
                 + seen.mails
                 + seen.dots
                 + seen.rsets
                 + seen.quits
+                + seen.rounds
         });
-        self.clock.asked() + self.topic.as_ref().map_or(0, |topic| topic.moved()) + relays.sum::<u64>()
+        let events = self.topic.as_ref().map_or(0, |topic| topic.moved());
+        let moved = self.clock.asked() + events + self.traffic.moved() + self.slack.attempts();
+        (moved + words.sum::<u64>(), counters().map(|seen| seen.open).sum())
     }
 
     /// Whoever was caught meets what was meant for him. Says whether anybody was.

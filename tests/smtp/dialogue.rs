@@ -5,11 +5,26 @@ use std::time::Duration;
 use devkit::smtp::{Act, Rule, SmtpOptions, SmtpServer, Stage as At};
 use maple_router::ports::Outcome;
 
-use crate::harness::{MESSAGE, PATIENCE, hasty, lanes, relay, send, settings, short, shorts, text};
+use crate::harness::{
+    MESSAGE, Manner, PATIENCE, hasty, in_either_manner, lanes, relay_with, send, settings, short, shorts,
+    text,
+};
 
-#[tokio::test]
-async fn one_connection_serves_many_sends() {
-    let server = relay().await;
+in_either_manner!(
+    one_connection_serves_many_sends,
+    the_relay_gets_exactly_the_message,
+    recipients_are_independent_and_the_queue_id_is_kept,
+    without_an_accepted_recipient_there_is_no_data_and_the_connection_is_kept,
+    a_421_between_recipients_leaves_decided_ones_decided,
+    a_refusal_of_the_message_is_one_of_every_recipient_accepted_before,
+    a_relay_that_speaks_out_of_turn_is_never_believed,
+    extra_words_after_the_last_reply_cost_the_connection_only,
+    an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered,
+    an_address_that_would_leave_its_command_never_reaches_the_relay
+);
+
+async fn one_connection_serves_many_sends(manner: Manner) {
+    let server = relay_with(manner).await;
     let lanes = lanes(settings(&server));
     for _ in 0..20 {
         assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
@@ -20,26 +35,24 @@ async fn one_connection_serves_many_sends() {
     assert_eq!(server.counters().quits, 1);
 }
 
-#[tokio::test]
-async fn the_relay_gets_exactly_the_message() {
-    let server = relay().await;
+async fn the_relay_gets_exactly_the_message(manner: Manner) {
+    let server = relay_with(manner).await;
     assert_eq!(shorts(&send(&lanes(settings(&server)), &["b@y.test"]).await), ["accepted"]);
-    let mail = server.mails().pop().unwrap();
+    let mail = server.mails().pop().expect("a mail");
     assert_eq!(mail.raw, MESSAGE);
     assert_eq!(mail.from, "a@x.test");
     assert_eq!((mail.message_id.as_deref(), mail.submission_id.as_deref()), (Some("1@x.test"), Some("s-1")));
 }
 
-#[tokio::test]
-async fn recipients_are_independent_and_the_queue_id_is_kept() {
-    let server = relay().await;
+async fn recipients_are_independent_and_the_queue_id_is_kept(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 <two@y.test>: User unknown"));
     server.rule(Rule::at(At::Rcpt).to("three@y.test").reply_lines(&["451 4.2.0 wait", "451 4.2.0 a bit"]));
     let lanes = lanes(settings(&server));
     let outcomes = send(&lanes, &["one@y.test", "two@y.test", "three@y.test", "four@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["accepted", "refused rcpt 550", "deferred rcpt 451", "accepted"]);
     assert_eq!(text(&outcomes[2]), "wait a bit");
-    let mail = server.mails().pop().unwrap();
+    let mail = server.mails().pop().expect("a mail");
     assert_eq!(mail.recipients, ["one@y.test", "four@y.test"]);
     for i in [0, 3] {
         let Outcome::Accepted { queue_id, reply } = &outcomes[i] else { panic!("{outcomes:?}") };
@@ -48,9 +61,8 @@ async fn recipients_are_independent_and_the_queue_id_is_kept() {
     }
 }
 
-#[tokio::test]
-async fn without_an_accepted_recipient_there_is_no_data_and_the_connection_is_kept() {
-    let server = relay().await;
+async fn without_an_accepted_recipient_there_is_no_data_and_the_connection_is_kept(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).to("@gone.test").reply("550 5.1.2 no such domain"));
     let lanes = lanes(settings(&server));
     let outcomes = send(&lanes, &["a@gone.test", "b@gone.test"]).await;
@@ -60,9 +72,8 @@ async fn without_an_accepted_recipient_there_is_no_data_and_the_connection_is_ke
     assert_eq!((counters.rsets, counters.dots, counters.connections), (1, 1, 1));
 }
 
-#[tokio::test]
-async fn a_421_between_recipients_leaves_decided_ones_decided() {
-    let server = relay().await;
+async fn a_421_between_recipients_leaves_decided_ones_decided(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
     server.rule(
         Rule::at(At::Rcpt)
@@ -76,19 +87,17 @@ async fn a_421_between_recipients_leaves_decided_ones_decided() {
     assert_eq!(server.counters().dots, 0);
 }
 
-#[tokio::test]
-async fn a_refusal_of_the_message_is_one_of_every_recipient_accepted_before() {
-    let server = relay().await;
+async fn a_refusal_of_the_message_is_one_of_every_recipient_accepted_before(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("451 4.2.0 wait"));
     server.rule(Rule::at(At::Dot).reply("554 5.7.1 content rejected"));
     let outcomes = send(&lanes(settings(&server)), &["one@y.test", "two@y.test", "three@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["refused dot 554", "deferred rcpt 451", "refused dot 554"]);
 }
 
-#[tokio::test]
-async fn a_relay_that_speaks_out_of_turn_is_never_believed() {
+async fn a_relay_that_speaks_out_of_turn_is_never_believed(manner: Manner) {
     for at in [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data] {
-        let server = relay().await;
+        let server = relay_with(manner).await;
         let ahead = b"250 2.0.0 Ok: queued as 4FAKE\r\n250 2.0.0 Ok: queued as 4FAKE\r\n".to_vec();
         server.rule(Rule::at(at).act(Act::NormalThenBytes(ahead)));
         let outcomes = send(&lanes(hasty(&server)), &["b@y.test"]).await;
@@ -98,9 +107,8 @@ async fn a_relay_that_speaks_out_of_turn_is_never_believed() {
     }
 }
 
-#[tokio::test]
-async fn extra_words_after_the_last_reply_cost_the_connection_only() {
-    let server = relay().await;
+async fn extra_words_after_the_last_reply_cost_the_connection_only(manner: Manner) {
+    let server = relay_with(manner).await;
     let extra = b"421 4.4.2 idle for too long\r\n".to_vec();
     server.rule(Rule::at(At::AfterDot).act(Act::NormalThenBytes(Vec::new())));
     let lanes = lanes(settings(&server));
@@ -112,17 +120,17 @@ async fn extra_words_after_the_last_reply_cost_the_connection_only() {
     assert_eq!(server.counters().connections, 2);
 }
 
-#[tokio::test]
-async fn an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered() {
-    let plain =
-        SmtpServer::start(SmtpOptions { extensions: Vec::new(), ..SmtpOptions::default() }).await.unwrap();
+async fn an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered(manner: Manner) {
+    let plain = SmtpServer::start(SmtpOptions { extensions: Vec::new(), ..SmtpOptions::default() })
+        .await
+        .expect("a relay");
     let lanes_plain = lanes(settings(&plain));
     let outcomes = send(&lanes_plain, &["jörg@y.test", "b@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["refused rcpt", "accepted"]);
     assert_eq!(shorts(&send(&lanes_plain, &["jörg@y.test"]).await), ["refused rcpt"]);
     assert_eq!(plain.counters().connections, 1);
 
-    let server = relay().await;
+    let server = relay_with(manner).await;
     assert_eq!(shorts(&send(&lanes(settings(&server)), &["jörg@y.test"]).await), ["accepted"]);
     assert_eq!(server.mails()[0].recipients, ["jörg@y.test"]);
 }
@@ -136,9 +144,8 @@ async fn a_message_beyond_the_relays_size_is_refused_before_it_is_sent() {
     assert_eq!(server.counters().dots, 0);
 }
 
-#[tokio::test]
-async fn an_address_that_would_leave_its_command_never_reaches_the_relay() {
-    let server = relay().await;
+async fn an_address_that_would_leave_its_command_never_reaches_the_relay(manner: Manner) {
+    let server = relay_with(manner).await;
     let lanes = lanes(settings(&server));
     let evil = "x@y.test>\r\nRCPT TO:<victim@y.test";
     assert_eq!(shorts(&send(&lanes, &[evil]).await), ["refused address"]);

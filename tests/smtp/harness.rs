@@ -41,8 +41,42 @@ impl Clock for TestClock {
     }
 }
 
+/// How a relay wants to be spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It offers PIPELINING.
+    Together,
+    /// Each command after the reply to the one before.
+    OneByOne,
+}
+
+/// Makes of tests that take a [`Manner`] one for each.
+macro_rules! in_either_manner {
+    ($($name:ident),+ $(,)?) => {
+        mod together {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($crate::harness::Manner::Together).await;
+            })+
+        }
+        mod one_by_one {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name($crate::harness::Manner::OneByOne).await;
+            })+
+        }
+    };
+}
+pub(crate) use in_either_manner;
+
 pub(crate) async fn relay() -> SmtpServer {
-    SmtpServer::start(SmtpOptions::default()).await.expect("a free port on 127.0.0.1")
+    relay_with(Manner::Together).await
+}
+
+pub(crate) async fn relay_with(manner: Manner) -> SmtpServer {
+    let mut options = SmtpOptions::default();
+    options.extensions.retain(|offered| manner == Manner::Together || offered != "PIPELINING");
+    SmtpServer::start(options).await.expect("a free port on 127.0.0.1")
 }
 
 pub(crate) fn settings(server: &SmtpServer) -> SmtpSettings {

@@ -7,3 +7,4 @@ mod dialogue;
 mod harness;
 mod stages;
 mod time;
+mod together;

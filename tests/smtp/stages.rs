@@ -2,11 +2,20 @@
 
 use devkit::smtp::{Act, Rule, Stage as At};
 
-use crate::harness::{MESSAGE, addresses, hasty, lanes, relay, send, shorts};
+use crate::harness::{MESSAGE, Manner, addresses, hasty, in_either_manner, lanes, relay_with, send, shorts};
+
+in_either_manner!(
+    refusals_at_every_stage,
+    closing_replies_at_every_stage,
+    disconnects_at_every_stage,
+    silence_at_every_stage,
+    garbage_at_every_stage,
+    odd_but_clear_acceptances_are_accepted
+);
 
 /// One bad moment at every stage: the outcome, how many mails exist at the relay, and that the next send is whole.
-async fn bad_moment(rule: Rule, expected: &str, mails: u64, name: &str) {
-    let server = relay().await;
+async fn bad_moment(manner: Manner, rule: Rule, expected: &str, mails: u64, name: &str) {
+    let server = relay_with(manner).await;
     server.rule(rule.times(1));
     let lanes = lanes(hasty(&server));
     let found = shorts(&send(&lanes, &["b@y.test"]).await);
@@ -22,8 +31,7 @@ async fn bad_moment(rule: Rule, expected: &str, mails: u64, name: &str) {
     );
 }
 
-#[tokio::test]
-async fn refusals_at_every_stage() {
+async fn refusals_at_every_stage(manner: Manner) {
     for (at, reply, expected) in [
         (At::Banner, "554 5.7.1 no", "deferred banner 554 us"),
         (At::Banner, "450 4.3.2 later", "deferred banner 450 us"),
@@ -42,12 +50,11 @@ async fn refusals_at_every_stage() {
         (At::Dot, "451 4.3.0 queue file write error", "deferred dot 451"),
         (At::Dot, "552 5.3.4 too big", "refused dot 552"),
     ] {
-        bad_moment(Rule::at(at).reply(reply), expected, 0, &format!("{at:?} {reply}")).await;
+        bad_moment(manner, Rule::at(at).reply(reply), expected, 0, &format!("{at:?} {reply}")).await;
     }
 }
 
-#[tokio::test]
-async fn closing_replies_at_every_stage() {
+async fn closing_replies_at_every_stage(manner: Manner) {
     for (at, expected) in [
         (At::Banner, "deferred banner 421 us"),
         (At::Ehlo, "deferred ehlo 421 us"),
@@ -57,12 +64,11 @@ async fn closing_replies_at_every_stage() {
         (At::Dot, "deferred dot 421 us"),
     ] {
         let rule = Rule::at(at).act(Act::ReplyThenClose("421 4.3.2 shutting down".to_owned()));
-        bad_moment(rule, expected, 0, &format!("421 at {at:?}")).await;
+        bad_moment(manner, rule, expected, 0, &format!("421 at {at:?}")).await;
     }
 }
 
-#[tokio::test]
-async fn disconnects_at_every_stage() {
+async fn disconnects_at_every_stage(manner: Manner) {
     for (at, expected, mails) in [
         (At::Banner, "deferred banner us", 0),
         (At::Ehlo, "deferred ehlo us", 0),
@@ -72,12 +78,12 @@ async fn disconnects_at_every_stage() {
         (At::Dot, "unknown dot us", 0),
         (At::AfterDot, "unknown dot us", 1),
     ] {
-        bad_moment(Rule::at(at).disconnect(), expected, mails, &format!("disconnect at {at:?}")).await;
+        bad_moment(manner, Rule::at(at).disconnect(), expected, mails, &format!("disconnect at {at:?}"))
+            .await;
     }
 }
 
-#[tokio::test]
-async fn silence_at_every_stage() {
+async fn silence_at_every_stage(manner: Manner) {
     for (at, expected, mails) in [
         (At::Banner, "deferred banner us", 0),
         (At::Ehlo, "deferred ehlo us", 0),
@@ -87,12 +93,11 @@ async fn silence_at_every_stage() {
         (At::Dot, "unknown dot us", 0),
         (At::AfterDot, "unknown dot us", 1),
     ] {
-        bad_moment(Rule::at(at).silence(), expected, mails, &format!("silence at {at:?}")).await;
+        bad_moment(manner, Rule::at(at).silence(), expected, mails, &format!("silence at {at:?}")).await;
     }
 }
 
-#[tokio::test]
-async fn garbage_at_every_stage() {
+async fn garbage_at_every_stage(manner: Manner) {
     for (at, expected, mails) in [
         (At::Banner, "deferred banner us", 0),
         (At::Ehlo, "deferred ehlo us", 0),
@@ -102,18 +107,18 @@ async fn garbage_at_every_stage() {
         (At::AfterDot, "unknown dot us", 1),
     ] {
         let rule = Rule::at(at).act(Act::Bytes(b"\x16\x03\x01 not smtp\r\n".to_vec()));
-        bad_moment(rule, expected, mails, &format!("garbage at {at:?}")).await;
+        bad_moment(manner, rule, expected, mails, &format!("garbage at {at:?}")).await;
     }
 }
 
-#[tokio::test]
-async fn odd_but_clear_acceptances_are_accepted() {
+async fn odd_but_clear_acceptances_are_accepted(manner: Manner) {
     for (bytes, expected) in [
         (&b"250\r\n"[..], "accepted without id"),
         (b"250 2.0.0 Ok: queued as 4ABCDEF\n", "accepted"),
         (b"250-2.0.0 multi\r\n250 2.0.0 Ok: queued as 4ABCDEF\r\n", "accepted"),
         (b"250 2.0.0 f\xfcr dich: queued as 4ABCDEF\r\n", "accepted"),
     ] {
-        bad_moment(Rule::at(At::AfterDot).act(Act::Bytes(bytes.to_vec())), expected, 1, "odd 250").await;
+        bad_moment(manner, Rule::at(At::AfterDot).act(Act::Bytes(bytes.to_vec())), expected, 1, "odd 250")
+            .await;
     }
 }

@@ -9,13 +9,23 @@ use maple_router::gateway::smtp::{Envelope, Lanes, SmtpSettings};
 use maple_router::ports::Clock;
 
 use crate::harness::{
-    PATIENCE, SHORT, TestClock, addresses, free, hasty, lanes, long_message, relay, send, send_on, settings,
-    short, shorts, text,
+    Manner, PATIENCE, SHORT, TestClock, addresses, free, hasty, in_either_manner, lanes, long_message, relay,
+    relay_with, send, send_on, settings, short, shorts, text,
 };
 
-#[tokio::test]
-async fn a_cancelled_send_does_not_poison_the_next() {
-    let server = relay().await;
+in_either_manner!(
+    a_cancelled_send_does_not_poison_the_next,
+    the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot,
+    the_middle_of_a_long_message_is_before_the_dot,
+    the_delivery_deadline_bounds_everything_up_to_the_dot,
+    a_process_that_slept_through_its_deadline_writes_no_dot,
+    a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes,
+    the_delivery_deadline_bounds_the_reply_to_the_dot_too,
+    a_send_can_be_a_task_of_its_own
+);
+
+async fn a_cancelled_send_does_not_poison_the_next(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::AfterDot).delay(PATIENCE).times(1));
     server.rule(Rule::at(At::Rcpt).to("bad@y.test").reply("550 5.1.1 unknown"));
     let lanes = lanes(settings(&server));
@@ -28,12 +38,11 @@ async fn a_cancelled_send_does_not_poison_the_next() {
     assert_eq!(shorts(&send(&lanes, &["second@y.test"]).await), ["accepted"]);
     let counters = server.counters();
     assert_eq!((counters.connections, counters.transactions), (2, 3));
-    assert_eq!(server.mails().pop().unwrap().recipients, ["second@y.test"]);
+    assert_eq!(server.mails().pop().expect("a mail").recipients, ["second@y.test"]);
 }
 
-#[tokio::test]
-async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot() {
-    let server = relay().await;
+async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot(manner: Manner) {
+    let server = relay_with(manner).await;
     // The relay reads nothing of the body for a while, and the body is more than sockets buffer: whoever asks the
     // fence before the body is written asks it too early.
     let pause = Duration::from_millis(500);
@@ -62,8 +71,7 @@ async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot() 
     assert_eq!(server.mails()[0].raw.len(), message.len());
 }
 
-#[tokio::test]
-async fn the_middle_of_a_long_message_is_before_the_dot() {
+async fn the_middle_of_a_long_message_is_before_the_dot(manner: Manner) {
     let closing = |reply: &str| Rule::at(At::Body).act(Act::ReplyThenClose(reply.to_owned()));
     for (rule, expected) in [
         (closing("552 5.3.4 that is enough"), "refused data 552"),
@@ -73,7 +81,7 @@ async fn the_middle_of_a_long_message_is_before_the_dot() {
         // It stops reading; the message is more than sockets buffer.
         (Rule::at(At::Body).delay(2 * PATIENCE), "deferred data us"),
     ] {
-        let server = relay().await;
+        let server = relay_with(manner).await;
         server.rule(rule.times(1));
         let message = long_message();
         let recipients = addresses(&["b@y.test"]);
@@ -86,9 +94,8 @@ async fn the_middle_of_a_long_message_is_before_the_dot() {
     }
 }
 
-#[tokio::test]
-async fn the_delivery_deadline_bounds_everything_up_to_the_dot() {
-    let server = relay().await;
+async fn the_delivery_deadline_bounds_everything_up_to_the_dot(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).delay(Duration::from_millis(200)));
     let lanes = lanes(SmtpSettings { delivery_deadline: Duration::from_millis(700), ..settings(&server) });
     let many: Vec<String> = (0..20).map(|i| format!("r{i}@y.test")).collect();
@@ -100,9 +107,8 @@ async fn the_delivery_deadline_bounds_everything_up_to_the_dot() {
     assert_eq!(server.counters().dots, 0);
 }
 
-#[tokio::test]
-async fn a_process_that_slept_through_its_deadline_writes_no_dot() {
-    let server = relay().await;
+async fn a_process_that_slept_through_its_deadline_writes_no_dot(manner: Manner) {
+    let server = relay_with(manner).await;
     let clock = TestClock::new();
     let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
     server.rule(Rule::at(At::Data).delay(SHORT));
@@ -114,17 +120,16 @@ async fn a_process_that_slept_through_its_deadline_writes_no_dot() {
         }
     });
     assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["deferred data us"]);
-    asleep.await.unwrap();
+    asleep.await.expect("no panic");
     assert_eq!(server.counters().dots, 0);
 }
 
-#[tokio::test]
-async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes() {
+async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes(manner: Manner) {
     // 40 s for the whole, 10 s for the reply to the dot, so at least 5 s must be left.
     for (gone, expected, dots) in
         [(37, ["refused rcpt 550", "deferred fence us"], 0), (33, ["refused rcpt 550", "accepted"], 1)]
     {
-        let server = relay().await;
+        let server = relay_with(manner).await;
         let clock = TestClock::new();
         let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
         server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
@@ -138,7 +143,7 @@ async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes() {
         });
         let outcomes = send(&lanes, &["two@y.test", "b@y.test"]).await;
         assert_eq!(shorts(&outcomes), expected, "{gone} s gone");
-        slow.await.unwrap();
+        slow.await.expect("no panic");
         assert_eq!(server.counters().dots, dots);
         if dots == 0 {
             assert!(text(&outcomes[1]).starts_with("the relay was too slow"), "{outcomes:?}");
@@ -148,9 +153,8 @@ async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes() {
     }
 }
 
-#[tokio::test]
-async fn the_delivery_deadline_bounds_the_reply_to_the_dot_too() {
-    let server = relay().await;
+async fn the_delivery_deadline_bounds_the_reply_to_the_dot_too(manner: Manner) {
+    let server = relay_with(manner).await;
     server.rule(Rule::at(At::AfterDot).delay(PATIENCE));
     let whole = Duration::from_secs(3);
     let patient =
@@ -185,10 +189,9 @@ fn a_late_timer_reads_what_already_waits_before_it_calls_it_unknown() {
     drop(server);
 }
 
-#[tokio::test]
-async fn a_send_can_be_a_task_of_its_own() {
-    let server = relay().await;
+async fn a_send_can_be_a_task_of_its_own(manner: Manner) {
+    let server = relay_with(manner).await;
     let lanes = lanes(settings(&server));
     let task = tokio::spawn(async move { shorts(&send(&lanes, &["b@y.test"]).await) });
-    assert_eq!(task.await.unwrap(), ["accepted"]);
+    assert_eq!(task.await.expect("no panic"), ["accepted"]);
 }

@@ -1,10 +1,10 @@
 //! P4: one claim each, however many want it; a stale token changes no status; a lost answer is recognised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maple_router::ports::Outcome;
 use maple_router::routing::ledger::FailReason;
-use maple_router::routing::store::{Begun, Claimed, Recorded};
+use maple_router::routing::store::{Ahead, Begun, Claimed, Recorded};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
@@ -180,4 +180,78 @@ async fn one_batch_answers_for_each_row() {
     let requests: Vec<ClaimRequest> = table.iter().map(request).collect();
     let answers = labels(&bench.store.claim(&requests).await.expect("an answer"));
     assert_eq!(answers, HashMap::from(table));
+}
+
+/// What mails are made from comes with the claim, each its own; where it cannot be read the row is claimed all the same,
+/// and whoever asks again hears why.
+#[tokio::test]
+async fn a_claim_brings_what_mails_are_made_from() {
+    let bench = Bench::new().await;
+    let ids = [bench.ready().await, bench.ready().await, bench.ready().await];
+    for (id, value) in ids.iter().zip(["first", "second", "third"]) {
+        let sql = "INSERT INTO submission_fields (submission_id, field_key, field_value, position)
+          VALUES ($1, 'b', $2, 2), ($1, 'a', NULL, 1)";
+        bench.backend.execute(sql, &[id, &value]).await.expect("fields");
+    }
+    bench
+        .backend
+        .execute("UPDATE submissions SET created_at = 'infinity' WHERE id = $1", &[&ids[2]])
+        .await
+        .expect("set");
+    let requests = ids.map(|id| ClaimRequest { id, token: format!("one/{id}") });
+    let mut answers = bench.store.claim(&requests).await.expect("an answer");
+    let mut brought = |id| match answers.remove(&id) {
+        Some(Claimed::Taken(row)) => row.dossier,
+        other => panic!("{other:?}"),
+    };
+    for (id, value) in ids.iter().zip(["first", "second"]) {
+        let dossier = brought(*id).expect("brought");
+        let fields: Vec<_> =
+            dossier.fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(fields, [("a", ""), ("b", value)]);
+    }
+    assert!(brought(ids[2]).is_none());
+    bench.store.dossier(ids[2]).await.expect_err("created_at is no instant");
+    assert!(bench.store.dossier(Uuid::from_u128(1)).await.expect("an answer").is_none());
+}
+
+/// The first mail of a claim may be begun with it, under the same lock: if a place is kept for it, it has no attachment and
+/// nothing is in doubt. What is begun so ends like every other, and a release takes the marks with it.
+#[tokio::test]
+async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
+    let bench = Bench::new().await;
+    let ids = [bench.ready().await, bench.ready().await, bench.ready().await, bench.ready().await];
+    let [plain, unasked, attached, doubtful] = ids;
+    let sql = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status)
+               VALUES ($1, 'a.pdf', 'b', 'o', 'clean')";
+    bench.eyes.execute(sql, &[&attached]).await.expect("an attachment");
+    claim(&bench.store, doubtful, "former").await;
+    bench.store.begin(doubtful, "former", &keys(&[A])).await.expect("begun");
+    bench.reset(doubtful).await;
+    let requests = ids.map(|id| ClaimRequest { id, token: "t".to_owned() });
+    let ahead = Ahead { ids: BTreeSet::from([plain, attached, doubtful]), log_mark: Some("m".to_owned()) };
+    let mut answers = bench.store.claim_and_begin(&requests, &ahead).await.expect("an answer");
+    for (id, expected) in [(plain, keys(&[A, B])), (unasked, vec![]), (attached, vec![]), (doubtful, vec![])]
+    {
+        let Some(Claimed::Taken(row)) = answers.remove(&id) else { panic!("not taken") };
+        assert_eq!(row.begun, expected);
+        let stored = bench.row(id).await.ledger;
+        for key in [A, B] {
+            let mark = &stored["deliveries"][key];
+            assert_eq!(mark["begun"]["token"] == "t", expected.contains(&key.to_owned()), "{mark}");
+            assert_eq!(mark["log_mark"] == "m", expected.contains(&key.to_owned()), "{mark}");
+        }
+        assert!(stored["deliveries"][C].get("begun").is_none(), "of another action");
+    }
+    // Whoever is not sure that it stands begins again.
+    let again = bench.store.begin(plain, "t", &keys(&[A, B])).await.expect("an answer");
+    assert_eq!(again, Begun::Marked);
+    let sent = entries("t", "n", &[(A, accepted("1")), (B, accepted("2"))]);
+    let tried = BTreeSet::from([1]);
+    let recorded = bench.store.record(scope(plain, "t", &tried), &sent).await.expect("recorded");
+    assert!(matches!(recorded, Recorded::Continue(_)), "{recorded:?}");
+    bench.store.release(scope(plain, "t", &tried), true).await.expect("released");
+    let row = bench.row(plain).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("received", 0));
+    assert!(!row.ledger.to_string().contains("\"begun\""), "{}", row.ledger);
 }

@@ -34,7 +34,8 @@ async fn no_end_stands_without_its_audit_row() {
     let request = |id: &Uuid| [ClaimRequest { id: *id, token: "t".to_owned() }];
     refuse_ends(&bench, true).await;
     assert!(bench.store.record(scope(claimed[0], "t", &tried), &all_accepted("t", "n")).await.is_err());
-    assert!(bench.store.record(scope(claimed[1], "t", &tried), &refused).await.is_err());
+    let unfinished = bench.store.record(scope(claimed[1], "t", &tried), &refused).await;
+    assert!(unfinished.is_err(), "{unfinished:?}");
     assert!(bench.store.fail(scope(claimed[2], "t", &tried), FailReason::Infected).await.is_err());
     assert!(bench.store.claim(&request(&infected)).await.is_err());
     assert!(bench.store.claim(&request(&damaged)).await.is_err());

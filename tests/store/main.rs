@@ -13,6 +13,7 @@ mod ready;
 mod replay;
 mod stuck;
 mod sweeper;
+mod together;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};

@@ -20,12 +20,12 @@ const GATE: &str = "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS
   CREATE TRIGGER gate BEFORE UPDATE ON submissions FOR EACH ROW EXECUTE FUNCTION gate()";
 
 impl Bench {
-    async fn gated(&self) {
+    pub(crate) async fn gated(&self) {
         self.db.alter(GATE).await.expect("a gate");
         self.eyes.batch_execute("SELECT pg_advisory_lock(7)").await.expect("closed");
     }
 
-    async fn open_the_gate(&self) {
+    pub(crate) async fn open_the_gate(&self) {
         self.eyes.batch_execute("SELECT pg_advisory_unlock(7)").await.expect("open");
     }
 }
@@ -117,20 +117,19 @@ async fn a_sweep_that_meets_a_finish_leaves_it_alone() {
     assert_eq!(bench.row(id).await.status, "routed");
 }
 
-/// A refusal that waits for another worker's fact on the same delivery does not take it back.
+/// A refusal that waits for another process's fact on the same delivery does not take it back.
 #[tokio::test]
 async fn a_refusal_that_waits_for_a_fact_leaves_it_standing() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
     bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun");
     bench.gated().await;
-    let record = |entries: Entries| {
-        let store = bench.store.clone();
+    let record = |store: Store, entries: Entries| {
         tokio::spawn(async move { store.record(scope(id, "t", &BTreeSet::from([1])), &entries).await })
     };
-    let fact = record(entries("older", "n1", &[(A, accepted("QA"))]));
+    let fact = record(store(&bench.db, 1), entries("older", "n1", &[(A, accepted("QA"))]));
     waiting(&bench.eyes, 1).await;
-    let refusal = record(entries("t", "n2", &[(A, Outcome::Refused(fault(550)))]));
+    let refusal = record(bench.store.clone(), entries("t", "n2", &[(A, Outcome::Refused(fault(550)))]));
     waiting(&bench.eyes, 2).await;
     bench.open_the_gate().await;
     fact.await.expect("no panic").expect("recorded");

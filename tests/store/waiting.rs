@@ -213,9 +213,10 @@ async fn the_gauges_know_every_status() {
     let history = bench.ready().await;
     bench.tamper(history, "created_at = now() - interval '30 days'").await;
     let found = async |bounds: &SweepBounds| -> HashMap<&str, (u64, u64)> {
-        let depths = bench.store.depths(bounds).await.expect("counted");
-        depths
-            .iter()
+        let open = bench.store.open_depths(bounds).await.expect("counted");
+        let ended = bench.store.ended_depths().await.expect("counted");
+        open.iter()
+            .chain(&ended)
             .map(|depth| (depth.status.label(), (depth.count, depth.oldest.as_secs() / 60)))
             .collect()
     };

@@ -10,11 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::database::TestDatabase;
+use super::traffic::{Traffic, Wire};
 use crate::trap::{Fate, Snare, Snares, Trapped};
 
 /// What a transaction of maple-router says of itself; its name follows.
@@ -72,6 +75,15 @@ impl CuttingProxy {
     /// # Errors
     /// No port is free.
     pub async fn start(database: &TestDatabase) -> Result<Self> {
+        Self::counted(database, &Traffic::default()).await
+    }
+
+    /// The same; what moves here is counted there as well, also what the server still does for whoever was cut.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub async fn counted(database: &TestDatabase, traffic: &Traffic) -> Result<Self> {
+        let traffic = traffic.clone();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let endpoint = database.endpoint();
@@ -99,8 +111,9 @@ impl CuttingProxy {
                     continue;
                 }
                 let (socket, script) = (socket.clone(), Arc::clone(&telling));
+                let wire = Wire::new(&traffic);
                 // However a wire ends, both of its ends are closed, and each side notices by itself.
-                wires.spawn(async move { drop(carry(client, socket, &script).await) });
+                wires.spawn(async move { drop(carry(client, socket, wire, &script).await) });
                 while wires.try_join_next().is_some() {}
             }
         });
@@ -198,20 +211,51 @@ impl Session {
     }
 }
 
-async fn carry(client: TcpStream, socket: std::path::PathBuf, script: &Script) -> io::Result<()> {
+/// The server's end of a wire. When the wire ends its words end, too, and the server is listened to until it is gone.
+struct Server {
+    halves: Option<(OwnedReadHalf, OwnedWriteHalf, Wire)>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some((mut reads, writes, wire)) = self.halves.take() else { return };
+        drop(writes);
+        wire.left();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                drop(tokio::io::copy(&mut reads, &mut tokio::io::sink()).await);
+                drop(wire);
+            });
+        }
+    }
+}
+
+async fn carry(client: TcpStream, socket: std::path::PathBuf, wire: Wire, script: &Script) -> io::Result<()> {
     client.set_nodelay(true)?;
     let (server_reads, server_writes) = UnixStream::connect(socket).await?.into_split();
     let (client_reads, client_writes) = client.into_split();
+    let mut server = Server { halves: Some((server_reads, server_writes, wire)) };
+    let Some((server_reads, server_writes, wire)) = &mut server.halves else { return Ok(()) };
     let session = Mutex::new(Session::default());
     tokio::select! {
-        ended = to_server(client_reads, server_writes, &session, script) => ended,
-        ended = to_client(server_reads, client_writes, &session, script) => ended,
+        ended = to_server(client_reads, server_writes, wire, &session, script) => ended,
+        ended = to_client(server_reads, client_writes, wire, &session, script) => ended,
     }
+}
+
+/// Stands in a trap, if there is one; says whether the wire ends there.
+async fn is_cut(snare: Option<Snare>, wire: &Wire) -> bool {
+    let Some(snare) = snare else { return false };
+    wire.held(true);
+    let fate = snare.stand().await;
+    wire.held(false);
+    fate == Fate::Cut
 }
 
 async fn to_server(
     from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    wire: &Wire,
     session: &Mutex<Session>,
     script: &Script,
 ) -> io::Result<()> {
@@ -226,11 +270,10 @@ async fn to_server(
         } else {
             None
         };
-        if let Some(snare) = snare
-            && snare.stand().await == Fate::Cut
-        {
+        if is_cut(snare, wire).await {
             return Ok(());
         }
+        wire.asked(&frame);
         to.write_all(&frame).await?;
         frame = vec![from.read_u8().await?];
         fill(&mut from, &mut frame).await?;
@@ -240,6 +283,7 @@ async fn to_server(
 async fn to_client(
     from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    wire: &Wire,
     session: &Mutex<Session>,
     script: &Script,
 ) -> io::Result<()> {
@@ -263,12 +307,11 @@ async fn to_client(
                 script.lock().armed.extend(session.cutting.take());
             }
         }
-        if let Some(snare) = snare
-            && snare.stand().await == Fate::Cut
-        {
+        if is_cut(snare, wire).await {
             return Ok(());
         }
         to.write_all(&frame).await?;
+        wire.answered(&frame);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One connection of the scripted SMTP server: the dialogue, with every reply open to a rule.
 //!
-//! A mail is stored before its reply is written, as RFC 5321 §4.1.1.4 asks of a relay; so a rule at `AfterDot`
+//! A client that writes on where it has to wait is sent away: after the greeting, EHLO, DATA and QUIT in any case, after
+//! every command where PIPELINING is not offered. A mail is stored before its reply is written, as RFC 5321 §4.1.1.4 asks of a relay; so a rule at `AfterDot`
 //! leaves the client in doubt about a mail that exists.
 
 use std::io;
@@ -8,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use futures::FutureExt as _;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::TcpStream;
 
 use super::Shared;
@@ -40,7 +42,7 @@ struct Transaction {
 }
 
 struct Session {
-    stream: BufStream<TcpStream>,
+    stream: BufReader<BufWriter<TcpStream>>,
     shared: Arc<Shared>,
     number: u64,
     transaction: Transaction,
@@ -68,7 +70,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, number: u64) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let stream = BufStream::new(stream);
+    let stream = BufReader::new(BufWriter::new(stream));
     let mut session = Session { stream, shared, number, transaction: Transaction::default() };
     if let Err(broken) = session.dialogue().await {
         tracing::debug!(connection = number, "smtp dialogue broke off: {broken}");
@@ -216,6 +218,7 @@ impl Session {
     async fn message(&mut self, recipients: &[String]) -> io::Result<Option<Vec<u8>>> {
         let mut raw = Vec::new();
         // Something of the body is there, and not taken yet: the dot is not read even where it has arrived.
+        self.count_round();
         self.stream.fill_buf().await?;
         match self.answer(Stage::Body, recipients, &[]).await? {
             Said::Reply { .. } => {}
@@ -324,7 +327,34 @@ impl Session {
         let sender = self.transaction.from.clone().unwrap_or_default();
         let moment = Moment { stage, sender: &sender, recipients, message_id: None, submission_id: None };
         let (snare, act) = self.before(moment).await;
-        self.carry_out(stand(snare, act).await, normal).await
+        let act = stand(snare, act).await;
+        if self.must_be_last(stage) && self.is_ahead() {
+            self.shared.store.tally.ahead.fetch_add(1, Ordering::SeqCst);
+            self.write(&["503 5.5.0 Error: improper use of command pipelining".to_owned()]).await?;
+            return self.hang_up().await;
+        }
+        self.carry_out(act, normal).await
+    }
+
+    /// Whether a client has to wait for the reply here (RFC 2920 §3.1).
+    fn must_be_last(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Banner | Stage::Ehlo | Stage::Data | Stage::Noop | Stage::Quit => true,
+            Stage::Mail | Stage::Rcpt | Stage::Rset => !self.offers("PIPELINING"),
+            Stage::Body | Stage::Dot | Stage::AfterDot | Stage::Replied => false,
+        }
+    }
+
+    /// Something has arrived that is not read yet.
+    fn is_ahead(&mut self) -> bool {
+        matches!(self.stream.fill_buf().now_or_never(), Some(Ok(bytes)) if !bytes.is_empty())
+    }
+
+    /// About to read: a round begins where everything that came has been answered.
+    fn count_round(&self) {
+        if self.stream.buffer().is_empty() {
+            self.shared.store.tally.rounds.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     async fn answered(&mut self, stage: Stage, recipients: &[String], normal: &[String]) -> io::Result<Next> {
@@ -403,6 +433,7 @@ impl Session {
 
     async fn line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
+        self.count_round();
         if self.stream.read_until(b'\n', &mut line).await? == 0 {
             return Ok(None);
         }

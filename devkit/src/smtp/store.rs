@@ -67,6 +67,10 @@ pub struct Counters {
     pub rsets: u64,
     /// QUIT commands.
     pub quits: u64,
+    /// Times a session had answered everything it had, and waited for its client: the round trips of its dialogue.
+    pub rounds: u64,
+    /// Times a client wrote on where it had to wait for a reply, and was sent away.
+    pub ahead: u64,
 }
 
 /// The live form of [`Counters`].
@@ -78,6 +82,8 @@ pub(super) struct Tally {
     pub(super) dots: AtomicU64,
     pub(super) rsets: AtomicU64,
     pub(super) quits: AtomicU64,
+    pub(super) rounds: AtomicU64,
+    pub(super) ahead: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -169,6 +175,8 @@ impl Store {
             dots: read(&self.tally.dots),
             rsets: read(&self.tally.rsets),
             quits: read(&self.tally.quits),
+            rounds: read(&self.tally.rounds),
+            ahead: read(&self.tally.ahead),
         }
     }
 }

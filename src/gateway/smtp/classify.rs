@@ -17,8 +17,28 @@ pub enum Heard {
         /// The text behind the code.
         text: String,
     },
-    /// No reply: refused, lost, timed out, or not SMTP. In our words.
+    /// No reply: refused, lost or timed out. In our words.
     Broken(String),
+    /// Not SMTP, or said before it was asked for. In our words.
+    Astray(String),
+}
+
+impl Heard {
+    /// It shows that questions and answers are not in step, so that of those that were asked together none can be
+    /// believed: it is no reply, or grants what was not asked at `stage`.
+    #[must_use]
+    pub fn is_astray(&self, stage: Stage) -> bool {
+        match self {
+            Self::Broken(_) => false,
+            Self::Astray(_) => true,
+            Self::Said { code, .. } => match code / 100 {
+                2 => stage == Stage::Data,
+                3 => stage != Stage::Data,
+                4 | 5 => false,
+                _ => true,
+            },
+        }
+    }
 }
 
 /// What follows from it.
@@ -40,7 +60,7 @@ pub enum Verdict {
 pub fn classify(stage: Stage, heard: Heard) -> Verdict {
     let (code, text) = match heard {
         Heard::Said { code, text } => (code, text),
-        Heard::Broken(what) => return broken(stage, remark(&what)),
+        Heard::Broken(what) | Heard::Astray(what) => return broken(stage, remark(&what)),
     };
     let said = reply(code, &text);
     match (code / 100, stage) {
@@ -169,11 +189,31 @@ mod tests {
 
     #[test]
     fn a_break_is_transient_before_the_dot_and_unknown_after() {
-        for stage in BEFORE.into_iter().chain([Stage::Rcpt, Stage::Data]) {
-            let found = classify(stage, Heard::Broken("gone".to_owned()));
-            assert_eq!(short(&found), (DeferredUs, false), "{stage:?}");
+        for heard in [Heard::Broken("gone".to_owned()), Heard::Astray("what?".to_owned())] {
+            for stage in BEFORE.into_iter().chain([Stage::Rcpt, Stage::Data]) {
+                let found = classify(stage, heard.clone());
+                assert_eq!(short(&found), (DeferredUs, false), "{stage:?} {heard:?}");
+            }
+            assert_eq!(short(&classify(Stage::Dot, heard.clone())), (Unknown, false), "{heard:?}");
         }
-        assert_eq!(short(&classify(Stage::Dot, Heard::Broken("gone".to_owned()))), (Unknown, false));
+    }
+
+    #[test]
+    fn answers_are_astray_when_they_are_none_or_grant_something_else() {
+        let said = |code| Heard::Said { code, text: String::new() };
+        for (heard, at_rcpt, at_data) in [
+            (said(250), false, true),
+            (said(354), true, false),
+            (said(451), false, false),
+            (said(550), false, false),
+            (said(421), false, false),
+            (said(199), true, true),
+            (Heard::Broken("gone".to_owned()), false, false),
+            (Heard::Astray("what?".to_owned()), true, true),
+        ] {
+            let found = [Stage::Mail, Stage::Rcpt, Stage::Data].map(|stage| heard.is_astray(stage));
+            assert_eq!(found, [at_rcpt, at_rcpt, at_data], "{heard:?}");
+        }
     }
 
     #[test]

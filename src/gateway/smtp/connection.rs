@@ -3,29 +3,30 @@
 //! Dropping it at any point breaks it where it stands; before the final dot that means the relay forgets the
 //! message. It never retries and never decides an outcome: it only says what was heard, and at which stage.
 
-use std::error::Error as _;
-use std::io;
+use std::fmt;
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::client::AsyncSmtpConnection;
-use lettre::transport::smtp::extension::ClientId;
-use lettre::transport::smtp::response::Response;
-use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::SmtpSettings;
 use super::classify::{Heard, Verdict, classify};
+use super::dial::dial;
 use super::patience::{Patience, human};
+use super::replies::Said;
 use super::reply::{join, remark};
-use super::stream::{Watch, Wire};
+use super::stream::{Stream, Trouble, Unwritten};
+use super::transparency::Data;
 use crate::ports::{Fault, Outcome, Stage};
 
 /// A QUIT that is not answered by then is not waited for.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A message with its final dot up to this is written as one, in one piece where the system has room for it.
+const ONE_WRITE: usize = 64 * 1024;
+/// Longer groups are not written as one: their replies could fill the sockets while commands are still written, and
+/// each side would wait for the other.
+const LONGEST_GROUP: usize = 16 * 1024;
 
 /// What the relay offered in its EHLO reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,12 +34,16 @@ pub(super) struct Offers {
     pub(super) size: bool,
     pub(super) utf8: bool,
     pub(super) eight_bit: bool,
+    pub(super) pipelining: bool,
 }
 
 /// A connection past EHLO.
 pub(super) struct Connection {
-    smtp: AsyncSmtpConnection,
-    watch: Arc<Watch>,
+    stream: Stream,
+    /// The commands being written; kept, so that it is allocated once.
+    outbox: Vec<u8>,
+    /// Commands put together of which the replies have not been asked for.
+    owed: usize,
     pub(super) offers: Offers,
     /// The banner's text.
     pub(super) banner: String,
@@ -47,7 +52,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, reads the banner, says EHLO.
-    pub(super) async fn open(settings: &SmtpSettings, patience: &mut Patience) -> Result<Self, Fault> {
+    pub(super) async fn open(settings: &SmtpSettings, patience: &Patience) -> Result<Self, Fault> {
         let limit = settings.connect_timeout;
         let tcp = match patience.allow(limit, dial(settings)).await {
             Some(dialled) => dialled,
@@ -56,60 +61,115 @@ impl Connection {
         let tcp =
             tcp.map_err(|what| Fault { stage: Stage::Connect, reply: remark(&what), about_us: true })?;
         let address = tcp.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let (wire, watch) = Wire::new(tcp);
-        let hello = ClientId::Domain(settings.hello_name.clone());
-        let smtp = {
-            let mut greeting = pin!(AsyncSmtpConnection::connect_with_transport(Box::new(wire), &hello));
-            let limit = settings.command_timeout;
-            let banner = async {
-                tokio::select! {
-                    biased;
-                    done = &mut greeting => Some(done),
-                    () = watch.turned() => None,
+        let mut connection = Self {
+            stream: Stream::new(tcp),
+            outbox: Vec::new(),
+            owed: 0,
+            offers: Offers::default(),
+            banner: String::new(),
+            address,
+        };
+        let limit = settings.command_timeout;
+        let welcome = connection.hear(Stage::Banner, limit, patience).await;
+        let welcome = greeted(Stage::Banner, welcome)?;
+        connection.banner = welcome.lines().next().unwrap_or_default().trim().to_owned();
+        connection.say(format_args!("EHLO {}", settings.hello_name));
+        let offered = connection.hear(Stage::Ehlo, limit, patience).await;
+        let was_said = offered.is_ok();
+        match greeted(Stage::Ehlo, offered) {
+            Ok(offered) => connection.offers = offers(&offered),
+            Err(fault) => {
+                if was_said {
+                    connection.quit().await;
                 }
-            };
-            match patience.allow(limit, banner).await {
-                Some(Some(done)) => Some(done),
-                Some(None) => patience.allow(limit, greeting).await,
-                None => None,
+                return Err(fault);
             }
-        };
-        let stage = if watch.has_spoken() { Stage::Ehlo } else { Stage::Banner };
-        let heard = match smtp {
-            Some(Ok(smtp)) => {
-                let lines = watch.greeting();
-                let banner = lines.first().map(|line| text_of(line).to_owned()).unwrap_or_default();
-                return Ok(Self { smtp, offers: offers(&lines), banner, address, watch });
-            }
-            Some(Err(error)) => heard(Err(error), &watch),
-            None => no_answer(stage, settings.command_timeout),
-        };
-        Err(match classify(stage, heard) {
-            Verdict::Settled {
-                outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
-                ..
-            } => fault,
-            Verdict::Settled { outcome: Outcome::Accepted { reply, .. }, .. } => {
-                Fault { stage, reply, about_us: true }
-            }
-            Verdict::Settled { outcome: Outcome::NotImplemented, .. } | Verdict::Granted => {
-                Fault { stage, reply: remark("the relay's greeting cannot be read"), about_us: true }
-            }
-        })
+        }
+        Ok(connection)
     }
 
-    /// Gives one command (without line end) and hears its reply.
+    /// Puts MAIL, the RCPTs and DATA together, to be written as one (RFC 2920) when the first of them is asked. Then
+    /// every one of them must be asked, in this order. False, and nothing is put together, where the relay does not
+    /// offer it, or the group would be too long.
+    pub(super) fn put_together<'r>(
+        &mut self,
+        mail: &str,
+        recipients: impl Iterator<Item = &'r String>,
+    ) -> bool {
+        if !self.offers.pipelining {
+            return false;
+        }
+        self.say(mail);
+        self.owed = 2;
+        for recipient in recipients {
+            self.say(Rcpt(recipient));
+            self.owed += 1;
+            if self.outbox.len() > LONGEST_GROUP {
+                self.outbox.clear();
+                self.owed = 0;
+                return false;
+            }
+        }
+        self.say("DATA");
+        true
+    }
+
+    /// Every command has its reply.
+    pub(super) fn is_settled(&self) -> bool {
+        self.owed == 0
+    }
+
+    /// Hears what is owed to a group whose MAIL was refused; whether the relay waits for a command then. What stood
+    /// behind that MAIL can only be refused: whoever grants it is out of step, or waits for a message.
+    pub(super) async fn hear_out(&mut self, limit: Duration, patience: &Patience) -> bool {
+        while !self.is_settled() {
+            match self.ask(Stage::Data, "", limit, patience).await {
+                Heard::Said { code: 421, .. } => return false,
+                Heard::Said { code: 400..600, .. } => {}
+                Heard::Said { .. } | Heard::Broken(_) | Heard::Astray(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Gives one command (without line end), unless it is written already as one of a group, and hears its reply.
     pub(super) async fn ask(
         &mut self,
         stage: Stage,
-        command: &str,
+        command: impl fmt::Display,
         limit: Duration,
-        patience: &mut Patience,
+        patience: &Patience,
     ) -> Heard {
-        self.watch.command();
-        match patience.allow(limit, self.smtp.command(format!("{command}\r\n"))).await {
-            Some(result) => heard(result, &self.watch),
-            None => no_answer(stage, limit),
+        if self.is_settled() {
+            self.say(command);
+        } else {
+            self.owed -= 1;
+        }
+        match self.hear(stage, limit, patience).await {
+            Ok(said) => Heard::Said { code: said.code, text: join(said.code, said.lines()) },
+            Err(broken) => broken,
+        }
+    }
+
+    /// Puts a command into the outbox, which is written when its reply is waited for.
+    fn say(&mut self, command: impl fmt::Display) {
+        // Writing to memory cannot fail.
+        drop(write!(self.outbox, "{command}\r\n"));
+    }
+
+    /// Writes what is in the outbox, and hears a reply.
+    async fn hear(&mut self, stage: Stage, limit: Duration, patience: &Patience) -> Result<Said, Heard> {
+        let exchange = async {
+            if !self.outbox.is_empty() {
+                self.stream.write(&self.outbox).await?;
+                self.outbox.clear();
+            }
+            self.stream.reply().await
+        };
+        match patience.allow(limit, exchange).await {
+            Some(Ok(said)) => Ok(said),
+            Some(Err(trouble)) => Err(trouble.into()),
+            None => Err(no_answer(stage, limit)),
         }
     }
 
@@ -117,62 +177,57 @@ impl Connection {
     ///
     /// `may_finish` says how long the reply may take. `Err` where it refused: then the dot was not written and the
     /// connection must be dropped. The stage tells whether the dot was out: `Data` before, `Dot` after.
+    ///
+    /// A short message takes its dot along in one write, so it is asked before that. Where the system does not take all
+    /// of it, what is left goes as a long one does: the dot alone, behind the rest, and `may_finish` is asked again.
     pub(super) async fn message(
         &mut self,
-        message: &[u8],
+        data: &Data,
         settings: &SmtpSettings,
-        patience: &mut Patience,
+        patience: &Patience,
         may_finish: impl Fn() -> Result<Duration, Fault> + Send,
     ) -> Result<(Stage, Heard), Fault> {
-        self.watch.body();
-        let granted = OnceLock::new();
-        let watch = Arc::clone(&self.watch);
-        // The client writes CR LF before the dot in any case; without this a message would grow an empty line.
-        let mut body = Some(message.strip_suffix(b"\r\n").unwrap_or(message));
-        let parts = std::iter::from_fn(|| {
-            let part = body.take();
-            if part.is_none() {
-                // The body is written and flushed; what the client writes next is the dot.
-                self.watch.dot(may_finish().map(|wait| {
-                    granted.get_or_init(|| wait);
-                }));
-            }
-            part
-        });
-        let mut sent = pin!(self.smtp.message_iter(parts));
-        let answer = loop {
-            let moved = watch.moved();
-            tokio::select! {
-                biased;
-                done = &mut sent => break Some(done),
-                () = watch.turned() => if watch.dot_is_out() {
-                    let wait = granted.get().copied().unwrap_or_default();
-                    break patience.allow(wait, sent).await;
-                },
-                () = &mut patience.deadline => break None,
-                () = sleep(settings.command_timeout) => if watch.moved() == moved { break None },
-            }
-        };
-        if let Some(why) = watch.shut() {
-            return Err(why);
+        let (bytes, dot_at) = (data.bytes(), data.dot_at());
+        let mut wait = Duration::ZERO;
+        let mut written = 0;
+        while written < bytes.len() {
+            let has_dot = written >= dot_at || (written == 0 && bytes.len() <= ONE_WRITE);
+            let end = if has_dot { bytes.len() } else { dot_at };
+            let may = || -> Result<(), Fault> {
+                if has_dot {
+                    wait = may_finish()?;
+                }
+                Ok(())
+            };
+            let moved = self.stream.write_some(&bytes[written..end], may);
+            let heard = match patience.allow(settings.command_timeout, moved).await {
+                Some(Ok(moved)) => {
+                    written += moved;
+                    continue;
+                }
+                Some(Err(Unwritten::Forbidden(why))) => return Err(why),
+                Some(Err(Unwritten::Trouble(trouble))) => {
+                    early_refusal(&trouble).unwrap_or_else(|| trouble.into())
+                }
+                None => Heard::Broken("the message could not be written in time".to_owned()),
+            };
+            return Ok((Stage::Data, heard));
         }
-        let stage = if watch.dot_is_out() { Stage::Dot } else { Stage::Data };
-        let heard = match answer {
-            Some(Err(_)) if stage == Stage::Data && early_refusal(&watch).is_some() => {
-                early_refusal(&watch).unwrap_or(Heard::Broken(String::new()))
-            }
-            Some(result) => heard(result, &watch),
-            None if stage == Stage::Data => {
-                Heard::Broken("the message could not be written in time".to_owned())
-            }
-            None => no_answer(stage, granted.get().copied().unwrap_or_default()),
+        // From here on a loss is a doubt.
+        let heard = match self.hear(Stage::Dot, wait, patience).await {
+            Ok(said) => Heard::Said { code: said.code, text: join(said.code, said.lines()) },
+            Err(broken) => broken,
         };
-        Ok((stage, heard))
+        Ok((Stage::Dot, heard))
     }
 
     /// Says goodbye, briefly. The answer does not matter: nothing is in flight.
     pub(super) async fn quit(mut self) {
-        if timeout(QUIT_TIMEOUT, self.smtp.quit()).await.is_err() {
+        let goodbye = async {
+            self.stream.write(b"QUIT\r\n").await?;
+            self.stream.reply().await
+        };
+        if !matches!(timeout(QUIT_TIMEOUT, goodbye).await, Ok(Ok(_))) {
             tracing::debug!("the relay did not answer QUIT");
         }
     }
@@ -185,73 +240,52 @@ impl Connection {
     }
 }
 
-/// Connects to the relay by name. The error is for people.
-async fn dial(settings: &SmtpSettings) -> Result<TcpStream, String> {
-    let (host, relay) = (&settings.host, settings.relay());
-    let found = tokio::net::lookup_host((host.as_str(), settings.port)).await;
-    let addresses: Vec<_> = match found {
-        Ok(addresses) => addresses.collect(),
-        Err(error) => return Err(format!("the relay's name {host} is not known: {error}")),
-    };
-    dial_any(&addresses, settings.connect_timeout).await.map_err(|error| {
-        let tried = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        match error {
-            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                format!("connection refused at {relay} ({tried})")
-            }
-            Some(error) => format!("cannot connect to {relay} ({tried}): {error}"),
-            None => format!("the relay's name {host} has no address"),
+/// The relay's words where it granted what a greeting asks.
+fn greeted(stage: Stage, heard: Result<Said, Heard>) -> Result<Said, Fault> {
+    let (said, heard) = match heard {
+        Ok(said) => {
+            let text = join(said.code, said.lines());
+            (Some(said.clone()), Heard::Said { code: said.code, text })
         }
-    })
-}
-
-/// Tries each address until one answers: `localhost` may be `::1`, where Postfix may not be. The last error.
-async fn dial_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, Option<io::Error>> {
-    // One deaf address must leave time for the next.
-    let share = limit / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-    let mut last = None;
-    for address in addresses {
-        match timeout(share, TcpStream::connect(address)).await {
-            // Without Nagle's delay: body and final dot are two writes, which would cost 40 ms a message.
-            Ok(Ok(tcp)) => match tcp.set_nodelay(true) {
-                Ok(()) => return Ok(tcp),
-                Err(error) => last = Some(error),
-            },
-            Ok(Err(error)) => last = Some(error),
-            Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
+        Err(broken) => (None, broken),
+    };
+    let unreadable = || Fault { stage, reply: remark("the relay's greeting cannot be read"), about_us: true };
+    match classify(stage, heard) {
+        Verdict::Granted => said.ok_or_else(unreadable),
+        Verdict::Settled {
+            outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
+            ..
+        } => Err(fault),
+        Verdict::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => {
+            Err(unreadable())
         }
     }
-    Err(last)
 }
 
-fn heard(result: Result<Response, SmtpError>, watch: &Watch) -> Heard {
-    let error = match result {
-        Ok(response) => {
-            let code = u16::from(response.code());
-            return Heard::Said { code, text: join(code, response.message()) };
-        }
-        Err(error) => error,
-    };
-    if let Some(code) = error.status() {
-        let text = error.source().map(ToString::to_string).unwrap_or_default();
-        return Heard::Said { code: u16::from(code), text };
+/// RCPT for an address in which nothing can end the command.
+pub(super) struct Rcpt<'r>(pub(super) &'r str);
+
+impl fmt::Display for Rcpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RCPT TO:<{}>", self.0)
     }
-    Heard::Broken(if let Some(early) = watch.early() {
-        format!("connection dropped: the relay spoke out of turn: {early}")
-    } else if watch.has_ended() {
-        "connection lost: the relay closed it".to_owned()
-    } else if error.is_response() {
-        "connection dropped: the relay's answer is not SMTP".to_owned()
-    } else {
-        format!("connection lost: {}", error.source().map_or_else(|| error.to_string(), ToString::to_string))
-    })
+}
+
+impl From<Trouble> for Heard {
+    fn from(trouble: Trouble) -> Self {
+        let what = trouble.to_string();
+        match trouble {
+            Trouble::Early(_) | Trouble::NotSmtp => Self::Astray(what),
+            Trouble::Closed | Trouble::Lost(_) => Self::Broken(what),
+        }
+    }
 }
 
 /// A 4xx or 5xx said in the middle of the message: the relay did not want to wait for the dot.
-fn early_refusal(watch: &Watch) -> Option<Heard> {
-    let line = watch.early()?;
+fn early_refusal(trouble: &Trouble) -> Option<Heard> {
+    let Trouble::Early(line) = trouble else { return None };
     let code: u16 = line.get(..3)?.parse().ok()?;
-    let text = text_of(&line).to_owned();
+    let text = line.get(4..).unwrap_or_default().trim().to_owned();
     (400..600).contains(&code).then_some(Heard::Said { code, text })
 }
 
@@ -274,44 +308,33 @@ fn no_answer(stage: Stage, limit: Duration) -> Heard {
     Heard::Broken(format!("{what} within {}, or the delivery's time was up", human(limit)))
 }
 
-/// `250-SIZE 5` → `SIZE 5`.
-fn text_of(line: &str) -> &str {
-    line.get(4..).unwrap_or_default().trim()
-}
-
-/// Reads the offers from banner and EHLO lines; only multi-line 250 texts can hold one.
-fn offers(lines: &[String]) -> Offers {
-    let keyword = |line: &String| {
-        let word = text_of(line).split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
-        line.starts_with("250").then_some(word)
-    };
-    let words: Vec<String> = lines.iter().filter_map(keyword).skip(1).collect();
+/// Reads the offers from the reply to EHLO; its first line is the relay's name.
+fn offers(said: &Said) -> Offers {
+    let keyword = |line: &str| line.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    let words: Vec<String> = said.lines().skip(1).map(keyword).collect();
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    Offers { size: has("SIZE"), utf8: has("SMTPUTF8"), eight_bit: has("8BITMIME") }
+    Offers {
+        size: has("SIZE"),
+        utf8: has("SMTPUTF8"),
+        eight_bit: has("8BITMIME"),
+        pipelining: has("PIPELINING"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::replies::Replies;
     use super::*;
-
-    #[tokio::test]
-    async fn the_next_address_is_tried_where_one_is_closed() {
-        let bind = || tokio::net::TcpListener::bind("127.0.0.1:0");
-        let closed = bind().await.unwrap().local_addr().unwrap();
-        let open = bind().await.unwrap();
-        let address = open.local_addr().unwrap();
-        let found = dial_any(&[closed, address], Duration::from_secs(5)).await.unwrap();
-        assert_eq!(found.peer_addr().unwrap(), address);
-        assert!(found.nodelay().unwrap());
-        let error = dial_any(&[closed], Duration::from_secs(5)).await.unwrap_err();
-        assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::ConnectionRefused));
-    }
 
     #[test]
     fn offers_are_read_behind_the_relays_name() {
-        let lines = |all: &[&str]| all.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
-        let found = offers(&lines(&["220 x ESMTP", "250-SMTPUTF8", "250-size 10", "250 8BITMIME"]));
-        assert_eq!(found, Offers { size: true, utf8: false, eight_bit: true });
-        assert_eq!(offers(&lines(&["220 x", "250 x"])), Offers::default());
+        let found = |bytes: &[u8]| {
+            let mut replies = Replies::default();
+            replies.feed(bytes);
+            offers(&replies.next().unwrap().unwrap())
+        };
+        let all = found(b"250-SMTPUTF8\r\n250-size 10\r\n250-PIPELINING\r\n250 8BITMIME\r\n");
+        assert_eq!(all, Offers { size: true, utf8: false, eight_bit: true, pipelining: true });
+        assert_eq!(found(b"250 size\r\n"), Offers::default());
     }
 }

@@ -4,28 +4,18 @@
 //! it, and it is never used again. It comes back only after a transaction that ended in step. If we die in the
 //! middle, the relay has either answered the final dot or it has not; what the ledger calls "begun" is then in doubt.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::classify::{Heard, Verdict, classify};
-use super::connection::{Connection, Offers};
+use super::connection::{Connection, Rcpt};
+use super::envelope::{Envelope, Sheet, mail_command};
 use super::lanes::Inner;
 use super::patience::{Patience, last_call};
 use super::reply::remark;
+use super::transparency::Data;
 use crate::ports::{Fault, Outcome, Stage};
-
-/// One message for some recipients.
-#[derive(Clone, Copy)]
-pub struct Envelope<'a> {
-    /// Envelope sender; empty for the null sender.
-    pub from: &'a str,
-    /// One RCPT each, in this order.
-    pub recipients: &'a [String],
-    /// The message as it stands, headers and body.
-    pub message: &'a [u8],
-}
 
 /// See the module's header. Dropping it gives a healthy connection, and the lane, back.
 pub struct Lane {
@@ -50,49 +40,18 @@ impl Drop for Lane {
     }
 }
 
-/// The outcomes of one send, as they become known.
-struct Sheet {
-    outcomes: Vec<Option<Outcome>>,
+/// A transaction whose MAIL has its reply.
+struct Begun {
+    connection: Connection,
+    heard: Heard,
+    /// RCPTs and DATA are written, too.
+    together: bool,
 }
 
-impl Sheet {
-    fn of(recipients: &[String]) -> Self {
-        let unusable = |recipient: &String| {
-            (!is_speakable(recipient)).then(|| {
-                let reply = remark("not an address that can be written in an SMTP command");
-                Outcome::Refused(Fault { stage: Stage::Address, reply, about_us: false })
-            })
-        };
-        Self { outcomes: recipients.iter().map(unusable).collect() }
-    }
-
-    fn is_open(&self, i: usize) -> bool {
-        self.outcomes.get(i).is_some_and(Option::is_none)
-    }
-
-    fn is_complete(&self) -> bool {
-        self.outcomes.iter().all(Option::is_some)
-    }
-
-    fn settle(&mut self, i: usize, outcome: Outcome) {
-        if let Some(slot) = self.outcomes.get_mut(i) {
-            *slot = Some(outcome);
-        }
-    }
-
-    fn settle_open(&mut self, outcome: &Outcome) {
-        for slot in self.outcomes.iter_mut().filter(|slot| slot.is_none()) {
-            *slot = Some(outcome.clone());
-        }
-    }
-
-    fn into_outcomes(self) -> Vec<Outcome> {
-        let missing = || {
-            let reply = remark("the send ended without an outcome");
-            Outcome::Unknown(Fault { stage: Stage::Dot, reply, about_us: true })
-        };
-        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
-    }
+/// Why there is no connection after RSET.
+enum NoReset {
+    Lost,
+    Astray,
 }
 
 impl Lane {
@@ -130,9 +89,9 @@ impl Lane {
             self.turn().await;
             self.has_turn = false;
             let kept = self.connection.take();
-            let message = with_crlf(mail.message);
-            let mail = Envelope { message: &message, ..*mail };
-            self.connection = self.transaction(kept, &mail, fence, &mut sheet).await;
+            let data = Data::of(mail.message);
+            let ended = self.transaction(kept, mail, &data, fence, &mut sheet).await;
+            self.connection = ended.filter(Connection::is_settled);
         }
         sheet.into_outcomes()
     }
@@ -142,6 +101,7 @@ impl Lane {
         &self,
         kept: Option<Connection>,
         mail: &Envelope<'_>,
+        data: &Data,
         fence: &(dyn Fn() -> Result<(), String> + Sync),
         sheet: &mut Sheet,
     ) -> Option<Connection> {
@@ -149,42 +109,73 @@ impl Lane {
         let clock = &self.inner.clock;
         let limit = settings.command_timeout;
         let started = clock.monotonic();
-        let mut patience = Patience::new(settings.delivery_deadline);
+        let patience = Patience::new(settings.delivery_deadline);
 
-        let (mut connection, heard) = match self.mail(kept, mail, &mut patience, sheet).await {
-            Ok(begun) => begun,
-            Err(end) => return end,
-        };
+        let Begun { mut connection, heard, together } =
+            match self.mail(kept, mail, data, &patience, sheet).await {
+                Ok(begun) => begun,
+                Err(end) => return end,
+            };
         if let Verdict::Settled { outcome, reusable } = classify(Stage::Mail, heard) {
             sheet.settle_open(&outcome);
-            return if reusable { Some(connection) } else { None };
+            let goes_on = reusable && connection.hear_out(limit, &patience).await;
+            return if goes_on { Some(connection) } else { None };
         }
 
         let mut accepted = 0;
+        // Put on the sheet once the answers are known to be in step: in a group, a wrong one shows only behind them.
+        let mut refused = Vec::new();
         for (i, recipient) in mail.recipients.iter().enumerate() {
             if !sheet.is_open(i) {
                 continue;
             }
-            let command = format!("RCPT TO:<{recipient}>");
-            let heard = connection.ask(Stage::Rcpt, &command, limit, &mut patience).await;
+            let heard = connection.ask(Stage::Rcpt, Rcpt(recipient), limit, &patience).await;
+            let is_astray = together && heard.is_astray(Stage::Rcpt);
             match classify(Stage::Rcpt, heard) {
                 Verdict::Granted => accepted += 1,
-                Verdict::Settled { outcome, reusable: true } => sheet.settle(i, outcome),
+                Verdict::Settled { outcome, reusable: true } => refused.push((i, outcome)),
                 // The connection is gone: those already decided keep their outcome, the rest were not sent.
                 Verdict::Settled { outcome, reusable: false } => {
+                    if !is_astray {
+                        sheet.settle_each(refused);
+                    }
                     sheet.settle_open(&outcome);
                     return None;
                 }
             }
         }
-        if accepted == 0 {
-            return self.reset(connection, &mut patience).await;
+        if accepted == 0 && !together {
+            sheet.settle_each(refused);
+            return self.reset(connection, &patience).await.ok();
         }
 
-        let heard = connection.ask(Stage::Data, "DATA", limit, &mut patience).await;
-        if let Verdict::Settled { outcome, reusable } = classify(Stage::Data, heard) {
-            sheet.settle_open(&outcome);
-            return if reusable { self.reset(connection, &mut patience).await } else { None };
+        let heard = connection.ask(Stage::Data, "DATA", limit, &patience).await;
+        let is_astray = together && heard.is_astray(Stage::Data);
+        match classify(Stage::Data, heard) {
+            Verdict::Granted => sheet.settle_each(refused),
+            Verdict::Settled { outcome, reusable: true } => {
+                let reset = self.reset(connection, &patience).await;
+                if together && matches!(reset, Err(NoReset::Astray)) {
+                    sheet.settle_open(&out_of_step());
+                } else {
+                    sheet.settle_each(refused);
+                    sheet.settle_open(&outcome);
+                }
+                return reset.ok();
+            }
+            Verdict::Settled { outcome, reusable: false } => {
+                if !is_astray {
+                    sheet.settle_each(refused);
+                }
+                sheet.settle_open(&outcome);
+                return None;
+            }
+        }
+        if sheet.is_complete() {
+            // The relay waits for a message to nobody. RFC 2920 §3.1 would end it with a dot; but a relay that grants
+            // DATA after it refused every recipient may not mean what we heard, and then that dot is a mail: empty,
+            // unfenced, to whomever. Without the dot there is none.
+            return None;
         }
 
         let may_finish = || {
@@ -193,7 +184,7 @@ impl Lane {
             fence().map_err(|why| Fault { stage: Stage::Fence, reply: remark(&why), about_us: false })?;
             Ok(wait)
         };
-        match connection.message(mail.message, settings, &mut patience, may_finish).await {
+        match connection.message(data, settings, &patience, may_finish).await {
             Err(fault) => {
                 sheet.settle_open(&Outcome::Deferred(fault));
                 None
@@ -205,8 +196,7 @@ impl Lane {
                 }
                 // A 3xx in the middle of the message; the dot is not out.
                 Verdict::Granted => {
-                    let reply = remark("connection dropped: the relay spoke out of turn");
-                    sheet.settle_open(&Outcome::Deferred(Fault { stage, reply, about_us: true }));
+                    sheet.settle_open(&out_of_step());
                     None
                 }
             },
@@ -219,171 +209,48 @@ impl Lane {
         &self,
         kept: Option<Connection>,
         mail: &Envelope<'_>,
-        patience: &mut Patience,
+        data: &Data,
+        patience: &Patience,
         sheet: &mut Sheet,
-    ) -> Result<(Connection, Heard), Option<Connection>> {
+    ) -> Result<Begun, Option<Connection>> {
         let settings = &self.inner.settings;
         let mut may_replace = kept.is_some();
         let mut connection = kept;
         loop {
             let mut current = match connection.take() {
                 Some(connection) => connection,
-                None => Connection::open(settings, patience).await.map_err(|fault| {
+                None => Box::pin(Connection::open(settings, patience)).await.map_err(|fault| {
                     sheet.settle_open(&Outcome::Deferred(fault));
                     None
                 })?,
             };
-            let Some(command) = mail_command(mail, &current.offers, sheet) else {
+            let Some(command) = mail_command(mail, data, &current.offers, sheet) else {
                 return Err(Some(current));
             };
+            let together = current.put_together(&command, sheet.open(mail.recipients));
             let heard = current.ask(Stage::Mail, &command, settings.command_timeout, patience).await;
-            let is_stale = matches!(heard, Heard::Broken(_) | Heard::Said { code: 421, .. });
+            let is_stale =
+                matches!(heard, Heard::Broken(_) | Heard::Astray(_) | Heard::Said { code: 421, .. });
             if !(may_replace && is_stale) {
-                return Ok((current, heard));
+                return Ok(Begun { connection: current, heard, together });
             }
             may_replace = false;
         }
     }
 
     /// Leaves the transaction without a message, so that the connection can be kept.
-    async fn reset(&self, mut connection: Connection, patience: &mut Patience) -> Option<Connection> {
+    async fn reset(&self, mut connection: Connection, patience: &Patience) -> Result<Connection, NoReset> {
         let limit = self.inner.settings.command_timeout;
         match connection.ask(Stage::Mail, "RSET", limit, patience).await {
-            Heard::Said { code: 250, .. } => Some(connection),
-            Heard::Said { .. } | Heard::Broken(_) => None,
+            Heard::Said { code: 250, .. } => Ok(connection),
+            Heard::Said { code: 421, .. } | Heard::Broken(_) => Err(NoReset::Lost),
+            // Nothing else can be said to RSET: it is the answer to something else.
+            Heard::Said { .. } | Heard::Astray(_) => Err(NoReset::Astray),
         }
     }
 }
 
-/// The MAIL command this message needs of a relay with these offers; `None` when no recipient is left to send to.
-fn mail_command(mail: &Envelope<'_>, offers: &Offers, sheet: &mut Sheet) -> Option<String> {
-    let mut utf8 = false;
-    for (i, recipient) in mail.recipients.iter().enumerate() {
-        if recipient.is_ascii() || !sheet.is_open(i) {
-            continue;
-        }
-        if offers.utf8 {
-            utf8 = true;
-        } else {
-            let reply = remark("the relay does not offer SMTPUTF8, which this address needs");
-            sheet.settle(i, Outcome::Refused(Fault { stage: Stage::Rcpt, reply, about_us: false }));
-        }
-    }
-    let our_fault =
-        |what: &str| Outcome::Deferred(Fault { stage: Stage::Mail, reply: remark(what), about_us: true });
-    if !mail.from.is_empty() && !is_speakable(mail.from) {
-        sheet.settle_open(&our_fault("the sender is not an address that can be written in an SMTP command"));
-    } else if !mail.from.is_ascii() && !offers.utf8 {
-        sheet.settle_open(&our_fault("the relay does not offer SMTPUTF8, which the sender's address needs"));
-    } else if !mail.message.is_ascii() && !offers.eight_bit {
-        sheet.settle_open(&our_fault("the relay does not offer 8BITMIME, which this message needs"));
-    }
-    if sheet.is_complete() {
-        return None;
-    }
-    let mut command = format!("MAIL FROM:<{}>", mail.from);
-    if offers.size {
-        command.push_str(&format!(" SIZE={}", mail.message.len()));
-    }
-    if !mail.message.is_ascii() {
-        command.push_str(" BODY=8BITMIME");
-    }
-    if utf8 || !mail.from.is_ascii() {
-        command.push_str(" SMTPUTF8");
-    }
-    Some(command)
-}
-
-/// Nothing in it can end the command it stands in, or the brackets around it.
-fn is_speakable(address: &str) -> bool {
-    let quoted = address.starts_with('"') && address.contains("\"@");
-    let fits =
-        |c: char| !c.is_control() && c != '<' && c != '>' && (!c.is_whitespace() || (quoted && c == ' '));
-    !address.is_empty() && address.len() <= 320 && address.chars().all(fits)
-}
-
-/// The message with every line end as `CR LF`: a lone `LF` or `CR` reads as a line end to some relays and not to
-/// others, and could smuggle a second message in.
-fn with_crlf(message: &[u8]) -> Cow<'_, [u8]> {
-    let stray = message.iter().enumerate().any(|(i, b)| match b {
-        b'\r' => message.get(i + 1) != Some(&b'\n'),
-        b'\n' => i == 0 || message[i - 1] != b'\r',
-        _ => false,
-    });
-    if !stray {
-        return Cow::Borrowed(message);
-    }
-    let mut whole = Vec::with_capacity(message.len() + 64);
-    let mut rest = message.iter().copied().peekable();
-    while let Some(b) = rest.next() {
-        match b {
-            b'\r' => {
-                rest.next_if_eq(&b'\n');
-                whole.extend_from_slice(b"\r\n");
-            }
-            b'\n' => whole.extend_from_slice(b"\r\n"),
-            _ => whole.push(b),
-        }
-    }
-    Cow::Owned(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_that_cannot_leave_their_command_are_spoken() {
-        for (address, expected) in [
-            ("a@b", true),
-            ("\"john doe\"@b", true),
-            ("jörg@b", true),
-            ("", false),
-            ("a b@c", false),
-            ("a@b>\r\nDATA", false),
-            ("a@b\nc", false),
-            ("a@b> SIZE=1", false),
-            ("a\u{0}@b", false),
-            ("a\u{a0}b@c", false),
-        ] {
-            assert_eq!(is_speakable(address), expected, "{address:?}");
-        }
-        assert!(!is_speakable(&format!("{}@b", "a".repeat(400))));
-    }
-
-    #[test]
-    fn every_line_end_becomes_crlf_and_a_good_message_is_left_alone() {
-        assert!(matches!(with_crlf(b"a\r\n.\r\nb"), Cow::Borrowed(_)));
-        for (given, expected) in [
-            (&b"a\nb"[..], &b"a\r\nb"[..]),
-            (b"a\rb", b"a\r\nb"),
-            (b"a\r\n\n.\nb\r", b"a\r\n\r\n.\r\nb\r\n"),
-            (b"\n", b"\r\n"),
-            (b"", b""),
-        ] {
-            assert_eq!(&*with_crlf(given), expected);
-        }
-    }
-
-    #[test]
-    fn mail_says_what_the_relay_offers_and_the_message_needs() {
-        let recipients = ["a@b".to_owned(), "jörg@b".to_owned()];
-        let mail = Envelope { from: "me@x", recipients: &recipients, message: b"1234" };
-        let all = Offers { size: true, utf8: true, eight_bit: true };
-        let mut sheet = Sheet::of(&recipients);
-        let command = mail_command(&mail, &all, &mut sheet);
-        assert_eq!(command.as_deref(), Some("MAIL FROM:<me@x> SIZE=4 SMTPUTF8"));
-
-        let command = mail_command(&mail, &Offers::default(), &mut sheet);
-        assert_eq!(command.as_deref(), Some("MAIL FROM:<me@x>"));
-        assert!(sheet.is_open(0) && !sheet.is_open(1));
-
-        let umlaut = Envelope { message: "für".as_bytes(), ..mail };
-        let command = mail_command(&umlaut, &all, &mut sheet);
-        assert_eq!(command.as_deref(), Some("MAIL FROM:<me@x> SIZE=4 BODY=8BITMIME"));
-        assert_eq!(mail_command(&umlaut, &Offers::default(), &mut sheet), None);
-        let outcomes = sheet.into_outcomes();
-        assert!(matches!(&outcomes[0], Outcome::Deferred(fault) if fault.about_us));
-        assert!(matches!(&outcomes[1], Outcome::Refused(fault) if fault.stage == Stage::Rcpt));
-    }
+fn out_of_step() -> Outcome {
+    let reply = remark("connection dropped: the relay spoke out of turn");
+    Outcome::Deferred(Fault { stage: Stage::Data, reply, about_us: true })
 }

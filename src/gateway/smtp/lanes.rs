@@ -126,6 +126,12 @@ impl Lanes {
         *self.inner.brake.interval() = brake.interval();
     }
 
+    /// Whether a mail has to wait for a turn although a lane is free.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        self.inner.pace.interval().is_some() || self.inner.brake.interval().is_some()
+    }
+
     /// Lanes nobody holds.
     #[must_use]
     pub fn free(&self) -> usize {

@@ -1,26 +1,32 @@
 //! The relay, spoken to over SMTP (protocol §4).
 //!
 //! [`Lanes`] bounds how much is being sent, [`Lane::send`] carries out one transaction, [`classify()`] alone turns the
-//! relay's words into outcomes. lettre's connection is used, its pool never: a send cancelled there gives a connection
-//! back in the middle of a transaction. Invariant: a final dot is written only right after the fence agreed, and a
-//! connection is used again only when its last transaction ended in step. STARTTLS and AUTH are not spoken: the relay
-//! is the Postfix of this host.
+//! relay's words into outcomes. The dialogue is our own, so that each recipient has his reply, the fence stands right
+//! before the dot, and "was the dot written?" has an exact answer. Where the relay offers PIPELINING, MAIL, the RCPTs and
+//! DATA are one write, and a short message with its dot another: two round trips a mail. Invariant: a final dot is written only right after
+//! the fence agreed, and a connection is used again only when its last transaction ended in step. STARTTLS and AUTH are
+//! not spoken: the relay is the Postfix of this host.
 
 pub mod brake;
 mod classify;
 mod connection;
+mod dial;
+mod envelope;
 mod lane;
 mod lanes;
 mod patience;
 mod probe;
+mod replies;
 mod reply;
 mod stream;
+mod transparency;
 
 use std::time::Duration;
 
 pub use brake::Brake;
 pub use classify::{Heard, Verdict, classify};
-pub use lane::{Envelope, Lane};
+pub use envelope::Envelope;
+pub use lane::Lane;
 pub use lanes::Lanes;
 pub use probe::{greet, inspect, offer, takes_returns_to};
 

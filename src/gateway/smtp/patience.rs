@@ -3,10 +3,10 @@
 //! Nothing here outlives a send. It never reads a clock: what is spent is an argument.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::SmtpSettings;
 use super::reply::remark;
@@ -18,23 +18,24 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// The time a whole delivery has, the reply to its final dot included.
 pub(super) struct Patience {
-    pub(super) deadline: Pin<Box<Sleep>>,
+    deadline: Instant,
 }
 
 impl Patience {
     /// Ends a little early, so that the last look is over when `whole` is.
     pub(super) fn new(whole: Duration) -> Self {
-        Self { deadline: Box::pin(sleep(whole.saturating_sub(LAST_LOOK))) }
+        Self { deadline: sleep(whole.saturating_sub(LAST_LOOK)).deadline() }
     }
 
     /// `None` when neither `limit` nor the whole sufficed.
-    pub(super) async fn allow<T>(&mut self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn allow<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
+        // One timer for both.
+        let until = sleep(limit).deadline().min(self.deadline);
         tokio::select! {
             biased;
             done = &mut work => return Some(done),
-            () = &mut self.deadline => {}
-            () = sleep(limit) => {}
+            () = sleep_until(until) => {}
         }
         timeout(LAST_LOOK, work).await.ok()
     }

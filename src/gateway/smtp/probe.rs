@@ -25,14 +25,14 @@ pub async fn greet(settings: &SmtpSettings) -> Result<String, Fault> {
 ///
 /// What went wrong, at which stage; always about us.
 pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
-    let mut patience = Patience::new(settings.connect_timeout + 3 * settings.command_timeout);
-    let mut connection = Connection::open(settings, &mut patience).await?;
+    let patience = Patience::new(settings.connect_timeout + 3 * settings.command_timeout);
+    let mut connection = Connection::open(settings, &patience).await?;
     let command = format!("MAIL FROM:<{sender}>");
     let limit = settings.command_timeout;
-    let heard = connection.ask(Stage::Mail, &command, limit, &mut patience).await;
+    let heard = connection.ask(Stage::Mail, &command, limit, &patience).await;
     match classify(Stage::Mail, heard) {
         Verdict::Granted => {
-            connection.ask(Stage::Mail, "RSET", limit, &mut patience).await;
+            connection.ask(Stage::Mail, "RSET", limit, &patience).await;
             connection.quit().await;
             Ok(())
         }
@@ -51,13 +51,13 @@ pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
 ///
 /// What went wrong, at which stage.
 pub async fn takes_returns_to(settings: &SmtpSettings, address: &str) -> Result<(), Fault> {
-    let mut patience = Patience::new(settings.connect_timeout + 4 * settings.command_timeout);
-    let mut connection = Connection::open(settings, &mut patience).await?;
+    let patience = Patience::new(settings.connect_timeout + 4 * settings.command_timeout);
+    let mut connection = Connection::open(settings, &patience).await?;
     let limit = settings.command_timeout;
     for (stage, command) in
         [(Stage::Mail, "MAIL FROM:<>".to_owned()), (Stage::Rcpt, format!("RCPT TO:<{address}>"))]
     {
-        let heard = connection.ask(stage, &command, limit, &mut patience).await;
+        let heard = connection.ask(stage, &command, limit, &patience).await;
         if let Verdict::Settled {
             outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
             ..
@@ -67,7 +67,7 @@ pub async fn takes_returns_to(settings: &SmtpSettings, address: &str) -> Result<
             return Err(fault);
         }
     }
-    connection.ask(Stage::Rcpt, "RSET", limit, &mut patience).await;
+    connection.ask(Stage::Rcpt, "RSET", limit, &patience).await;
     connection.quit().await;
     Ok(())
 }
@@ -103,6 +103,7 @@ pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
     };
     let mut offered = Vec::new();
     for (name, there) in [
+        ("PIPELINING", connection.offers.pipelining),
         ("SIZE", connection.offers.size),
         ("8BITMIME", connection.offers.eight_bit),
         ("SMTPUTF8", connection.offers.utf8),
@@ -123,7 +124,7 @@ pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
 
 async fn open(settings: &SmtpSettings) -> Result<Connection, Fault> {
     let whole = settings.connect_timeout + 2 * settings.command_timeout;
-    Connection::open(settings, &mut Patience::new(whole)).await
+    Connection::open(settings, &Patience::new(whole)).await
 }
 
 fn remedy(fault: &Fault, settings: &SmtpSettings) -> String {

@@ -120,16 +120,17 @@ pub(super) const CANARY: &str = "-- outbox_canary
 WITH n AS (INSERT INTO router.outbox (kind, payload) VALUES ('canary', '{}') RETURNING id)
 SELECT n.id, pg_notify('maple_router_outbox', '') FROM n";
 
-/// Removes what was delivered more than `$1` seconds ago, `$2` rows at most, with its part of the transition log.
+/// Removes what was delivered more than `$1` seconds ago, `$2` rows at most, with its part of the transition log. By arrays,
+/// which are looked up: to join the log with what was removed, all of it would be read.
 pub(super) const PRUNE: &str = "-- outbox_prune
 WITH c AS (
   SELECT o.id FROM router.outbox o
   WHERE o.state = 'delivered' AND o.delivered_at < now() - make_interval(secs => $1)
   ORDER BY o.delivered_at, o.id LIMIT $2 FOR UPDATE SKIP LOCKED
 ), g AS (
-  DELETE FROM router.outbox o USING c WHERE o.id = c.id AND o.state = 'delivered' RETURNING o.id
+  DELETE FROM router.outbox o WHERE o.id = ANY(ARRAY(SELECT c.id FROM c)) AND o.state = 'delivered' RETURNING o.id
 ), t AS (
-  DELETE FROM router.transitions t USING g WHERE t.lifecycle = 'outbox' AND t.entity_id = g.id::text
+  DELETE FROM router.transitions t WHERE t.lifecycle = 'outbox' AND t.entity_id = ANY(ARRAY(SELECT g.id::text FROM g))
 )
 SELECT count(*) AS n FROM g";
 

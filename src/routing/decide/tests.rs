@@ -149,3 +149,27 @@ fn only_doubt_is_held_and_only_under_hold() {
         (vec!["1|a@x".to_owned(), "1|b@x".to_owned()], vec!["1|a@x".to_owned()])
     );
 }
+
+/// Stored deliveries of a claim under "t": what of them may be begun with it.
+#[test]
+fn only_a_mail_that_nothing_comes_before_is_begun_with_its_claim() {
+    let (open, sent) = (json!({"state": "open"}), json!({"state": "accepted"}));
+    let begun = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
+    let cases: [(&str, Value, &[&str]); 8] = [
+        ("the first mail", json!({"1|a@x": open, "2|b@x": open}), &["1|a@x"]),
+        ("all of it", json!({"1|a@x": open, "1|b@x": open}), &["1|a@x", "1|b@x"]),
+        ("what is left of it", json!({"1|a@x": sent, "1|b@x": open}), &["1|b@x"]),
+        ("the next", json!({"1|a@x": sent, "2|b@x": open}), &["2|b@x"]),
+        ("begun by the same claim, whose answer was lost", json!({"1|a@x": begun("t")}), &["1|a@x"]),
+        ("in doubt", json!({"1|a@x": open, "1|b@x": begun("another")}), &[]),
+        ("an address nobody can write to", json!({"1|a@x": open, "1|!1": open}), &[]),
+        ("nothing open", json!({"1|a@x": sent}), &[]),
+    ];
+    for (name, deliveries, expected) in cases {
+        assert_eq!(first_mail(&ledger(1, &deliveries), "t"), expected, "{name}");
+    }
+    let ticket = json!({"action_order": 1, "action_type": "happyfox_template", "destination": ""});
+    let stored = json!({"v": 1, "plan": [ticket], "deliveries": {"1|": open}});
+    let ticket = Ledger::read(&stored).expect("well-shaped");
+    assert!(first_mail(&ticket, "t").is_empty(), "no mail");
+}

@@ -4,23 +4,21 @@
 
 use uuid::Uuid;
 
-use super::{Store, sql};
+use super::Store;
+use super::held::Held;
+use super::writing::{Writing, Written};
 use crate::db::DbError;
-use crate::lifecycle::submission::Status;
+use crate::routing::draft::{Attachments, Change};
 
-/// Answer to a begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
-    /// The marks stand: the send may start.
-    Marked,
-    /// An attachment turned infected: finish as `failed(infected)`.
-    Infected,
-    /// An attachment is not clean any more: release with refund.
-    NotClean,
-    /// The claim is ours, but a delivery is not open any more (a late fact came in): read the ledger again.
-    Changed,
-    /// The claim is not ours any more: stop.
-    Stale,
+pub use crate::routing::draft::Begun;
+
+/// The marks of one action.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) id: Uuid,
+    token: String,
+    keys: Vec<String>,
+    log_mark: Option<String>,
 }
 
 impl Store {
@@ -44,35 +42,24 @@ impl Store {
         keys: &[String],
         log_mark: Option<&str>,
     ) -> Result<Begun, DbError> {
-        self.pool
-            .transaction("begin", async |tx| {
-                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-                let begin = tx.prepare_cached(&self.statements.begin).await?;
-                let (_, marked) = futures::future::try_join(
-                    tx.query(&lock, &[&id]),
-                    tx.query(&begin, &[&id, &token, &keys, &log_mark]),
-                )
-                .await?;
-                if !marked.is_empty() {
-                    return Ok(Begun::Marked);
-                }
-                let reread = tx.prepare_cached(&self.statements.reread).await?;
-                let Some(row) = tx.query_opt(&reread, &[&id]).await? else {
-                    return Ok(Begun::Stale);
-                };
-                let status: String = row.try_get("status")?;
-                let holder: Option<String> = row.try_get("token")?;
-                if status != Status::Processing.label() || holder.as_deref() != Some(token) {
-                    return Ok(Begun::Stale);
-                }
-                Ok(if row.try_get::<_, bool>("infected")? {
-                    Begun::Infected
-                } else if row.try_get::<_, i64>("pending")? > 0 {
-                    Begun::NotClean
-                } else {
-                    Begun::Changed
-                })
-            })
-            .await
+        let (token, log_mark) = (token.to_owned(), log_mark.map(str::to_owned));
+        let beginning = Beginning { id, token, keys: keys.to_vec(), log_mark };
+        match self.write(Writing::Begin(beginning)).await? {
+            Written::Begun(begun) => Ok(begun),
+            Written::Recorded(_) => Err(DbError::Shape("a begin was answered as a record".to_owned())),
+        }
+    }
+}
+
+impl Beginning {
+    /// What a row under its lock allows, and what is written then.
+    pub(super) fn decide(&self, held: &Held) -> Result<(Begun, Option<Change>), DbError> {
+        let (Some(mut draft), Some(row)) = (held.draft(self.id)?, held.row(self.id)) else {
+            return Ok((Begun::Stale, None));
+        };
+        let attachments =
+            Attachments { pending: row.try_get("pending")?, infected: row.try_get("infected")? };
+        let begun = draft.begin(&self.token, &self.keys, self.log_mark.as_deref(), attachments);
+        Ok((begun, Some(draft.into_change())))
     }
 }

@@ -3,7 +3,7 @@
 //! If we die before the commit nothing happened; after it the rows stay `processing` until the sweep takes them back.
 //! The token is minted by the worker: a commit whose answer was lost is recognised when the claim is repeated.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::dossier::Dossier;
 use super::refusal::{Write, refusal};
 use super::stored::Stored;
 use super::{Store, sql};
@@ -30,6 +31,15 @@ pub struct ClaimRequest {
     pub id: Uuid,
     /// Minted by the worker; keep it when the claim is repeated after a fault.
     pub token: String,
+}
+
+/// Whose first mail is begun with the claim, because a place is kept for it and its send starts at once (protocol §3).
+#[derive(Debug, Clone, Default)]
+pub struct Ahead {
+    /// The submissions.
+    pub ids: BTreeSet<Uuid>,
+    /// What of the relay's log was read by then.
+    pub log_mark: Option<String>,
 }
 
 /// What became of a request.
@@ -76,6 +86,10 @@ pub struct TakenRow {
     pub lives: Duration,
     /// Since when it waits.
     pub waiting: Waiting,
+    /// What its mails are made from; absent where it could not be read, which whoever needs it hears.
+    pub dossier: Option<Dossier>,
+    /// Deliveries of its first mail that are begun with the claim; none: it is to be begun.
+    pub begun: Vec<String>,
 }
 
 impl Store {
@@ -84,9 +98,22 @@ impl Store {
     /// # Errors
     /// [`DbError`]: nothing is known; repeat with the same tokens.
     pub async fn claim(&self, requests: &[ClaimRequest]) -> Result<HashMap<Uuid, Claimed>, DbError> {
+        self.claim_and_begin(requests, &Ahead::default()).await
+    }
+
+    /// The same; of those in `ahead` the first mail is begun with the claim, if it has no attachment: those have to be
+    /// linked first, and to be clean when it is begun.
+    ///
+    /// # Errors
+    /// Those of [`Self::claim`].
+    pub async fn claim_and_begin(
+        &self,
+        requests: &[ClaimRequest],
+        ahead: &Ahead,
+    ) -> Result<HashMap<Uuid, Claimed>, DbError> {
         let ids: Vec<Uuid> = requests.iter().map(|request| request.id).collect();
         self.pool
-            .transaction("claim", async |tx| {
+            .keyed_transaction("claim", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let read = tx.prepare_cached(&self.statements.claim_read).await?;
                 let (locked, rows) = futures::future::try_join(
@@ -101,7 +128,7 @@ impl Store {
                 for request in requests {
                     let (answer, write) = match found.get(&request.id) {
                         Some(row) if locked.contains(&request.id) => {
-                            self.judge(request, row).unwrap_or_else(|error| {
+                            self.judge(request, row, ahead).unwrap_or_else(|error| {
                                 tracing::error!(submission_id = %request.id, "{error}");
                                 (Claimed::Nacked(NackReason::UnreadableRow), None)
                             })
@@ -121,7 +148,12 @@ impl Store {
     }
 
     /// Decides about one locked row.
-    fn judge(&self, request: &ClaimRequest, row: &Row) -> Result<(Claimed, Option<Write>), DbError> {
+    fn judge(
+        &self,
+        request: &ClaimRequest,
+        row: &Row,
+        ahead: &Ahead,
+    ) -> Result<(Claimed, Option<Write>), DbError> {
         let stored: Stored = row.try_get("routing_result")?;
         let now: Timestamp = row.try_get("now")?;
         let form_id: String = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
@@ -140,8 +172,8 @@ impl Store {
             // Our own commit, whose answer was lost.
             let deadline = own.claim.as_ref().map_or(now, |claim| claim.deadline);
             let lives = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
-            let taken =
-                TakenRow { form_id, ledger: own.clone(), token: request.token.clone(), lives, waiting };
+            let (token, ledger) = (request.token.clone(), own.clone());
+            let taken = TakenRow { form_id, ledger, token, lives, waiting, dossier: None, begun: Vec::new() };
             return Ok((Claimed::Taken(Box::new(taken)), None));
         }
         if let Ok(Ledger { finished: Some(finished), .. }) = &ledger
@@ -181,9 +213,21 @@ impl Store {
                         Err(_) => return Ok((Claimed::Nacked(NackReason::UnknownActionType), None)),
                     }
                 }
-                let (keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
+                let (mut keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
                 let lives = self.settings.claim_deadline;
-                let taken = TakenRow { form_id, ledger, token: request.token.clone(), lives, waiting };
+                let (token, dossier) = (request.token.clone(), Dossier::of(row).ok());
+                let mut begun = Vec::new();
+                if ahead.ids.contains(&request.id)
+                    && dossier.as_ref().is_some_and(|dossier| dossier.attachments.is_empty())
+                {
+                    begun = decide::first_mail(&ledger, &token);
+                    begun.retain(|key| pauses.of_delivery(key).is_none());
+                }
+                for key in &begun {
+                    keys["deliveries"][key]["begun"] = json!({"token": token, "at": now});
+                    keys["deliveries"][key]["log_mark"] = json!(ahead.log_mark);
+                }
+                let taken = TakenRow { form_id, ledger, token, lives, waiting, dossier, begun };
                 let write = Write {
                     id: request.id,
                     status: Status::Processing,

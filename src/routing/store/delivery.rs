@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::group::Rows;
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
@@ -174,10 +175,17 @@ impl Store {
             return Ok(());
         }
         let actor = &self.settings.actor;
-        for write in writes.iter().filter(|write| !write.facts.is_empty()) {
-            let record = tx.prepare_cached(sql::RECORD_FACTS).await?;
-            let facts = Value::Object(write.facts.clone());
-            tx.query(&record, &[&write.id, &"", &facts, actor]).await?;
+        let proved: Vec<&Write> = writes.iter().filter(|write| !write.facts.is_empty()).collect();
+        if !proved.is_empty() {
+            let ids: Vec<Uuid> = proved.iter().map(|write| write.id).collect();
+            let held = self.hold(tx, &ids, Rows::Awaited, sql::READ_HELD).await?;
+            let mut changes = Vec::with_capacity(ids.len());
+            for write in proved {
+                let Some(mut draft) = held.draft(write.id)? else { continue };
+                draft.merge("", &write.facts);
+                changes.push((write.id, draft.into_change()));
+            }
+            self.write_held(tx, &changes).await?;
         }
         let ids: Vec<Uuid> = writes.iter().map(|write| write.id).collect();
         let marks: Vec<Value> = writes.iter().map(|write| Value::Object(write.marks.clone())).collect();

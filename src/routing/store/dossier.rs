@@ -1,11 +1,12 @@
-//! What a mail is made from, besides the plan: read once per claim, outside any lock.
+//! What a mail is made from, besides the plan: read with the claim, and by whoever wants to see the mail.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::{Store, sql};
+use super::Store;
 use crate::db::DbError;
 
 /// The submission as its readers will see it.
@@ -55,24 +56,35 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn dossier(&self, id: Uuid) -> Result<Option<Dossier>, DbError> {
-        let client = self.pool.get().await?;
-        let statement = client.prepare_cached(sql::DOSSIER).await?;
-        let Some(row) = client.query_opt(&statement, &[&id]).await? else {
-            return Ok(None);
-        };
-        let fields: Value = row.try_get("fields")?;
+        let row = self
+            .pool
+            .keyed_transaction("dossier", async |tx| {
+                let statement = tx.prepare_cached(&self.statements.dossier).await?;
+                Ok(tx.query_opt(&statement, &[&id]).await?)
+            })
+            .await?;
+        row.map(|row| Dossier::of(&row)).transpose()
+    }
+}
+
+impl Dossier {
+    /// Of a row with the columns of `dossier` in the statements.
+    ///
+    /// # Errors
+    /// [`DbError`]: a column is not what it should be.
+    pub(super) fn of(row: &Row) -> Result<Self, DbError> {
         let attachments: Value = row.try_get("attachments")?;
-        let fields: Vec<(Option<String>, Option<String>)> =
-            serde_json::from_value(fields).map_err(|e| DbError::Shape(format!("submission_fields: {e}")))?;
-        Ok(Some(Dossier {
+        let texts = |column| row.try_get::<_, Vec<Option<String>>>(column);
+        let texts = |column| Ok::<_, DbError>(texts(column)?.into_iter().map(Option::unwrap_or_default));
+        Ok(Self {
             form_id: row.try_get("form_id")?,
             form_name: row.try_get("form_name")?,
             created_at: row.try_get("created_at")?,
             retention_expires_at: row.try_get("retention_expires_at")?,
-            fields: fields.into_iter().map(|(k, v)| (k.unwrap_or_default(), v.unwrap_or_default())).collect(),
+            fields: texts("field_keys")?.zip(texts("field_values")?).collect(),
             attachments: serde_json::from_value(attachments)
                 .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
             now: row.try_get("now")?,
-        }))
+        })
     }
 }

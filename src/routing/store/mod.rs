@@ -11,6 +11,8 @@ pub mod dead_letters;
 pub mod delivery;
 pub mod delivery_told;
 mod dossier;
+mod group;
+mod held;
 pub mod open_rows;
 pub mod pauses;
 mod record;
@@ -21,11 +23,14 @@ mod sql;
 mod stored;
 pub mod sweep;
 pub mod view;
+mod writing;
 
 use std::sync::Arc;
 
+use group::Group;
+
 pub use begin::Begun;
-pub use claim::{ClaimRequest, Claimed, TakenRow};
+pub use claim::{Ahead, ClaimRequest, Claimed, TakenRow};
 pub use dossier::{Attachment, Dossier};
 pub use record::{Conclusion, Merged, RecordScope, Recorded};
 pub use replay::Replayed;
@@ -44,6 +49,7 @@ pub struct Store {
     settings: Arc<StoreSettings>,
     /// What operators have paused.
     pauses: PauseBoard,
+    writes: Group<writing::Writing, writing::Written>,
 }
 
 /// What the statements need from the configuration.
@@ -75,6 +81,7 @@ impl Store {
                 pin_bodies: config.mail.body == crate::config::MailBody::Template,
             }),
             pauses: PauseBoard::default(),
+            writes: Group::default(),
         }
     }
 

@@ -7,55 +7,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::stored::Stored;
+use super::group::Rows;
+use super::held::Held;
+use super::writing::{Writing, Written};
 use super::{Store, sql};
 use crate::db::DbError;
-use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::claims::Heard;
-use crate::routing::decide::{self, Verdict};
-use crate::routing::ledger::{DeliveryState, FailReason, Finished, Ledger};
-use crate::routing::outcome::{Entries, finish_detail};
+use crate::routing::draft::{Change, Draft, Ending};
+use crate::routing::ledger::{FailReason, Finished, LedgerFault};
+use crate::routing::outcome::Entries;
 
-/// What the ledger said after a record.
-#[derive(Debug)]
-pub enum Recorded {
-    /// Another action of this claim has open deliveries that were not tried.
-    Continue(Box<Ledger>),
-    /// The claim has ended.
-    Concluded(Conclusion),
-    /// The claim was lost: only facts were recorded.
-    Stale,
-}
-
-/// How a claim ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Conclusion {
-    /// Everything accepted or not implemented.
-    Routed {
-        /// Database time of the end.
-        at: Timestamp,
-        /// Nothing was sent: every delivery is not implemented.
-        only_not_implemented: bool,
-    },
-    /// Failed for good.
-    Failed {
-        /// Database time of the end.
-        at: Timestamp,
-        /// Why.
-        reason: FailReason,
-    },
-    /// Given back for another attempt.
-    Released {
-        /// Not before this instant.
-        due: Timestamp,
-    },
-}
+pub use crate::routing::draft::{Conclusion, Recorded};
 
 /// What became of facts that came without their claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,37 +50,62 @@ pub struct RecordScope<'a> {
     pub refund: bool,
 }
 
+/// One record, as it waits for its transaction.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: Uuid,
+    token: String,
+    tried: BTreeSet<i32>,
+    pause: Duration,
+    refund: bool,
+    entries: Entries,
+}
+
+impl Record {
+    /// What a row under its lock becomes by it.
+    pub(super) fn decide(
+        &self,
+        held: &Held,
+        max_attempts: u32,
+    ) -> Result<(Recorded, Option<Change>), DbError> {
+        let Some(mut draft) = held.draft(self.id)? else { return Ok((Recorded::Stale, None)) };
+        let Self { pause, refund, .. } = *self;
+        let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
+        let recorded = readable(self.id, draft.record(&self.entries, &ending));
+        Ok((recorded, Some(draft.into_change())))
+    }
+}
+
 impl Store {
-    /// Records the outcomes of one send and, when nothing is left to try under this claim, ends it.
+    /// Records the outcomes of one send and, when nothing is left to try under this claim, ends it. What others record
+    /// at the same moment shares its transaction.
     ///
     /// # Errors
     /// [`DbError`]: unknown whether it stands; repeat it as it is, a fact is recognised by its nonce.
     pub async fn record(&self, scope: RecordScope<'_>, entries: &Entries) -> Result<Recorded, DbError> {
+        let RecordScope { id, token, tried, pause, refund } = scope;
+        let (token, tried) = (token.to_owned(), tried.clone());
+        let record = Record { id, token, tried, pause, refund, entries: entries.clone() };
+        match self.write(Writing::Record(record)).await? {
+            Written::Recorded(recorded) => Ok(recorded),
+            Written::Begun(_) => Err(DbError::Shape("a record was answered as a begin".to_owned())),
+        }
+    }
+
+    /// One write to one row that is decided on under its lock; `None` where there is no such row.
+    async fn write_one<T>(
+        &self,
+        name: &'static str,
+        id: Uuid,
+        decide: impl Fn(&mut Draft) -> T,
+    ) -> Result<Option<T>, DbError> {
         self.pool
-            .transaction("record", async |tx| {
-                let Some(ledger) = self.write_entries(&tx, &scope, entries).await? else {
-                    return Ok(Recorded::Stale);
-                };
-                if decide::next_action(&ledger, scope.tried).is_some() {
-                    return Ok(Recorded::Continue(Box::new(ledger)));
-                }
-                let ended =
-                    match decide::verdict_with_refund(&ledger, self.settings.max_attempts, scope.refund) {
-                        Verdict::Routed => self.finish(&tx, &scope, &ledger, None).await?,
-                        Verdict::Failed(reason) => {
-                            let open = Entries::exhausted(&ledger);
-                            if open.is_empty() {
-                                self.finish(&tx, &scope, &ledger, Some(reason)).await?
-                            } else {
-                                match self.write_entries(&tx, &scope, &open).await? {
-                                    Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
-                                    None => None,
-                                }
-                            }
-                        }
-                        Verdict::Release => self.give_back(&tx, &scope, scope.refund).await?,
-                    };
-                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
+            .keyed_transaction(name, async |tx| {
+                let held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
+                let Some(mut draft) = held.draft(id)? else { return Ok(None) };
+                let answer = decide(&mut draft);
+                self.write_held(&tx, &[(id, draft.into_change())]).await?;
+                Ok(Some(answer))
             })
             .await
     }
@@ -128,24 +120,11 @@ impl Store {
         token: &str,
         facts: &Map<String, Value>,
     ) -> Result<Merged, DbError> {
-        let facts = Value::Object(facts.clone());
-        let (facts, actor) = (&facts, &self.settings.actor);
-        self.pool
-            .transaction("merge_facts", async |tx| {
-                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-                let record = tx.prepare_cached(sql::RECORD_FACTS).await?;
-                let read = tx.prepare_cached(sql::READ_STATUS).await?;
-                let (_, _, row) = futures::future::try_join3(
-                    tx.query(&lock, &[&id]),
-                    tx.query(&record, &[&id, &token, facts, actor]),
-                    tx.query_opt(&read, &[&id]),
-                )
-                .await?;
-                let Some(row) = row else { return Ok(Merged::Unknown) };
-                let status: String = row.try_get("status")?;
-                Ok(if status == Status::Purged.label() { Merged::Purged } else { Merged::Stand })
-            })
-            .await
+        let merge = |draft: &mut Draft| {
+            draft.merge(token, facts);
+            if draft.status() == Some(Status::Purged) { Merged::Purged } else { Merged::Stand }
+        };
+        Ok(self.write_one("merge_facts", id, merge).await?.unwrap_or(Merged::Unknown))
     }
 
     /// Ends a claim as failed for a reason that is not in its deliveries (an attachment turned infected).
@@ -153,15 +132,8 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn fail(&self, scope: RecordScope<'_>, reason: FailReason) -> Result<Recorded, DbError> {
-        self.pool
-            .transaction("fail", async |tx| {
-                let ended = match self.write_entries(&tx, &scope, &Entries::default()).await? {
-                    Some(ledger) => self.finish(&tx, &scope, &ledger, Some(reason)).await?,
-                    None => None,
-                };
-                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
-            })
-            .await
+        let fail = |draft: &mut Draft| readable(scope.id, draft.fail(scope.token, reason));
+        Ok(self.write_one("fail", scope.id, fail).await?.unwrap_or(Recorded::Stale))
     }
 
     /// How the claim `token` ended, if it ended terminally: asked when the answer to its last record was lost.
@@ -186,14 +158,10 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn release(&self, scope: RecordScope<'_>, refund: bool) -> Result<Recorded, DbError> {
-        self.pool
-            .transaction("release", async |tx| {
-                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-                tx.query(&lock, &[&scope.id]).await?;
-                let ended = self.give_back(&tx, &scope, refund).await?;
-                Ok(ended.map_or(Recorded::Stale, Recorded::Concluded))
-            })
-            .await
+        let RecordScope { token, tried, pause, .. } = scope;
+        let ending = Ending { token, tried, pause, refund, max_attempts: self.settings.max_attempts };
+        let release = |draft: &mut Draft| draft.release(&ending);
+        Ok(self.write_one("release", scope.id, release).await?.unwrap_or(Recorded::Stale))
     }
 
     /// Touches live claims. What somebody else has locked at this moment is in neither set: unknown.
@@ -205,7 +173,7 @@ impl Store {
             claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
         let (ids, tokens) = (&ids, &tokens);
         self.pool
-            .transaction("heartbeat", async |tx| {
+            .keyed_transaction("heartbeat", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
                 let touch = tx.prepare_cached(&self.statements.heartbeat).await?;
                 let locked = tx.query(&lock, &[ids]).await?;
@@ -223,91 +191,12 @@ impl Store {
             })
             .await
     }
+}
 
-    /// Lock, facts, other outcomes, and the ledger as it then stands; `None` when the claim is not ours.
-    async fn write_entries(
-        &self,
-        tx: &Transaction,
-        scope: &RecordScope<'_>,
-        entries: &Entries,
-    ) -> Result<Option<Ledger>, DbError> {
-        let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-        let record_facts = tx.prepare_cached(sql::RECORD_FACTS).await?;
-        let record_others = tx.prepare_cached(sql::RECORD_OUTCOMES).await?;
-        let read = tx.prepare_cached(sql::READ_OWN).await?;
-        let (facts, others) = (Value::Object(entries.facts.clone()), Value::Object(entries.others.clone()));
-        let (actor, happyfox) = (&self.settings.actor, entries.happyfox_status);
-        // One round trip; each statement runs after the lock, with a snapshot of its own.
-        let (_, _, _, own) = futures::future::try_join4(
-            tx.query(&lock, &[&scope.id]),
-            async {
-                if entries.facts.is_empty() {
-                    return Ok(Vec::new());
-                }
-                tx.query(&record_facts, &[&scope.id, &scope.token, &facts, actor]).await
-            },
-            async {
-                if entries.others.is_empty() {
-                    return Ok(Vec::new());
-                }
-                tx.query(&record_others, &[&scope.id, &scope.token, &others, actor, &happyfox]).await
-            },
-            tx.query(&read, &[&scope.id, &scope.token]),
-        )
-        .await?;
-        let Some(row) = own.first() else {
-            return Ok(None);
-        };
-        match row.try_get::<_, Stored>("routing_result")?.ledger() {
-            Ok(ledger) => Ok(Some(ledger)),
-            Err(fault) => {
-                // Somebody wrote to it meanwhile. The facts still commit; the sweep judges the row.
-                tracing::error!(submission_id = %scope.id, "{fault}; the claim is left as it is");
-                Ok(None)
-            }
-        }
-    }
-
-    async fn finish(
-        &self,
-        tx: &Transaction,
-        scope: &RecordScope<'_>,
-        ledger: &Ledger,
-        reason: Option<FailReason>,
-    ) -> Result<Option<Conclusion>, DbError> {
-        let (status, action) = match reason {
-            None => ("routed", "submission_routed"),
-            Some(_) => ("failed", "submission_route_failed"),
-        };
-        let detail = finish_detail(ledger, reason);
-        let label = reason.map(FailReason::label);
-        let statement = tx.prepare_cached(sql::FINISH).await?;
-        let row = tx
-            .query_opt(
-                &statement,
-                &[&scope.id, &scope.token, &status, &label, &action, &detail, &self.settings.actor],
-            )
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let at = row.try_get("at")?;
-        Ok(Some(match reason {
-            Some(reason) => Conclusion::Failed { at, reason },
-            None => {
-                let only = ledger.deliveries.values().all(|d| d.state == DeliveryState::NotImplemented);
-                Conclusion::Routed { at, only_not_implemented: only }
-            }
-        }))
-    }
-
-    async fn give_back(
-        &self,
-        tx: &Transaction,
-        scope: &RecordScope<'_>,
-        refund: bool,
-    ) -> Result<Option<Conclusion>, DbError> {
-        let statement = tx.prepare_cached(sql::RELEASE).await?;
-        let (pause, refund) = (scope.pause.as_secs_f64(), i32::from(refund));
-        let row = tx.query_opt(&statement, &[&scope.id, &scope.token, &pause, &refund]).await?;
-        row.map(|row| Ok(Conclusion::Released { due: row.try_get("due")? })).transpose()
-    }
+/// Somebody wrote to the ledger meanwhile, and nobody can read it any more: the claim is not ours to end.
+fn readable(id: Uuid, ended: Result<Recorded, LedgerFault>) -> Recorded {
+    ended.unwrap_or_else(|fault| {
+        tracing::error!(submission_id = %id, "{fault}; the claim is left as it is");
+        Recorded::Stale
+    })
 }

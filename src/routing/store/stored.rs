@@ -33,6 +33,14 @@ impl Stored {
         }
     }
 
+    /// The document, or why it cannot be parsed.
+    pub(super) fn parsed(self) -> Result<Value, String> {
+        match self {
+            Self::Read(value) => Ok(value),
+            Self::Unreadable { why, .. } => Err(why),
+        }
+    }
+
     /// The document, to be kept where the ledger is replaced; as text where it cannot be kept as it was.
     pub(super) fn original(&self) -> Value {
         match self {

@@ -19,7 +19,7 @@ pub use takeback::{Released, Retaken, RetakenEnd};
 
 use super::refusal::refusal;
 use super::stored::Stored;
-use super::{Store, view};
+use super::{Store, sql as mission};
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::pool::Transaction;
@@ -209,8 +209,11 @@ impl Store {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
-                let lock = tx.prepare_cached(&self.statements.sweep.infected).await?;
-                let locked = tx.query(&lock, &[&bounds.not_before, &after, &limit]).await?;
+                let find = tx.prepare_cached(&self.statements.sweep.infected).await?;
+                let found = tx.query(&find, &[&bounds.not_before, &after, &limit]).await?;
+                let found: Vec<Uuid> = found.iter().map(|row| row.get("id")).collect();
+                let lock = tx.prepare_cached(mission::LOCK_MANY).await?;
+                let locked = tx.query(&lock, &[&found]).await?;
                 let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let mut rows = Vec::new();
                 let mut writes = Vec::new();
@@ -235,7 +238,7 @@ impl Store {
                     let written = self.write_received(&tx, &writes).await?;
                     rows.retain(|row| written.contains(&row.id));
                 }
-                Ok(Some(Page { rows, next: next(&ids, page) }))
+                Ok(Some(Page { rows, next: next(&found, page) }))
             })
             .await
     }
@@ -256,25 +259,35 @@ impl Store {
         })
     }
 
-    /// How much is where, for the gauges. What is open since before `not_before` is counted, and has no age: it is left
-    /// alone. Reads only.
+    /// How much is open, for the gauges. What is open since before `not_before` is counted, and has no age: it is left
+    /// alone. Reads only what is open.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn depths(&self, bounds: &SweepBounds) -> Result<Vec<Depth>, DbError> {
+    pub async fn open_depths(&self, bounds: &SweepBounds) -> Result<Vec<Depth>, DbError> {
         let client = self.pool.get().await?;
-        let statement = client.prepare_cached(view::COUNTS).await?;
-        let mut depths = Vec::new();
-        for row in client.query(&statement, &[&bounds.not_before]).await? {
-            if let Some(status) = Status::from_label(row.try_get("status")?) {
-                depths.push(Depth {
-                    status,
-                    count: count(&row, "n")?,
-                    oldest: age_of(row.try_get("oldest")?),
-                });
-            }
-        }
-        Ok(depths)
+        let statement = client.prepare_cached(sql::OPEN).await?;
+        client.query(&statement, &[&bounds.not_before]).await?.iter().filter_map(depth).collect()
+    }
+
+    /// How much has ended, for the gauges. Reads only, but all there is: not for every pass.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn ended_depths(&self) -> Result<Vec<Depth>, DbError> {
+        let rows = self
+            .pool
+            .transaction("sweep_ended", async |tx| {
+                let statement = tx.prepare_cached(sql::ENDED).await?;
+                Ok(tx.query(&statement, &[]).await?)
+            })
+            .await?;
+        let found = rows.iter().filter_map(depth).collect::<Result<Vec<_>, DbError>>()?;
+        let of = |status| {
+            let found = found.iter().find(|depth| depth.status == status);
+            found.cloned().unwrap_or(Depth { status, count: 0, oldest: Duration::ZERO })
+        };
+        Ok([Status::Routed, Status::Failed, Status::Purged].map(of).into())
     }
 
     /// What a pass would find now. Reads only.
@@ -343,6 +356,15 @@ async fn alone(tx: &Transaction) -> Result<bool, DbError> {
 /// Where the next page begins: nowhere, when this one was not full.
 fn next(ids: &[Uuid], page: usize) -> Option<Uuid> {
     ids.last().copied().filter(|_| ids.len() >= page)
+}
+
+/// A status that is not known here is left out.
+fn depth(row: &Row) -> Option<Result<Depth, DbError>> {
+    let read = || {
+        let Some(status) = Status::from_label(row.try_get("status")?) else { return Ok(None) };
+        Ok(Some(Depth { status, count: count(row, "n")?, oldest: age_of(row.try_get("oldest")?) }))
+    };
+    read().transpose()
 }
 
 fn limit(rows: usize) -> i64 {

@@ -5,8 +5,6 @@
 
 mod sql;
 
-pub(super) use sql::COUNTS;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,7 +198,7 @@ impl View {
         let mut counts: BTreeMap<String, i64> =
             Status::ALL.iter().map(|status| (status.label().to_owned(), 0)).collect();
         let mut oldest_seconds = counts.clone();
-        for row in client.query(sql::COUNTS, &[&None::<Timestamp>]).await? {
+        for row in client.query(sql::COUNTS, &[]).await? {
             let status: String = row.try_get("status")?;
             let oldest: Option<f64> = row.try_get("oldest")?;
             counts.insert(status.clone(), row.try_get("n")?);
@@ -229,7 +227,7 @@ impl View {
 
     /// Mails that the relay accepted since `since` and not more than a week ago (it gives up after five days), and that
     /// were not heard of since, or wait in its queue. Opens the ledgers of all that changed in eight days: with an index on
-    /// (status, `updated_at`), as schema `router` brings one, only those; else it reads the whole table.
+    /// (status, `updated_at`) only those; else it reads the whole table.
     ///
     /// # Errors
     /// [`DbError`].

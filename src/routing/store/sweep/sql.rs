@@ -15,6 +15,9 @@ pub(in crate::routing::store) struct Statements {
     pub(super) read: String,
     pub(super) orphans: String,
     pub(super) touch: String,
+    /// Found first and locked after: asked for in order of id and locked at once, PostgreSQL expects to be done soon with
+    /// the primary key, and reads the whole table by it. (It is told nothing of how many rows a status has: row-level
+    /// security keeps its statistics from it.)
     pub(super) infected: String,
     pub(super) unready: String,
     pub(super) count: String,
@@ -72,10 +75,11 @@ UPDATE submissions s SET updated_at = clock_timestamp()
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.id, s.form_id"
             ),
             infected: format!(
-                "-- sweep_infected_lock
-SELECT s.id FROM submissions s WHERE s.status = 'received' AND ($1::timestamptz IS NULL OR s.created_at >= $1)
-  AND {infected} AND ($2::uuid IS NULL OR s.id > $2)
-ORDER BY s.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED"
+                "-- sweep_infected
+SELECT f.id FROM (
+  SELECT s.id FROM submissions s WHERE s.status = 'received' AND ($1::timestamptz IS NULL OR s.created_at >= $1)
+    AND {infected} AND ($2::uuid IS NULL OR s.id > $2) OFFSET 0
+) AS f ORDER BY f.id LIMIT $3"
             ),
             unready: format!(
                 "-- sweep_unready
@@ -97,6 +101,23 @@ SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
         }
     }
 }
+
+/// How many submissions are open, and for how long the oldest: since it was created. What was created before `$1` has no
+/// age. Apart, so that each is answered from its own partial index.
+pub(super) const OPEN: &str = "-- sweep_open
+SELECT 'received' AS status, count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
+  FILTER (WHERE $1::timestamptz IS NULL OR s.created_at >= $1))::float8 AS oldest
+FROM submissions s WHERE s.status = 'received'
+UNION ALL SELECT 'processing', count(*), EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
+  FILTER (WHERE $1::timestamptz IS NULL OR s.created_at >= $1))::float8
+FROM submissions s WHERE s.status = 'processing'";
+
+/// How many submissions have ended how, and for how long the one that was changed longest ago. Counts everything: from the
+/// index on (status, updated_at) where there is one, else it reads the table.
+pub(super) const ENDED: &str = "-- sweep_ended
+SELECT s.status::text AS status, count(*) AS n,
+  EXTRACT(EPOCH FROM clock_timestamp() - min(s.updated_at))::float8 AS oldest
+FROM submissions s WHERE s.status IN ('routed', 'failed', 'purged') GROUP BY s.status";
 
 /// Takes claims back or ends them, fenced by the token that was read. `$1` ids, `$2` tokens, `$3` status, `$4` keys to
 /// set, `$5` whether the old document is replaced rather than merged, `$6` audit rows as `[{action, detail}]`, `$7`

@@ -82,13 +82,14 @@ fn lost() -> String {
 }
 
 /// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
-/// was last changed once it has ended. What is open and was created before `$1` has no age. Answered from the index on (status, updated_at) where there is one.
-pub(in crate::routing::store) const COUNTS: &str = "-- view_counts
+/// was last changed once it has ended. Answered from the index on (status, updated_at) where there is one, else it reads the
+/// table.
+pub(super) const COUNTS: &str = "-- view_counts
 WITH c AS (
   SELECT s.status, count(*) AS n, min(s.updated_at) AS changed FROM submissions s GROUP BY s.status
 ), o AS (
   SELECT s.status, min(s.created_at) AS created FROM submissions s
-  WHERE s.status IN ('received', 'processing') AND ($1::timestamptz IS NULL OR s.created_at >= $1) GROUP BY s.status
+  WHERE s.status IN ('received', 'processing') GROUP BY s.status
 )
 SELECT e.status::text AS status, COALESCE(c.n, 0) AS n,
   EXTRACT(EPOCH FROM clock_timestamp() - CASE WHEN e.status IN ('received', 'processing') THEN o.created

@@ -1,0 +1,145 @@
+//! Where the turns are played: one durable PostgreSQL for all of them, and for each a database, a broker and a receiver of
+//! its own. Nothing of a turn is left for the next one but a warm page cache.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::receiver::{self, Receiver};
+use super::shape::{self, Shape};
+use super::{Options, meter};
+use crate::forms;
+use crate::postgres::{Cluster, ClusterOptions, Variant};
+use crate::stage::{Source, Stage, StageOptions};
+
+/// As a server of this size would have them. `fsync`, `synchronous_commit`, `full_page_writes` and autovacuum are on.
+const SETTINGS: [(&str, &str); 6] = [
+    ("shared_buffers", "512MB"),
+    ("max_wal_size", "8GB"),
+    ("checkpoint_timeout", "30min"),
+    ("fsync", "on"),
+    ("synchronous_commit", "on"),
+    ("full_page_writes", "on"),
+];
+
+/// Everything that outlives a turn.
+pub(super) struct Arena<'a> {
+    pub(super) options: &'a Options,
+    /// The machine, the server, and when it began, in words.
+    pub(super) setting: String,
+    cluster: Cluster,
+}
+
+impl<'a> Arena<'a> {
+    pub(super) async fn start(options: &'a Options) -> Result<Self> {
+        let mut settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        if options.statements {
+            let counted = [
+                ("shared_preload_libraries", "pg_stat_statements"),
+                ("pg_stat_statements.track_planning", "on"),
+            ];
+            settings.extend(counted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
+        let cluster =
+            Cluster::start(ClusterOptions { durable: true, settings, ..ClusterOptions::default() }).await?;
+        let setting = format!("{}, {}", meter::machine(), told(&cluster).await?);
+        Ok(Self { options, setting, cluster })
+    }
+
+    /// Processor seconds of the server so far, all its processes.
+    pub(super) fn postgres_cpu(&self) -> Result<f64> {
+        let file = self.cluster.endpoint().socket_dir.join("data/postmaster.pid");
+        let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        meter::cpu_seconds(text.lines().next().context("an empty postmaster.pid")?.trim().parse()?)
+    }
+
+    /// The server's log.
+    pub(super) fn postgres_log(&self) -> PathBuf {
+        self.cluster.endpoint().socket_dir.join("log")
+    }
+
+    /// Makes ready for a turn: forms and submissions are there, nobody has been told.
+    pub(super) async fn turn(
+        &self,
+        source: Source,
+        shape: Shape,
+        receiver: receiver::Kind,
+        submissions: usize,
+    ) -> Result<Turn> {
+        let variant =
+            Variant { audit_readable: true, router: source == Source::Postgres, ..Variant::default() };
+        let stage = StageOptions { variant, source, sample_forms: false, ..StageOptions::default() };
+        let stage = Stage::on(self.cluster.database(variant).await?, stage).await?;
+        forms::load(&mut stage.database.client_as("forms_loader").await?, &[shape.form()]).await?;
+        let superuser = stage.database.superuser().await?;
+        let ids = shape::ids(submissions);
+        shape::seed(&superuser, shape, &ids).await?;
+        if self.options.statements {
+            superuser
+                .batch_execute("CREATE EXTENSION pg_stat_statements; SELECT pg_stat_statements_reset()")
+                .await?;
+        }
+        let key_file = stage.dir().join("signer.json");
+        stage.google.write_key_file(&key_file)?;
+        Ok(Turn { receiver: Receiver::start(receiver).await?, stage, superuser, ids, shape, key_file })
+    }
+}
+
+/// The server's version, and the time by its clock.
+async fn told(cluster: &Cluster) -> Result<String> {
+    // It lives as long as its value.
+    let database = cluster.database(Variant::default()).await?;
+    let superuser = database.superuser().await?;
+    let sql = "SELECT format('PostgreSQL %s, %s UTC', split_part(current_setting('server_version'), ' ', 1),
+        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'))";
+    Ok(superuser.query_one(sql, &[]).await?.get(0))
+}
+
+/// What one turn is played in.
+pub(super) struct Turn {
+    pub(super) receiver: Receiver,
+    pub(super) stage: Stage,
+    pub(super) superuser: Client,
+    pub(super) ids: Vec<Uuid>,
+    pub(super) shape: Shape,
+    pub(super) key_file: PathBuf,
+}
+
+impl Turn {
+    /// Lines for the router's configuration: where mails go, and how links are signed (by a key of its own, as the others
+    /// do it; the IAM service would be a part of this process).
+    pub(super) fn settings(&self, further: &str) -> String {
+        format!(
+            "[smtp]\nport = {}\n[signed_url]\nsigner = \"key-file\"\nkey_file = \"{}\"\n{further}",
+            self.receiver.port(),
+            self.key_file.display()
+        )
+    }
+
+    /// Mails that must have been taken in the end.
+    pub(super) fn mails(&self) -> usize {
+        self.ids.len() * self.shape.mails()
+    }
+
+    /// What PostgreSQL spent most time on, a statement a line, if that was asked for.
+    pub(super) async fn statements(&self, arena: &Arena<'_>) -> Result<Vec<String>> {
+        if !arena.options.statements {
+            return Ok(Vec::new());
+        }
+        // The first line is the statement's name, where it has one.
+        let sql = "SELECT format('%s calls, %s ms each (%s ms planning), %s ms in all: %s', calls,
+              round((total_exec_time / calls)::numeric, 4), round((total_plan_time / calls)::numeric, 4),
+              round((total_exec_time + total_plan_time)::numeric), left(split_part(query, E'\n', 1), 60))
+            FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+            ORDER BY total_exec_time + total_plan_time DESC LIMIT 14";
+        Ok(self.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Seconds since 1970 by the database's clock.
+    pub(super) async fn clock(&self) -> Result<f64> {
+        let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
+        Ok(self.superuser.query_one(sql, &[]).await?.get(0))
+    }
+}

@@ -1,0 +1,127 @@
+//! Routing lag at a steady pace: submissions are inserted one by one, as the backend does it, and their events follow at once;
+//! how long each took until it was routed is in its row (`updated_at` minus `created_at`, both the database's clock, so the
+//! commit of the insert is in it). For the queues, the backend adds a job in place of an event.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::arena::Arena;
+use super::contestant::{Contestant, Running};
+use super::receiver::Kind;
+use super::shape::{FORM, Shape};
+use super::summary::percentile;
+use super::{meter, now};
+use crate::forms::SubmissionSeed;
+
+/// After the last one came: whoever is slower than the pace still ends.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const ADD_JOB: &str = "SELECT FROM graphile_worker.add_job('route', json_build_object('id', $1::uuid))";
+
+/// What one pace came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Lag {
+    pub(super) who: String,
+    /// Submissions a second that were asked for, and that came.
+    pub(super) asked: u32,
+    pub(super) came: f64,
+    pub(super) submissions: usize,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) max_ms: f64,
+    /// Processor seconds of the contestant for 1,000 submissions at this pace.
+    pub(super) cpu: f64,
+    pub(super) load: f64,
+    pub(super) wrong: Vec<String>,
+}
+
+/// Measures every contestant at every pace.
+pub(super) async fn measure(arena: &Arena<'_>, say: &impl Fn(&str)) -> Result<Vec<Lag>> {
+    let mut all = Vec::new();
+    for rate in &arena.options.lag_rates {
+        for contestant in &arena.options.contestants {
+            let lag = pace(arena, *contestant, *rate).await?;
+            say(&line(&lag));
+            all.push(lag);
+        }
+    }
+    Ok(all)
+}
+
+fn line(lag: &Lag) -> String {
+    format!(
+        "lag at {}/s (came: {:.0}/s) {:16} p50 {:.1} ms  p99 {:.1} ms  max {:.1} ms  CPU s/1,000: {:.2}  load {:.1}{}",
+        lag.asked,
+        lag.came,
+        lag.who,
+        lag.p50_ms,
+        lag.p99_ms,
+        lag.max_ms,
+        lag.cpu,
+        lag.load,
+        lag.wrong.iter().map(|wrong| format!("\n  NOT as it should: {wrong}")).collect::<String>()
+    )
+}
+
+async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
+    let turn = arena.turn(contestant.source(), Shape::One, Kind::Sink, 0).await?;
+    let mut running = Running::start(arena, &turn, contestant).await?;
+    let pid = running.pid()?;
+    let backend = turn.stage.database.client_as("forms_app").await?;
+    let job = match contestant {
+        Contestant::GraphileJs | Contestant::GraphileRs => Some(turn.superuser.prepare(ADD_JOB).await?),
+        Contestant::Router | Contestant::RouterPostgres | Contestant::Python => None,
+    };
+    let submissions = rate * arena.options.lag_seconds;
+    let before = meter::cpu_seconds(pid)?;
+    let began = now();
+    for number in 0..submissions {
+        let due = Duration::from_secs_f64(f64::from(number) / f64::from(rate));
+        tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
+        let mut seed = SubmissionSeed::of(FORM);
+        for field in 0..5 {
+            seed = seed.field(&format!("field {field}"), &"x".repeat(40));
+        }
+        let seeded = seed.insert(&backend).await?;
+        match &job {
+            Some(job) => drop(turn.superuser.execute(job, &[&seeded.id]).await?),
+            None => drop(turn.stage.announce(seeded.id, "finalized")?),
+        }
+    }
+    let came = f64::from(submissions) / began.elapsed().as_secs_f64();
+    let waiting = now();
+    let open = "SELECT EXISTS (SELECT FROM submissions WHERE status IN ('received', 'processing'))";
+    while turn.superuser.query_one(open, &[]).await?.get(0) {
+        running.still_runs()?;
+        if waiting.elapsed() > PATIENCE {
+            // Those that are missing are told below.
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let cpu = (meter::cpu_seconds(pid)? - before) * 1_000.0 / f64::from(submissions.max(1));
+    running.stop().await?;
+    let sql = "SELECT extract(epoch FROM updated_at - created_at)::float8 * 1000 FROM submissions WHERE status = 'routed'";
+    let mut lags: Vec<f64> = turn.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
+    lags.sort_by(f64::total_cmp);
+    let mut wrong = Vec::new();
+    let taken = turn.receiver.taken(submissions as usize).await?;
+    if lags.len() != submissions as usize || taken != submissions as usize {
+        wrong.push(format!("{} routed and {taken} mails, not {submissions}", lags.len()));
+    }
+    let at = |share| percentile(&lags, share).unwrap_or(f64::NAN);
+    Ok(Lag {
+        who: contestant.to_string(),
+        asked: rate,
+        came,
+        submissions: lags.len(),
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        max_ms: at(1.0),
+        cpu,
+        load: meter::load(),
+        wrong,
+    })
+}

@@ -1,0 +1,194 @@
+//! What nobody can beat on this machine: mails by `smtp-source` over kept connections, the router's own statements in batches
+//! (`transcript`), and both at once, in the same run and against the same receiver.
+
+use std::fmt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::future::try_join_all;
+use tokio::process::Command;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::arena::{Arena, Turn};
+use super::receiver;
+use super::shape::{self, Shape};
+use super::summary::Run;
+use super::transcript::Transcript;
+use super::{meter, now, verify};
+use crate::stage::Source;
+
+/// Submissions of one transaction.
+const BATCH: usize = 64;
+/// Connections of the database's limit: two for each processor.
+const CONNECTIONS: usize = 4;
+
+/// A limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// `smtp-source -d`, as many mails and recipients.
+    Smtp,
+    /// The router's statements about as many submissions.
+    Database,
+    /// Both at once: the slower one says when it is over.
+    Combined,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Smtp => "limit-smtp",
+            Self::Database => "limit-database",
+            Self::Combined => "limit-combined",
+        })
+    }
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Smtp, Self::Database, Self::Combined];
+}
+
+/// One turn.
+pub(super) async fn play(
+    arena: &Arena<'_>,
+    limit: Limit,
+    shape: Shape,
+    receiver: receiver::Kind,
+    round: usize,
+) -> Result<Run> {
+    let turn = arena.turn(Source::Pubsub, shape, receiver, arena.options.size(shape).submissions).await?;
+    let heard = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS {
+        clients.push(turn.stage.database.client_as("forms_app").await?);
+    }
+    let used = || -> Result<[f64; 4]> {
+        let own = meter::cpu_seconds(std::process::id())?;
+        Ok([arena.postgres_cpu()?, turn.receiver.cpu()?, own, meter::busy_seconds()])
+    };
+    let before = used()?;
+    let began = now();
+    let (mails, rows) = tokio::join!(
+        async { if limit == Limit::Database { Ok(()) } else { send(arena, &turn).await } },
+        async {
+            match &heard {
+                Some(heard) => replay(heard, &turn, &clients).await,
+                None => Ok(()),
+            }
+        },
+    );
+    mails?;
+    rows?;
+    let seconds = began.elapsed().as_secs_f64();
+    let after = used()?;
+    let [postgres, relay, own, busy] = std::array::from_fn(|at| after[at] - before[at]);
+    // The receiver is a child of this process where it is smtp-sink; smtp-source was one, too, and what it used is told as ours.
+    let own = own - if receiver == receiver::Kind::Sink { relay } else { 0.0 };
+    let mut wrong = if limit == Limit::Smtp { Vec::new() } else { verify::rows(&turn, true).await? };
+    let expected = if limit == Limit::Database { 0 } else { turn.mails() };
+    let taken = turn.receiver.taken(expected).await?;
+    if taken != expected {
+        wrong.push(format!("mails: {taken}, not {expected}"));
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    Ok(Run {
+        who: limit.to_string(),
+        shape: shape.to_string(),
+        receiver: receiver.to_string(),
+        round,
+        submissions: turn.ids.len(),
+        seconds,
+        cpu: None,
+        postgres_cpu: Some(postgres),
+        receiver_cpu: Some(relay),
+        bench_cpu: Some(own),
+        peak_mib: None,
+        others: ((busy - postgres - relay - own) / (seconds * processors)).clamp(0.0, 1.0),
+        load: meter::load(),
+        redelivered: 0,
+        statements: turn.statements(arena).await?,
+        wrong,
+    })
+}
+
+/// Hears what the router says about one submission of this shape.
+async fn listen(arena: &Arena<'_>, shape: Shape) -> Result<Transcript> {
+    let turn = arena.turn(Source::Pubsub, shape, receiver::Kind::Sink, 1).await?;
+    let aloud =
+        format!("ALTER ROLE forms_app IN DATABASE {} SET log_statement = 'all'", turn.stage.database.name());
+    turn.superuser.batch_execute(&aloud).await?;
+    let settings = turn.settings(&arena.options.router_settings);
+    let mut router = turn.stage.router(&arena.options.binary, "router", &settings).await?;
+    router.ready().await?;
+    let id = *turn.ids.first().context("a submission to listen to")?;
+    // The log is the whole server's and the ids are the same in every turn.
+    let from = std::fs::metadata(arena.postgres_log())?.len();
+    turn.stage.publish(id, "finalized")?;
+    let routed = "SELECT status = 'routed' FROM submissions";
+    for _ in 0..600 {
+        if turn.superuser.query_one(routed, &[]).await?.get(0) {
+            router.stop().await?;
+            let heard = Transcript::read(&arena.postgres_log(), from, id)?;
+            // What the limit of the database is made of, for whoever reads the figures.
+            std::fs::write(arena.options.out.join(format!("statements-{shape}.txt")), heard.to_string())?;
+            return Ok(heard);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("the router did not route one submission")
+}
+
+async fn replay(heard: &Transcript, turn: &Turn, clients: &[Client]) -> Result<()> {
+    let share = turn.ids.len().div_ceil(clients.len()).max(1);
+    let said =
+        clients.iter().zip(turn.ids.chunks(share)).map(|(client, ids): (&Client, &[Uuid])| async move {
+            let prepared = heard.prepare(client).await?;
+            for batch in ids.chunks(BATCH) {
+                prepared.say(batch).await?;
+            }
+            anyhow::Ok(())
+        });
+    try_join_all(said).await.map(drop)
+}
+
+/// As many mails as the submissions would be, of the size of the router's, by as many sessions as it has lanes.
+async fn send(arena: &Arena<'_>, turn: &Turn) -> Result<()> {
+    let text = turn.stage.dir().join("mail");
+    std::fs::write(&text, mail(turn.shape))?;
+    let mut command = Command::new("/usr/sbin/smtp-source");
+    command.args(["-4", "-d", "-s", &arena.options.sessions.to_string(), "-m", &turn.mails().to_string()]);
+    command.args(["-r", &turn.shape.recipients().to_string(), "-f", "forms@maple.test", "-t", "a@one.test"]);
+    command.arg("-F").arg(&text).arg(format!("127.0.0.1:{}", turn.receiver.port()));
+    let output =
+        command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("starting smtp-source")?;
+    ensure!(output.status.success(), "smtp-source: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// A mail like those of the router, without the carriage returns that smtp-source adds.
+fn mail(shape: Shape) -> String {
+    let id = shape::ids(1)[0];
+    let links = (0..shape.attachments()).map(|n| {
+        let signature = "0123456789abcdef".repeat(32);
+        format!(
+            "\n  form {n}.pdf (1.0 KiB)\n  https://storage.googleapis.com/maple-attachments/submissions/{id}/{n}-form.pdf?\
+             X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Credential=router%40maple.iam.gserviceaccount.com%2F20261122%2Fauto%2F\
+             storage%2Fgoog4_request&X-Goog-Date=20261122T100000Z&X-Goog-Expires=604800&X-Goog-SignedHeaders=host&\
+             X-Goog-Signature={signature}\n"
+        )
+    });
+    format!(
+        "Date: Sun, 22 Nov 2026 10:00:00 +0000\nFrom: gpus-it-security@greenpeace.org\nTo: a@one.test\n\
+         Subject: [Form bench] submission {id}\nMessage-ID: <{id}.1.0@maple.test>\nAuto-Submitted: auto-generated\n\
+         X-Submission-ID: {id}\nX-Form-ID: bench\nMIME-Version: 1.0\n\
+         Content-Type: multipart/mixed; boundary=\"=_mixed_0123456789abcdef0123456789abcdef\"\n\n\
+         --=_mixed_0123456789abcdef0123456789abcdef\nContent-Type: text/plain; charset=utf-8\n\
+         Content-Transfer-Encoding: 7bit\n\n\
+         A new submission of the form \"Form bench\" has been received; details to follow.\n\n\
+         Submission: {id}\nForm:       Form bench\nReceived:   2026-11-22 10:00:00 UTC\n{}\n\
+         --=_mixed_0123456789abcdef0123456789abcdef--\n",
+        links.collect::<String>()
+    )
+}

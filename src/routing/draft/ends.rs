@@ -1,0 +1,181 @@
+//! How a claim ends: a record with what follows from it, a failure, a release.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Draft;
+use crate::lifecycle::submission::Status;
+use crate::routing::decide::{self, Verdict};
+use crate::routing::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
+use crate::routing::outcome::{Entries, finish_detail};
+
+/// What the ledger said after a record.
+#[derive(Debug)]
+pub enum Recorded {
+    /// Another action of this claim has open deliveries that were not tried.
+    Continue(Box<Ledger>),
+    /// The claim has ended.
+    Concluded(Conclusion),
+    /// The claim was lost: only facts were recorded.
+    Stale,
+}
+
+/// How a claim ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Everything accepted or not implemented.
+    Routed {
+        /// Database time of the end.
+        at: Timestamp,
+        /// Nothing was sent: every delivery is not implemented.
+        only_not_implemented: bool,
+    },
+    /// Failed for good.
+    Failed {
+        /// Database time of the end.
+        at: Timestamp,
+        /// Why.
+        reason: FailReason,
+    },
+    /// Given back for another attempt.
+    Released {
+        /// Not before this instant.
+        due: Timestamp,
+    },
+}
+
+/// What a record needs to know of the claim.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending<'a> {
+    /// The claim's token.
+    pub token: &'a str,
+    /// Actions tried under this claim.
+    pub tried: &'a BTreeSet<i32>,
+    /// Pause before the next attempt, should there be one.
+    pub pause: Duration,
+    /// What is open was left so by an outage: a release gives the attempt back (protocol, "Outages").
+    pub refund: bool,
+    /// Attempts a submission has.
+    pub max_attempts: u32,
+}
+
+impl Draft {
+    /// Records outcomes and, when nothing is left to try under this claim, ends it. Facts stand whoever holds the claim.
+    ///
+    /// # Errors
+    /// [`LedgerFault`] of a claim of ours: somebody else wrote to it meanwhile. The facts still stand; the sweep judges the
+    /// row.
+    pub fn record(&mut self, entries: &Entries, ending: &Ending<'_>) -> Result<Recorded, LedgerFault> {
+        self.merge(ending.token, &entries.facts);
+        if !self.is_ours(ending.token) {
+            return Ok(Recorded::Stale);
+        }
+        self.note(entries);
+        let ledger = self.ledger()?;
+        if decide::next_action(&ledger, ending.tried).is_some() {
+            return Ok(Recorded::Continue(Box::new(ledger)));
+        }
+        Ok(Recorded::Concluded(
+            match decide::verdict_with_refund(&ledger, ending.max_attempts, ending.refund) {
+                Verdict::Routed => self.finish(ending.token, &ledger, None),
+                Verdict::Failed(reason) => {
+                    // What is still open fails with it.
+                    let open = Entries::exhausted(&ledger);
+                    if open.is_empty() {
+                        self.finish(ending.token, &ledger, Some(reason))
+                    } else {
+                        self.note(&open);
+                        let ledger = self.ledger()?;
+                        self.finish(ending.token, &ledger, Some(reason))
+                    }
+                }
+                Verdict::Release => self.give_back(ending),
+            },
+        ))
+    }
+
+    /// Ends a claim as failed for a reason that is not in its deliveries.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn fail(&mut self, token: &str, reason: FailReason) -> Result<Recorded, LedgerFault> {
+        if !self.is_ours(token) {
+            return Ok(Recorded::Stale);
+        }
+        let ledger = self.ledger()?;
+        Ok(Recorded::Concluded(self.finish(token, &ledger, Some(reason))))
+    }
+
+    /// Gives the submission back.
+    #[must_use]
+    pub fn release(&mut self, ending: &Ending<'_>) -> Recorded {
+        if self.is_ours(ending.token) { Recorded::Concluded(self.give_back(ending)) } else { Recorded::Stale }
+    }
+
+    /// The terminal transition with its one audit row (P3).
+    fn finish(&mut self, token: &str, ledger: &Ledger, reason: Option<FailReason>) -> Conclusion {
+        let at = self.now;
+        let (status, action) = match reason {
+            None => (Status::Routed, "submission_routed"),
+            Some(_) => (Status::Failed, "submission_route_failed"),
+        };
+        let mut finished = json!({"token": token, "at": at, "status": status.label()});
+        if let Some(reason) = reason {
+            finished["reason"] = json!(reason.label());
+        }
+        self.set_key("finished", finished);
+        self.audit(action, finish_detail(ledger, reason));
+        self.end(status);
+        match reason {
+            Some(reason) => Conclusion::Failed { at, reason },
+            None => {
+                let nothing_sent = |state| state == DeliveryState::NotImplemented;
+                let only_not_implemented = ledger.deliveries.values().all(|d| nothing_sent(d.state));
+                Conclusion::Routed { at, only_not_implemented }
+            }
+        }
+    }
+
+    /// Back to `received`. A begin mark of another claim that is still there has no outcome: it becomes doubt. One of this
+    /// claim was never followed by a send, because every record removes the marks of what was sent: it goes.
+    fn give_back(&mut self, ending: &Ending<'_>) -> Conclusion {
+        let attempts = self.document.get("attempts").and_then(Value::as_u64).unwrap_or(0);
+        // What the database stores is as fine as a microsecond.
+        let pause = Duration::from_micros(u64::try_from(ending.pause.as_micros()).unwrap_or(u64::MAX));
+        let due = self.now.checked_add(pause).unwrap_or(Timestamp::MAX);
+        let begun: Vec<String> = match self.document.get("deliveries") {
+            Some(Value::Object(all)) => {
+                let open = |entry: &Value| entry.get("state") == Some(&json!("open"));
+                let marked = |entry: &Value| entry.get("begun").is_some() && open(entry);
+                all.iter().filter(|(_, entry)| marked(entry)).map(|(key, _)| key.clone()).collect()
+            }
+            Some(_) | None => Vec::new(),
+        };
+        for key in begun {
+            let mut delivery = self.delivery(&key);
+            let mark = delivery.remove("begun").unwrap_or_default();
+            if mark.get("token").and_then(Value::as_str) != Some(ending.token) {
+                delivery.insert("doubt".to_owned(), json!(true));
+            }
+            self.set(&key, delivery);
+        }
+        self.end(Status::Received);
+        self.set_key("attempts", json!(attempts.saturating_sub(u64::from(ending.refund))));
+        self.set_key("next_attempt_at", json!(due));
+        Conclusion::Released { due }
+    }
+
+    fn end(&mut self, status: Status) {
+        if let Value::Object(document) = &mut self.document {
+            document.remove("claim");
+            document.remove("next_attempt_at");
+        }
+        self.change.ends_claim = true;
+        self.change.touched = true;
+        self.change.status = Some(status);
+        self.status = Some(status);
+    }
+}

@@ -1,0 +1,94 @@
+//! What is said of a mail once the relay may have it: doubt and its end, and what became of it further on.
+
+use crate::journal;
+use crate::ops::metrics::Resolution;
+use crate::ops::telemetry::EventName;
+use crate::ports::RelayStatus;
+use crate::routing::claims::Claim;
+use crate::routing::ledger::{Ledger, order_of};
+use crate::routing::prepare::ActionScope;
+use crate::routing::store::delivery::Marked;
+
+/// The doubt of one delivery was resolved. `place` counts from 0.
+pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, place: usize, resolution: Resolution) {
+    let follows = follows(resolution);
+    journal!(
+        warn,
+        EventName::InDoubt,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        action_order = scope.action_order,
+        action_type = scope.action_type.label(),
+        delivery = format!("{}/{}", place + 1, scope.total.max(place + 1)),
+        outcome = resolution.as_str(),
+        rfc_message_id = scope.message_id,
+        "perhaps delivered before: {follows}"
+    );
+}
+
+/// What the relay's log, its queue or a returned mail proves about a delivery that was perhaps sent.
+pub(in crate::routing) fn resolved(claim: &Claim, ledger: &Ledger, key: &str, resolution: Resolution) {
+    journal!(
+        info,
+        EventName::InDoubt,
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        action_order = order_of(key),
+        delivery = place(ledger, key),
+        outcome = resolution.as_str(),
+        "perhaps delivered before: {}",
+        follows(resolution)
+    );
+}
+
+/// Something became known of a mail beyond the relay.
+pub(in crate::routing) fn beyond(marked: &Marked) {
+    macro_rules! line {
+        ($level:ident, $follows:literal) => {
+            journal!(
+                $level,
+                EventName::DeliveryStatus,
+                submission_id = %marked.id,
+                form_id = marked.form_id,
+                action_order = order_of(&marked.key),
+                delivery = format!("{}/{}", marked.place.0, marked.place.1),
+                outcome = marked.status.label(),
+                enhanced_code = marked.dsn,
+                postfix_queue_id = marked.queue_id,
+                "{} beyond the relay{}: {}",
+                marked.status.label(),
+                if marked.found { ", so it is accepted, which was in doubt" } else { "" },
+                $follows
+            )
+        };
+    }
+    match marked.status {
+        RelayStatus::Delivered => line!(info, "the next server has it"),
+        RelayStatus::Deferred => {
+            line!(warn, "it waits in the relay's queue, the relay tries again by itself");
+        }
+        RelayStatus::Bounced | RelayStatus::Expired => {
+            line!(error, "the mail is lost for this recipient, people are told");
+        }
+    }
+}
+
+fn follows(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::Found => "the relay has it: it counts as accepted, nothing is sent again",
+        Resolution::Disproved => "the relay proves that it did not take it: it is sent",
+        Resolution::NeitherResent => {
+            "it was sent again with the same Message-ID (routing.in_doubt = \"resend\")"
+        }
+        Resolution::NeitherHeld => "it is held and fails, the others proceed (routing.in_doubt = \"hold\")",
+    }
+}
+
+/// `2/3`: which delivery of its action.
+fn place(ledger: &Ledger, key: &str) -> Option<String> {
+    let keys: Vec<&str> = ledger.deliveries_of(order_of(key)?).map(|(key, _)| key).collect();
+    let place = keys.iter().position(|other| *other == key)?;
+    Some(format!("{}/{}", place + 1, keys.len()))
+}

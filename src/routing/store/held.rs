@@ -1,0 +1,115 @@
+//! Rows under their locks: locked in one statement, read in the next, written in one.
+//!
+//! What is written is decided in between, by [`Draft`], and never on what was read before the lock (protocol, "Every guarded
+//! write locks its row first"). If we die before the commit, nothing happened.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use super::group::Rows;
+use super::stored::Stored;
+use super::{Store, sql};
+use crate::db::DbError;
+use crate::db::pool::Transaction;
+use crate::lifecycle::submission::Status;
+use crate::routing::draft::{Change, Draft};
+
+/// Some rows, locked.
+pub(super) struct Held {
+    /// Those that are locked, or that nobody can lock because they are not there.
+    locked: HashSet<Uuid>,
+    rows: HashMap<Uuid, Row>,
+}
+
+impl Held {
+    /// Whether `id` may be answered for.
+    pub(super) fn has(&self, id: Uuid) -> bool {
+        self.locked.contains(&id)
+    }
+
+    /// What was read of a row; `None` where there is none.
+    pub(super) fn row(&self, id: Uuid) -> Option<&Row> {
+        self.rows.get(&id).filter(|_| self.has(id))
+    }
+
+    /// A row as it stands.
+    ///
+    /// # Errors
+    /// [`DbError`]: a column is not what it should be.
+    pub(super) fn draft(&self, id: Uuid) -> Result<Option<Draft>, DbError> {
+        let Some(row) = self.row(id) else { return Ok(None) };
+        let status: String = row.try_get("status")?;
+        let stored = row.try_get::<_, Stored>("routing_result")?.parsed();
+        Ok(Some(Draft::of(Status::from_label(&status), stored, row.try_get("now")?)))
+    }
+}
+
+impl Store {
+    /// Locks rows and reads them, in one round trip. `read` is the statement for it: `$1` ids, and at least the columns
+    /// `id`, `status`, `routing_result` and `now`.
+    pub(super) async fn hold(
+        &self,
+        tx: &Transaction,
+        ids: &[Uuid],
+        rows: Rows,
+        read: &str,
+    ) -> Result<Held, DbError> {
+        let lock = match rows {
+            Rows::Awaited => sql::LOCK_AWAITED,
+            Rows::Free => sql::LOCK_MANY,
+        };
+        // Both first: what is sent while another one is still being prepared would overtake it.
+        let (lock, read) = (tx.prepare_cached(lock).await?, tx.prepare_cached(read).await?);
+        // In this order, each with a snapshot of its own.
+        let (locked, found) =
+            futures::future::try_join(tx.query(&lock, &[&ids]), tx.query(&read, &[&ids])).await?;
+        let locked = match rows {
+            Rows::Awaited => ids.iter().copied().collect(),
+            Rows::Free => locked.iter().map(|row| row.get("id")).collect(),
+        };
+        Ok(Held { locked, rows: found.into_iter().map(|row| (row.get("id"), row)).collect() })
+    }
+
+    /// Carries out what was decided about held rows.
+    ///
+    /// # Errors
+    /// [`DbError`], also where a row took no write although it is locked (a policy or a trigger of somebody else's kept it
+    /// away): what was decided does not stand then, and whoever hears that it did would send without a mark.
+    pub(super) async fn write_held(
+        &self,
+        tx: &Transaction,
+        changes: &[(Uuid, Change)],
+    ) -> Result<(), DbError> {
+        let changes: Vec<&(Uuid, Change)> = changes.iter().filter(|(_, change)| !change.is_empty()).collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let of = || changes.iter().map(|(_, change)| change);
+        let ids: Vec<Uuid> = changes.iter().map(|(id, _)| *id).collect();
+        let statuses: Vec<Option<&str>> = of().map(|change| change.status.map(Status::label)).collect();
+        let touched: Vec<bool> = of().map(|change| change.touched).collect();
+        let ends: Vec<bool> = of().map(|change| change.ends_claim).collect();
+        let keys: Vec<_> = of().map(|change| Json(&change.keys)).collect();
+        let some = |map| Some(map).filter(|map: &&Map<String, Value>| !map.is_empty()).map(Json);
+        let deliveries: Vec<_> = of().map(|change| some(&change.deliveries)).collect();
+        let happyfox: Vec<Option<&str>> = of().map(|change| change.happyfox_status).collect();
+        let audits: Vec<_> = of().map(|change| Json(&change.audits)).collect();
+        let write = tx.prepare_cached(sql::WRITE_HELD).await?;
+        let actor = &self.settings.actor;
+        let written = tx
+            .query(&write, &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor])
+            .await?;
+        if written.len() == ids.len() {
+            return Ok(());
+        }
+        Err(DbError::Shape(format!(
+            "{} of {} locked submissions took no write: a policy or a trigger keeps forms_app from them",
+            ids.len() - written.len(),
+            ids.len()
+        )))
+    }
+}

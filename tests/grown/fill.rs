@@ -1,0 +1,142 @@
+//! Fills a database with what years leave behind, or with a backlog: set by set, the indexes made afterwards.
+//!
+//! The rows have the shapes the router writes; ids are in no order, as real ones are, and what has ended did so longer ago
+//! than any window that is looked at. Plain logged tables: they are planned as any others.
+
+use devkit::forms::Form;
+use devkit::postgres::TestDatabase;
+use tokio_postgres::Client;
+
+/// What every table is filled for.
+pub(crate) fn form() -> Form {
+    Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test")
+}
+
+/// Everything that writes rows one by one is set aside; `submissions` and what hangs on it are made anew in one transaction.
+const ASIDE: &str = "
+SET session_replication_role = replica;
+SET maintenance_work_mem = '256MB';
+ALTER TABLE submission_fields DROP CONSTRAINT submission_fields_submission_id_fkey;
+ALTER TABLE attachments DROP CONSTRAINT attachments_submission_id_fkey;
+ALTER TABLE submissions DROP CONSTRAINT submissions_pkey;
+DROP INDEX submissions_form_id_idx, submissions_status_updated_at_idx, submission_fields_submission_id_idx,
+  attachments_submission_id_idx, audit_log_submission_id_idx, audit_log_occurred_at_idx;";
+
+/// Of a hundred: 96 routed, two failed and told of, one purged, one of which nothing was sent; one in a thousand failed for
+/// an infected attachment. `$rows` is replaced.
+const ENDED: &str = r#"
+INSERT INTO submissions (id, form_id, status, routing_result, happyfox_status, created_at, updated_at)
+SELECT md5(n::text)::uuid, 'f',
+  (CASE WHEN n % 1000 = 7 OR n % 50 = 1 THEN 'failed' WHEN n % 100 = 2 THEN 'purged' ELSE 'routed' END)::submission_status,
+  CASE
+    WHEN n % 1000 = 7 THEN format('{"v": 1, "attempts": 0, "finished": {"token": "%1$s", "at": "2026-01-01T00:00:00Z",
+      "status": "failed", "reason": "infected"}, "alert": {"for": "%1$s", "confirmed_at": "2026-01-01T00:00:01Z"}}', md5(n::text))
+    WHEN n % 50 = 1 THEN format('{"v": 1, "attempts": 5, "resets": 0, "generations": {}, "plan": [{"action_order": 1,
+      "action_type": "email_raw", "template": null, "destination": "a@x.test"}], "deliveries": {"1|a@x.test": {"state":
+      "failed", "error": {"class": "refused", "stage": "RCPT", "code": 550, "enhanced": "5.1.1", "reply": "no"}}},
+      "finished": {"token": "%1$s", "at": "2026-01-01T00:00:00Z", "status": "failed", "reason": "refused"},
+      "alert": {"for": "%1$s", "confirmed_at": "2026-01-01T00:00:01Z"}}', md5(n::text))
+    WHEN n % 100 = 3 THEN format('{"v": 1, "attempts": 1, "deliveries": {"1|": {"state": "not_implemented"}},
+      "finished": {"token": "%1$s", "at": "2026-01-01T00:00:00Z", "status": "routed"}}', md5(n::text))
+    WHEN n % 100 = 2 THEN '{}'
+    ELSE format('{"v": 1, "attempts": 1, "resets": 0, "generations": {}, "plan": [{"action_order": 1, "action_type":
+      "email_raw", "template": null, "destination": "a@x.test"}], "deliveries": {"1|a@x.test": {"state": "accepted", "at":
+      "2026-01-01T00:00:00Z", "nonce": "%1$s", "token": "%1$s", "smtp": {"code": 250, "enhanced": "2.0.0", "reply":
+      "Ok: queued as 4XYZ"}, "queue_id": "4XYZ", "message_id": "<%1$s@x.test>", "late": false}}, "finished": {"token":
+      "%1$s", "at": "2026-01-01T00:00:00Z", "status": "routed"}}', md5(n::text))
+  END::jsonb,
+  CASE WHEN n % 100 = 3 THEN 'deferred' END, at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - interval '10 days' - n * interval '0.5 s' AS at) AS t;
+INSERT INTO audit_log (occurred_at, actor, action, submission_id, form_id, detail)
+SELECT now() - interval '10 days' - n * interval '0.5 s', 'maple-router@host', a.action::audit_action, md5(n::text)::uuid, 'f',
+  '{"v": 1, "attempt": 1, "generation": 0}'
+FROM generate_series(1, $rows) AS n, unnest('{submission_received,email_sent,submission_routed}'::text[]) AS a(action);
+INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status)
+SELECT md5(n::text)::uuid, 'a.txt', 'b', 'o', (CASE WHEN n % 1000 = 7 THEN 'infected' ELSE 'clean' END)::clamav_status
+FROM generate_series(1, $rows) AS n WHERE n % 4 = 0 OR n % 1000 = 7;
+INSERT INTO submission_fields (submission_id, field_key, field_value, position)
+SELECT md5(n::text)::uuid, 'subject', 'a question', 1 FROM generate_series(1, $rows) AS n WHERE n % 4 = 1;"#;
+
+/// A backlog: nothing has ended, all of it was submitted within the last hours. `$rows` is replaced.
+const OPEN: &str = "
+INSERT INTO submissions (id, form_id, created_at, updated_at)
+SELECT md5(n::text)::uuid, 'f', at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - interval '3 hours' - n * interval '0.01 s' AS at) AS t;
+INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status)
+SELECT md5(n::text)::uuid, 'a.txt', 'b', 'o', 'clean' FROM generate_series(1, $rows) AS n WHERE n % 4 = 0;
+INSERT INTO submission_fields (submission_id, field_key, field_value, position)
+SELECT md5(n::text)::uuid, 'subject', 'a question', 1 FROM generate_series(1, $rows) AS n WHERE n % 4 = 1;";
+
+/// As `001_init.sql` has them. NOT VALID only spares looking at the rows now.
+const BACK: &str = "
+ALTER TABLE submissions ADD CONSTRAINT submissions_pkey PRIMARY KEY (id);
+ALTER TABLE submission_fields ADD CONSTRAINT submission_fields_submission_id_fkey FOREIGN KEY (submission_id)
+  REFERENCES submissions (id) ON DELETE CASCADE NOT VALID;
+ALTER TABLE attachments ADD CONSTRAINT attachments_submission_id_fkey FOREIGN KEY (submission_id)
+  REFERENCES submissions (id) ON DELETE CASCADE NOT VALID;
+CREATE INDEX submissions_form_id_idx ON submissions (form_id);
+CREATE INDEX submissions_status_updated_at_idx ON submissions (status, updated_at);
+CREATE INDEX submission_fields_submission_id_idx ON submission_fields (submission_id, position);
+CREATE INDEX attachments_submission_id_idx ON attachments (submission_id);
+CREATE INDEX audit_log_submission_id_idx ON audit_log (submission_id);
+CREATE INDEX audit_log_occurred_at_idx ON audit_log (occurred_at);";
+
+/// Events that were delivered and are kept for a while, each with its two transitions.
+const DELIVERED: &str = "
+INSERT INTO router.outbox (kind, entity_id, payload, state, attempts, claims, available_at, delivered_at, created_at, xid)
+SELECT 'routing.ready', md5(n::text)::uuid, '{\"reason\": \"finalized\"}', 'delivered', 1, 1, now(), now(), now(), '3'
+FROM generate_series(1, $rows) AS n;
+INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
+SELECT 'outbox', n::text, c.from_state, c.to_state, c.command, 'maple-router@host', 'worker'
+FROM generate_series(1, $rows) AS n,
+  (VALUES ('pending', 'delivering', 'claim'), ('delivering', 'delivered', 'succeed')) AS c(from_state, to_state, command);";
+
+/// Events that wait, of the backlog's submissions.
+const WAITING: &str = "
+INSERT INTO router.outbox (kind, entity_id, payload, available_at, created_at, xid)
+SELECT 'routing.ready', md5(n::text)::uuid, jsonb_build_object('submission_id', md5(n::text)::uuid, 'form_id', 'f', 'reason',
+  'finalized'), now() - interval '3 hours', now() - interval '3 hours', '3' FROM generate_series(1, $rows) AS n;";
+
+async fn run(eyes: &Client, statements: &str, rows: u64) {
+    eyes.batch_execute(&statements.replace("$rows", &rows.to_string())).await.expect("filled");
+}
+
+async fn forms(db: &TestDatabase, eyes: &Client, rows: u64, what: &str) {
+    devkit::forms::load(&mut db.client_as("forms_loader").await.expect("the loader"), &[form()])
+        .await
+        .expect("a form");
+    run(eyes, ASIDE, rows).await;
+    run(eyes, what, rows).await;
+    run(eyes, BACK, rows).await;
+}
+
+async fn settle(eyes: &Client) {
+    // Each by itself: VACUUM runs in no transaction.
+    for statement in ["RESET session_replication_role", "VACUUM (ANALYZE)", "CHECKPOINT"] {
+        eyes.batch_execute(statement).await.expect("settled");
+    }
+}
+
+/// `rows` submissions that have ended, three audit rows each.
+pub(crate) async fn ended(db: &TestDatabase, eyes: &Client, rows: u64) {
+    forms(db, eyes, rows, ENDED).await;
+    settle(eyes).await;
+}
+
+/// `rows` submissions that are open and ready.
+pub(crate) async fn open(db: &TestDatabase, eyes: &Client, rows: u64) {
+    forms(db, eyes, rows, OPEN).await;
+    settle(eyes).await;
+}
+
+/// `rows` events that were delivered, of a tenth as many days as the submissions stand for.
+pub(crate) async fn delivered(eyes: &Client, rows: u64) {
+    run(eyes, DELIVERED, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` events that wait.
+pub(crate) async fn waiting(eyes: &Client, rows: u64) {
+    run(eyes, WAITING, rows).await;
+    settle(eyes).await;
+}

@@ -1,0 +1,377 @@
+//! Everything the router says to its database, through its own stores and its own pool: one turn of it leaves each statement
+//! said at least once. What it is said about is submitted by the turn itself, a handful of rows beside all that is there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use devkit::forms::SubmissionSeed;
+use devkit::postgres::TestDatabase;
+use futures::future::join_all;
+use maple_router::config::Config;
+use maple_router::db::readiness::Readiness;
+use maple_router::db::{Pool, PoolOptions};
+use maple_router::lifecycle::outbox::Command;
+use maple_router::ops::clock::SystemClock;
+use maple_router::outbox::row::Settling;
+use maple_router::outbox::store::OutboxStore;
+use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
+use maple_router::routing::dead_letter::{Closing, Kind, Record};
+use maple_router::routing::delivery::Seen;
+use maple_router::routing::delivery::lost::Mail;
+use maple_router::routing::ledger::FailReason;
+use maple_router::routing::message_id::Origin;
+use maple_router::routing::outcome::{Entries, SendContext};
+use maple_router::routing::pause::{Pause, Scope};
+use maple_router::routing::replay::ReplayOptions;
+use maple_router::routing::store::alerts::AlertStore;
+use maple_router::routing::store::dead_letters::DeadLetterStore;
+use maple_router::routing::store::delivery_told::TellingStore;
+use maple_router::routing::store::open_rows::OpenQuestion;
+use maple_router::routing::store::pauses::PauseTable;
+use maple_router::routing::store::seams::{Override, ScanVerdict, Seams};
+use maple_router::routing::store::sweep::SweepBounds;
+use maple_router::routing::store::view::{Selection, View};
+use maple_router::routing::store::{ClaimRequest, RecordScope, Store};
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+const A: &str = "1|a@x.test";
+const B: &str = "1|b@x.test";
+const C: &str = "2|c@x.test";
+const HOUR: Duration = Duration::from_secs(3600);
+const OPERATOR: Override<'static> =
+    Override { actor: "operator:test", verb: "replay", reason: Some("a test"), more: &Value::Null };
+/// Rows of a page, and of a take.
+const PAGE: usize = 16;
+
+/// The stores of a daemon and of an operator beside it, on one connection each way.
+pub(crate) struct Router {
+    store: Store,
+    outbox: OutboxStore,
+    alerts: AlertStore,
+    letters: DeadLetterStore,
+    telling: TellingStore,
+    seams: Seams,
+    view: View,
+    pauses: PauseTable,
+    bounds: SweepBounds,
+    backend: Client,
+    eyes: Client,
+    with_schema: bool,
+    backlog: bool,
+}
+
+impl Router {
+    /// With schema `router` or without; `backlog`: more is open than a turn could take.
+    pub(crate) async fn on(db: &TestDatabase, with_schema: bool, backlog: bool) -> Self {
+        let mut config = Config::default();
+        config.database.url = db.url_as("forms_app");
+        // One, so that its statements come of age: PostgreSQL plans anew only the first five times.
+        config.database.max_connections = 1;
+        config.database.statement_timeout = Duration::from_secs(120);
+        let pool = Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool");
+        let readiness = Readiness::new(None).expect("no column");
+        Self {
+            store: Store::new(pool.clone(), &readiness, &config, "host", "host/1"),
+            outbox: OutboxStore::new(pool.clone(), "maple-router@test"),
+            alerts: AlertStore::new(pool.clone(), &readiness, &config),
+            letters: DeadLetterStore::new(pool.clone()),
+            telling: TellingStore::new(pool.clone()),
+            seams: Seams::new(pool.clone(), &readiness, None),
+            view: View::new(pool.clone(), &readiness, &config),
+            pauses: PauseTable::new(pool),
+            bounds: SweepBounds::from(&config),
+            backend: db.client_as("forms_app").await.expect("forms_app"),
+            eyes: db.superuser().await.expect("superuser"),
+            with_schema,
+            backlog,
+        }
+    }
+
+    /// Everything, once.
+    pub(crate) async fn turn(&self) {
+        self.route().await;
+        self.sweep().await;
+        self.tell().await;
+        self.operate().await;
+        self.look().await;
+        if self.with_schema {
+            self.deliver().await;
+            self.keep_records().await;
+        }
+        // What this turn left open is nobody's business in the next one.
+        let over = "UPDATE submissions SET status = 'purged' WHERE id = ANY($1)";
+        let left = "SELECT id FROM submissions WHERE status IN ('received', 'processing') AND routing_result <> '{}' LIMIT 100";
+        let left: Vec<Uuid> =
+            self.eyes.query(left, &[]).await.expect("rows").iter().map(|row| row.get(0)).collect();
+        self.eyes.execute(over, &[&left]).await.expect("ended");
+    }
+
+    async fn submit(&self, seed: &SubmissionSeed) -> Uuid {
+        seed.insert(&self.backend).await.expect("submitted").id
+    }
+
+    async fn ready(&self) -> Uuid {
+        self.submit(&SubmissionSeed::of("f").field("subject", "q").attachment("a.txt", "clean")).await
+    }
+
+    async fn claimed(&self, rows: usize) -> Vec<Uuid> {
+        let mut ids = Vec::new();
+        for _ in 0..rows {
+            ids.push(self.ready().await);
+        }
+        let requests: Vec<_> = ids.iter().map(|id| ClaimRequest { id: *id, token: "t".to_owned() }).collect();
+        self.store.claim(&requests).await.expect("claimed");
+        ids
+    }
+
+    /// Steps 2 to 6, with every way out of them.
+    async fn route(&self) {
+        let store = &self.store;
+        let ids = self.claimed(8).await;
+        for id in &ids {
+            store.dossier(*id).await.expect("read").expect("there");
+        }
+        let held: Vec<_> = ids.iter().map(|id| (*id, "t".to_owned())).collect();
+        assert_eq!(store.heartbeat(&held).await.expect("heard").confirmed.len(), ids.len());
+        let keys = [A, B].map(str::to_owned);
+        join_all(ids.iter().map(|id| store.begin(*id, "t", &keys))).await;
+        store.begin(ids[0], "stale", &keys).await.expect("answered");
+        let tried = BTreeSet::from([1, 2]);
+        let [first, second, third, fourth, fifth, sixth, seventh, eighth] = ids[..] else { panic!("eight") };
+        let went = [
+            (first, entries("n1", &[(A, accepted()), (B, accepted()), (C, accepted())])),
+            (second, entries("n2", &[(A, accepted()), (B, Outcome::Refused(fault(550))), (C, accepted())])),
+            (third, entries("n3", &[(A, Outcome::Deferred(fault(451))), (B, accepted()), (C, accepted())])),
+            (fourth, entries("n4", &[(A, accepted()), (B, accepted())])),
+        ];
+        join_all(went.iter().map(|(id, sent)| store.record(scope(*id, &tried), sent))).await;
+        // Each alone as well.
+        let sent = entries("n5", &[(A, accepted()), (B, accepted()), (C, accepted())]);
+        store.record(scope(fifth, &tried), &sent).await.expect("recorded");
+        store.release(scope(sixth, &tried), true).await.expect("released");
+        store.fail(scope(seventh, &tried), FailReason::Infected).await.expect("failed");
+        store.merge_facts(eighth, "gone", &entries("n8", &[(A, accepted())]).facts).await.expect("merged");
+        store.ended_by(fifth, "t").await.expect("asked");
+        store.reset(eighth, "o", OPERATOR).await.expect("released");
+        let replayed = store.replay(second, ReplayOptions::default(), OPERATOR, false).await;
+        replayed.expect("replayed");
+        let seen = [(A, RelayStatus::Delivered), (B, RelayStatus::Bounced)]
+            .map(|(key, status)| seen(fifth, key, status));
+        store.record_seen(&seen, "me").await.expect("recorded");
+        let lost = [Mail { submission_id: fifth, delivery: B.to_owned(), generation: 0 }];
+        assert_eq!(self.telling.untold(&lost).await.expect("asked").len(), 1);
+        self.telling.told(&lost).await.expect("written");
+        store.now().await.expect("told");
+        let question = OpenQuestion { answered: ids, but: vec![first], after: None, most: PAGE };
+        store.open_rows(&question, None).await.expect("found");
+        store.outbox_is_there().await.expect("asked");
+    }
+
+    /// Every part of a pass, each with something to find.
+    async fn sweep(&self) {
+        let (store, bounds) = (&self.store, &self.bounds);
+        let stuck = self.claimed(3).await;
+        let orphans = [self.ready().await, self.ready().await];
+        let old = SubmissionSeed::of("f").age(24 * HOUR);
+        self.submit(&old.clone().attachment("a.txt", "infected")).await;
+        self.submit(&old.attachment("a.txt", "pending")).await;
+        let back = "UPDATE submissions SET updated_at = now() - interval '1 day' WHERE id = ANY($1)";
+        self.eyes.execute(back, &[&[stuck.as_slice(), &orphans].concat()]).await.expect("aged");
+        let retaken = store.sweep_stuck(bounds, None, PAGE, "s").await.expect("swept").expect("alone");
+        assert_eq!(retaken.rows.len(), 3);
+        let found = store.sweep_orphans(bounds, PAGE).await.expect("swept").expect("alone");
+        assert_eq!(found.len(), if self.backlog { PAGE } else { 2 });
+        let refused = store.sweep_infected(bounds, None, PAGE, "s").await.expect("swept").expect("alone");
+        assert_eq!(refused.rows.len(), 1);
+        assert!(store.unready(bounds).await.expect("counted").count > 0);
+        store.open_depths(bounds).await.expect("counted");
+        store.ended_depths().await.expect("counted");
+        store.sweep_count(bounds).await.expect("counted");
+    }
+
+    /// Failures are told of: what this turn refused and what the sweep did.
+    async fn tell(&self) {
+        let causes = self.alerts.unalerted().await.expect("asked");
+        assert!(!causes.is_empty());
+        for cause in &causes {
+            let token = Uuid::from_u128(7);
+            let leased = self.alerts.lease(&cause.cause, token).await.expect("leased");
+            self.alerts.sample(&leased.rows).await.expect("read");
+            self.alerts.give_back(token, &leased.rows).await.expect("given back");
+            let leased = self.alerts.lease(&cause.cause, token).await.expect("leased");
+            self.alerts.confirm(token, &leased.rows).await.expect("confirmed");
+        }
+    }
+
+    /// What an operator does to one submission.
+    async fn operate(&self) {
+        let seed = SubmissionSeed::of("f")
+            .attachment("a.txt", "pending")
+            .insert(&self.backend)
+            .await
+            .expect("submitted");
+        self.seams.finalize(seed.id, OPERATOR).await.expect("finalized");
+        self.seams.mark(seed.attachments[0], ScanVerdict::Clean, OPERATOR).await.expect("marked");
+        self.seams.note(seed.id, OPERATOR).await.expect("noted");
+        self.view.look(seed.id).await.expect("looked").expect("there");
+        self.view.audit(seed.id).await.expect("read").expect("readable");
+        self.view.forms().await.expect("read");
+        self.pauses.now().await.expect("told");
+        self.letters.is_there().await.expect("asked");
+        self.letters.standing(seed.id).await.expect("read").expect("there");
+        self.letters.exhausted(Some(seed.id), false, 100).await.expect("read");
+    }
+
+    /// What asks about everything: `status` and lists.
+    async fn look(&self) {
+        self.view.overview().await.expect("counted");
+        let since = self
+            .store
+            .now()
+            .await
+            .expect("told")
+            .checked_sub(jiff::SignedDuration::from_hours(24))
+            .expect("a day");
+        self.view.undelivered(since).await.expect("counted");
+        let failed = maple_router::lifecycle::submission::Status::Failed;
+        let selection =
+            Selection { status: vec![failed], within: Some(24 * HOUR), limit: 20, ..Selection::default() };
+        self.view.list(&selection).await.expect("listed");
+    }
+
+    /// The outbox, as its feed and its upkeep use it.
+    async fn deliver(&self) {
+        let outbox = &self.outbox;
+        let ids = [self.ready().await, self.ready().await];
+        outbox.announce(&ids, "operator").await.expect("announced");
+        outbox.canary().await.expect("written");
+        let token = Uuid::from_u128(9);
+        let rows = outbox.claim(PAGE, HOUR, token).await.expect("taken");
+        assert!(rows.len() >= 3, "{}", rows.len());
+        let held: Vec<_> = rows.iter().map(|row| (row.id, token)).collect();
+        outbox.extend(&held, HOUR).await.expect("extended");
+        let settlings: Vec<_> = rows.iter().enumerate().map(|(n, row)| settling(n, row.id, token)).collect();
+        outbox.settle(&settlings).await.expect("settled");
+        // One whose lease runs out, and one whose time comes.
+        outbox.claim(2, Duration::ZERO, token).await.expect("taken");
+        outbox.wake(PAGE).await.expect("woken");
+        outbox.redrive(rows[0].id, "operator:x", "a test").await.expect("redriven");
+        outbox.depths().await.expect("counted");
+        outbox.about(ids[0], 10).await.expect("read");
+        let old = "UPDATE router.outbox SET delivered_at = now() - interval '30 days' WHERE id = $1";
+        self.eyes.execute(old, &[&rows[1].id]).await.expect("aged");
+        assert_eq!(outbox.prune(24 * 14 * HOUR, PAGE).await.expect("pruned"), 1);
+        // The rest does not wait for the next turn.
+        if !self.backlog {
+            let rest = outbox.claim(1000, HOUR, token).await.expect("taken");
+            let settlings: Vec<_> = rest.iter().map(|row| settling(1, row.id, token)).collect();
+            outbox.settle(&settlings).await.expect("settled");
+        }
+    }
+
+    async fn keep_records(&self) {
+        let letters = &self.letters;
+        let id = Uuid::from_u128(u128::from(self.number().await));
+        let record: Record = serde_json::from_value(json!({
+            "id": id, "kind": Kind::Unreadable, "at": "2026-01-01T00:00:00Z", "reason": "no JSON",
+            "payload_sha256": "0".repeat(64), "message_id": id.to_string(), "attributes": {},
+        }))
+        .expect("a record");
+        assert!(letters.add(&record).await.expect("added"));
+        letters.lease_unalerted(10, HOUR).await.expect("leased");
+        letters.alerted(&[id]).await.expect("told");
+        letters.list(true, 20).await.expect("listed");
+        letters.get(id).await.expect("read").expect("there");
+        letters.close(id, Closing::Discarded, "operator:x", "a test").await.expect("closed");
+        letters.exhausted(None, false, 20).await.expect("listed");
+        let now = self.store.now().await.expect("told");
+        let pause = Pause {
+            scope: Scope::Form("g".to_owned()),
+            since: now,
+            until: None,
+            reason: "a test".to_owned(),
+            actor: "operator:x".to_owned(),
+        };
+        self.pauses.put(&pause).await.expect("paused");
+        self.pauses.list().await.expect("listed");
+        self.pauses.remove(None).await.expect("resumed");
+    }
+
+    /// One that was not had before.
+    async fn number(&self) -> u32 {
+        let sql = "SELECT count(*) + 1 FROM router.dead_letters";
+        u32::try_from(self.eyes.query_one(sql, &[]).await.expect("counted").get::<_, i64>(0)).expect("few")
+    }
+}
+
+/// The first is given up on, the third fails, the fourth is given back; the others are delivered.
+fn settling(place: usize, id: i64, token: Uuid) -> Settling {
+    let plain = Settling {
+        id,
+        token,
+        command: Command::Succeed,
+        pause: None,
+        message_id: None,
+        error: None,
+        unreadable: true,
+    };
+    let error = Some("no good".to_owned());
+    match place {
+        0 => Settling { command: Command::GiveUp, error, ..plain },
+        2 => Settling { command: Command::Fail, error, pause: Some(Duration::ZERO), ..plain },
+        3 => Settling { command: Command::Release, pause: Some(Duration::ZERO), ..plain },
+        _ => plain,
+    }
+}
+
+fn scope(id: Uuid, tried: &BTreeSet<i32>) -> RecordScope<'_> {
+    RecordScope { id, token: "t", tried, pause: Duration::ZERO, refund: false }
+}
+
+fn reply(code: u16) -> Reply {
+    Reply { code: Some(code), enhanced: None, reply: "said".to_owned() }
+}
+
+fn accepted() -> Outcome {
+    Outcome::Accepted { reply: reply(250), queue_id: None }
+}
+
+fn fault(code: u16) -> Fault {
+    Fault { stage: Stage::Rcpt, reply: reply(code), about_us: false }
+}
+
+fn entries(nonce: &str, outcomes: &[(&str, Outcome)]) -> Entries {
+    let mut entries = Entries::default();
+    for (key, outcome) in outcomes {
+        let action_order = if *key == C { 2 } else { 1 };
+        let context = SendContext {
+            token: "t",
+            nonce,
+            attempt: 1,
+            action_order,
+            generation: 0,
+            destination: "",
+            message_id: Some("<m@x.test>"),
+        };
+        entries.add(&context, key, outcome);
+    }
+    entries
+}
+
+fn seen(id: Uuid, key: &str, status: RelayStatus) -> Seen {
+    let address = key.split_once('|').map(|(_, address)| address.to_owned());
+    Seen {
+        origin: Origin { submission: id, action_order: 1, generation: 0 },
+        recipient: address.unwrap_or_default(),
+        status,
+        at: None,
+        queue_id: None,
+        message_id: None,
+        dsn: Some("5.1.1".to_owned()),
+        relay: None,
+        text: "said".to_owned(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Many submissions share commits; what a crash could leave in doubt stays as bounded as if they did not.
+
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::smtp::{Rule, Stage};
+use devkit::stage::{Source, StageOptions};
+
+use crate::harness::{Scene, stage_of};
+
+const MANY: usize = 40;
+const FIRST: usize = 4;
+const LANES: i64 = 2;
+
+/// Rows of mails that are being sent, held by somebody else from then on.
+const HOLD: &str = "SELECT s.id FROM submissions s WHERE EXISTS
+  (SELECT FROM jsonb_each(s.routing_result->'deliveries') AS d WHERE d.value ? 'begun') FOR UPDATE SKIP LOCKED";
+
+/// What is sent cannot be recorded, whatever can be recorded of others; `taking` is how long the relay takes for a mail. Answers
+/// how many are in doubt then.
+async fn in_doubt(source: Source, taking: Duration) -> i64 {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
+    let scene = Scene::on(stage, &format!("[smtp]\nlanes = {LANES}\n")).await;
+    let held = scene.stage.database.superuser().await.expect("a connection");
+    // Long enough for its row to be held meanwhile.
+    scene.stage.relay.rule(Rule::at(Stage::Dot).delay(taking));
+    // So that it is known how long a send takes.
+    let mut ids = Vec::new();
+    for _ in 0..FIRST {
+        ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    for id in &ids {
+        scene.ended(*id).await;
+    }
+    held.batch_execute("BEGIN").await.expect("a transaction");
+    for _ in FIRST..MANY {
+        ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    for _ in 0..300 {
+        held.query(HOLD, &[]).await.expect("held");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let begun = "SELECT count(*) FROM submissions, jsonb_each(routing_result->'deliveries') AS d
+                    WHERE d.value ? 'begun'";
+    let in_doubt: i64 = scene.eyes.query_one(begun, &[]).await.expect("counted").get(0);
+    held.batch_execute("ROLLBACK").await.expect("let go");
+    for id in &ids {
+        let row = scene.ended(*id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    }
+    assert_eq!(scene.stage.relay.mails().len(), MANY);
+    scene.stop().await;
+    in_doubt
+}
+
+async fn no_more_is_in_doubt_than_twice_the_lanes(source: Source) {
+    let in_doubt = in_doubt(source, Duration::from_millis(300)).await;
+    assert!((LANES + 1..=2 * LANES).contains(&in_doubt), "{in_doubt} are in doubt");
+}
+
+async fn beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_lanes(source: Source) {
+    let in_doubt = in_doubt(source, Duration::from_millis(10)).await;
+    assert!((2 * LANES + 1..=8 * LANES).contains(&in_doubt), "{in_doubt} are in doubt");
+}
+
+devkit::with_either_source!(
+    no_more_is_in_doubt_than_twice_the_lanes,
+    beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_lanes
+);
