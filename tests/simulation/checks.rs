@@ -218,7 +218,12 @@ fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evide
         }
         for (key, entry) in fresh_begins(change) {
             let before = &change.before["deliveries"][&key];
-            told.unless(before["state"] == "open", || format!("P1: {key} begun after {}", before["state"]));
+            // A claim may pin the plan and begin its first mail in one write.
+            let planless = change.before["plan"].as_array().is_none_or(Vec::is_empty);
+            let pinned_here = before.is_null() && change.tx == "claim" && planless;
+            told.unless(before["state"] == "open" || pinned_here, || {
+                format!("P1: {key} begun after {}", before["state"])
+            });
             let doubtful = before["doubt"] == true || before["begun"].is_object();
             let asked_for = change.after["overrides"].as_array().is_some_and(|all| !all.is_empty());
             told.unless(!(evidence.hold && doubtful) || asked_for, || {
