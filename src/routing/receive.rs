@@ -270,7 +270,7 @@ impl Receiver {
     fn claim_what_fits(&mut self) {
         let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
         let busy = self.worker.unrecorded.busy();
-        let worth = slots::worth_claiming(self.queue.len(), slots, self.working.len(), busy).min(self.batch);
+        let worth = slots::worth_claiming(self.queue.len(), slots, self.working.len(), busy, self.batch);
         if self.claiming.is_some() || worth == 0 {
             return;
         }

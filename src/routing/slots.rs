@@ -41,13 +41,14 @@ impl Slots {
     }
 }
 
-/// How many of those that wait are claimed now, of `slots` with `working` in use: what fits. While more wait than fit, none
-/// until half of the slots are free, because the database pays per commit; but what is claimed never falls short of `busy`,
-/// which is what the relay can be given at once.
+/// How many of those that wait are claimed now, of `slots` with `working` in use: what fits, `batch` at most. While more wait
+/// than fit, none until half of the slots are free, or as many as a batch takes, because the database pays per commit; but
+/// what is claimed never falls short of `busy`, which is what the relay can be given at once.
 #[must_use]
-pub fn worth_claiming(waiting: usize, slots: usize, working: usize, busy: usize) -> usize {
+pub fn worth_claiming(waiting: usize, slots: usize, working: usize, busy: usize, batch: usize) -> usize {
     let free = slots.saturating_sub(working);
-    if waiting > free && working > busy.max(slots / 2) { 0 } else { waiting.min(free) }
+    let enough = slots.saturating_sub(busy).min(slots.div_ceil(2)).min(batch);
+    if waiting > free && free < enough { 0 } else { waiting.min(free).min(batch) }
 }
 
 #[cfg(test)]
@@ -68,26 +69,33 @@ mod tests {
         assert_eq!(rounds, [2, 4, 8, 16, 32, 64, 64]);
     }
 
-    /// Waiting, slots, in use, what keeps the relay busy: how many are claimed.
+    /// Waiting, slots, in use, what keeps the relay busy, a batch: how many are claimed.
     #[test]
-    fn under_a_backlog_claims_gather_until_half_of_the_slots_are_free() {
-        for (waiting, slots, working, busy, claimed) in [
-            (0, 64, 0, 16, 0),
-            (1, 64, 0, 16, 1),
-            (1, 64, 63, 16, 1),
-            (1, 64, 64, 16, 0),
-            (2, 64, 63, 16, 0),
-            (1000, 64, 0, 16, 64),
-            (1000, 64, 33, 16, 0),
-            (1000, 64, 32, 16, 32),
-            (31, 64, 33, 16, 31),
-            (1000, 20, 17, 16, 0),
-            (1000, 20, 16, 16, 4),
-            (1000, 8, 7, 16, 1),
-            (1000, 0, 0, 16, 0),
+    fn under_a_backlog_claims_gather_until_half_of_the_slots_are_free_or_a_batch() {
+        for (waiting, slots, working, busy, batch, claimed) in [
+            (0, 64, 0, 16, 64, 0),
+            (1, 64, 0, 16, 64, 1),
+            (1, 64, 63, 16, 64, 1),
+            (1, 64, 64, 16, 64, 0),
+            (2, 64, 63, 16, 64, 0),
+            (1000, 64, 0, 16, 64, 64),
+            (1000, 64, 33, 16, 64, 0),
+            (1000, 64, 32, 16, 64, 32),
+            (31, 64, 33, 16, 64, 31),
+            (1000, 20, 17, 16, 64, 0),
+            (1000, 20, 16, 16, 64, 4),
+            (1000, 8, 7, 16, 64, 1),
+            (1000, 0, 0, 16, 64, 0),
+            (1000, 256, 193, 64, 64, 0),
+            (1000, 256, 192, 64, 64, 64),
+            (1000, 256, 0, 64, 64, 64),
+            (1000, 64, 63, 16, 1, 1),
         ] {
-            let found = worth_claiming(waiting, slots, working, busy);
-            assert_eq!(found, claimed, "{waiting} wait, {working} of {slots} in use, {busy} busy");
+            let found = worth_claiming(waiting, slots, working, busy, batch);
+            assert_eq!(
+                found, claimed,
+                "{waiting} wait, {working} of {slots} in use, {busy} busy, {batch} at once"
+            );
         }
     }
 
