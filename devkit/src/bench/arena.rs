@@ -44,7 +44,11 @@ impl<'a> Arena<'a> {
         }
         let cluster =
             Cluster::start(ClusterOptions { durable: true, settings, ..ClusterOptions::default() }).await?;
-        let setting = format!("{}, {}", meter::machine(), told(&cluster).await?);
+        let router = match options.router_settings.as_str() {
+            "" => "the router's defaults".to_owned(),
+            lines => format!("the router with {}", lines.lines().collect::<Vec<_>>().join(" ")),
+        };
+        let setting = format!("{}, {}, {router}", meter::machine(), told(&cluster).await?);
         Ok(Self { options, setting, cluster })
     }
 

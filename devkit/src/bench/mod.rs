@@ -36,6 +36,11 @@ pub use shape::Shape;
 use arena::Arena;
 use summary::Run;
 
+/// What an operator sets where many come at once (runbooks/install.md), as the peers are set to fifty at a time; the defaults
+/// are for a host where few do.
+pub const FOR_VOLUME: &str =
+    "[smtp]\\nlanes = 32\\n[routing]\\nmax_in_flight = 256\\n[pubsub]\\nmax_outstanding = 1000";
+
 /// How it is run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -61,7 +66,7 @@ pub struct Options {
     pub lag_rates: Vec<u32>,
     /// How long each of these lasts, in seconds.
     pub lag_seconds: u32,
-    /// Connections of the database limit, sessions of the SMTP limit.
+    /// Of the SMTP limit.
     pub sessions: usize,
     /// Lines laid over the router's configuration.
     pub router_settings: String,

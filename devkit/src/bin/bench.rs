@@ -36,10 +36,10 @@ struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 20)]
     lag_seconds: u32,
     /// Sessions of smtp-source: as many as the router has lanes
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 32)]
     sessions: usize,
-    /// Lines of TOML laid over the router's configuration, e.g. `[smtp]\nlanes = 16`
-    #[arg(long, env = "SETTINGS", default_value = "", hide_default_value = true)]
+    /// Lines of TOML laid over the router's configuration; empty: its defaults, as they are on a host
+    #[arg(long, env = "SETTINGS", default_value = bench::FOR_VOLUME)]
     settings: String,
     /// The router [default: maple-router beside this program, built for release]
     #[arg(long, value_name = "FILE")]
