@@ -93,6 +93,12 @@ impl Breaker {
         self.0.machine.borrow().is_open()
     }
 
+    /// Whether this submission was denied in the outage that lasts, and so is a poor trial.
+    #[must_use]
+    pub fn was_denied(&self, submission: Uuid) -> bool {
+        self.0.machine.borrow().was_denied(submission)
+    }
+
     /// Resolves when it is known whether a fault is an outage: whether the breaker is open.
     pub async fn verdict(&self) -> bool {
         self.wait_until(|machine| !machine.is_suspect()).await;

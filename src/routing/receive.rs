@@ -77,6 +77,8 @@ pub struct Receiver {
     canaries: watch::Sender<u64>,
     /// How far the gate was open when it was last looked at.
     passage: Passage,
+    /// Since when it is so.
+    passage_since: Instant,
     /// How many may be in work at once.
     slots: Slots,
     /// The batch being claimed; one at a time.
@@ -119,6 +121,7 @@ impl Receiver {
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
         let bounds = bounds.into();
+        let passage_since = worker.clock.monotonic();
         Self {
             worker,
             live,
@@ -135,6 +138,7 @@ impl Receiver {
             rounds: Arc::default(),
             canaries: watch::Sender::new(0),
             passage: Passage::Open,
+            passage_since,
             claiming: None,
             working: HashMap::new(),
         }
@@ -205,6 +209,9 @@ impl Receiver {
     /// in hand stays in hand. Afterwards work is taken up slowly.
     async fn follow(&mut self, passage: Passage, source: &mut dyn EventSource) {
         let before = std::mem::replace(&mut self.passage, passage);
+        if before != passage {
+            self.passage_since = self.worker.clock.monotonic();
+        }
         match (before, passage) {
             (Passage::Shut, Passage::Shut) => {}
             (_, Passage::Shut) => {
@@ -271,7 +278,7 @@ impl Receiver {
         let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
         let busy = self.worker.unrecorded.busy();
         let worth = slots::worth_claiming(self.queue.len(), slots, self.working.len(), busy, self.batch);
-        if self.claiming.is_some() || worth == 0 {
+        if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
             return;
         }
         let requests: Vec<ClaimRequest> = self
@@ -298,6 +305,14 @@ impl Receiver {
             }
             Done::Claim { before, after, answers, places }
         });
+    }
+
+    /// Puts first who goes on trial; whether there is anybody.
+    fn choose_trial(&mut self) -> bool {
+        let breaker = &self.worker.outages.relay;
+        let others_came = self.worker.clock.monotonic() >= self.passage_since + ROUND;
+        let place = slots::on_trial(self.queue.iter(), |id| breaker.was_denied(id), others_came);
+        place.and_then(|place| self.queue.remove(place)).map(|id| self.queue.push_front(id)).is_some()
     }
 
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {

@@ -1,7 +1,9 @@
-//! How many submissions may be in work at once: all slots, one on trial, none while the gate is shut, and few at first
-//! when it opens again (protocol, "Outages": jittered drain).
+//! How many submissions may be in work at once: all slots, one on trial and which, none while the gate is shut, and few at
+//! first when it opens again (protocol, "Outages": jittered drain).
 //!
 //! Invariant: nothing here does I/O.
+
+use uuid::Uuid;
 
 use crate::ops::gate::Passage;
 
@@ -51,6 +53,17 @@ pub fn worth_claiming(waiting: usize, slots: usize, working: usize, busy: usize,
     if waiting > free && free < enough { 0 } else { waiting.min(free).min(batch) }
 }
 
+/// Which of those that wait goes on trial, by place: the first that was not `denied` in this outage. Denied ones in their turn,
+/// once others had `time` to come: six that are denied for themselves would else be tried one by one, ever more rarely, while
+/// everybody else waits.
+pub fn on_trial<'a>(
+    mut waiting: impl Iterator<Item = &'a Uuid>,
+    denied: impl Fn(Uuid) -> bool,
+    time: bool,
+) -> Option<usize> {
+    waiting.position(|id| !denied(*id)).or(time.then_some(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +109,23 @@ mod tests {
                 found, claimed,
                 "{waiting} wait, {working} of {slots} in use, {busy} busy, {batch} at once"
             );
+        }
+    }
+
+    #[test]
+    fn on_trial_goes_who_was_not_denied_yet_and_else_whose_turn_it_is() {
+        let waiting: Vec<Uuid> = [1, 2, 3].map(Uuid::from_u128).to_vec();
+        let denied_until = |n| move |id: Uuid| id <= Uuid::from_u128(n);
+        for (denied, time, expected) in [
+            (0, false, Some(0)),
+            (0, true, Some(0)),
+            (2, false, Some(2)),
+            (2, true, Some(2)),
+            (3, false, None),
+            (3, true, Some(0)),
+        ] {
+            let found = on_trial(waiting.iter(), denied_until(denied), time);
+            assert_eq!(found, expected, "{denied} were denied, others had time: {time}");
         }
     }
 

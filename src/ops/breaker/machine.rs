@@ -3,9 +3,9 @@
 //! One fault only makes suspicious: a kept connection may have died long ago, so a probe has to confirm it. A refusal
 //! that is about us ("relay denied") is no fault of the connection, and cannot be told from one recipient's own
 //! trouble by looking at it once: it counts by distinct submission, an acceptance resets the count, and it ends by a
-//! trial with a real submission. Invariant: nothing here does I/O.
+//! trial with a real submission, rather one that was not denied yet. Invariant: nothing here does I/O.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use backon::BackoffBuilder;
@@ -23,6 +23,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Recipients remembered whose denial is their own; beyond it the memory starts anew.
 const EXCUSED: usize = 64;
+/// Submissions remembered that were denied while it was open; beyond it the oldest is forgotten.
+const TRIED: usize = 64;
 
 /// Why it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,13 +132,15 @@ pub struct Machine {
     state: State,
     /// Submissions denied in a row, with their recipients.
     denied: Vec<(Uuid, Vec<String>)>,
+    /// Submissions denied since it opened.
+    tried: VecDeque<Uuid>,
     /// Recipients whose denial was proved to be their own.
     excused: BTreeSet<String>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { state: State::Closed, denied: Vec::new(), excused: BTreeSet::new() }
+        Self { state: State::Closed, denied: Vec::new(), tried: VecDeque::new(), excused: BTreeSet::new() }
     }
 }
 
@@ -157,6 +161,13 @@ impl Machine {
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         matches!(self.state, State::Suspect { .. })
+    }
+
+    /// Whether this submission was denied in this outage: a trial with it can hardly tell anything new.
+    #[must_use]
+    pub fn was_denied(&self, submission: Uuid) -> bool {
+        self.is_open()
+            && (self.tried.contains(&submission) || self.denied.iter().any(|(known, _)| *known == submission))
     }
 
     /// What is to be done next.
@@ -253,8 +264,23 @@ impl Machine {
                 self.denied.push((submission, recipients.to_vec()));
                 (self.denied.len() >= DENIALS).then(|| self.open(Cause::Denied, what.to_owned(), now, chance))
             }
-            State::Open { .. } => None,
-            State::Trial { .. } => self.shut_again(now, chance),
+            State::Open { .. } => {
+                self.remember(submission);
+                None
+            }
+            State::Trial { .. } => {
+                self.remember(submission);
+                self.shut_again(now, chance)
+            }
+        }
+    }
+
+    fn remember(&mut self, submission: Uuid) {
+        if !self.was_denied(submission) {
+            self.tried.push_back(submission);
+        }
+        if self.tried.len() > TRIED {
+            self.tried.pop_front();
         }
     }
 
@@ -329,6 +355,7 @@ impl Machine {
     fn close(&mut self, since: Instant, now: Instant) -> Change {
         self.state = State::Closed;
         self.denied.clear();
+        self.tried.clear();
         Change::Closed(now.saturating_duration_since(since))
     }
 }

@@ -181,6 +181,27 @@ fn a_recipient_that_others_prove_to_be_denied_for_itself_opens_nothing_any_more(
 }
 
 #[test]
+fn what_was_denied_in_an_outage_is_known_until_it_ends_and_stays_bounded() {
+    let (poison, good, now) = (names(&["poison@x"]), names(&["good@x"]), start());
+    let mut machine = Machine::default();
+    machine.on(deny(0, &poison), now, 0.0);
+    assert!(!machine.was_denied(id(0)), "there is no outage");
+    let mut machine = denied(&poison, now);
+    machine.on(deny(5, &poison), now, 0.0);
+    machine.on(Event::TrialDue, now, 0.0);
+    assert!(!machine.was_denied(id(6)));
+    machine.on(deny(6, &poison), now, 0.0);
+    assert!((0..=6).all(|n| machine.was_denied(id(n))), "before, since, and on trial");
+    for n in 7..1000 {
+        machine.on(deny(n, &poison), now, 0.0);
+    }
+    assert!(machine.was_denied(id(999)) && !machine.was_denied(id(100)) && machine.tried.len() == TRIED);
+    machine.on(Event::TrialDue, now, 0.0);
+    machine.on(Event::Passed { accepted: &good }, now, 0.0);
+    assert!((0..1000).all(|n| !machine.was_denied(id(n))) && machine.tried.is_empty());
+}
+
+#[test]
 fn what_is_excused_stays_bounded() {
     let now = start();
     let mut machine = Machine::default();
