@@ -86,6 +86,8 @@ impl Pool {
         let inner = managed::Pool::builder(connector)
             .max_size(settings.max_connections)
             .timeouts(timeouts)
+            // The one used last knows the statements and has the pages at hand: where few do, few are used.
+            .queue_mode(managed::QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .build()
             .map_err(|error| DbError::Settings(format!("database pool: {error}")))?;

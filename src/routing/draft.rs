@@ -33,6 +33,8 @@ pub struct Change {
     pub keys: Map<String, Value>,
     /// Deliveries to set, each as a whole.
     pub deliveries: Map<String, Value>,
+    /// There are no other deliveries.
+    pub all_deliveries: bool,
     /// New `happyfox_status`; absent where it stays.
     pub happyfox_status: Option<&'static str>,
     /// Audit rows as `{action, detail}`.
@@ -138,6 +140,9 @@ impl Draft {
         if let Some(Value::Object(all)) = self.document.get_mut("deliveries") {
             let set = self.deliveries.into_iter();
             self.change.deliveries = set.filter_map(|key| all.remove_entry(&key)).collect();
+            // Of what cannot be read nobody knows what is in it.
+            self.change.all_deliveries =
+                all.is_empty() && !self.change.deliveries.is_empty() && self.unreadable.is_none();
         }
         if let Value::Object(document) = &mut self.document {
             self.change.keys = self.keys.into_iter().filter_map(|key| document.remove_entry(key)).collect();

@@ -1,7 +1,7 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], [`open_rows`],
+//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], `in_hand`, [`open_rows`],
 //! [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
 //! [`store`], `journal`.
 
@@ -18,6 +18,7 @@ pub mod draft;
 pub mod event;
 pub mod expand;
 pub mod explain;
+mod in_hand;
 mod journal;
 pub mod lag;
 pub mod ledger;

@@ -5,7 +5,7 @@
 //! happens here: an ack before the commit, a claim without a slot, a spawn without a bound, a claim while the gate is
 //! shut.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use super::claims::LiveClaims;
 use super::event::{self, Parsed, Reason};
+use super::in_hand::InHand;
 use super::journal;
-use super::lag::Waiting;
 use super::ledger::FailReason;
 use super::settlement::Settlement;
 use super::slots::{self, Slots};
@@ -30,7 +30,7 @@ use crate::db::DbError;
 use crate::ops::gate::Passage;
 use crate::ops::live::Live;
 use crate::ops::metrics::{self, CanaryResult, SubmissionOutcome};
-use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError};
+use crate::ports::{Clock, EventSource, Incoming, SourceError};
 use crate::scrub::scrub;
 
 /// Claims written in one transaction.
@@ -58,14 +58,7 @@ pub struct Receiver {
     bounds: Live<ReceiveBounds>,
     /// Submissions that the sweep found, to be claimed although no event names them.
     found: mpsc::Receiver<Uuid>,
-    /// Every submission that waits for its claim or is in work.
-    known: HashMap<Uuid, Known>,
-    /// Those to be claimed next, in the order they came.
-    queue: VecDeque<Uuid>,
-    /// Those that wait until they are due.
-    held: BTreeSet<(Instant, Uuid)>,
-    /// Unsettled events in all of `known`.
-    events: usize,
+    hand: InHand,
     tasks: JoinSet<Done>,
     /// How many are claimed at once; less after a fault, so that a row at fault is found alone.
     batch: usize,
@@ -85,18 +78,6 @@ pub struct Receiver {
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
     working: HashMap<Id, Uuid>,
-}
-
-/// A submission in hand, with the events that name it: all of them are settled together. One that the sweep found may have none.
-struct Known {
-    events: Vec<Settle>,
-    /// How many of them were here when the row was last asked for: only these know what it said then.
-    seen: usize,
-    /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
-    token: String,
-    published_at: Option<Timestamp>,
-    /// Since when people wait for it, as its row tells.
-    waiting: Waiting,
 }
 
 /// What a task came back with.
@@ -121,17 +102,14 @@ impl Receiver {
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
         let bounds = bounds.into();
-        let passage_since = worker.clock.monotonic();
+        let (hand, passage_since) = (InHand::new(Arc::clone(&worker.chance)), worker.clock.monotonic());
         Self {
             worker,
             live,
             slots: Slots::default(),
             bounds,
             found,
-            known: HashMap::new(),
-            queue: VecDeque::new(),
-            held: BTreeSet::new(),
-            events: 0,
+            hand,
             tasks: JoinSet::new(),
             batch: BATCH,
             arrivals: watch::Sender::new(0),
@@ -177,16 +155,16 @@ impl Receiver {
             self.follow(gate.passage(), source).await;
             self.claim_what_fits();
             self.rounds.fetch_add(1, Ordering::Relaxed);
-            metrics::waiting(self.known.len().saturating_sub(self.working.len()));
-            let due = self.held.first().map(|(due, _)| *due);
-            let room = self.events < self.bounds.get().max_waiting && self.passage != Passage::Shut;
+            metrics::waiting(self.hand.submissions().saturating_sub(self.working.len()));
+            let due = self.hand.next_due();
+            let room = self.hand.events() < self.bounds.get().max_waiting && self.passage != Passage::Shut;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 () = gate.changed_from(self.passage) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
-                () = until(&*clock, due) => self.wake_due(),
-                Some(id) = self.found.recv(), if self.known.len() < self.bounds.get().max_waiting => self.find(id),
+                () = until(&*clock, due) => self.hand.wake_due(clock.monotonic()),
+                Some(id) = self.found.recv(), if self.hand.submissions() < self.bounds.get().max_waiting => self.hand.find(id),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
@@ -196,12 +174,12 @@ impl Receiver {
         };
         // First, so that what is given back next goes to others and not straight back here.
         source.quiet().await;
-        self.give_back_waiting();
+        self.hand.give_back();
         while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);
         }
         // What came back meanwhile and was to be kept.
-        self.give_back_waiting();
+        self.hand.give_back();
         ended
     }
 
@@ -244,32 +222,9 @@ impl Receiver {
                 journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
                 // The sweep's own event says when it looked, not when the submission was ready.
                 let published_at = published_at.filter(|_| event.reason != Reason::Sweep);
-                self.remember(event.submission_id, published_at, settle);
+                self.hand.remember(event.submission_id, published_at, settle);
             }
         }
-    }
-
-    /// Takes in a submission that the sweep found; one that is in hand already is not taken twice.
-    fn find(&mut self, id: Uuid) {
-        if !self.known.contains_key(&id) {
-            self.enter(id, Vec::new(), None);
-        }
-    }
-
-    /// A second event for a submission in work is settled with the first (protocol §2).
-    fn remember(&mut self, id: Uuid, published_at: Option<Timestamp>, settle: Settle) {
-        self.events += 1;
-        if let Some(known) = self.known.get_mut(&id) {
-            known.events.push(settle);
-            return;
-        }
-        self.enter(id, vec![settle], published_at);
-    }
-
-    fn enter(&mut self, id: Uuid, events: Vec<Settle>, published_at: Option<Timestamp>) {
-        let token = self.worker.chance.uuid().to_string();
-        self.known.insert(id, Known { events, seen: 0, token, published_at, waiting: Waiting::default() });
-        self.queue.push_back(id);
     }
 
     /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
@@ -277,19 +232,11 @@ impl Receiver {
     fn claim_what_fits(&mut self) {
         let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
         let busy = self.worker.unrecorded.busy();
-        let worth = slots::worth_claiming(self.queue.len(), slots, self.working.len(), busy, self.batch);
+        let worth = slots::worth_claiming(self.hand.claimable(), slots, self.working.len(), busy, self.batch);
         if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
             return;
         }
-        let requests: Vec<ClaimRequest> = self
-            .queue
-            .drain(..worth)
-            .filter_map(|id| {
-                let known = self.known.get_mut(&id)?;
-                known.seen = known.events.len();
-                Some(ClaimRequest { id, token: known.token.clone() })
-            })
-            .collect();
+        let requests = self.hand.to_claim(worth);
         self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
         let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
@@ -307,12 +254,11 @@ impl Receiver {
         });
     }
 
-    /// Puts first who goes on trial; whether there is anybody.
+    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have a round's time to come.
     fn choose_trial(&mut self) -> bool {
         let breaker = &self.worker.outages.relay;
         let others_came = self.worker.clock.monotonic() >= self.passage_since + ROUND;
-        let place = slots::on_trial(self.queue.iter(), |id| breaker.was_denied(id), others_came);
-        place.and_then(|place| self.queue.remove(place)).map(|id| self.queue.push_front(id)).is_some()
+        self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
     }
 
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
@@ -340,7 +286,7 @@ impl Receiver {
                     "a task of ours ended abnormally; its submission is in doubt until the sweep takes it back: {error}"
                 );
                 match self.working.remove(&error.id()) {
-                    Some(id) => self.settle(id, Settlement::Nack),
+                    Some(id) => self.hand.settle(id, Settlement::Nack),
                     None => self.claim_again(),
                 }
             }
@@ -348,11 +294,10 @@ impl Receiver {
         metrics::in_flight(self.working.len());
     }
 
-    /// Puts an unanswered batch back behind the others, with the tokens it had: a commit whose answer was lost is
-    /// recognised. The next batches are smaller, so that one row that cannot be claimed stops nobody else.
+    /// The next batches are smaller, so that one row that cannot be claimed stops nobody else.
     fn claim_again(&mut self) {
         self.batch = (self.batch / 2).max(1);
-        self.queue.extend(self.claiming.take().unwrap_or_default().into_iter().map(|request| request.id));
+        self.hand.claim_again(self.claiming.take().unwrap_or_default());
     }
 
     fn claimed(
@@ -364,9 +309,7 @@ impl Receiver {
     ) {
         match answer {
             Claimed::Taken(row) => {
-                if let Some(known) = self.known.get_mut(&id) {
-                    known.waiting = row.waiting;
-                }
+                self.hand.waits(id, row.waiting);
                 let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
@@ -379,31 +322,27 @@ impl Receiver {
             }
             Claimed::Dropped(why) => {
                 journal::dropped(id, why);
-                self.ack_seen(id);
+                self.hand.ack_seen(id);
             }
-            Claimed::Busy => {
-                self.held.insert((after + BUSY_RETRY, id));
-            }
+            Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
             Claimed::Held { due, now } => {
                 let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
                 journal::held(id, pause);
-                self.held.insert((after + pause, id));
+                self.hand.hold(id, after + pause);
             }
             Claimed::Nacked(why) => {
                 journal::nacked(id, why);
-                self.settle(id, Settlement::of_unclaimed(why));
+                self.hand.settle(id, Settlement::of_unclaimed(why));
             }
             Claimed::Failed { form_id, reason, waiting, at } => {
                 journal::refused(id, &form_id, reason);
                 metrics::submission(SubmissionOutcome::Failed);
-                if let Some(known) = self.known.get_mut(&id) {
-                    known.waiting = waiting;
-                }
+                self.hand.waits(id, waiting);
                 // What is infected was never ready.
                 if reason != FailReason::Infected {
                     self.measure(id, at);
                 }
-                self.settle(id, Settlement::of_failure(reason));
+                self.hand.settle(id, Settlement::of_failure(reason));
             }
         }
     }
@@ -420,67 +359,17 @@ impl Receiver {
             metrics::last_success(*at);
         }
         match (&routed.conclusion, routed.settlement) {
-            (None, Settlement::Ack) => self.ack_seen(id),
-            (_, Settlement::Keep) => self.keep(id),
+            (None, Settlement::Ack) => self.hand.ack_seen(id),
+            (_, Settlement::Keep) => self.hand.keep(id),
             (None, Settlement::Nack | Settlement::Reject | Settlement::Exhaust) | (Some(_), _) => {
-                self.settle(id, routed.settlement);
+                self.hand.settle(id, routed.settlement);
             }
         }
     }
 
     /// Measures how long people waited for what ended at `at`.
     fn measure(&self, id: Uuid, at: Timestamp) {
-        let waited = self.known.get(&id).and_then(|known| known.waiting.until(at, known.published_at));
-        waited.into_iter().for_each(metrics::routing_lag);
-    }
-
-    /// Holds a released submission, with its events, until it can be claimed again.
-    fn keep(&mut self, id: Uuid) {
-        let token = self.worker.chance.uuid().to_string();
-        let Some(known) = self.known.get_mut(&id) else { return };
-        known.token = token;
-        self.queue.push_back(id);
-    }
-
-    /// Acks the events that were here when the row was read. One that came later may tell of a change that the read did
-    /// not see (the scan's commit, a replay): for it the row is asked again.
-    fn ack_seen(&mut self, id: Uuid) {
-        let token = self.worker.chance.uuid().to_string();
-        let Some(known) = self.known.get_mut(&id) else { return };
-        let later = known.events.split_off(known.seen.min(known.events.len()));
-        let seen = std::mem::replace(&mut known.events, later);
-        self.events -= seen.len();
-        seen.into_iter().for_each(Settle::ack);
-        if known.events.is_empty() {
-            self.known.remove(&id);
-        } else {
-            known.token = token;
-            self.queue.push_back(id);
-        }
-    }
-
-    /// Settles every event that names the submission (protocol §7).
-    fn settle(&mut self, id: Uuid, settlement: Settlement) {
-        let Some(known) = self.known.remove(&id) else { return };
-        self.events -= known.events.len();
-        known.events.into_iter().for_each(|event| settlement.tell(event));
-    }
-
-    fn wake_due(&mut self) {
-        let now = self.worker.clock.monotonic();
-        while let Some((due, id)) = self.held.first().copied().filter(|(due, _)| *due <= now) {
-            self.held.remove(&(due, id));
-            self.queue.push_back(id);
-        }
-    }
-
-    /// What is not claimed goes back to the source: it costs no attempt.
-    fn give_back_waiting(&mut self) {
-        let waiting: Vec<Uuid> = self.queue.drain(..).chain(self.held.iter().map(|(_, id)| *id)).collect();
-        self.held.clear();
-        for id in waiting {
-            self.settle(id, Settlement::Nack);
-        }
+        self.hand.waited(id, at).into_iter().for_each(metrics::routing_lag);
     }
 }
 

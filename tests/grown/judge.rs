@@ -25,7 +25,7 @@ pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &[
     "sweep_infected",
     "sweep_open",
     "sweep_orphans_lock",
-    "sweep_stuck_lock",
+    "sweep_stuck",
     "sweep_unready",
 ];
 
@@ -37,7 +37,7 @@ pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =
 /// Indexes, and a statement that shows when they are away.
 pub(crate) const NEEDED: [(&str, &str); 4] = [
     ("submissions_router_received", "sweep_orphans_lock"),
-    ("submissions_router_processing", "sweep_stuck_lock"),
+    ("submissions_router_processing", "sweep_stuck"),
     ("submissions_router_unalerted", "alert_causes"),
     ("attachments_router_infected", "sweep_count"),
 ];

@@ -97,7 +97,8 @@ pub(super) fn ids(n: usize) -> Vec<Uuid> {
     (0..n).map(id).collect()
 }
 
-/// Writes submissions with five fields each, as superuser and without triggers; nobody is told of them.
+/// Writes submissions with five fields each, which lie together as they do where people submit them; as superuser and without
+/// triggers; nobody is told of them.
 pub(super) async fn seed(superuser: &Client, shape: Shape, ids: &[Uuid]) -> Result<()> {
     superuser.batch_execute("BEGIN; SET LOCAL session_replication_role = 'replica'").await?;
     superuser
@@ -109,7 +110,8 @@ pub(super) async fn seed(superuser: &Client, shape: Shape, ids: &[Uuid]) -> Resu
     superuser
         .execute(
             "INSERT INTO submission_fields (submission_id, field_key, field_value, position)
-             SELECT id, 'field ' || n, repeat('x', 40), n FROM unnest($1::uuid[]) AS t(id), generate_series(1, 5) AS n",
+             SELECT id, 'field ' || n, repeat('x', 40), n FROM unnest($1::uuid[]) WITH ORDINALITY AS t(id, place),
+               generate_series(1, 5) AS n ORDER BY place, n",
             &[&ids],
         )
         .await?;

@@ -324,3 +324,25 @@ fn a_begin_needs_open_deliveries_and_clean_attachments() {
         }
     }
 }
+
+#[test]
+fn deliveries_are_replaced_as_a_whole_only_where_there_are_no_others() {
+    let open = json!({"state": "open"});
+    let mut beside = claimed(open.clone());
+    beside["deliveries"]["2|b@x.test"] = open.clone();
+    for (stored, all) in [
+        (Ok(claimed(open)), true),
+        (Ok(beside), false),
+        (Ok(json!([])), true),
+        (Err("too deep".to_owned()), false),
+    ] {
+        let mut draft = Draft::of(Some(Status::Received), stored, NOW.parse().expect("a time"));
+        draft.merge("t", &fact("n", json!({})));
+        let change = draft.into_change();
+        assert_eq!((change.deliveries.len(), change.all_deliveries), (1, all), "{change:?}");
+    }
+    assert!(
+        !draft(Status::Processing, claimed(json!({}))).into_change().all_deliveries,
+        "nothing is written"
+    );
+}

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
@@ -93,9 +94,10 @@ impl Store {
         let statuses: Vec<Option<&str>> = of().map(|change| change.status.map(Status::label)).collect();
         let touched: Vec<bool> = of().map(|change| change.touched).collect();
         let ends: Vec<bool> = of().map(|change| change.ends_claim).collect();
-        let keys: Vec<_> = of().map(|change| Json(&change.keys)).collect();
-        let some = |map| Some(map).filter(|map: &&Map<String, Value>| !map.is_empty()).map(Json);
-        let deliveries: Vec<_> = of().map(|change| some(&change.deliveries)).collect();
+        let keys: Vec<_> = of().map(keys).collect();
+        let beside = |change: &&Change| !change.all_deliveries && !change.deliveries.is_empty();
+        let deliveries: Vec<_> =
+            of().map(|change| Some(change).filter(beside).map(|c| Json(&c.deliveries))).collect();
         let happyfox: Vec<Option<&str>> = of().map(|change| change.happyfox_status).collect();
         let audits: Vec<_> = of().map(|change| Json(&change.audits)).collect();
         let write = tx.prepare_cached(sql::WRITE_HELD).await?;
@@ -112,4 +114,18 @@ impl Store {
             ids.len()
         )))
     }
+}
+
+/// Keys to set as a whole. All the deliveries there are belong to them: the server need not merge those.
+fn keys(change: &Change) -> Json<Keys<'_>> {
+    let deliveries = Some(&change.deliveries).filter(|_| change.all_deliveries);
+    Json(Keys { keys: &change.keys, deliveries })
+}
+
+#[derive(Debug, Serialize)]
+struct Keys<'a> {
+    #[serde(flatten)]
+    keys: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliveries: Option<&'a Map<String, Value>>,
 }

@@ -55,17 +55,15 @@ pub(super) fn current_plan(form_id: &str, with_bodies: &str) -> String {
     )
 }
 
-/// SQL, columns: what a mail is made from, besides the plan and `id`, `form_id`, `created_at` and `now`; all null unless
-/// `wanted` (SQL, boolean). A retention without an end (`infinity`) is far away here: the driver knows no instant for it.
+/// SQL, columns: what a mail is made from, besides the plan, the form's name and `id`, `form_id`, `created_at` and `now`; all
+/// null unless `wanted` (SQL, boolean). To be read from `submissions s` and [`fields`]. A retention without an end (`infinity`)
+/// is far away here: the driver knows no instant for it.
 fn dossier(wanted: &str) -> String {
     format!(
-        "CASE WHEN {wanted} THEN (SELECT f.name FROM forms f WHERE f.id = s.form_id) END AS form_name,
-  CASE WHEN {wanted} AND s.retention_expires_at IS NOT NULL THEN
+        "CASE WHEN {wanted} AND s.retention_expires_at IS NOT NULL THEN
     least(greatest(s.retention_expires_at, 'epoch'), clock_timestamp() + interval '100 years') END AS retention_expires_at,
-  CASE WHEN {wanted} THEN ARRAY(SELECT x.field_key FROM submission_fields x WHERE x.submission_id = s.id
-    ORDER BY x.position, x.id) END AS field_keys,
-  CASE WHEN {wanted} THEN ARRAY(SELECT x.field_value FROM submission_fields x WHERE x.submission_id = s.id
-    ORDER BY x.position, x.id) END AS field_values,
+  CASE WHEN {wanted} THEN COALESCE(x.keys, '{{}}') END AS field_keys,
+  CASE WHEN {wanted} THEN COALESCE(x.values, '{{}}') END AS field_values,
   CASE WHEN {wanted} THEN COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name,
       'content_type', x.content_type, 'size_bytes', x.size_bytes, 'bucket', x.gcs_bucket, 'object', x.gcs_object)
       ORDER BY x.created_at, x.id)
@@ -73,31 +71,50 @@ fn dossier(wanted: &str) -> String {
     )
 }
 
+/// SQL, a join: the fields of `submissions s` in their order, `x.keys` beside `x.values`, looked up once.
+fn fields(wanted: &str) -> String {
+    format!(
+        "LEFT JOIN LATERAL (SELECT array_agg(x.field_key) AS keys, array_agg(x.field_value) AS values
+    FROM (SELECT x.field_key, x.field_value FROM submission_fields x WHERE x.submission_id = s.id AND {wanted}
+      ORDER BY x.position, x.id) AS x) AS x ON true"
+    )
+}
+
 impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, pending, infected) =
             (readiness.is_finalized("s"), readiness.pending_count("s"), readiness.any_infected("s"));
-        let plan = current_plan("s.form_id", "$2");
+        let (plan, plan_of_form) = (current_plan("s.form_id", "$2"), current_plan("f.id", "$2"));
         let ready_at = readiness.ready_at("s");
         Self {
             sweep: super::sweep::Statements::new(readiness),
             open_rows: super::open_rows::Statements::new(readiness),
-            // The plan is read only where it may have to be pinned.
+            // The plan is read only where it may have to be pinned, and once for all of a form.
             claim_read: format!(
                 "-- claim_read
+WITH p AS MATERIALIZED (
+  SELECT f.id, f.name, {plan_of_form} AS plan FROM forms f WHERE f.id IN (
+    SELECT s.form_id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status = 'received')
+)
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, clock_timestamp() AS now,
   {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
-  {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN {plan} END AS plan,
+  {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN COALESCE(p.plan, '[]') END AS plan,
+  p.name AS form_name,
   {}
-FROM submissions s WHERE s.id = ANY($1::uuid[])",
-                dossier("s.status = 'received'")
+FROM submissions s LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
+  {}
+WHERE s.id = ANY($1::uuid[])",
+                dossier("s.status = 'received'"),
+                fields("s.status = 'received'")
             ),
             dossier: format!(
                 "-- dossier
 SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
+  (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name,
   {}
-FROM submissions s WHERE s.id = $1",
-                dossier("true")
+FROM submissions s {} WHERE s.id = $1",
+                dossier("true"),
+                fields("true")
             ),
             read_begin: format!(
                 "-- read_begin
@@ -144,8 +161,8 @@ SELECT s.id, s.status::text AS status, s.routing_result, clock_timestamp() AS no
 FROM submissions s WHERE s.id = ANY($1::uuid[])";
 
 /// Writes what was decided about rows that are locked. `$1` ids, and of each `$2` status (null: stays), `$3` whether
-/// `updated_at` moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set (null: none), `$7` happyfox_status
-/// (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
+/// `updated_at` moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none),
+/// `$7` happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
 pub(super) const WRITE_HELD: &str = "-- write_held
 WITH u AS (
   UPDATE submissions s SET status = COALESCE(w.status::submission_status, s.status),

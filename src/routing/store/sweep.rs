@@ -151,11 +151,14 @@ impl Store {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
-                let lock = tx.prepare_cached(&self.statements.sweep.stuck).await?;
-                let locked = tx.query(&lock, &[&untouched, &bounds.not_before, &after, &limit]).await?;
+                let find = tx.prepare_cached(&self.statements.sweep.stuck).await?;
+                let found = tx.query(&find, &[&untouched, &bounds.not_before, &after, &limit]).await?;
+                let found: Vec<Uuid> = found.iter().map(|row| row.get("id")).collect();
+                let lock = tx.prepare_cached(&self.statements.sweep.stuck_lock).await?;
+                let locked = tx.query(&lock, &[&untouched, &bounds.not_before, &found]).await?;
                 let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let rows = self.take_back(&tx, &ids, token, &self.settings.actor, None).await?;
-                Ok(Some(Page { rows, next: next(&ids, page) }))
+                Ok(Some(Page { rows, next: next(&found, page) }))
             })
             .await
     }

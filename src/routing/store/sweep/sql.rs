@@ -9,15 +9,17 @@ pub(super) const ALONE: &str = "-- sweep_alone
 SELECT pg_try_advisory_xact_lock(hashtext('maple-router'), hashtext('sweep')) AS alone";
 
 /// The texts that depend on the configuration, made once.
+///
+/// What is stuck or infected is found first and locked after: asked for in order of id and locked at once, PostgreSQL expects
+/// to be done soon with the primary key, and reads the whole table by it. (It is told nothing of how many rows a status has:
+/// row-level security keeps its statistics from it.)
 #[derive(Debug)]
 pub(in crate::routing::store) struct Statements {
     pub(super) stuck: String,
+    pub(super) stuck_lock: String,
     pub(super) read: String,
     pub(super) orphans: String,
     pub(super) touch: String,
-    /// Found first and locked after: asked for in order of id and locked at once, PostgreSQL expects to be done soon with
-    /// the primary key, and reads the whole table by it. (It is told nothing of how many rows a status has: row-level
-    /// security keeps its statistics from it.)
     pub(super) infected: String,
     pub(super) unready: String,
     pub(super) count: String,
@@ -27,6 +29,10 @@ pub(in crate::routing::store) struct Statements {
 /// left behind by whatever routed before us, and is not ours to send.
 const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_interval(secs => $1::float8)
   AND ($2::timestamptz IS NULL OR s.created_at >= $2 OR jsonb_typeof(s.routing_result->'claim') = 'object')";
+
+/// SQL, boolean: schema `router` is there with its index of what is `processing`, in order of id. Only then is it quick to ask
+/// in that order; what is not asked is not carried out.
+const INDEXED: &str = "(to_regclass('submissions_router_processing') IS NOT NULL)";
 
 /// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
 /// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
@@ -51,9 +57,20 @@ impl Statements {
         let orphan = format!("s.status = 'received' AND {ours} AND {due} AND {ready}", due = due());
         Self {
             stuck: format!(
+                "-- sweep_stuck
+SELECT f.id FROM (
+  (SELECT s.id FROM submissions s WHERE {INDEXED} AND {STUCK} AND ($3::uuid IS NULL OR s.id > $3) ORDER BY s.id LIMIT $4)
+  UNION ALL
+  SELECT g.id FROM (
+    SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3) OFFSET 0
+  ) AS g WHERE NOT {INDEXED}
+) AS f ORDER BY f.id LIMIT $4"
+            ),
+            // What has been touched since it was found is not stuck any more.
+            stuck_lock: format!(
                 "-- sweep_stuck_lock
-SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3)
-ORDER BY s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+SELECT s.id FROM submissions s WHERE s.id = ANY($3::uuid[]) AND {STUCK}
+ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED"
             ),
             read: format!(
                 "-- sweep_read

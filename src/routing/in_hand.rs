@@ -1,0 +1,301 @@
+//! What is in hand: submissions that wait for their claim or are in work, with the events that name them.
+//!
+//! All events of a submission are settled together (protocol §2, §7), each once. If we die, those that were not settled
+//! come again. Never does any I/O but to answer an event, and never answers one before its row was asked.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::lag::Waiting;
+use super::settlement::Settlement;
+use super::slots;
+use super::store::ClaimRequest;
+use crate::ops::chance::Chance;
+use crate::ports::Settle;
+
+/// See the module's header.
+#[derive(Debug)]
+pub(super) struct InHand {
+    chance: Arc<Chance>,
+    /// Every submission that waits for its claim or is in work.
+    known: HashMap<Uuid, Known>,
+    /// Those to be claimed next, in the order they came.
+    queue: VecDeque<Uuid>,
+    /// Those that wait until they are due.
+    held: BTreeSet<(Instant, Uuid)>,
+    /// Unsettled events in all of `known`.
+    events: usize,
+}
+
+/// A submission in hand. One that the sweep found may have no event.
+#[derive(Debug)]
+struct Known {
+    events: Vec<Settle>,
+    /// How many of them were here when the row was last asked for: only these know what it said then.
+    seen: usize,
+    /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
+    token: String,
+    published_at: Option<Timestamp>,
+    /// Since when people wait for it, as its row tells.
+    waiting: Waiting,
+}
+
+impl InHand {
+    /// Nothing. `chance` makes the claims' tokens.
+    pub(super) fn new(chance: Arc<Chance>) -> Self {
+        Self { chance, known: HashMap::new(), queue: VecDeque::new(), held: BTreeSet::new(), events: 0 }
+    }
+
+    /// Submissions in hand, those in work among them.
+    pub(super) fn submissions(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Unsettled events.
+    pub(super) fn events(&self) -> usize {
+        self.events
+    }
+
+    /// Submissions that can be claimed now.
+    pub(super) fn claimable(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Takes in a submission that the sweep found; one that is in hand already is not taken twice.
+    pub(super) fn find(&mut self, id: Uuid) {
+        if !self.known.contains_key(&id) {
+            self.enter(id, Vec::new(), None);
+        }
+    }
+
+    /// Takes in an event. A second one for a submission in work is settled with the first (protocol §2).
+    pub(super) fn remember(&mut self, id: Uuid, published_at: Option<Timestamp>, settle: Settle) {
+        self.events += 1;
+        if let Some(known) = self.known.get_mut(&id) {
+            known.events.push(settle);
+            return;
+        }
+        self.enter(id, vec![settle], published_at);
+    }
+
+    fn enter(&mut self, id: Uuid, events: Vec<Settle>, published_at: Option<Timestamp>) {
+        let token = self.token();
+        self.known.insert(id, Known { events, seen: 0, token, published_at, waiting: Waiting::default() });
+        self.queue.push_back(id);
+    }
+
+    fn token(&self) -> String {
+        self.chance.uuid().to_string()
+    }
+
+    /// Puts first who goes on trial, by [`slots::on_trial`]; whether there is anybody.
+    pub(super) fn choose_trial(&mut self, denied: impl Fn(Uuid) -> bool, others_came: bool) -> bool {
+        let place = slots::on_trial(self.queue.iter(), denied, others_came);
+        place.and_then(|place| self.queue.remove(place)).map(|id| self.queue.push_front(id)).is_some()
+    }
+
+    /// Takes so many to be claimed; their rows are about to be asked for.
+    pub(super) fn to_claim(&mut self, count: usize) -> Vec<ClaimRequest> {
+        let ids = self.queue.drain(..count.min(self.queue.len()));
+        let request = |id| {
+            let known = self.known.get_mut(&id)?;
+            known.seen = known.events.len();
+            Some(ClaimRequest { id, token: known.token.clone() })
+        };
+        ids.filter_map(request).collect()
+    }
+
+    /// Puts what got no answer back behind the others, with the tokens it had: a commit whose answer was lost is recognised.
+    pub(super) fn claim_again(&mut self, unanswered: Vec<ClaimRequest>) {
+        self.queue.extend(unanswered.into_iter().map(|request| request.id));
+    }
+
+    /// Not to be claimed before `due`.
+    pub(super) fn hold(&mut self, id: Uuid, due: Instant) {
+        self.held.insert((due, id));
+    }
+
+    /// When the next of those that are held is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.held.first().map(|(due, _)| *due)
+    }
+
+    /// Those that are due by `now` can be claimed.
+    pub(super) fn wake_due(&mut self, now: Instant) {
+        while let Some((due, id)) = self.held.first().copied().filter(|(due, _)| *due <= now) {
+            self.held.remove(&(due, id));
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Its row has told since when people wait.
+    pub(super) fn waits(&mut self, id: Uuid, waiting: Waiting) {
+        if let Some(known) = self.known.get_mut(&id) {
+            known.waiting = waiting;
+        }
+    }
+
+    /// How long people have waited for it at `now`.
+    pub(super) fn waited(&self, id: Uuid, now: Timestamp) -> Option<Duration> {
+        let known = self.known.get(&id)?;
+        known.waiting.until(now, known.published_at)
+    }
+
+    /// Holds a released submission, with its events, until it can be claimed again.
+    pub(super) fn keep(&mut self, id: Uuid) {
+        let token = self.token();
+        let Some(known) = self.known.get_mut(&id) else { return };
+        known.token = token;
+        self.queue.push_back(id);
+    }
+
+    /// Acks the events that were here when the row was read. One that came later may tell of a change that the read did
+    /// not see (the scan's commit, a replay): for it the row is asked again.
+    pub(super) fn ack_seen(&mut self, id: Uuid) {
+        let token = self.token();
+        let Some(known) = self.known.get_mut(&id) else { return };
+        let later = known.events.split_off(known.seen.min(known.events.len()));
+        let seen = std::mem::replace(&mut known.events, later);
+        self.events -= seen.len();
+        seen.into_iter().for_each(Settle::ack);
+        if known.events.is_empty() {
+            self.known.remove(&id);
+        } else {
+            known.token = token;
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Settles every event that names the submission (protocol §7).
+    pub(super) fn settle(&mut self, id: Uuid, settlement: Settlement) {
+        let Some(known) = self.known.remove(&id) else { return };
+        self.events -= known.events.len();
+        known.events.into_iter().for_each(|event| settlement.tell(event));
+    }
+
+    /// What is not claimed goes back to the source: it costs no attempt.
+    pub(super) fn give_back(&mut self) {
+        let waiting: Vec<Uuid> = self.queue.drain(..).chain(self.held.iter().map(|(_, id)| *id)).collect();
+        self.held.clear();
+        for id in waiting {
+            self.settle(id, Settlement::Nack);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::ops::clock::SystemClock;
+    use crate::ports::{Clock as _, Verdict};
+
+    /// What was answered, in order.
+    #[derive(Debug, Default, Clone)]
+    struct Answers(Arc<Mutex<Vec<(u32, Verdict)>>>);
+
+    impl Answers {
+        fn event(&self, number: u32) -> Settle {
+            let answers = Arc::clone(&self.0);
+            Settle::new(move |verdict| answers.lock().unwrap().push((number, verdict)))
+        }
+
+        fn take(&self) -> Vec<(u32, Verdict)> {
+            std::mem::take(&mut *self.0.lock().unwrap())
+        }
+    }
+
+    fn id(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn hand() -> (InHand, Answers) {
+        (InHand::new(Arc::new(Chance::seeded(7))), Answers::default())
+    }
+
+    fn ids(requests: &[ClaimRequest]) -> Vec<Uuid> {
+        requests.iter().map(|request| request.id).collect()
+    }
+
+    #[test]
+    fn all_events_of_a_submission_are_settled_together_and_counted() {
+        let (mut hand, answers) = hand();
+        hand.remember(id(1), None, answers.event(1));
+        hand.remember(id(2), None, answers.event(2));
+        hand.remember(id(1), None, answers.event(3));
+        hand.find(id(1));
+        hand.find(id(3));
+        assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (3, 3, 3));
+        assert_eq!(ids(&hand.to_claim(2)), [id(1), id(2)]);
+        hand.settle(id(1), Settlement::Ack);
+        assert_eq!(answers.take(), [(1, Verdict::Ack), (3, Verdict::Ack)]);
+        assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (2, 1, 1));
+        hand.settle(id(1), Settlement::Nack);
+        hand.settle(id(3), Settlement::Ack);
+        assert_eq!(answers.take(), [], "nothing twice, and nothing where there was none");
+    }
+
+    #[test]
+    fn only_what_was_here_when_the_row_was_asked_is_acked_and_for_the_rest_it_is_asked_anew() {
+        let (mut hand, answers) = hand();
+        hand.remember(id(1), None, answers.event(1));
+        let first = hand.to_claim(9);
+        hand.remember(id(1), None, answers.event(2));
+        hand.ack_seen(id(1));
+        assert_eq!(answers.take(), [(1, Verdict::Ack)]);
+        let second = hand.to_claim(9);
+        assert_eq!(ids(&second), [id(1)]);
+        assert_ne!(second, first, "with a token of its own");
+        hand.ack_seen(id(1));
+        assert_eq!(answers.take(), [(2, Verdict::Ack)]);
+        assert_eq!((hand.submissions(), hand.events()), (0, 0));
+    }
+
+    #[test]
+    fn a_claim_without_an_answer_is_repeated_with_its_token_and_a_released_one_has_another() {
+        let (mut hand, answers) = hand();
+        hand.remember(id(1), None, answers.event(1));
+        let first = hand.to_claim(1);
+        hand.claim_again(first.clone());
+        assert_eq!(hand.to_claim(1), first);
+        hand.keep(id(1));
+        assert_ne!(hand.to_claim(1), first);
+        assert_eq!(answers.take(), []);
+    }
+
+    #[test]
+    fn what_is_held_is_claimed_when_it_is_due_and_given_back_when_nothing_is() {
+        let (mut hand, answers) = hand();
+        let now = SystemClock.monotonic();
+        let second = Duration::from_secs(1);
+        for n in 1..=3_u32 {
+            hand.remember(id(n.into()), None, answers.event(n));
+        }
+        hand.to_claim(2);
+        hand.hold(id(1), now + 2 * second);
+        hand.hold(id(2), now + second);
+        assert_eq!((hand.next_due(), hand.claimable()), (Some(now + second), 1));
+        hand.wake_due(now + second);
+        assert_eq!(ids(&hand.to_claim(9)), [id(3), id(2)]);
+        assert_eq!(hand.next_due(), Some(now + 2 * second));
+        hand.give_back();
+        assert_eq!(answers.take(), [(1, Verdict::Nack)], "not what is in work");
+        assert_eq!((hand.submissions(), hand.events(), hand.next_due()), (2, 2, None));
+    }
+
+    #[test]
+    fn a_trial_is_put_first() {
+        let (mut hand, answers) = hand();
+        for n in 1..=3_u32 {
+            hand.remember(id(n.into()), None, answers.event(n));
+        }
+        assert!(hand.choose_trial(|known| known != id(2), false));
+        assert_eq!(ids(&hand.to_claim(9)), [id(2), id(1), id(3)]);
+        assert!(!hand.choose_trial(|_| false, true), "there is nobody");
+    }
+}
