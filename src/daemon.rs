@@ -69,7 +69,7 @@ use crate::routing::unrecorded::Unrecorded;
 use crate::routing::worker::{Pauses, Worker};
 
 /// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 27] = [
+const TRANSACTIONS: [&str; 30] = [
     "claim",
     "dossier",
     "begin",
@@ -84,6 +84,9 @@ const TRANSACTIONS: [&str; 27] = [
     "sweep_stuck",
     "sweep_orphans",
     "sweep_infected",
+    "sweep_unready",
+    "sweep_open",
+    "sweep_count",
     "sweep_ended",
     "alert_look",
     "alert_lease",

@@ -29,10 +29,9 @@ pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &[
     "sweep_unready",
 ];
 
-/// What counts all that is open, or asks something of each: linear in the backlog, whatever has ended. And what tells of
-/// failures, of which there is none beside this one: where every row has one status, PostgreSQL takes any status for all.
+/// What counts all that is open, or asks something of each: linear in the backlog, whatever has ended.
 pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =
-    &["alert_candidates", "outbox_depths", "sweep_count", "sweep_infected", "sweep_open", "sweep_unready"];
+    &["outbox_depths", "sweep_count", "sweep_infected", "sweep_open", "sweep_unready"];
 
 /// Indexes, and a statement that shows when they are away.
 pub(crate) const NEEDED: [(&str, &str); 4] = [

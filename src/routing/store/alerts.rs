@@ -98,7 +98,7 @@ impl AlertStore {
     pub async fn unalerted(&self) -> Result<Vec<Unalerted>, DbError> {
         let rows = self
             .pool
-            .transaction("alert_look", async |tx| {
+            .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.causes).await?;
                 let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                     [&self.not_before, &self.lease_seconds(), &LOOKED_AT, &CAUSES];
@@ -120,7 +120,7 @@ impl AlertStore {
     pub async fn lease(&self, cause: &str, token: Uuid) -> Result<Leased, DbError> {
         let mut candidates: Vec<Uuid> = self
             .pool
-            .transaction("alert_look", async |tx| {
+            .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.candidates).await?;
                 let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                     [&self.not_before, &self.lease_seconds(), &cause, &LEASED];
@@ -169,7 +169,7 @@ impl AlertStore {
     pub async fn sample(&self, rows: &[Uuid]) -> Result<Option<Sample>, DbError> {
         let found = self
             .pool
-            .transaction("alert_look", async |tx| {
+            .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(sql::SAMPLE).await?;
                 Ok(tx.query_opt(&statement, &[&rows]).await?)
             })

@@ -107,7 +107,7 @@ impl Store {
         let limit = i64::try_from(*most).unwrap_or(i64::MAX);
         let paused = self.pauses().form_ids();
         self.pool
-            .transaction("open_rows", async |tx| {
+            .seeking_transaction("open_rows", async |tx| {
                 let mut open = HashMap::new();
                 if !answered.is_empty() {
                     let statement = tx.prepare_cached(&self.statements.open_rows.standing).await?;

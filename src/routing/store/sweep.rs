@@ -147,7 +147,7 @@ impl Store {
     ) -> Result<Option<Page<Retaken>>, DbError> {
         let (untouched, limit) = (bounds.stuck_after.as_secs_f64(), limit(page));
         self.pool
-            .transaction("sweep_stuck", async |tx| {
+            .seeking_transaction("sweep_stuck", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
@@ -178,7 +178,7 @@ impl Store {
         // What is paused would be found, handed on and dropped at every pass.
         let paused = self.pauses().form_ids();
         self.pool
-            .transaction("sweep_orphans", async |tx| {
+            .seeking_transaction("sweep_orphans", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
@@ -208,7 +208,7 @@ impl Store {
     ) -> Result<Option<Page<Refused>>, DbError> {
         let limit = limit(page);
         self.pool
-            .transaction("sweep_infected", async |tx| {
+            .seeking_transaction("sweep_infected", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
@@ -251,10 +251,14 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn unready(&self, bounds: &SweepBounds) -> Result<Unready, DbError> {
-        let client = self.pool.get().await?;
-        let statement = client.prepare_cached(&self.statements.sweep.unready).await?;
         let age = bounds.unready_alert_after.as_secs_f64();
-        let row = client.query_one(&statement, &[&age, &bounds.not_before]).await?;
+        let row = self
+            .pool
+            .seeking_transaction("sweep_unready", async |tx| {
+                let statement = tx.prepare_cached(&self.statements.sweep.unready).await?;
+                Ok(tx.query_one(&statement, &[&age, &bounds.not_before]).await?)
+            })
+            .await?;
         Ok(Unready {
             count: count(&row, "n")?,
             oldest: age_of(row.try_get("oldest")?),
@@ -268,9 +272,14 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn open_depths(&self, bounds: &SweepBounds) -> Result<Vec<Depth>, DbError> {
-        let client = self.pool.get().await?;
-        let statement = client.prepare_cached(sql::OPEN).await?;
-        client.query(&statement, &[&bounds.not_before]).await?.iter().filter_map(depth).collect()
+        let rows = self
+            .pool
+            .seeking_transaction("sweep_open", async |tx| {
+                let statement = tx.prepare_cached(sql::OPEN).await?;
+                Ok(tx.query(&statement, &[&bounds.not_before]).await?)
+            })
+            .await?;
+        rows.iter().filter_map(depth).collect()
     }
 
     /// How much has ended, for the gauges. Reads only, but all there is: not for every pass.
@@ -298,11 +307,15 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn sweep_count(&self, bounds: &SweepBounds) -> Result<SweepCount, DbError> {
-        let client = self.pool.get().await?;
-        let statement = client.prepare_cached(&self.statements.sweep.count).await?;
         let (grace, orphan) = (bounds.due_grace.as_secs_f64(), bounds.orphan_after.as_secs_f64());
         let stuck = bounds.stuck_after.as_secs_f64();
-        let row = client.query_one(&statement, &[&grace, &orphan, &bounds.not_before, &stuck]).await?;
+        let row = self
+            .pool
+            .seeking_transaction("sweep_count", async |tx| {
+                let statement = tx.prepare_cached(&self.statements.sweep.count).await?;
+                Ok(tx.query_one(&statement, &[&grace, &orphan, &bounds.not_before, &stuck]).await?)
+            })
+            .await?;
         Ok(SweepCount {
             stuck: count(&row, "stuck")?,
             orphans: count(&row, "orphans")?,

@@ -30,10 +30,6 @@ pub(in crate::routing::store) struct Statements {
 const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_interval(secs => $1::float8)
   AND ($2::timestamptz IS NULL OR s.created_at >= $2 OR jsonb_typeof(s.routing_result->'claim') = 'object')";
 
-/// SQL, boolean: schema `router` is there with its index of what is `processing`, in order of id. Only then is it quick to ask
-/// in that order; what is not asked is not carried out.
-const INDEXED: &str = "(to_regclass('submissions_router_processing') IS NOT NULL)";
-
 /// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
 /// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
 fn due() -> String {
@@ -59,11 +55,7 @@ impl Statements {
             stuck: format!(
                 "-- sweep_stuck
 SELECT f.id FROM (
-  (SELECT s.id FROM submissions s WHERE {INDEXED} AND {STUCK} AND ($3::uuid IS NULL OR s.id > $3) ORDER BY s.id LIMIT $4)
-  UNION ALL
-  SELECT g.id FROM (
-    SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3) OFFSET 0
-  ) AS g WHERE NOT {INDEXED}
+  SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3) OFFSET 0
 ) AS f ORDER BY f.id LIMIT $4"
             ),
             // What has been touched since it was found is not stuck any more.
