@@ -31,8 +31,7 @@ const KEYED: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL
 /// For statements that look for few rows by what they are: row-level security keeps the statistics of a column from the
 /// planner, which then takes each status for an equal share of the table, and would rather read ten million rows than one
 /// small index. Where there is no index a table is read all the same.
-const SOUGHT: &str =
-    "; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+const SOUGHT: &str = "; SET LOCAL enable_seqscan = off";
 
 /// A connection from the pool; goes back when dropped. Derefs to [`tokio_postgres::Client`], with `prepare_cached`.
 pub type Client = Object<Connector>;

@@ -2,6 +2,9 @@
 //!
 //! Text only: whoever needs readiness puts these predicates into a statement of its own. They ask the database anew each
 //! time; nothing here remembers an answer. An attachment whose status is NULL, or unknown to us, is not clean.
+//!
+//! `OFFSET 0` in them: each row's own attachments are looked up. PostgreSQL would rather begin with all that were ever
+//! infected, of which there are more the longer the table is kept.
 
 use super::error::DbError;
 
@@ -56,7 +59,9 @@ impl Readiness {
     /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments.
     #[must_use]
     pub fn all_clean(&self, alias: &str) -> String {
-        format!("(NOT EXISTS (SELECT FROM attachments x WHERE x.submission_id = {alias}.id AND {NOT_CLEAN}))")
+        format!(
+            "(NOT EXISTS (SELECT FROM attachments x WHERE x.submission_id = {alias}.id AND {NOT_CLEAN} OFFSET 0))"
+        )
     }
 
     /// SQL, boolean, never NULL: finalized, and every attachment clean.
@@ -69,7 +74,7 @@ impl Readiness {
     #[must_use]
     pub fn any_infected(&self, alias: &str) -> String {
         format!(
-            "(EXISTS (SELECT FROM attachments x WHERE x.submission_id = {alias}.id AND x.clamav_status = 'infected'))"
+            "(EXISTS (SELECT FROM attachments x WHERE x.submission_id = {alias}.id AND x.clamav_status = 'infected' OFFSET 0))"
         )
     }
 
