@@ -99,7 +99,7 @@ impl InHand {
     }
 
     /// Takes so many to be claimed; their rows are about to be asked for.
-    pub(super) fn to_claim(&mut self, count: usize) -> Vec<ClaimRequest> {
+    pub(super) fn take_for_claim(&mut self, count: usize) -> Vec<ClaimRequest> {
         let ids = self.queue.drain(..count.min(self.queue.len()));
         let request = |id| {
             let known = self.known.get_mut(&id)?;
@@ -231,7 +231,7 @@ mod tests {
         hand.find(id(1));
         hand.find(id(3));
         assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (3, 3, 3));
-        assert_eq!(ids(&hand.to_claim(2)), [id(1), id(2)]);
+        assert_eq!(ids(&hand.take_for_claim(2)), [id(1), id(2)]);
         hand.settle(id(1), Settlement::Ack);
         assert_eq!(answers.take(), [(1, Verdict::Ack), (3, Verdict::Ack)]);
         assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (2, 1, 1));
@@ -244,11 +244,11 @@ mod tests {
     fn only_what_was_here_when_the_row_was_asked_is_acked_and_for_the_rest_it_is_asked_anew() {
         let (mut hand, answers) = hand();
         hand.remember(id(1), None, answers.event(1));
-        let first = hand.to_claim(9);
+        let first = hand.take_for_claim(9);
         hand.remember(id(1), None, answers.event(2));
         hand.ack_seen(id(1));
         assert_eq!(answers.take(), [(1, Verdict::Ack)]);
-        let second = hand.to_claim(9);
+        let second = hand.take_for_claim(9);
         assert_eq!(ids(&second), [id(1)]);
         assert_ne!(second, first, "with a token of its own");
         hand.ack_seen(id(1));
@@ -260,11 +260,11 @@ mod tests {
     fn a_claim_without_an_answer_is_repeated_with_its_token_and_a_released_one_has_another() {
         let (mut hand, answers) = hand();
         hand.remember(id(1), None, answers.event(1));
-        let first = hand.to_claim(1);
+        let first = hand.take_for_claim(1);
         hand.claim_again(first.clone());
-        assert_eq!(hand.to_claim(1), first);
+        assert_eq!(hand.take_for_claim(1), first);
         hand.keep(id(1));
-        assert_ne!(hand.to_claim(1), first);
+        assert_ne!(hand.take_for_claim(1), first);
         assert_eq!(answers.take(), []);
     }
 
@@ -276,12 +276,12 @@ mod tests {
         for n in 1..=3_u32 {
             hand.remember(id(n.into()), None, answers.event(n));
         }
-        hand.to_claim(2);
+        hand.take_for_claim(2);
         hand.hold(id(1), now + 2 * second);
         hand.hold(id(2), now + second);
         assert_eq!((hand.next_due(), hand.claimable()), (Some(now + second), 1));
         hand.wake_due(now + second);
-        assert_eq!(ids(&hand.to_claim(9)), [id(3), id(2)]);
+        assert_eq!(ids(&hand.take_for_claim(9)), [id(3), id(2)]);
         assert_eq!(hand.next_due(), Some(now + 2 * second));
         hand.give_back();
         assert_eq!(answers.take(), [(1, Verdict::Nack)], "not what is in work");
@@ -295,7 +295,7 @@ mod tests {
             hand.remember(id(n.into()), None, answers.event(n));
         }
         assert!(hand.choose_trial(|known| known != id(2), false));
-        assert_eq!(ids(&hand.to_claim(9)), [id(2), id(1), id(3)]);
+        assert_eq!(ids(&hand.take_for_claim(9)), [id(2), id(1), id(3)]);
         assert!(!hand.choose_trial(|_| false, true), "there is nobody");
     }
 }

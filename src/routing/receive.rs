@@ -236,7 +236,7 @@ impl Receiver {
         if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
             return;
         }
-        let requests = self.hand.to_claim(worth);
+        let requests = self.hand.take_for_claim(worth);
         self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
         let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
