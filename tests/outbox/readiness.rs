@@ -82,10 +82,12 @@ fn the_file_has_the_fragments_word_for_word() {
     let (_, sql) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");
     let (_, function) = sql.split_once("CREATE FUNCTION router.evaluate_routing_readiness").expect("it");
     let (function, _) = function.split_once("\n$$;").expect("its end");
-    // A function with rights of its own names its tables in full; otherwise it is the same text.
+    // A function with rights of its own names its tables in full, and asks of one submission: nothing needs to keep it from
+    // beginning with every attachment there is, as `OFFSET 0` does. Otherwise it is the same text.
     let function = function.replace("public.attachments", "attachments");
     let fragment = Readiness::default();
     for text in [fragment.any_infected("s"), fragment.all_clean("s"), fragment.pending_count("s")] {
+        let text = text.replace(" OFFSET 0", "");
         assert!(function.contains(&text), "{text}");
     }
     assert!(sql.contains("AS 'SELECT true'"), "{}", fragment.is_finalized("s"));
