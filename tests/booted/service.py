@@ -74,14 +74,14 @@ def reloads(world):
     machine.run(["systemctl", "reload", UNIT])
     until("the reload is told", lambda: "reloaded" in world.events(since))
     world.becomes(world.parts.submit(), "routed")
-    chatter = machine.journal(f"--after-cursor={since}", f"--unit={UNIT}", "PRIORITY=7")
+    chatter = machine.journal(f"--unit={UNIT}", "PRIORITY=7", since=since)
     world.need(chatter, "log.level = \"debug\" is in force, and nothing of priority 7 comes")
     world.shown("systemctl reload: log.level = \"debug\" takes effect in the running process")
     since = world.now()
     machine.write(CONFIG, "[log]\nlevle = \"info\"\n")
     machine.run(["systemctl", "reload", UNIT])
     until("the bad file is told of", lambda: "reload_failed" in world.events(since))
-    failed = next(e for e in machine.journal(f"--after-cursor={since}", f"--unit={UNIT}") if e.get("EVENT") == "reload_failed")
+    failed = next(e for e in machine.journal(f"--unit={UNIT}", since=since) if e.get("EVENT") == "reload_failed")
     world.need("levle" in failed["MESSAGE"], f"what is wrong is not told: {failed['MESSAGE']}")
     world.need(world.metric("maple_router_config_last_reload_successful") == 0, "the metric does not tell of the bad file")
     world.becomes(world.parts.submit(), "routed")
@@ -105,8 +105,8 @@ def sweeps_by_a_timer(world):
     until("the pass ends", lambda: machine.unit("maple-router-sweep.service")["ActiveState"] == "inactive")
     swept = machine.unit("maple-router-sweep.service")
     world.need(swept["Result"] == "success" and swept["ExecMainStatus"] == "0", f"the sweep ended with {swept['Result']}")
-    told = [entry["MESSAGE"] for entry in machine.journal(f"--after-cursor={since}", "--unit=maple-router-sweep.service",
-                                                          "_COMM=maple-router")]
+    told = [entry["MESSAGE"] for entry in machine.journal("--unit=maple-router-sweep.service",
+                                                          "_COMM=maple-router", since=since)]
     world.need("rescued" not in world.events(since) and told, f"the sweep says {told}")
     machine.run("systemctl stop maple-router-sweep.timer")
     world.shown(f"maple-router-sweep.timer: a submission whose event was lost is found by its pass and routed ({'; '.join(line.strip() for line in told)})")

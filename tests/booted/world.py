@@ -125,7 +125,7 @@ class World:
 
     def events(self, since: str, *arguments) -> list[str]:
         """The daemon's events after that place, oldest first."""
-        entries = self.machine.journal(f"--after-cursor={since}", f"--unit={UNIT}", *arguments)
+        entries = self.machine.journal(f"--unit={UNIT}", *arguments, since=since)
         return [entry["EVENT"] for entry in entries if "EVENT" in entry]
 
     def metric(self, series: str) -> float:
