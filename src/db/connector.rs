@@ -109,9 +109,8 @@ impl Connector {
             .keepalives_interval(Duration::from_secs(10))
             .keepalives_retries(3)
             .tcp_user_timeout(settings.statement_timeout + settings.connect_timeout);
-        // By SET and not as startup options: pooling proxies refuse those. The last two, because row-level security keeps
-        // statistics from the planner: it takes a status that hardly any row has for a fifth of the table, and would compile
-        // statements, and start workers, for what a partial index answers at once.
+        // By SET and not as startup options: pooling proxies refuse those. For what is asked without a transaction; why, see
+        // where each transaction says it (`pool.rs`).
         let session = format!(
             "SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'; \
              SET jit = off; SET max_parallel_workers_per_gather = 0; \

@@ -96,11 +96,14 @@ impl Pool {
             .runtime(deadpool::Runtime::Tokio1)
             .build()
             .map_err(|error| DbError::Settings(format!("database pool: {error}")))?;
-        // The last: a client that freezes, or is gone without a word, must not keep its row locked until the network's
-        // keepalive notices, because the sweep passes over what is locked. As long as we wait ourselves.
+        // The third: a client that freezes, or is gone without a word, must not keep its row locked until the network's
+        // keepalive notices, because the sweep passes over what is locked. As long as we wait ourselves. The last two, because
+        // row-level security keeps statistics from the planner: it takes a status that hardly any row has for a fifth of the
+        // table, and would compile statements, and start workers, for what a partial index answers at once.
         let limits = format!(
             "SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}; \
-             SET LOCAL idle_in_transaction_session_timeout = {}",
+             SET LOCAL idle_in_transaction_session_timeout = {}; \
+             SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0",
             settings.statement_timeout.as_millis(),
             settings.lock_timeout.as_millis(),
             settings.statement_timeout.as_millis() * 2,
@@ -280,13 +283,55 @@ impl Drop for Lease {
     }
 }
 
-/// The server said no to the commit itself (conflicts, deferred constraints, aborted before): certain. Else: unknown.
+/// The server said no to the commit itself: certain, whatever a deferred constraint or trigger, also one of somebody else's,
+/// said it with. Where it was going away, out of something, or told to stop waiting, the commit may stand: unknown.
 fn commit_failed(name: &'static str, error: DbError) -> DbError {
     match error.sqlstate() {
         Some("25P02") => DbError::Shape(format!(
             "transaction {name} carried on after a failed statement; it is rolled back (a savepoint would have helped)"
         )),
-        Some(code) if code.starts_with("40") || code.starts_with("23") => error,
+        Some(code) if is_certain(code) => error,
         _ => DbError::CommitUnknown { name, source: Box::new(error) },
+    }
+}
+
+/// Whether nothing is committed where COMMIT is answered so. 40003 says itself that it is not known.
+fn is_certain(code: &str) -> bool {
+    code != "40003" && !["08", "53", "57", "58", "XX"].iter().any(|class| code.starts_with(class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_was_refused_is_certain_and_one_that_may_stand_is_not() {
+        let said = |code: &str| {
+            let server =
+                DbError::Server { code: code.to_owned(), message: "m".to_owned(), object: String::new() };
+            matches!(commit_failed("t", server), DbError::CommitUnknown { .. })
+        };
+        for (code, unknown) in [
+            ("40001", false),
+            ("40P01", false),
+            ("23503", false),
+            // A deferred trigger of the backend's own.
+            ("P0001", false),
+            ("22003", false),
+            ("42501", false),
+            // Aborted before.
+            ("25P02", false),
+            ("40003", true),
+            ("08006", true),
+            ("53100", true),
+            ("57014", true),
+            ("57P01", true),
+            ("58030", true),
+            ("XX000", true),
+        ] {
+            assert_eq!(said(code), unknown, "{code}");
+        }
+        let lost = DbError::Connection("reset".to_owned());
+        assert!(matches!(commit_failed("t", lost), DbError::CommitUnknown { .. }));
     }
 }

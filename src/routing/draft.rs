@@ -104,12 +104,6 @@ impl Draft {
         Self { status, document, unreadable, now, change: Change::default(), keys, deliveries }
     }
 
-    /// When it was read, by the database.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.now
-    }
-
     /// Its status as it was read.
     #[must_use]
     pub fn status(&self) -> Option<Status> {

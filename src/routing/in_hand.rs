@@ -39,6 +39,8 @@ struct Known {
     seen: usize,
     /// The claim's token; kept when the claim is repeated, so that a lost answer is recognised.
     token: String,
+    /// The last claim had no answer: it may stand.
+    unanswered: bool,
     published_at: Option<Timestamp>,
     /// Since when people wait for it, as its row tells.
     waiting: Waiting,
@@ -83,8 +85,8 @@ impl InHand {
     }
 
     fn enter(&mut self, id: Uuid, events: Vec<Settle>, published_at: Option<Timestamp>) {
-        let token = self.token();
-        self.known.insert(id, Known { events, seen: 0, token, published_at, waiting: Waiting::default() });
+        let (token, waiting) = (self.token(), Waiting::default());
+        self.known.insert(id, Known { events, seen: 0, token, unanswered: false, published_at, waiting });
         self.queue.push_back(id);
     }
 
@@ -104,6 +106,7 @@ impl InHand {
         let request = |id| {
             let known = self.known.get_mut(&id)?;
             known.seen = known.events.len();
+            known.unanswered = false;
             Some(ClaimRequest { id, token: known.token.clone() })
         };
         ids.filter_map(request).collect()
@@ -111,7 +114,25 @@ impl InHand {
 
     /// Puts what got no answer back behind the others, with the tokens it had: a commit whose answer was lost is recognised.
     pub(super) fn claim_again(&mut self, unanswered: Vec<ClaimRequest>) {
-        self.queue.extend(unanswered.into_iter().map(|request| request.id));
+        for ClaimRequest { id, .. } in unanswered {
+            if let Some(known) = self.known.get_mut(&id) {
+                known.unanswered = true;
+                self.queue.push_back(id);
+            }
+        }
+    }
+
+    /// Takes those that got no answer and are not going to be claimed now: what may stand is to be given back.
+    pub(super) fn take_unanswered(&mut self) -> Vec<ClaimRequest> {
+        let mut taken = Vec::new();
+        self.queue.retain(|id| match self.known.get(id) {
+            Some(Known { unanswered: true, token, .. }) => {
+                taken.push(ClaimRequest { id: *id, token: token.clone() });
+                false
+            }
+            Some(_) | None => true,
+        });
+        taken
     }
 
     /// Not to be claimed before `due`.
@@ -150,6 +171,7 @@ impl InHand {
         let token = self.token();
         let Some(known) = self.known.get_mut(&id) else { return };
         known.token = token;
+        known.unanswered = false;
         self.queue.push_back(id);
     }
 
@@ -266,6 +288,27 @@ mod tests {
         hand.keep(id(1));
         assert_ne!(hand.take_for_claim(1), first);
         assert_eq!(answers.take(), []);
+    }
+
+    #[test]
+    fn what_got_no_answer_can_be_taken_apart_to_be_given_back() {
+        let (mut hand, answers) = hand();
+        for n in 1..=3_u32 {
+            hand.remember(id(n.into()), None, answers.event(n));
+        }
+        let mut asked = hand.take_for_claim(2);
+        hand.claim_again(asked.clone());
+        assert_eq!(hand.take_unanswered(), asked);
+        assert_eq!(
+            (hand.take_unanswered(), hand.claimable()),
+            (Vec::new(), 1),
+            "the third was never asked for"
+        );
+        hand.claim_again(vec![asked.remove(0)]);
+        hand.keep(id(2));
+        assert_eq!(ids(&hand.take_unanswered()), [id(1)], "the second is known to be given back");
+        hand.give_back();
+        assert_eq!(answers.take(), [(3, Verdict::Nack), (2, Verdict::Nack)]);
     }
 
     #[test]

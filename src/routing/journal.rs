@@ -7,6 +7,7 @@ mod beyond;
 use std::time::Duration;
 
 pub(super) use beyond::{beyond, doubt, resolved};
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -272,6 +273,17 @@ pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
             "released: what is open is tried again when it comes back"
         ),
     }
+}
+
+/// A claim without an answer stood, and was given back.
+pub(super) fn let_go(id: Uuid, due: Timestamp) {
+    journal!(
+        warn,
+        EventName::Released,
+        submission_id = %id,
+        next_attempt_at = %due,
+        "released: the answer to its claim was lost, and nothing was sent; it is tried again when it comes back"
+    );
 }
 
 /// The claim was lost.

@@ -1,7 +1,7 @@
 //! The ledger: what `submissions.routing_result` says about one submission (data contract, "The ledger").
 //!
-//! Invariant: nothing here does I/O, and nothing here writes the stored document back. Writers merge single keys in
-//! SQL, so that keys unknown to this version survive. Shapes are tested before anything is believed: a damaged ledger
+//! Invariant: nothing here does I/O, and nothing here writes the stored document back. Writers set single keys of it
+//! ([`super::draft`]), so that keys unknown to this version survive. Shapes are tested before anything is believed: a damaged ledger
 //! is a value ([`LedgerFault`]), never a panic and never an aborted batch.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
 //! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`compose`], `text`. Shell: [`receive`], `in_hand`, [`open_rows`],
-//! [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`], [`spool`], [`sweep`], [`alerts`], [`dead_letter`],
-//! [`store`], `journal`.
+//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`unrecorded`], [`compose`], `text`.
+//! Shell: [`receive`], `in_hand`, [`open_rows`], [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`],
+//! [`spool`], [`sweep`], [`alerts`], [`dead_letter`], [`store`], `journal`.
 
 pub mod alerts;
 pub mod blame;

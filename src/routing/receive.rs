@@ -37,6 +37,9 @@ use crate::scrub::scrub;
 const BATCH: usize = 64;
 /// Waits before a claim is tried again after a database fault.
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
+/// How long a trial waits for somebody who was not denied yet: the source is built anew when the gate opens, and one that is
+/// far away needs a token, a TLS session and a stream before the first event comes.
+const OTHERS: Duration = Duration::from_secs(3);
 /// A round takes no longer than this, also where nothing happens.
 const ROUND: Duration = Duration::from_millis(500);
 /// Waits before a row that somebody else had locked is looked at again.
@@ -74,7 +77,9 @@ pub struct Receiver {
     passage_since: Instant,
     /// How many may be in work at once.
     slots: Slots,
-    /// The batch being claimed; one at a time.
+    /// When the last piece of work ended.
+    last_end: Instant,
+    /// The batch being claimed, or given back because its claim had no answer; one at a time.
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
     working: HashMap<Id, Uuid>,
@@ -89,6 +94,8 @@ enum Done {
         /// For mails that were begun with their claims.
         places: Vec<Place>,
     },
+    /// Claims without an answer were given back.
+    LetGo(Result<(), DbError>),
     Work(Routed),
 }
 
@@ -102,7 +109,7 @@ impl Receiver {
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
         let bounds = bounds.into();
-        let (hand, passage_since) = (InHand::new(Arc::clone(&worker.chance)), worker.clock.monotonic());
+        let (hand, now) = (InHand::new(Arc::clone(&worker.chance)), worker.clock.monotonic());
         Self {
             worker,
             live,
@@ -116,7 +123,8 @@ impl Receiver {
             rounds: Arc::default(),
             canaries: watch::Sender::new(0),
             passage: Passage::Open,
-            passage_since,
+            passage_since: now,
+            last_end: now,
             claiming: None,
             working: HashMap::new(),
         }
@@ -154,6 +162,7 @@ impl Receiver {
         let ended = loop {
             self.follow(gate.passage(), source).await;
             self.claim_what_fits();
+            self.let_go();
             self.rounds.fetch_add(1, Ordering::Relaxed);
             metrics::waiting(self.hand.submissions().saturating_sub(self.working.len()));
             let due = self.hand.next_due();
@@ -174,10 +183,19 @@ impl Receiver {
         };
         // First, so that what is given back next goes to others and not straight back here.
         source.quiet().await;
+        let mut unanswered = self.hand.take_unanswered();
         self.hand.give_back();
         while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);
         }
+        unanswered.extend(self.hand.take_unanswered());
+        if let Err(error) = self.worker.let_go(&unanswered).await {
+            tracing::warn!(
+                "claims that had no answer may stand until the sweep takes them back: {}",
+                scrub(&error.to_string())
+            );
+        }
+        unanswered.iter().for_each(|request| self.hand.settle(request.id, Settlement::Nack));
         // What came back meanwhile and was to be kept.
         self.hand.give_back();
         ended
@@ -232,7 +250,9 @@ impl Receiver {
     fn claim_what_fits(&mut self) {
         let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
         let busy = self.worker.unrecorded.busy();
-        let worth = slots::worth_claiming(self.hand.claimable(), slots, self.working.len(), busy, self.batch);
+        let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
+        let (waiting, working) = (self.hand.claimable(), self.working.len());
+        let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
         if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
             return;
         }
@@ -247,23 +267,53 @@ impl Receiver {
             let answers = worker.store.claim_and_begin(&requests, &ahead).await;
             let after = worker.clock.monotonic();
             if let Err(error) = &answers {
+                drop(places);
                 worker.outages.database(error);
                 worker.clock.sleep(CLAIM_RETRY).await;
+                return Done::Claim { before, after, answers, places: Vec::new() };
             }
             Done::Claim { before, after, answers, places }
         });
     }
 
-    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have a round's time to come.
+    /// While the gate is shut a claim without an answer is not repeated, and nobody would touch what it may have taken: it is
+    /// given back, before the sweep takes its attempt for spent.
+    fn let_go(&mut self) {
+        let postgres = &self.worker.outages.postgres;
+        if self.passage != Passage::Shut || self.claiming.is_some() || postgres.is_open() {
+            return;
+        }
+        let unanswered = self.hand.take_unanswered();
+        if unanswered.is_empty() {
+            return;
+        }
+        self.claiming = Some(unanswered.clone());
+        let worker = Arc::clone(&self.worker);
+        self.tasks.spawn(async move {
+            let let_go = worker.let_go(&unanswered).await;
+            if let Err(error) = &let_go {
+                worker.outages.database(error);
+                worker.clock.sleep(CLAIM_RETRY).await;
+            }
+            Done::LetGo(let_go)
+        });
+    }
+
+    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have [`OTHERS`] to come.
     fn choose_trial(&mut self) -> bool {
         let breaker = &self.worker.outages.relay;
-        let others_came = self.worker.clock.monotonic() >= self.passage_since + ROUND;
+        let others_came = self.worker.clock.monotonic() >= self.passage_since + OTHERS;
         self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
     }
 
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
+            Ok((_, Done::LetGo(Ok(())))) => {
+                let released = self.claiming.take().unwrap_or_default();
+                released.iter().for_each(|request| self.hand.keep(request.id));
+            }
             Ok((task, Done::Work(routed))) => {
+                self.last_end = self.worker.clock.monotonic();
                 self.slots.ended(self.bounds.get().max_in_flight);
                 if let Some(id) = self.working.remove(&task) {
                     self.finished(id, &routed);
@@ -277,7 +327,7 @@ impl Receiver {
                     }
                 }
             }
-            Ok((_, Done::Claim { answers: Err(error), .. })) => {
+            Ok((_, Done::Claim { answers: Err(error), .. } | Done::LetGo(Err(error)))) => {
                 tracing::warn!("nothing could be claimed, it is tried again: {}", scrub(&error.to_string()));
                 self.claim_again();
             }

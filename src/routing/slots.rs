@@ -45,12 +45,20 @@ impl Slots {
 
 /// How many of those that wait are claimed now, of `slots` with `working` in use: what fits, `batch` at most. While more wait
 /// than fit, none until half of the slots are free, or as many as a batch takes, because the database pays per commit; but
-/// what is claimed never falls short of `busy`, which is what the relay can be given at once.
+/// what is claimed never falls short of `busy`, which is what the relay can be given at once. Nor is anything waited for where
+/// nothing has ended for a while (`stalled`): those in work may be unable to end.
 #[must_use]
-pub fn worth_claiming(waiting: usize, slots: usize, working: usize, busy: usize, batch: usize) -> usize {
+pub fn worth_claiming(
+    waiting: usize,
+    slots: usize,
+    working: usize,
+    busy: usize,
+    batch: usize,
+    stalled: bool,
+) -> usize {
     let free = slots.saturating_sub(working);
     let enough = slots.saturating_sub(busy).min(slots.div_ceil(2)).min(batch);
-    if waiting > free && free < enough { 0 } else { waiting.min(free).min(batch) }
+    if waiting > free && free < enough && !stalled { 0 } else { waiting.min(free).min(batch) }
 }
 
 /// Which of those that wait goes on trial, by place: the first that was not `denied` in this outage. Denied ones in their turn,
@@ -104,9 +112,12 @@ mod tests {
             (1000, 256, 0, 64, 64, 64),
             (1000, 64, 63, 16, 1, 1),
         ] {
-            let found = worth_claiming(waiting, slots, working, busy, batch);
+            let found =
+                [false, true].map(|stalled| worth_claiming(waiting, slots, working, busy, batch, stalled));
+            let fits = waiting.min(slots - working).min(batch);
             assert_eq!(
-                found, claimed,
+                found,
+                [claimed, fits],
                 "{waiting} wait, {working} of {slots} in use, {busy} busy, {batch} at once"
             );
         }

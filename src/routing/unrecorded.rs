@@ -1,5 +1,7 @@
 //! How many mails may be begun whose outcome is not recorded yet: what a crash leaves in doubt. However slow the database is
-//! or however many records share a commit, that is bounded by the lanes.
+//! or however many records share a commit, that is bounded by the lanes. One that the database refuses (its row is locked, or
+//! cannot be written) gives its place back, or a few such rows would keep everybody from sending: its facts are in the spool
+//! by then.
 //!
 //! Two of each lane are enough to send one while another one is being recorded. But a begin that waits for a lane shares its
 //! commit with few others, and the database pays per commit; so where a lane takes its next mail within milliseconds, up to
@@ -75,7 +77,7 @@ impl Unrecorded {
         Some(Place { ahead: true, _permits: permits })
     }
 
-    /// A lane has sent a mail.
+    /// A lane has sent a mail, and the relay has taken it.
     pub fn sent(&self, took: Duration) {
         let mut send = self.send();
         *send = Some(send.map_or(took, |before| (before * (WEIGHT - 1) + took) / WEIGHT));

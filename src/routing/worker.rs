@@ -6,6 +6,7 @@
 
 mod journey;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use super::persist::{GaveUp, Persist, Persisted};
 use super::prepare::{ActionScope, Decided, Prepared, Preparer, Ready};
 use super::settlement::Settlement;
 use super::spool::Spool;
-use super::store::{Begun, Conclusion, RecordScope, Recorded, Store};
+use super::store::{Begun, ClaimRequest, Conclusion, RecordScope, Recorded, Store};
 use super::unrecorded::{Place, Unrecorded};
 use crate::backoff::backoff;
 use crate::config::InDoubt;
@@ -130,6 +131,7 @@ impl Worker {
         // Of the first mail; whatever comes between gives its place back.
         let begun = journey.begun.take();
         if self.is_over(claim) {
+            drop(begun);
             return self.give_back(journey, true).await;
         }
         if let Some(entries) = self.resolve(journey, ledger, order).await {
@@ -163,13 +165,17 @@ impl Worker {
             None => self.unless_over(claim, self.turn()).await,
         };
         let Some(mut lane) = lane else {
+            drop(place);
             return self.not_sent(journey).await;
         };
         let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
         let asked = self.clock.monotonic();
         let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
-        self.unrecorded.sent(self.clock.monotonic().saturating_duration_since(asked));
+        // A relay that refuses within a millisecond is not a fast one.
+        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Accepted { .. })) {
+            self.unrecorded.sent(self.clock.monotonic().saturating_duration_since(asked));
+        }
         journey.unrecorded = Some(place);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);
@@ -188,19 +194,27 @@ impl Worker {
         };
         let touched = self.clock.monotonic();
         let mark = self.doubts.mark();
+        // What is not begun leaves its lane to others before its end is written, which may take long.
         match self.store.begin_after(claim.id, &claim.token, &ready.keys, mark.as_deref()).await {
             Ok(Begun::Marked) => {
                 claim.touched(touched);
                 Ok(start)
             }
-            Ok(Begun::Infected) => Err(self.fail(journey, FailReason::Infected).await),
-            Ok(Begun::NotClean) => Err(self.give_back(journey, true).await),
+            Ok(Begun::Infected) => {
+                drop(start);
+                Err(self.fail(journey, FailReason::Infected).await)
+            }
+            Ok(Begun::NotClean) => {
+                drop(start);
+                Err(self.give_back(journey, true).await)
+            }
             Ok(Begun::Stale) => Err(self.ended_elsewhere(claim).await),
             Ok(Begun::Changed) => {
                 journey.tried.remove(&ready.beside.scope.action_order);
                 Err(Step::Outcomes(Entries::default()))
             }
             Err(error) => {
+                drop(start);
                 journal::database_fault(claim, "the begin mark could not be written", &error);
                 self.outages.database(&error);
                 Err(self.give_back(journey, journey.tally.is_unspent()).await)
@@ -336,6 +350,25 @@ impl Worker {
     async fn not_sent(&self, journey: &Journey<'_>) -> Step {
         let refund = journey.tally.is_unspent() || self.is_over(journey.claim);
         self.give_back(journey, refund).await
+    }
+
+    /// Gives back what claims without an answer may have taken. Nothing was sent under them, so no attempt is spent; where
+    /// such a claim does not stand, nothing happens.
+    ///
+    /// # Errors
+    /// [`DbError`]: of some of them it is not known whether they stand.
+    pub async fn let_go(&self, unanswered: &[ClaimRequest]) -> Result<(), DbError> {
+        let tried = BTreeSet::new();
+        let releases = unanswered.iter().map(async |ClaimRequest { id, token }| {
+            let pause = self.pauses.after(1, &self.chance);
+            let scope = RecordScope { id: *id, token, tried: &tried, pause, refund: true };
+            if let Recorded::Concluded(Conclusion::Released { due }) = self.store.release(scope, true).await?
+            {
+                journal::let_go(*id, due);
+            }
+            Ok(())
+        });
+        futures::future::join_all(releases).await.into_iter().collect()
     }
 
     async fn fail(&self, journey: &Journey<'_>, reason: FailReason) -> Step {

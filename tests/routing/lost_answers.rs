@@ -1,13 +1,15 @@
 //! The worst moment of a database connection: the transaction stands, its answer is lost. The router recognises its own
 //! work in the row: nothing is sent twice, counted twice, or taken for somebody else's.
 
+use std::time::Duration;
+
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::CuttingProxy;
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Scene, stage_of};
+use crate::harness::{Scene, binary, stage_of};
 
 /// A router whose way to the database can be cut.
 async fn scene(source: Source, extra: &str) -> (Scene, CuttingProxy) {
@@ -123,6 +125,51 @@ async fn a_claim_whose_answer_was_lost_is_known_by_its_token(source: Source) {
     scene.stop().await;
 }
 
+/// Neither claimed nor begun any more, and nothing spent.
+async fn is_given_back(scene: &Scene, id: uuid::Uuid) {
+    let row = scene.await_row(id, "given back", |row| row.status == "received").await;
+    assert_eq!((row.attempts(), row.ledger.get("claim")), (0, None), "{row:?}");
+    assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
+    assert_eq!((told(scene, id, "claimed").len(), told(scene, id, "released").len()), (0, 1));
+}
+
+/// Nobody is going to repeat the claim: it is given back, before the sweep takes its attempt for spent.
+async fn a_claim_whose_answer_was_lost_is_given_back_at_a_stop(source: Source) {
+    let (mut scene, proxy) = scene(source, "").await;
+    proxy.arm("claim");
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.until("the cut", async || !proxy.cuts().is_empty()).await;
+    assert_eq!(scene.row(id).await.status, "processing", "it stands");
+    assert!(scene.router.stop().await.expect("stops").success(), "{}", scene.router.log());
+    is_given_back(&scene, id).await;
+    scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
+    scene.router.ready().await.expect("ready");
+    let row = scene.ended(id).await;
+    assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    scene.stop().await;
+}
+
+async fn a_claim_whose_answer_was_lost_is_given_back_in_an_outage(source: Source) {
+    let (scene, proxy) = scene(source, "").await;
+    scene.stage.relay.rule(Rule::at(At::Mail).delay(Duration::from_secs(20)).times(1));
+    let first = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.await_row(first, "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
+    proxy.arm("claim");
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    scene.until("the cut", async || !proxy.cuts().is_empty()).await;
+    // The gate shuts before the claim is due again.
+    scene.stage.relay.stop().await;
+    scene.await_line("the outage", |line| line["event"] == "breaker_open").await;
+    is_given_back(&scene, id).await;
+    scene.stage.relay.restart().await.expect("the relay is back");
+    for id in [first, id] {
+        let row = scene.ended(id).await;
+        assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
+    }
+    nothing_was_stale(&scene).await;
+    scene.stop().await;
+}
+
 /// The mark "about to send" stands, but nothing was sent: our own release knows that, so it is no doubt to be held.
 async fn a_begin_whose_answer_was_lost_is_no_doubt(source: Source) {
     for policy in ["hold", "resend"] {
@@ -143,5 +190,7 @@ devkit::with_either_source!(
     a_release_whose_answer_was_lost_gives_its_event_back,
     a_routing_whose_answer_was_lost_is_settled_and_counted_once,
     a_claim_whose_answer_was_lost_is_known_by_its_token,
+    a_claim_whose_answer_was_lost_is_given_back_at_a_stop,
+    a_claim_whose_answer_was_lost_is_given_back_in_an_outage,
     a_begin_whose_answer_was_lost_is_no_doubt,
 );

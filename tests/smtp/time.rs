@@ -78,6 +78,9 @@ async fn the_middle_of_a_long_message_is_before_the_dot(manner: Manner) {
         (closing("421 4.3.2 shutting down"), "deferred data 421 us"),
         (closing("250 2.0.0 Ok: queued as 4FAKE"), "deferred data us"),
         (Rule::at(At::Body).disconnect(), "deferred data us"),
+        // Half a line, which may be half an address; and what is no line of SMTP.
+        (Rule::at(At::Body).act(Act::Bytes(b"550 5.1.1 <b@y".to_vec())), "deferred data us"),
+        (Rule::at(At::Body).act(Act::Bytes(b"5500 no\r\n".to_vec())), "deferred data us"),
         // It stops reading; the message is more than sockets buffer.
         (Rule::at(At::Body).delay(2 * PATIENCE), "deferred data us"),
     ] {

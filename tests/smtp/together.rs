@@ -129,6 +129,45 @@ async fn a_refusal_before_the_group_fell_out_of_step_is_not_believed_either() {
     assert_eq!(shorts(&send(&lanes, &all).await), ["accepted", "refused rcpt 550", "accepted"]);
 }
 
+/// 552 250 250 354: the refusal was said to something before, and the answer to MAIL stands behind it.
+#[tokio::test]
+async fn a_refused_sender_is_not_believed_where_the_group_is_out_of_step() {
+    let server = relay().await;
+    let early = b"552 5.3.4 too big\r\n250 2.1.0 Ok\r\n".to_vec();
+    server.rule(Rule::at(At::Mail).times(1).act(Act::Bytes(early)));
+    let lanes = lanes(settings(&server));
+    assert_eq!(shorts(&send(&lanes, &["b@y.test", "c@y.test"]).await), [ASTRAY; 2]);
+    assert_eq!(shorts(&send(&lanes, &["b@y.test", "c@y.test"]).await), ["accepted"; 2]);
+    assert_eq!((server.counters().dots, server.counters().connections), (1, 2));
+}
+
+/// 250 250 250+ 550 and the end: whose refusal it is cannot be told any more.
+#[tokio::test]
+async fn who_was_granted_is_not_refused_by_the_last_word_of_a_connection() {
+    let server = relay().await;
+    let extra = Act::NormalThenBytes(b"250 2.1.5 Ok\r\n".to_vec());
+    server.rule(Rule::at(At::Rcpt).to("one@y.test").times(1).act(extra));
+    server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
+    server.rule(Rule::at(At::Data).times(1).disconnect());
+    let lanes = lanes(settings(&server));
+    let outcomes = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["deferred data 550"; 2]);
+    let again = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    assert_eq!(shorts(&again), ["accepted", "refused rcpt 550"]);
+}
+
+/// Command by command an answer too many shows as late: as a grant of DATA that is none.
+#[tokio::test]
+async fn one_by_one_nobody_is_refused_out_of_step_either() {
+    let server = relay_with(Manner::OneByOne).await;
+    server.rule(Rule::at(At::Rcpt).to("two@y.test").times(1).act(Act::Bytes(b"550 5.1.1 one\r\n".to_vec())));
+    server.rule(Rule::at(At::Data).times(1).act(Act::Bytes(b"250 2.1.5 two\r\n".to_vec())));
+    let lanes = lanes(settings(&server));
+    let outcomes = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    assert_eq!(shorts(&outcomes), ["deferred data 250 us"; 2]);
+    assert_eq!(shorts(&send(&lanes, &["one@y.test", "two@y.test"]).await), ["accepted"; 2]);
+}
+
 /// A connection that ends is not out of step: what was decided before stays decided.
 #[tokio::test]
 async fn what_was_refused_before_the_connection_ended_stays_refused() {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::contestant::Contestant;
 use super::receiver::{self, Receiver};
 use super::shape::{self, Shape};
 use super::{Options, meter};
@@ -64,16 +65,18 @@ impl<'a> Arena<'a> {
         self.cluster.endpoint().socket_dir.join("log")
     }
 
-    /// Makes ready for a turn: forms and submissions are there, nobody has been told.
+    /// Makes ready for a turn, of a contestant or of a limit: forms and submissions are there, nobody has been told. Nobody
+    /// but whoever takes events from the outbox pays for its triggers and indexes.
     pub(super) async fn turn(
         &self,
-        source: Source,
+        contestant: Option<Contestant>,
         shape: Shape,
         receiver: receiver::Kind,
         submissions: usize,
     ) -> Result<Turn> {
-        let variant =
-            Variant { audit_readable: true, router: source == Source::Postgres, ..Variant::default() };
+        let source = contestant.map_or(Source::Pubsub, Contestant::source);
+        let router = contestant == Some(Contestant::RouterPostgres);
+        let variant = Variant { audit_readable: true, router, ..Variant::default() };
         let stage = StageOptions { variant, source, sample_forms: false, ..StageOptions::default() };
         let stage = Stage::on(self.cluster.database(variant).await?, stage).await?;
         forms::load(&mut stage.database.client_as("forms_loader").await?, &[shape.form()]).await?;

@@ -55,7 +55,7 @@ impl Contestant {
     pub(super) fn source(self) -> Source {
         match self {
             Self::Router | Self::Python => Source::Pubsub,
-            // The queues have no broker either; their events are their jobs.
+            // The queues have no broker either; their events are their jobs. Schema router is the router's own.
             Self::RouterPostgres | Self::GraphileJs | Self::GraphileRs => Source::Postgres,
         }
     }
@@ -123,8 +123,7 @@ pub(super) async fn play(
     receiver: receiver::Kind,
     round: usize,
 ) -> Result<Run> {
-    let turn =
-        arena.turn(contestant.source(), shape, receiver, arena.options.size(shape).submissions).await?;
+    let turn = arena.turn(Some(contestant), shape, receiver, arena.options.size(shape).submissions).await?;
     let mut running = Running::start(arena, &turn, contestant).await?;
     let pid = running.pid()?;
     let profile = profile(arena, contestant, round, pid)?;

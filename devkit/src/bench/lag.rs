@@ -70,7 +70,7 @@ fn line(lag: &Lag) -> String {
 }
 
 async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
-    let turn = arena.turn(contestant.source(), Shape::One, Kind::Sink, 0).await?;
+    let turn = arena.turn(Some(contestant), Shape::One, Kind::Sink, 0).await?;
     let mut running = Running::start(arena, &turn, contestant).await?;
     let pid = running.pid()?;
     let queued = match contestant {

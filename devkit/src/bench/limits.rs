@@ -17,7 +17,6 @@ use super::shape::{self, Shape};
 use super::summary::Run;
 use super::transcript::Transcript;
 use super::{meter, now, verify};
-use crate::stage::Source;
 
 /// Submissions of one transaction.
 const BATCH: usize = 64;
@@ -58,7 +57,7 @@ pub(super) async fn play(
     receiver: receiver::Kind,
     round: usize,
 ) -> Result<Run> {
-    let turn = arena.turn(Source::Pubsub, shape, receiver, arena.options.size(shape).submissions).await?;
+    let turn = arena.turn(None, shape, receiver, arena.options.size(shape).submissions).await?;
     let heard = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -118,7 +117,7 @@ const WARM: usize = 16;
 
 /// Hears what the router says about one submission of this shape while its relay is fast.
 async fn listen(arena: &Arena<'_>, shape: Shape) -> Result<Transcript> {
-    let turn = arena.turn(Source::Pubsub, shape, receiver::Kind::Sink, WARM + 1).await?;
+    let turn = arena.turn(None, shape, receiver::Kind::Sink, WARM + 1).await?;
     let aloud =
         format!("ALTER ROLE forms_app IN DATABASE {} SET log_statement = 'all'", turn.stage.database.name());
     turn.superuser.batch_execute(&aloud).await?;

@@ -1,5 +1,5 @@
 //! `make bench`: the same submissions through `maple-router`, through what people would run instead, and through the limits of
-//! the machine; in turns, in one run, every run verified (issue "Close to the limit").
+//! the machine; in turns, in one run, every run verified; figures are in `benches/RESULTS.md`.
 //!
 //! A real PostgreSQL with fsync and `synchronous_commit`, the embedded broker, `smtp-sink` or a real Postfix as relay, and
 //! each contestant a process of its own, started for its turn and ended after it. What is played is in `shape`, who plays, in

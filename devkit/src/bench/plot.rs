@@ -48,10 +48,10 @@ pub(super) fn write(out: &Path, runs: &[Run], lags: &[Lag]) -> Result<()> {
         });
     }
     // One block for each pace: who cannot keep up at the highest would dwarf all the others.
-    let mut paces: Vec<u32> = lags.iter().map(|lag| lag.asked).collect();
+    let mut paces: Vec<u32> = lags.iter().filter(|lag| lag.wrong.is_empty()).map(|lag| lag.asked).collect();
     paces.dedup();
     for pace in paces {
-        let at = lags.iter().filter(|lag| lag.asked == pace);
+        let at = lags.iter().filter(|lag| lag.asked == pace && lag.wrong.is_empty());
         let bars = at.flat_map(|lag| {
             [(format!("{}, p50", lag.who), lag.p50_ms), (format!("{}, p99", lag.who), lag.p99_ms)]
         });

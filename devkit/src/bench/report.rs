@@ -54,7 +54,8 @@ pub(super) fn text(setting: &str, runs: &[Run], lags: &[Lag]) -> String {
     if !lags.is_empty() {
         out.push_str(&format!("\n### Routing lag\n\n{}", lag_table(lags)));
     }
-    let wrong = runs.iter().filter(|run| !run.wrong.is_empty()).count();
+    let wrong = runs.iter().map(|run| &run.wrong).chain(lags.iter().map(|lag| &lag.wrong));
+    let wrong = wrong.filter(|wrong| !wrong.is_empty()).count();
     if wrong > 0 {
         out.push_str(&format!("\n{wrong} turns were NOT verified and do not count; see above.\n"));
     }
@@ -124,7 +125,7 @@ fn lag_table(lags: &[Lag]) -> String {
         "| who | asked /s | came /s | submissions | p50 ms | p99 ms | max ms | CPU s/1,000 | load |\n\
                    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
             .to_owned();
-    for lag in lags {
+    for lag in lags.iter().filter(|lag| lag.wrong.is_empty()) {
         out.push_str(&format!(
             "| {} | {} | {:.0} | {} | {:.1} | {:.1} | {:.1} | {:.2} | {:.1} |\n",
             lag.who,

@@ -35,7 +35,7 @@ struct Arguments {
     /// How long each of these lasts
     #[arg(long, value_name = "S", default_value_t = 20)]
     lag_seconds: u32,
-    /// Sessions of smtp-source: as many as the router has lanes
+    /// Sessions of smtp-source; to be as many as the router has lanes (see --settings)
     #[arg(long, default_value_t = 32)]
     sessions: usize,
     /// Lines of TOML laid over the router's configuration; empty: its defaults, as they are on a host

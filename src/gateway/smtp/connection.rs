@@ -37,6 +37,17 @@ pub(super) struct Offers {
     pub(super) pipelining: bool,
 }
 
+/// What stood behind the answer to MAIL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// The answers to all that was asked; the relay waits for a command.
+    InStep,
+    /// The connection's end.
+    End,
+    /// An answer to something else: so the one before may have been, too.
+    Astray,
+}
+
 /// A connection past EHLO.
 pub(super) struct Connection {
     stream: Stream,
@@ -119,17 +130,17 @@ impl Connection {
         self.owed == 0
     }
 
-    /// Hears what is owed to a group whose MAIL was refused; whether the relay waits for a command then. What stood
-    /// behind that MAIL can only be refused: whoever grants it is out of step, or waits for a message.
-    pub(super) async fn hear_out(&mut self, limit: Duration, patience: &Patience) -> bool {
+    /// Hears what is owed to a group whose MAIL was refused. What stood behind that MAIL can only be refused: whoever
+    /// grants it is out of step, or waits for a message.
+    pub(super) async fn hear_out(&mut self, limit: Duration, patience: &Patience) -> Behind {
         while !self.is_settled() {
             match self.ask(Stage::Data, "", limit, patience).await {
-                Heard::Said { code: 421, .. } => return false,
+                Heard::Said { code: 421, .. } | Heard::Broken(_) => return Behind::End,
                 Heard::Said { code: 400..600, .. } => {}
-                Heard::Said { .. } | Heard::Broken(_) | Heard::Astray(_) => return false,
+                Heard::Said { .. } | Heard::Astray(_) => return Behind::Astray,
             }
         }
-        true
+        Behind::InStep
     }
 
     /// Gives one command (without line end), unless it is written already as one of a group, and hears its reply.
@@ -275,7 +286,7 @@ impl From<Trouble> for Heard {
     fn from(trouble: Trouble) -> Self {
         let what = trouble.to_string();
         match trouble {
-            Trouble::Early(_) | Trouble::NotSmtp => Self::Astray(what),
+            Trouble::Early(_) | Trouble::Unfinished | Trouble::NotSmtp => Self::Astray(what),
             Trouble::Closed | Trouble::Lost(_) => Self::Broken(what),
         }
     }
@@ -283,10 +294,9 @@ impl From<Trouble> for Heard {
 
 /// A 4xx or 5xx said in the middle of the message: the relay did not want to wait for the dot.
 fn early_refusal(trouble: &Trouble) -> Option<Heard> {
-    let Trouble::Early(line) = trouble else { return None };
-    let code: u16 = line.get(..3)?.parse().ok()?;
-    let text = line.get(4..).unwrap_or_default().trim().to_owned();
-    (400..600).contains(&code).then_some(Heard::Said { code, text })
+    let Trouble::Early(said) = trouble else { return None };
+    let text = join(said.code, said.lines());
+    (400..600).contains(&said.code).then_some(Heard::Said { code: said.code, text })
 }
 
 fn no_answer(stage: Stage, limit: Duration) -> Heard {

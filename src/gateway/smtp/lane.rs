@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::classify::{Heard, Verdict, classify};
-use super::connection::{Connection, Rcpt};
+use super::connection::{Behind, Connection, Rcpt};
 use super::envelope::{Envelope, Sheet, mail_command};
 use super::lanes::Inner;
 use super::patience::{Patience, last_call};
@@ -63,8 +63,8 @@ impl Lane {
         Self { inner, connection, has_turn: false, _permit: permit }
     }
 
-    /// Waits for this lane's turn under `max_per_minute`, and while the relay's queue is too long. Call it before Begin, so that no delivery stands marked
-    /// as begun while it waits; [`Self::send`] calls it itself when this was not done. Safe to drop.
+    /// Waits for this lane's turn under `max_per_minute`, and while the relay's queue is too long. Where that may be long, call
+    /// it before Begin, so that no delivery stands marked as begun while it waits; [`Self::send`] calls it itself when this was not done. Safe to drop.
     pub async fn turn(&mut self) {
         if !self.has_turn {
             self.inner.pace.turn(&*self.inner.clock).await;
@@ -78,7 +78,7 @@ impl Lane {
     /// `fence` is asked immediately before the final dot; its refusal drops the connection instead, and every
     /// recipient not yet decided is deferred at stage `Fence`. The whole transaction, the reply to the dot included,
     /// ends within `delivery_deadline`: a relay so slow that less than half of `dot_timeout` is left for that reply
-    /// gets no dot either.
+    /// gets no dot either, and they are deferred at stage `Data`.
     pub async fn send(
         &mut self,
         mail: &Envelope<'_>,
@@ -110,6 +110,7 @@ impl Lane {
         let limit = settings.command_timeout;
         let started = clock.monotonic();
         let patience = Patience::new(settings.delivery_deadline);
+        let out_of_step = out_of_step();
 
         let Begun { mut connection, heard, together } =
             match self.mail(kept, mail, data, &patience, sheet).await {
@@ -117,20 +118,20 @@ impl Lane {
                 Err(end) => return end,
             };
         if let Verdict::Settled { outcome, reusable } = classify(Stage::Mail, heard) {
-            sheet.settle_open(&outcome);
-            let goes_on = reusable && connection.hear_out(limit, &patience).await;
-            return if goes_on { Some(connection) } else { None };
+            let behind = if reusable { connection.hear_out(limit, &patience).await } else { Behind::End };
+            sheet.settle_open(if behind == Behind::Astray { &out_of_step } else { &outcome });
+            return if behind == Behind::InStep { Some(connection) } else { None };
         }
 
         let mut accepted = 0;
-        // Put on the sheet once the answers are known to be in step: in a group, a wrong one shows only behind them.
+        // Put on the sheet once the answers are known to be in step: a wrong one shows only behind them.
         let mut refused = Vec::new();
         for (i, recipient) in mail.recipients.iter().enumerate() {
             if !sheet.is_open(i) {
                 continue;
             }
             let heard = connection.ask(Stage::Rcpt, Rcpt(recipient), limit, &patience).await;
-            let is_astray = together && heard.is_astray(Stage::Rcpt);
+            let is_astray = heard.is_astray(Stage::Rcpt);
             match classify(Stage::Rcpt, heard) {
                 Verdict::Granted => accepted += 1,
                 Verdict::Settled { outcome, reusable: true } => refused.push((i, outcome)),
@@ -150,16 +151,18 @@ impl Lane {
         }
 
         let heard = connection.ask(Stage::Data, "DATA", limit, &patience).await;
-        let is_astray = together && heard.is_astray(Stage::Data);
+        let is_astray = heard.is_astray(Stage::Data);
         match classify(Stage::Data, heard) {
             Verdict::Granted => sheet.settle_each(refused),
             Verdict::Settled { outcome, reusable: true } => {
                 let reset = self.reset(connection, &patience).await;
-                if together && matches!(reset, Err(NoReset::Astray)) {
-                    sheet.settle_open(&out_of_step());
+                if matches!(reset, Err(NoReset::Astray)) {
+                    sheet.settle_open(&out_of_step);
                 } else {
                     sheet.settle_each(refused);
-                    sheet.settle_open(&outcome);
+                    // Without an answer to RSET this may be the refusal of one of the group, one reply late.
+                    let is_proven = reset.is_ok() || !together;
+                    sheet.settle_open(&if is_proven { outcome } else { put_off(outcome) });
                 }
                 return reset.ok();
             }
@@ -194,9 +197,9 @@ impl Lane {
                     sheet.settle_open(&outcome);
                     if reusable && stage == Stage::Dot { Some(connection) } else { None }
                 }
-                // A 3xx in the middle of the message; the dot is not out.
+                // Nothing can be granted here.
                 Verdict::Granted => {
-                    sheet.settle_open(&out_of_step());
+                    sheet.settle_open(&out_of_step);
                     None
                 }
             },
@@ -246,6 +249,16 @@ impl Lane {
             Heard::Said { code: 421, .. } | Heard::Broken(_) => Err(NoReset::Lost),
             // Nothing else can be said to RSET: it is the answer to something else.
             Heard::Said { .. } | Heard::Astray(_) => Err(NoReset::Astray),
+        }
+    }
+}
+
+/// What is refused is tried again.
+fn put_off(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Refused(fault) => Outcome::Deferred(fault),
+        Outcome::Accepted { .. } | Outcome::Deferred(_) | Outcome::Unknown(_) | Outcome::NotImplemented => {
+            outcome
         }
     }
 }

@@ -6,7 +6,9 @@
 
 use memchr::memchr;
 
-/// A reply line longer than this is cut; RFC 5321 §4.5.3.1.5 allows 512.
+use super::reply::drop_half_a_word;
+
+/// A reply line longer than this is cut, between words; RFC 5321 §4.5.3.1.5 allows 512.
 const LONGEST_LINE: usize = 900;
 /// More bytes than this without a line end are not SMTP.
 const LONGEST_UNREAD: usize = 16 * 1024;
@@ -77,17 +79,9 @@ impl Replies {
         if self.inbox.len() > LONGEST_UNREAD { Err(NotSmtp) } else { Ok(None) }
     }
 
-    /// The line that waits here although nothing was asked, or as much of it as has come.
-    pub(super) fn waiting(&self) -> Option<String> {
-        if let Some((said, _)) = &self.begun {
-            return Some(format!("{} {}", said.code, said.text));
-        }
-        let rest = &self.inbox[self.read..];
-        if rest.is_empty() {
-            return None;
-        }
-        let line = rest.split(|b| *b == b'\n').next().unwrap_or_default();
-        Some(text_of(line).trim_end().to_owned())
+    /// Nothing has come that was not taken, not half a line of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.begun.is_none() && self.inbox.len() == self.read
     }
 
     fn forget_what_is_read(&mut self) {
@@ -123,6 +117,7 @@ fn text_of(line: &[u8]) -> String {
     let mut text = String::from_utf8_lossy(line).into_owned();
     if text.len() > LONGEST_LINE {
         text.truncate(text.floor_char_boundary(LONGEST_LINE));
+        drop_half_a_word(&mut text);
     }
     text
 }
@@ -192,22 +187,31 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_where_a_character_ends() {
-        let line: Vec<u8> = "550 ".bytes().chain("ü".bytes().cycle().take(3000)).chain(*b"\r\n").collect();
-        let (found, _) = read(&[&line]);
-        assert_eq!(found[0].1, "ü".repeat(LONGEST_LINE / 2));
+    fn a_long_line_is_cut_between_words_and_a_long_word_where_a_character_ends() {
+        for (word, kept) in [
+            ("ü".repeat(1500), "ü".repeat(LONGEST_LINE / 2)),
+            (format!("{} <alice@x.test>", "x".repeat(LONGEST_LINE - 6)), "x".repeat(LONGEST_LINE - 6)),
+        ] {
+            let (found, _) = read(&[format!("550 {word}\r\n").as_bytes()]);
+            assert_eq!(found[0].1, kept);
+        }
     }
 
     #[test]
     fn what_nobody_asked_for_is_seen() {
         let mut replies = Replies::default();
-        assert_eq!(replies.waiting(), None);
-        replies.feed(b"250 asked\r\n421 bye\r\nmore");
-        assert_eq!(replies.next().map(|said| said.map(|said| said.code)), Ok(Some(250)));
-        assert_eq!(replies.waiting().as_deref(), Some("421 bye"));
-        replies.feed(b"");
-        assert_eq!(replies.next().map(|said| said.map(|said| said.code)), Ok(Some(421)));
-        assert_eq!(replies.waiting().as_deref(), Some("more"));
+        assert!(replies.is_empty());
+        for (bytes, code, is_empty) in [
+            (&b"250 asked\r\n421 bye\r\n4"[..], Some(250), false),
+            (b"", Some(421), false),
+            (b"21-more\r\n", None, false),
+            (b"421 and", None, false),
+            (b" more\r\n", Some(421), true),
+        ] {
+            replies.feed(bytes);
+            assert_eq!(replies.next().map(|said| said.map(|said| said.code)), Ok(code));
+            assert_eq!(replies.is_empty(), is_empty, "{}", bytes.escape_ascii());
+        }
     }
 
     proptest! {

@@ -59,13 +59,21 @@ fn is_enhanced(code: u16, word: &str) -> bool {
 }
 
 fn one_line(text: &str) -> String {
-    text.trim()
-        .chars()
-        .map(|c| if is_printable(c) { c } else { '?' })
-        .take(LONGEST)
-        .collect::<String>()
-        .trim_end()
-        .to_owned()
+    let mut chars = text.trim().chars().map(|c| if is_printable(c) { c } else { '?' });
+    let mut line: String = chars.by_ref().take(LONGEST).collect();
+    if chars.next().is_some() {
+        drop_half_a_word(&mut line);
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Takes away what stands behind the last blank of a text that was cut, if there is one: half an address would no longer be
+/// known for one, and would be quoted.
+pub(super) fn drop_half_a_word(cut: &mut String) {
+    if let Some(blank) = cut.rfind(' ') {
+        cut.truncate(blank);
+    }
 }
 
 /// Neither a control character nor one of those that only change how others look (they forge log lines).
@@ -133,6 +141,9 @@ mod tests {
         assert_eq!(reply(550, "a\u{1b}[2Jb\r\nc\u{202e}d").reply, "a?[2Jb??c?d");
         let long = reply(550, &"é".repeat(700));
         assert_eq!(long.reply.chars().count(), 500);
+        let address = format!("{} <alice@x.test> has gone", "x".repeat(490));
+        assert_eq!(reply(550, &address).reply, "x".repeat(490), "half an address is not quoted");
+        assert_eq!(reply(550, &address[..495]).reply, address[..495], "what is not cut keeps its last word");
     }
 
     #[test]

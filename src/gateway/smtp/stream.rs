@@ -1,7 +1,7 @@
 //! The bytes under a dialogue: what is written is written in our turn only, and how much of it has gone is known.
 //!
-//! Nothing is written while words wait that nobody asked for: whoever took them for the next reply would be one reply
-//! behind from then on. If we die in the middle, the relay sees the connection end; it never sees half a decision.
+//! Nothing is written while words are known to wait that nobody asked for: whoever took them for the next reply would be
+//! one reply behind from then on. Words that come just then are not known; [`super::lane`] tells by what is behind them. If we die in the middle, the relay sees the connection end; it never sees half a decision.
 //! It never tries again, and after any trouble it must be dropped.
 
 use std::fmt;
@@ -14,12 +14,15 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::replies::{NotSmtp, Replies, Said};
+use super::reply::join;
 
 /// Why nothing more is read or written.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The relay said this line before it was asked.
-    Early(String),
+    /// The relay said this before it was asked.
+    Early(Said),
+    /// It began to say something before it was asked. Half a line is never quoted: it may be half an address.
+    Unfinished,
     /// What it said is no reply.
     NotSmtp,
     /// It closed the connection.
@@ -30,7 +33,11 @@ pub(super) enum Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Early(line) => write!(f, "connection dropped: the relay spoke out of turn: {line}"),
+            Self::Early(said) => {
+                let text = join(said.code, said.lines());
+                write!(f, "connection dropped: the relay spoke out of turn: {} {text}", said.code)
+            }
+            Self::Unfinished => write!(f, "connection dropped: the relay spoke out of turn"),
             Self::NotSmtp => write!(f, "connection dropped: the relay's answer is not SMTP"),
             Self::Closed => write!(f, "connection lost: the relay closed it"),
             Self::Lost(error) => write!(f, "connection lost: {error}"),
@@ -134,11 +141,14 @@ impl Stream {
 
     /// Fails when the relay has said something it was not asked for, or has gone.
     fn check_turn(&mut self, cx: &mut Context<'_>) -> Result<(), Trouble> {
-        if self.replies.waiting().is_none()
+        if self.replies.is_empty()
             && let Poll::Ready(filled) = self.poll_fill(cx)
         {
             filled?;
         }
-        self.replies.waiting().map_or(Ok(()), |line| Err(Trouble::Early(line)))
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        Err(self.replies.next()?.map_or(Trouble::Unfinished, Trouble::Early))
     }
 }

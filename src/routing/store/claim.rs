@@ -33,7 +33,7 @@ pub struct ClaimRequest {
     pub token: String,
 }
 
-/// Whose first mail is begun with the claim, because a place is kept for it and its send starts at once (protocol §3).
+/// Whose first mail is begun with the claim, because a place is kept for it and the relay is fast (`routing::unrecorded`).
 #[derive(Debug, Clone, Default)]
 pub struct Ahead {
     /// The submissions.
@@ -78,7 +78,7 @@ pub enum Claimed {
 pub struct TakenRow {
     /// Its form.
     pub form_id: String,
-    /// The ledger as it was written.
+    /// The ledger as it was written, but for the marks of what is in `begun`.
     pub ledger: Ledger,
     /// The claim's token.
     pub token: String,

@@ -2,7 +2,7 @@
 //! of the same transaction has taken the row's lock (protocol, "Every guarded write locks its row first").
 //!
 //! `now()` only compares and `clock_timestamp()` only writes, both unqualified, so that a test can shift the clock.
-//! Keys are merged with `||`, never written back whole, so that keys unknown to this version survive.
+//! Keys are merged with `||`, and the document is never written back whole, so that keys unknown to this version survive.
 
 use crate::db::readiness::Readiness;
 

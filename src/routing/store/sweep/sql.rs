@@ -97,7 +97,7 @@ WITH u AS MATERIALIZED (
   WHERE s.status = 'received' AND ($2::timestamptz IS NULL OR s.created_at >= $2)
     AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected}
 )
-SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at))::float8 AS oldest,
+SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at) FILTER (WHERE isfinite(u.created_at)))::float8 AS oldest,
   (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample FROM u"
             ),
             count: format!(
@@ -111,21 +111,21 @@ SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
     }
 }
 
-/// How many submissions are open, and for how long the oldest: since it was created. What was created before `$1` has no
-/// age. Apart, so that each is answered from its own partial index.
+/// How many submissions are open, and for how long the oldest: since it was created. What was created before `$1`, or at no
+/// instant (`infinity`, from which PostgreSQL before 17 subtracts nothing), has no age. Apart, so that each is answered from its own partial index.
 pub(super) const OPEN: &str = "-- sweep_open
 SELECT 'received' AS status, count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
-  FILTER (WHERE $1::timestamptz IS NULL OR s.created_at >= $1))::float8 AS oldest
+  FILTER (WHERE isfinite(s.created_at) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))::float8 AS oldest
 FROM submissions s WHERE s.status = 'received'
 UNION ALL SELECT 'processing', count(*), EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
-  FILTER (WHERE $1::timestamptz IS NULL OR s.created_at >= $1))::float8
+  FILTER (WHERE isfinite(s.created_at) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))::float8
 FROM submissions s WHERE s.status = 'processing'";
 
 /// How many submissions have ended how, and for how long the one that was changed longest ago. Counts everything: from the
 /// index on (status, updated_at) where there is one, else it reads the table.
 pub(super) const ENDED: &str = "-- sweep_ended
 SELECT s.status::text AS status, count(*) AS n,
-  EXTRACT(EPOCH FROM clock_timestamp() - min(s.updated_at))::float8 AS oldest
+  EXTRACT(EPOCH FROM clock_timestamp() - min(s.updated_at) FILTER (WHERE isfinite(s.updated_at)))::float8 AS oldest
 FROM submissions s WHERE s.status IN ('routed', 'failed', 'purged') GROUP BY s.status";
 
 /// Takes claims back or ends them, fenced by the token that was read. `$1` ids, `$2` tokens, `$3` status, `$4` keys to

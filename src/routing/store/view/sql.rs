@@ -86,9 +86,10 @@ fn lost() -> String {
 /// table.
 pub(super) const COUNTS: &str = "-- view_counts
 WITH c AS (
-  SELECT s.status, count(*) AS n, min(s.updated_at) AS changed FROM submissions s GROUP BY s.status
+  SELECT s.status, count(*) AS n, min(s.updated_at) FILTER (WHERE isfinite(s.updated_at)) AS changed
+  FROM submissions s GROUP BY s.status
 ), o AS (
-  SELECT s.status, min(s.created_at) AS created FROM submissions s
+  SELECT s.status, min(s.created_at) FILTER (WHERE isfinite(s.created_at)) AS created FROM submissions s
   WHERE s.status IN ('received', 'processing') GROUP BY s.status
 )
 SELECT e.status::text AS status, COALESCE(c.n, 0) AS n,
