@@ -66,6 +66,17 @@ pub struct Draft {
     deliveries: BTreeSet<String>,
 }
 
+/// What can be read of a document that as a whole cannot.
+#[derive(Debug, Clone, Default)]
+pub struct Salvage {
+    /// Deliveries, as they are stored.
+    pub deliveries: Map<String, Value>,
+    /// Generations of the actions.
+    pub generations: Option<Value>,
+    /// It says of which version it is.
+    pub is_signed: bool,
+}
+
 /// Answer to a begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
@@ -102,6 +113,25 @@ impl Draft {
         };
         let (keys, deliveries) = (BTreeSet::new(), BTreeSet::new());
         Self { status, document, unreadable, now, change: Change::default(), keys, deliveries }
+    }
+
+    /// The stored document cannot be parsed, so that nothing is known of its deliveries unless they are given by
+    /// [`Self::salvage`].
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.unreadable.is_some()
+    }
+
+    /// Takes what can be read of an unreadable document, which it stays: facts must know those that are there, or each would
+    /// be told once more.
+    pub fn salvage(&mut self, salvage: Salvage) {
+        let readable = [
+            Some(("deliveries", Value::Object(salvage.deliveries))),
+            salvage.generations.map(|generations| ("generations", generations)),
+            salvage.is_signed.then_some(("v", Value::Null)),
+        ];
+        let readable = readable.into_iter().flatten().map(|(key, value)| (key.to_owned(), value));
+        self.document = Value::Object(readable.collect());
     }
 
     /// Its status as it was read.

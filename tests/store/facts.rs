@@ -230,3 +230,25 @@ async fn forty_facts_at_once_are_forty_facts() {
     assert_eq!(kept.filter(|entry| entry["state"] == "accepted").map(facts).sum::<usize>(), 40);
     assert_eq!(bench.audited(id).await.len(), 40);
 }
+
+/// A number that no double holds: our parser refuses the document, and PostgreSQL does not. Facts go in, each once, and the
+/// rest stays word for word.
+#[tokio::test]
+async fn a_fact_is_told_once_also_where_the_ledger_cannot_be_parsed() {
+    let bench = Bench::new().await;
+    let id = bench.claimed("t").await;
+    let odd = "routing_result = routing_result || '{\"number\": 1e400, \"v\": 2}'";
+    bench.tamper(id, odd).await;
+    let told = [("n1", "Q1"), ("n1", "Q1"), ("n2", "Q1"), ("n3", "Q2")];
+    for (nonce, queue_id) in told {
+        let facts = entries("t", nonce, &[(A, accepted(queue_id))]).facts;
+        bench.store.merge_facts(id, "t", &facts).await.expect("merged");
+    }
+    assert_eq!(bench.audited(id).await, ["email_sent"; 2]);
+    let sql = "SELECT routing_result#>ARRAY['deliveries', $2], (routing_result->'v')::text,
+                 length((routing_result->'number')::text) FROM submissions WHERE id = $1";
+    let row = bench.eyes.query_one(sql, &[&id, &A]).await.expect("the row");
+    let entry: Value = row.get(0);
+    assert_eq!((&entry["nonce"], &entry["dups"][0]["nonce"]), (&json!("n1"), &json!("n3")), "{entry}");
+    assert_eq!((row.get::<_, &str>(1), row.get::<_, i32>(2)), ("2", 401));
+}

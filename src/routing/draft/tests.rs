@@ -182,6 +182,31 @@ fn a_ledger_that_cannot_be_read_still_takes_facts() {
     }
 }
 
+#[test]
+fn a_fact_is_told_once_also_where_the_ledger_cannot_be_read() {
+    let unreadable = || {
+        Draft::of(
+            Some(Status::Processing),
+            Err("too large a number".to_owned()),
+            NOW.parse().expect("a time"),
+        )
+    };
+    let mut draft = unreadable();
+    draft.merge("t", &fact("n1", json!({})));
+    let written = draft.into_change();
+    for (nonce, dups, audits) in [("n1", None, 0), ("n2", Some(json!("n2")), 1)] {
+        let mut draft = unreadable();
+        let deliveries = written.deliveries.clone();
+        draft.salvage(Salvage { deliveries, generations: None, is_signed: true });
+        draft.merge("t", &fact(nonce, json!({})));
+        assert!(draft.is_unreadable());
+        let change = draft.into_change();
+        assert_eq!((change.audits.len(), change.keys.get("v")), (audits, None), "{nonce}");
+        let kept = change.deliveries.get(A).map(|entry| entry["dups"][0]["nonce"].clone());
+        assert_eq!(kept, dups, "{nonce}: the first wins");
+    }
+}
+
 fn others(outcome: &Outcome) -> Entries {
     let mut entries = Entries::default();
     let context = SendContext {

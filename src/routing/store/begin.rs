@@ -53,7 +53,7 @@ impl Store {
 
 impl Beginning {
     /// What a row under its lock allows, and what is written then.
-    pub(super) fn decide(&self, held: &Held) -> Result<(Begun, Option<Change>), DbError> {
+    pub(super) fn decide(&self, held: &mut Held) -> Result<(Begun, Option<Change>), DbError> {
         let (Some(mut draft), Some(row)) = (held.draft(self.id)?, held.row(self.id)) else {
             return Ok((Begun::Stale, None));
         };

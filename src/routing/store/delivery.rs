@@ -178,7 +178,7 @@ impl Store {
         let proved: Vec<&Write> = writes.iter().filter(|write| !write.facts.is_empty()).collect();
         if !proved.is_empty() {
             let ids: Vec<Uuid> = proved.iter().map(|write| write.id).collect();
-            let held = self.hold(tx, &ids, Rows::Awaited, sql::READ_HELD).await?;
+            let mut held = self.hold(tx, &ids, Rows::Awaited, sql::READ_HELD).await?;
             let mut changes = Vec::with_capacity(ids.len());
             for write in proved {
                 let Some(mut draft) = held.draft(write.id)? else { continue };

@@ -17,13 +17,14 @@ use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
-use crate::routing::draft::{Change, Draft};
+use crate::routing::draft::{Change, Draft, Salvage};
 
 /// Some rows, locked.
 pub(super) struct Held {
     /// Those that are locked, or that nobody can lock because they are not there.
     locked: HashSet<Uuid>,
     rows: HashMap<Uuid, Row>,
+    drafts: HashMap<Uuid, Result<Draft, DbError>>,
 }
 
 impl Held {
@@ -37,16 +38,19 @@ impl Held {
         self.rows.get(&id).filter(|_| self.has(id))
     }
 
-    /// A row as it stands.
+    /// A row as it stands, to be changed; there is one draft of each.
     ///
     /// # Errors
     /// [`DbError`]: a column is not what it should be.
-    pub(super) fn draft(&self, id: Uuid) -> Result<Option<Draft>, DbError> {
-        let Some(row) = self.row(id) else { return Ok(None) };
-        let status: String = row.try_get("status")?;
-        let stored = row.try_get::<_, Stored>("routing_result")?.parsed();
-        Ok(Some(Draft::of(Status::from_label(&status), stored, row.try_get("now")?)))
+    pub(super) fn draft(&mut self, id: Uuid) -> Result<Option<Draft>, DbError> {
+        if self.has(id) { self.drafts.remove(&id).transpose() } else { Ok(None) }
     }
+}
+
+fn draft(row: &Row) -> Result<Draft, DbError> {
+    let status: String = row.try_get("status")?;
+    let stored = row.try_get::<_, Stored>("routing_result")?.parsed();
+    Ok(Draft::of(Status::from_label(&status), stored, row.try_get("now")?))
 }
 
 impl Store {
@@ -72,7 +76,43 @@ impl Store {
             Rows::Awaited => ids.iter().copied().collect(),
             Rows::Free => locked.iter().map(|row| row.get("id")).collect(),
         };
-        Ok(Held { locked, rows: found.into_iter().map(|row| (row.get("id"), row)).collect() })
+        let rows: HashMap<Uuid, Row> = found.into_iter().map(|row| (row.get("id"), row)).collect();
+        let mut drafts = rows.iter().map(|(id, row)| (*id, draft(row))).collect();
+        self.salvage(tx, &mut drafts).await?;
+        Ok(Held { locked, rows, drafts })
+    }
+
+    /// Gives the drafts of documents that cannot be parsed what can be read of them.
+    async fn salvage(
+        &self,
+        tx: &Transaction,
+        drafts: &mut HashMap<Uuid, Result<Draft, DbError>>,
+    ) -> Result<(), DbError> {
+        let unreadable = drafts.iter_mut().filter_map(|(id, draft)| Some((*id, draft.as_mut().ok()?)));
+        let mut unreadable: HashMap<Uuid, &mut Draft> =
+            unreadable.filter(|(_, draft)| draft.is_unreadable()).collect();
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = unreadable.keys().copied().collect();
+        let statement = tx.prepare_cached(sql::SALVAGE).await?;
+        let mut found: HashMap<Uuid, Salvage> = HashMap::new();
+        for row in tx.query(&statement, &[&ids]).await? {
+            let read =
+                |column| Ok::<_, DbError>(row.try_get::<_, Option<Stored>>(column)?.map(Stored::parsed));
+            let salvage = found.entry(row.try_get("id")?).or_default();
+            if let (Some(key), Some(Ok(delivery))) = (row.try_get("key")?, read("value")?) {
+                salvage.deliveries.insert(key, delivery);
+            }
+            salvage.generations = read("generations")?.and_then(Result::ok);
+            salvage.is_signed = row.try_get("signed")?;
+        }
+        for (id, salvage) in found {
+            if let Some(draft) = unreadable.get_mut(&id) {
+                draft.salvage(salvage);
+            }
+        }
+        Ok(())
     }
 
     /// Carries out what was decided about held rows.

@@ -65,7 +65,7 @@ impl Record {
     /// What a row under its lock becomes by it.
     pub(super) fn decide(
         &self,
-        held: &Held,
+        held: &mut Held,
         max_attempts: u32,
     ) -> Result<(Recorded, Option<Change>), DbError> {
         let Some(mut draft) = held.draft(self.id)? else { return Ok((Recorded::Stale, None)) };
@@ -101,7 +101,7 @@ impl Store {
     ) -> Result<Option<T>, DbError> {
         self.pool
             .keyed_transaction(name, async |tx| {
-                let held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
+                let mut held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
                 let Some(mut draft) = held.draft(id)? else { return Ok(None) };
                 let answer = decide(&mut draft);
                 self.write_held(&tx, &[(id, draft.into_change())]).await?;

@@ -160,6 +160,13 @@ pub(super) const READ_HELD: &str = "-- read_held
 SELECT s.id, s.status::text AS status, s.routing_result, clock_timestamp() AS now
 FROM submissions s WHERE s.id = ANY($1::uuid[])";
 
+/// What can be read one by one of documents that cannot be parsed as a whole: each delivery, and what facts need besides.
+pub(super) const SALVAGE: &str = "-- salvage
+SELECT s.id, e.key, e.value, s.routing_result->'generations' AS generations, s.routing_result ? 'v' AS signed
+FROM submissions s LEFT JOIN LATERAL jsonb_each(
+  CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object' THEN s.routing_result->'deliveries' END) AS e ON true
+WHERE s.id = ANY($1::uuid[])";
+
 /// Writes what was decided about rows that are locked. `$1` ids, and of each `$2` status (null: stays), `$3` whether
 /// `updated_at` moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none),
 /// `$7` happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.

@@ -69,7 +69,7 @@ impl Store {
         read: &str,
     ) -> Result<Answers<Written>, DbError> {
         let ids: Vec<Uuid> = all.iter().map(|one| one.id()).collect();
-        let held = self.hold(tx, &ids, rows, read).await?;
+        let mut held = self.hold(tx, &ids, rows, read).await?;
         let (mut answers, mut changes) = (Vec::with_capacity(all.len()), Vec::new());
         for one in all {
             let id = one.id();
@@ -79,11 +79,11 @@ impl Store {
             }
             let (written, change) = match &**one {
                 Writing::Begin(beginning) => {
-                    let (begun, change) = beginning.decide(&held)?;
+                    let (begun, change) = beginning.decide(&mut held)?;
                     (Written::Begun(begun), change)
                 }
                 Writing::Record(record) => {
-                    let (recorded, change) = record.decide(&held, self.settings.max_attempts)?;
+                    let (recorded, change) = record.decide(&mut held, self.settings.max_attempts)?;
                     (Written::Recorded(recorded), change)
                 }
             };
