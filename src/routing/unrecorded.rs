@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::ports::Outcome;
+
 /// Mails of one lane while the relay is fast.
 const OF_A_LANE: u32 = 8;
 /// Mails of one lane otherwise: the one being sent, and one being recorded.
@@ -77,8 +79,12 @@ impl Unrecorded {
         Some(Place { ahead: true, _permits: permits })
     }
 
-    /// A lane has sent a mail, and the relay has taken it.
-    pub fn sent(&self, took: Duration) {
+    /// A lane has sent a mail, with these outcomes. Only what the relay took tells how fast it is: it may refuse within a
+    /// millisecond, or not be there.
+    pub fn sent(&self, outcomes: &[Outcome], took: Duration) {
+        if !outcomes.iter().any(|outcome| matches!(outcome, Outcome::Accepted { .. })) {
+            return;
+        }
         let mut send = self.send();
         *send = Some(send.map_or(took, |before| (before * (WEIGHT - 1) + took) / WEIGHT));
     }
@@ -100,8 +106,20 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::ports::{Fault, Reply, Stage};
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn taken() -> [Outcome; 2] {
+        let reply = Reply { code: Some(250), enhanced: None, reply: "Ok".to_owned() };
+        let [refused] = refused();
+        [refused, Outcome::Accepted { reply, queue_id: None }]
+    }
+
+    fn refused() -> [Outcome; 1] {
+        let reply = Reply { code: Some(550), enhanced: None, reply: "no".to_owned() };
+        [Outcome::Refused(Fault { stage: Stage::Rcpt, reply, about_us: false })]
+    }
 
     #[test]
     fn what_is_begun_waits_for_its_lane_no_longer_than_a_fifth_of_a_second() {
@@ -119,16 +137,18 @@ mod tests {
     fn eight_of_each_lane_while_the_relay_is_fast_and_two_otherwise() {
         let unrecorded = Unrecorded::beside(3);
         assert_eq!(places(&unrecorded, false).len(), 6, "nothing is known yet");
-        unrecorded.sent(5 * MS);
-        let taken = places(&unrecorded, false);
-        assert_eq!(taken.len(), 24);
-        assert!(taken.iter().all(|place| place.ahead));
-        drop(taken);
+        unrecorded.sent(&refused(), MS);
+        assert_eq!(places(&unrecorded, false).len(), 6, "a refusal says nothing of it");
+        unrecorded.sent(&taken(), 5 * MS);
+        let ahead = places(&unrecorded, false);
+        assert_eq!(ahead.len(), 24);
+        assert!(ahead.iter().all(|place| place.ahead));
+        drop(ahead);
         let in_turn = places(&unrecorded, true);
         assert_eq!(in_turn.len(), 6, "who must have a lane first");
         assert!(in_turn.iter().all(|place| !place.ahead));
         drop(in_turn);
-        (0..30).for_each(|_| unrecorded.sent(500 * MS));
+        (0..30).for_each(|_| unrecorded.sent(&taken(), 500 * MS));
         assert_eq!(places(&unrecorded, false).len(), 6, "it has become slow");
     }
 

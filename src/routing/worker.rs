@@ -172,10 +172,7 @@ impl Worker {
         let asked = self.clock.monotonic();
         let outcomes = lane.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
         drop(lane);
-        // A relay that refuses within a millisecond is not a fast one.
-        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Accepted { .. })) {
-            self.unrecorded.sent(self.clock.monotonic().saturating_duration_since(asked));
-        }
+        self.unrecorded.sent(&outcomes, self.clock.monotonic().saturating_duration_since(asked));
         journey.unrecorded = Some(place);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::action_duration(ready.beside.scope.action_type, took);

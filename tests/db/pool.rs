@@ -26,17 +26,25 @@ const INSERT: &str = "INSERT INTO submissions (form_id) VALUES ('f')";
 #[tokio::test]
 async fn a_transaction_has_a_name_limits_and_an_isolation_level() {
     let db = with_form().await;
-    let shown = pool(&db)
+    let pool = pool(&db);
+    // As behind a proxy that pools transactions: the session's settings are somebody else's.
+    let foreign = "SET statement_timeout = 7; SET jit = on; SET max_parallel_workers_per_gather = 2";
+    pool.get().await.expect("the only connection").batch_execute(foreign).await.expect("set");
+    let shown = pool
         .transaction("probe", async |tx| {
             let sql = "SELECT current_setting('application_name'), current_setting('transaction_isolation'),
                        current_setting('statement_timeout'), current_setting('lock_timeout'), current_user::text,
-                       current_setting('idle_in_transaction_session_timeout')";
+                       current_setting('idle_in_transaction_session_timeout'), current_setting('jit'),
+                       current_setting('max_parallel_workers_per_gather')";
             let row = tx.query_one(&tx.prepare_cached(sql).await?, &[]).await?;
-            Ok((0..6).map(|at| row.get::<_, String>(at)).collect::<Vec<_>>())
+            Ok((0..8).map(|at| row.get::<_, String>(at)).collect::<Vec<_>>())
         })
         .await
         .expect("a transaction");
-    assert_eq!(shown, ["maple-router:probe", "read committed", "1500ms", "300ms", "forms_app", "3s"]);
+    assert_eq!(
+        shown,
+        ["maple-router:probe", "read committed", "1500ms", "300ms", "forms_app", "3s", "off", "0"]
+    );
 }
 
 #[tokio::test]

@@ -12,6 +12,13 @@ use crate::harness::{Scene, stage_of};
 
 const LOCK: &str = "SELECT FROM submissions WHERE id = $1 FOR UPDATE";
 
+/// A row of one form that takes no write once it is claimed: nothing of it can be begun, recorded or given back.
+const STUBBORN: &str = "CREATE FUNCTION stubborn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF OLD.form_id = 'stubborn' AND OLD.status = 'processing' AND NEW.routing_result IS DISTINCT FROM OLD.routing_result
+    THEN RAISE EXCEPTION 'no'; END IF;
+    RETURN NEW; END $$;
+  CREATE TRIGGER stubborn BEFORE UPDATE ON submissions FOR EACH ROW EXECUTE FUNCTION stubborn()";
+
 fn form() -> Form {
     Form::new("f").mail_to("a@x.test")
 }
@@ -125,9 +132,40 @@ async fn a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost(source:
     scene.stop().await;
 }
 
+async fn what_cannot_be_written_keeps_neither_its_lane_nor_the_free_slots_from_others(source: Source) {
+    let forms = [Form::new("stubborn").mail_to("s@x.test"), Form::new("f").mail_to("a@x.test")];
+    let extra = "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4";
+    let scene = Scene::with(StageOptions::of(source), &forms, extra).await;
+    scene.stage.database.alter(STUBBORN).await.expect("a trigger of somebody else's");
+    let mut stubborn = Vec::new();
+    for _ in 0..3 {
+        let id = scene.submit(&SubmissionSeed::of("stubborn")).await.id;
+        scene.await_row(id, "claim", |row| row.status == "processing").await;
+        stubborn.push(id);
+    }
+    // More than the one slot that is left; half of them will never be free.
+    let mut others = Vec::new();
+    for _ in 0..5 {
+        others.push(scene.submit(&SubmissionSeed::of("f")).await.id);
+    }
+    for id in others {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    for id in &stubborn {
+        assert_eq!(scene.row(*id).await.status, "processing", "it is still tried");
+    }
+    scene.stage.database.alter("DROP TRIGGER stubborn ON submissions").await.expect("it gives in");
+    for id in stubborn {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    assert_eq!(scene.stage.relay.mails().len(), 8);
+    scene.stop().await;
+}
+
 devkit::with_either_source!(
     a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_is_free,
     an_attachment_being_inserted_does_not_hold_up_its_submission,
     a_row_that_cannot_be_written_stops_no_other_claim,
     a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost,
+    what_cannot_be_written_keeps_neither_its_lane_nor_the_free_slots_from_others,
 );

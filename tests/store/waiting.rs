@@ -1,8 +1,9 @@
 //! What the sweep finds among rows that wait: lost events, due retries, infected attachments, and what never gets ready.
 
+use maple_router::lifecycle::submission::Status;
 use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::Claimed;
-use maple_router::routing::store::sweep::{SweepBounds, SweepCount};
+use maple_router::routing::store::sweep::{Depth, SweepBounds, SweepCount};
 use serde_json::json;
 
 use super::stuck::bounds;
@@ -233,4 +234,28 @@ async fn the_gauges_know_every_status() {
         ("purged", (0, 0)),
     ];
     assert_eq!(found(&ours).await, HashMap::from(expected));
+}
+
+/// PostgreSQL before 17 subtracts nothing from them, and one such row would end every look.
+#[tokio::test]
+async fn what_has_no_instant_is_counted_and_has_no_age() {
+    let bench = Bench::new().await;
+    for time in ["-infinity", "infinity"] {
+        let pending = bench.insert(&SubmissionSeed::of("f").attachment("a", "pending")).await;
+        let ended = bench.insert(&SubmissionSeed::of("f").status("failed")).await;
+        for id in [pending, ended] {
+            bench.tamper(id, &format!("created_at = '{time}', updated_at = '{time}'")).await;
+        }
+    }
+    let open = bench.store.open_depths(&bounds()).await.expect("counted");
+    let ended = bench.store.ended_depths().await.expect("counted");
+    let known = |depths: &[Depth], status| {
+        let depth = depths.iter().find(|depth| depth.status == status).expect("every status");
+        (depth.count, depth.oldest)
+    };
+    assert_eq!(known(&open, Status::Received), (2, Duration::ZERO));
+    assert_eq!(known(&ended, Status::Failed), (2, Duration::ZERO));
+    let unready = bench.store.unready(&bounds()).await.expect("counted");
+    assert_eq!((unready.count, unready.oldest), (1, Duration::ZERO), "the other one is to come");
+    assert!(unready.sample.is_some());
 }

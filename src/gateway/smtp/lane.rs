@@ -64,7 +64,8 @@ impl Lane {
     }
 
     /// Waits for this lane's turn under `max_per_minute`, and while the relay's queue is too long. Where that may be long, call
-    /// it before Begin, so that no delivery stands marked as begun while it waits; [`Self::send`] calls it itself when this was not done. Safe to drop.
+    /// it before Begin, so that no delivery stands marked as begun while it waits; [`Self::send`] calls it itself when this was
+    /// not done. Safe to drop.
     pub async fn turn(&mut self) {
         if !self.has_turn {
             self.inner.pace.turn(&*self.inner.clock).await;

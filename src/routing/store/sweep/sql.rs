@@ -112,7 +112,8 @@ SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
 }
 
 /// How many submissions are open, and for how long the oldest: since it was created. What was created before `$1`, or at no
-/// instant (`infinity`, from which PostgreSQL before 17 subtracts nothing), has no age. Apart, so that each is answered from its own partial index.
+/// instant (`infinity`, from which PostgreSQL before 17 subtracts nothing), has no age. Apart, so that each is answered from
+/// its own partial index.
 pub(super) const OPEN: &str = "-- sweep_open
 SELECT 'received' AS status, count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
   FILTER (WHERE isfinite(s.created_at) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))::float8 AS oldest
