@@ -154,6 +154,10 @@ impl Router {
         store.release(scope(sixth, &tried), true).await.expect("released");
         store.fail(scope(seventh, &tried), FailReason::Infected).await.expect("failed");
         store.merge_facts(eighth, "gone", &entries("n8", &[(A, accepted())]).facts).await.expect("merged");
+        let odd =
+            "UPDATE submissions SET routing_result = routing_result || '{\"number\": 1e400}' WHERE id = $1";
+        self.eyes.execute(odd, &[&first]).await.expect("no longer a document of ours");
+        store.merge_facts(first, "gone", &entries("n9", &[(A, accepted())]).facts).await.expect("merged");
         store.ended_by(fifth, "t").await.expect("asked");
         store.reset(eighth, "o", OPERATOR).await.expect("released");
         let replayed = store.replay(second, ReplayOptions::default(), OPERATOR, false).await;
