@@ -111,7 +111,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
         if count.finalized >= options.submissions && count.unscanned == 0 {
             crowd.dismiss(Part::Scanner);
         }
-        if crowd.is_gone() && count.open == 0 {
+        if crowd.is_gone() && count.open == 0 && count.undelivered == 0 {
             break true;
         }
         let sum = count.finalized + count.ended;

@@ -41,23 +41,30 @@ pub(super) struct Progress {
     pub(super) unscanned: u64,
     pub(super) open: u64,
     pub(super) ended: u64,
+    /// Events that were not delivered yet: one is settled after its submission has ended.
+    pub(super) undelivered: u64,
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { finalized, unscanned, open, ended } = self;
-        write!(f, "{finalized} finalized, {unscanned} attachments to be scanned, {open} open, {ended} ended")
+        let Self { finalized, unscanned, open, ended, undelivered } = self;
+        write!(
+            f,
+            "{finalized} finalized, {unscanned} attachments to be scanned, {open} open, {ended} ended, \
+             {undelivered} events to be delivered"
+        )
     }
 }
 
 pub(super) async fn progress(eyes: &Client) -> Result<Progress> {
     let sql = "SELECT count(*), count(*) FILTER (WHERE status IN ('received', 'processing')),
-                 (SELECT count(*) FROM attachments WHERE clamav_status = 'pending' AND clamav_status IS DISTINCT FROM 'clean')
+                 (SELECT count(*) FROM attachments WHERE clamav_status = 'pending' AND clamav_status IS DISTINCT FROM 'clean'),
+                 (SELECT count(*) FROM router.outbox WHERE state <> 'delivered' AND entity_id IS NOT NULL)
                FROM submissions";
     let row = eyes.query_one(sql, &[]).await?;
     let count = |column: usize| -> Result<u64> { Ok(u64::try_from(row.get::<_, i64>(column))?) };
-    let (finalized, open, unscanned) = (count(0)?, count(1)?, count(2)?);
-    Ok(Progress { finalized, unscanned, open, ended: finalized - open })
+    let (finalized, open, unscanned, undelivered) = (count(0)?, count(1)?, count(2)?, count(3)?);
+    Ok(Progress { finalized, unscanned, open, ended: finalized - open, undelivered })
 }
 
 /// Ends one of the clients' sessions that is in the middle of a transaction; answers whether there was one.
