@@ -129,6 +129,18 @@ async fn a_cause_is_made_of_closed_words_only() {
     assert!(!told.contains('@') && !told.contains("bob"), "{told}");
 }
 
+/// PostgreSQL before 17 subtracts nothing from them.
+#[tokio::test]
+async fn a_failure_that_was_changed_at_no_instant_is_told_of() {
+    for time in ["infinity", "-infinity"] {
+        let bench = Bench::new().await;
+        bench.failed(refused(550)).await;
+        bench.tamper(&format!("updated_at = '{time}'")).await;
+        assert_eq!(bench.desk(bench.failures()).pass().await, Ok(1), "{time}");
+        assert_eq!((bench.counts(), bench.unalerted().await), (vec![1], 0), "{time}");
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_document_is_told_of_once_and_kept_whole() {
     let bench = Bench::new().await;

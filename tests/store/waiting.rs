@@ -243,7 +243,8 @@ async fn what_has_no_instant_is_counted_and_has_no_age() {
     for time in ["-infinity", "infinity"] {
         let pending = bench.insert(&SubmissionSeed::of("f").attachment("a", "pending")).await;
         let ended = bench.insert(&SubmissionSeed::of("f").status("failed")).await;
-        for id in [pending, ended] {
+        let claimed = bench.claimed("t").await;
+        for id in [pending, ended, claimed] {
             bench.tamper(id, &format!("created_at = '{time}', updated_at = '{time}'")).await;
         }
     }
@@ -254,6 +255,7 @@ async fn what_has_no_instant_is_counted_and_has_no_age() {
         (depth.count, depth.oldest)
     };
     assert_eq!(known(&open, Status::Received), (2, Duration::ZERO));
+    assert_eq!(known(&open, Status::Processing), (2, Duration::ZERO));
     assert_eq!(known(&ended, Status::Failed), (2, Duration::ZERO));
     let unready = bench.store.unready(&bounds()).await.expect("counted");
     assert_eq!((unready.count, unready.oldest), (1, Duration::ZERO), "the other one is to come");

@@ -34,6 +34,29 @@ async fn status_names_every_status_even_of_an_empty_database() {
     assert!(text.contains("nothing in doubt"), "{text}");
 }
 
+/// PostgreSQL before 17 subtracts nothing from them.
+#[tokio::test]
+async fn status_counts_what_has_no_instant() {
+    let stage = stage(&forms()).await;
+    let client = stage.database.superuser().await.expect("superuser");
+    for time in ["infinity", "-infinity"] {
+        for status in ["received", "failed"] {
+            let id = seed(&stage, SubmissionSeed::of("contact").status(status)).await.id;
+            let sql =
+                format!("UPDATE submissions SET created_at = '{time}', updated_at = '{time}' WHERE id = $1");
+            client.execute(&sql, &[&id]).await.expect("changed");
+        }
+    }
+    let told = json_of(&stage, &["status", "--json"]).await;
+    for status in ["received", "failed"] {
+        assert_eq!(
+            (&told["counts"][status], &told["oldest_seconds"][status]),
+            (&json!(2), &json!(0)),
+            "{told:#}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
     let stage = stage(&forms()).await;
