@@ -51,6 +51,7 @@ use crate::ops::clock::{SystemClock, since_epoch};
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::live::Live;
+use crate::ops::set_aside::SetAside;
 use crate::ops::status_line::{self, Stage};
 use crate::ops::tally::Tally;
 use crate::ops::telemetry::EventName;
@@ -104,6 +105,9 @@ const TRANSACTIONS: [&str; 30] = [
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// For telling the others that this daemon is gone.
+const GOODBYE: Duration = Duration::from_secs(1);
+
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -116,6 +120,14 @@ pub enum DaemonError {
     /// The event source can never work as configured.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The subscription is not what the configuration says, and with what it is an inequality does not hold.
+    #[error("{name} does not fit the configuration: {broken}")]
+    Subscription {
+        /// Full name.
+        name: String,
+        /// Which, with both values.
+        broken: String,
+    },
     /// Metrics cannot be set up.
     #[error(transparent)]
     Metrics(#[from] metrics::MetricsError),
@@ -135,8 +147,11 @@ pub enum DaemonError {
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
     let (given_up, force) = (stop.child_token(), CancellationToken::new());
-    let Parts { pool, board, store, preparer, source, desk, book, heartbeat } =
-        Parts::make(&config, &clock, &chance).await?;
+    let (incidents, seen) = Incidents::new();
+    let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
+    let Parts { pool, board, store, preparer, source, desk, book, late, heartbeat } =
+        Parts::make(&config, &clock, &chance, &set_aside).await?;
+    let store = store.with_audit_key(parts::audit_key(&config, &chance)?);
     let smtp = SmtpSettings::from(&config.smtp);
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
 
@@ -149,15 +164,19 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let mut endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
     journal!(info, EventName::Started, version = metrics::VERSION, "maple-router starts");
 
-    let (gate, (incidents, seen)) = (Gate::new(), Incidents::new());
+    let gate = Gate::new();
     let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
+    let outages = outages.setting_aside(set_aside);
     let dependencies = outages::Dependencies {
         pool: pool.clone(),
         smtp: smtp.clone(),
         sender: preparer.rules.sender(TRIAL),
         signer: Arc::clone(&preparer.signer),
+        contract: start::contract_options(&config),
+        clock: Arc::clone(&clock),
+        chance: Arc::clone(&chance),
     };
-    let mut kept = outages::keep(probers, dependencies, &gate, &readiness);
+    let mut kept = outages::keep(probers, dependencies, &outages, &readiness);
     let status = StatusLine::start(Told {
         readiness: Arc::clone(&readiness),
         gate: gate.clone(),
@@ -170,7 +189,8 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let start = Start::new(&config, &readiness, &outages, &source);
     let tell = || Alerting::start(desk, crate::parts::alert_pace(&config), seen, &clock, &chance);
     let (began, alerting) = start.begin((&pool, &smtp), tell, &stop).await;
-    drop(start);
+    let found = start.found();
+    let source = source.with_found(found.as_ref());
     let ended = match began {
         Ok(false) => {
             systemd::stopping(&status_line::stopping(Tally::now()));
@@ -182,10 +202,12 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             spool::empty(&spooled, &store, &incidents, &stop).await;
             let every = config.routing.sweep_interval;
             let spooling = spool::keep_empty(spooled.clone(), store.clone(), incidents.clone(), every);
-            let mut pauses =
-                PauseWatch::new(crate::parts::pause_book(&config, pool.clone()), board, gate.clone());
+            kept.spawn(async move { late.run(every).await });
+            let pause_book = crate::parts::pause_book(&config, pool.clone());
+            let identity = crate::parts::identity(&config, &chance);
+            let mut pauses = PauseWatch::new(pause_book.clone(), board, gate.clone(), identity.clone());
             pauses.look().await;
-            kept.spawn(pauses.run(Arc::clone(&clock)));
+            let pausing = kept.spawn(pauses.run(Arc::clone(&clock)));
             let beyond = Beyond::start(BeyondParts {
                 config: &config,
                 store: &store,
@@ -193,6 +215,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 book: book.clone(),
                 incidents: &incidents,
                 alerts: alerting.as_ref().and_then(Alerting::alerts),
+                senders: preparer.rules.returns.clone(),
                 clock: &clock,
                 chance: &chance,
             })
@@ -220,6 +243,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 settings: crate::parts::outbox_feed(&config, relay::AT_ONCE),
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
+                set_aside: worker.outages.set_aside.clone(),
             };
             let health = watch::Sender::new(None);
             kept.spawn(
@@ -282,6 +306,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 relaying.stop().await;
             }
             spooling.abort();
+            pausing.abort();
+            // Who cannot say goodbye is found silent.
+            drop(tokio::time::timeout(GOODBYE, pause_book.leave(&identity)).await);
             ended
         }
     };

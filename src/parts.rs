@@ -1,10 +1,11 @@
 //! What the daemon and the verbs are put together from: each part of the configuration turned into the thing it
 //! describes. Nothing here connects to anything.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::Config;
 use crate::config::secret::SecretError;
+use crate::config::{Config, Database, Pooling};
 use crate::db::DbError;
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
@@ -15,15 +16,20 @@ use crate::gateway::slack::{Slack, SlackError};
 use crate::ops::alerting::{Desk, Letterhead, Pace};
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
+use crate::ops::set_aside::SetAside;
+use crate::ops::state_dir::made_once;
 use crate::outbox::bell::Bell;
 use crate::outbox::feed::FeedSettings;
 use crate::outbox::row::Retries;
 use crate::outbox::store::OutboxStore;
 use crate::ports::Clock;
 use crate::routing::alerts::FailureAlerts;
+use crate::routing::audit_key::AuditKey;
 use crate::routing::delivery::book::Book;
+use crate::routing::late_infection::LateInfections;
 use crate::routing::pauses::PauseBook;
 use crate::routing::prepare::{MailRules, Preparer};
+use crate::routing::presence::Identity;
 use crate::routing::store::Store;
 use crate::routing::store::alerts::AlertStore;
 use crate::routing::store::delivery_told::TellingStore;
@@ -53,6 +59,9 @@ pub enum PartError {
     /// `[mail]`.
     #[error("{0}")]
     Mail(String),
+    /// `[audit]`.
+    #[error("{0}")]
+    Audit(String),
 }
 
 /// The pool of connections to PostgreSQL.
@@ -63,17 +72,34 @@ pub fn pool(config: &Config, clock: Arc<dyn Clock>) -> Result<Pool, PartError> {
     Ok(Pool::new(&config.database, pool_options(config, clock)?)?)
 }
 
+/// The same for a verb, which says little and soon ends: where nobody says whose the sessions are, it goes by the way that
+/// is right in any case, and asks nobody.
+///
+/// # Errors
+/// [`PartError`].
+pub fn verbs_pool(config: &Config) -> Result<Pool, PartError> {
+    let pooling = config.database.said_pooling().or(Some(Pooling::Transaction));
+    let database = Database { pooling, ..config.database.clone() };
+    Ok(Pool::new(&database, pool_options(config, Arc::new(SystemClock))?)?)
+}
+
 fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
     Ok(options)
 }
 
-/// What rings when the outbox is written to. Must be called inside a tokio runtime.
+/// What rings when the outbox is written to, where it can be listened to. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// [`PartError`].
-pub fn bell(config: &Config, clock: Arc<dyn Clock>) -> Result<Bell, PartError> {
+pub fn bell(config: &Config, pooling: Pooling, clock: Arc<dyn Clock>) -> Result<Bell, PartError> {
+    if pooling == Pooling::Transaction && config.database.listen_url.is_none() {
+        tracing::info!(
+            "the outbox is only polled: a proxy that pools transactions carries no notifications; see database.listen_url"
+        );
+        return Ok(Bell::silent());
+    }
     Ok(Bell::hang(config.database.clone(), pool_options(config, clock)?))
 }
 
@@ -113,10 +139,63 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
     Ok(Store::new(pool, &readiness, config, &host(), &worker_name(config)))
 }
 
+/// Name of the audit key that is made where none is configured, in the state directory.
+const MADE_AUDIT_KEY: &str = "audit-key";
+
+/// What the audit log's digests of addresses are made with: as configured, else made once in the state directory.
+///
+/// # Errors
+/// [`PartError`]. Whoever goes on without one names recipients by their domains alone.
+pub fn audit_key(config: &Config, chance: &Chance) -> Result<AuditKey, PartError> {
+    if let Some(found) = config.audit_key()? {
+        return AuditKey::new(found.secret.expose())
+            .map_err(|why| PartError::Audit(format!("{}: {why}", found.path.display())));
+    }
+    let dir = &config.state.dir;
+    let made = || format!("{}{}\n", chance.uuid().simple(), chance.uuid().simple());
+    made_once(dir, MADE_AUDIT_KEY, made)
+        .map_err(|error| error.to_string())
+        .and_then(|text| AuditKey::new(&text))
+        .map_err(|why| {
+            let path = dir.join(MADE_AUDIT_KEY);
+            PartError::Audit(format!(
+                "no audit key is configured, and {} cannot be used: {why}",
+                path.display()
+            ))
+        })
+}
+
+/// The audit key that is used on this host, and where it is from; nothing where it has not been made yet.
+///
+/// # Errors
+/// [`PartError`].
+pub fn audit_key_there(config: &Config) -> Result<Option<(AuditKey, PathBuf)>, PartError> {
+    let refused = |path: &Path| {
+        let path = path.display().to_string();
+        move |why: String| PartError::Audit(format!("{path}: {why}"))
+    };
+    if let Some(found) = config.audit_key()? {
+        let key = AuditKey::new(found.secret.expose()).map_err(refused(&found.path))?;
+        return Ok(Some((key, found.path)));
+    }
+    let path = config.state.dir.join(MADE_AUDIT_KEY);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((AuditKey::new(&text).map_err(refused(&path))?, path))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(refused(&path)(error.to_string())),
+    }
+}
+
 /// Where pauses are kept.
 #[must_use]
 pub fn pause_book(config: &Config, pool: Pool) -> PauseBook {
     PauseBook::new(PauseTable::new(pool), &config.state.dir)
+}
+
+/// What this process is called where daemons say that they are there.
+#[must_use]
+pub fn identity(config: &Config, chance: &Chance) -> Identity {
+    Identity { id: chance.uuid(), worker: worker_name(config), host: host() }
 }
 
 /// Where alerts are made and handed to Slack; `None` where no webhook is configured: then nobody is told.
@@ -128,6 +207,7 @@ pub fn alert_desk(
     pool: Pool,
     clock: Arc<dyn Clock>,
     chance: Arc<Chance>,
+    set_aside: SetAside,
 ) -> Result<Option<Desk>, PartError> {
     let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
     let slack = Slack::new(&webhook.secret, &config.slack.channel, config.slack.timeout)?;
@@ -135,8 +215,13 @@ pub fn alert_desk(
     let store = AlertStore::new(pool, &readiness, config);
     Ok(Some(Desk {
         webhook: Arc::new(slack),
-        failures: vec![Arc::new(FailureAlerts { store, clock, chance })],
-        head: Letterhead { host: host(), channel: config.slack.channel.clone() },
+        failures: vec![Arc::new(FailureAlerts { store, clock, chance, set_aside })],
+        head: Letterhead {
+            host: host(),
+            channel: config.slack.channel.clone(),
+            runbooks: config.slack.runbooks_url.clone(),
+            dashboard: config.slack.dashboard_url.clone(),
+        },
     }))
 }
 
@@ -144,6 +229,22 @@ pub fn alert_desk(
 #[must_use]
 pub fn lost_mails(config: &Config, pool: Pool, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Book {
     Book::new(TellingStore::new(pool), config.slack.lease, clock, chance)
+}
+
+/// Attachments that were found infected after they were sent: a place of failures for [`alert_desk`], filled by its own looks.
+///
+/// # Errors
+/// [`PartError`].
+pub fn late_infections(
+    config: &Config,
+    pool: Pool,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+    set_aside: SetAside,
+) -> Result<Arc<LateInfections>, PartError> {
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let store = AlertStore::new(pool, &readiness, config);
+    Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, chance, set_aside)))
 }
 
 /// Who is told that all is well; `None` where no URL is configured.
@@ -184,4 +285,33 @@ pub fn preparer(config: &Config, store: Store, chance: Arc<Chance>) -> Result<Pr
 /// [`PartError`].
 pub fn pubsub(config: &Config) -> Result<PubsubSettings, PartError> {
     Ok(PubsubSettings::from_config(&config.pubsub)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audit_key_is_the_configured_one_else_made_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut config = Config::default();
+        config.surroundings.credentials_directory = Some(dir.path().join("none"));
+        config.state.dir = dir.path().join("state");
+        assert!(audit_key_there(&config).expect("asked").is_none(), "asking makes none");
+        let name =
+            |seed: u64| audit_key(&config, &Chance::seeded(seed)).expect("a key").name().map(str::to_owned);
+        let made = name(1);
+        assert!(made.is_some());
+        assert_eq!(name(2), made, "made once");
+        let (there, path) = audit_key_there(&config).expect("asked").expect("there");
+        assert_eq!((there.name(), path), (made.as_deref(), config.state.dir.join(MADE_AUDIT_KEY)));
+        let shared = dir.path().join("shared");
+        std::fs::write(&shared, "0123456789abcdef0123456789abcdef\n").expect("written");
+        config.audit.key_file = Some(shared.clone());
+        let configured = audit_key(&config, &Chance::seeded(3)).expect("a key");
+        assert_ne!(configured.name().map(str::to_owned), made);
+        std::fs::write(&shared, "short\n").expect("written");
+        let told = audit_key(&config, &Chance::seeded(4)).expect_err("it could be guessed").to_string();
+        assert!(told.contains("shared") && !told.contains("short"), "{told}");
+    }
 }

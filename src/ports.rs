@@ -20,7 +20,7 @@ pub use alerting::{
 };
 pub use relay_log::{
     LogBatch, LogEntry, LogLine, QueueListing, QueuedMail, RecipientLine, RelayLog, RelayLogError,
-    RelayStatus,
+    RelayStatus, SessionSummary,
 };
 pub use returned::{Returned, ReturnedKind, ReturnedRecipient};
 

@@ -100,6 +100,7 @@ fn every_verb_of_the_page_exists() {
         "explain",
         "render",
         "links",
+        "audit",
         "test-send",
         "lifecycle",
         "completions",

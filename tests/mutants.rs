@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 13] = [
+const RULES: [&str; 18] = [
     "alert",
     "audit in the transaction",
     "budget",
+    "contract",
     "doubt",
+    "due times",
     "facts merge",
     "fence",
     "lock before the decision",
@@ -20,6 +22,9 @@ const RULES: [&str; 13] = [
     "readiness at the begin",
     "readiness at the claim",
     "refund",
+    "rows set aside",
+    "session",
+    "spool",
     "verdict from the ledger",
 ];
 

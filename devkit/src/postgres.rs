@@ -7,13 +7,17 @@
 //! If a process is killed in the middle, the kernel drops its lock and a small shell loop beside the server stops it
 //! and removes its files. Never touches a server it did not start; never skips: missing binaries are an error.
 
+mod bouncer;
 mod cluster;
 mod database;
 mod proxy;
+mod refusing;
 mod server;
 mod traffic;
 
+pub use bouncer::{Bouncer, PoolMode};
 pub use cluster::{Cluster, ClusterOptions, ServerTls};
 pub use database::{Endpoint, TestDatabase, Variant};
 pub use proxy::{CuttingProxy, Trap};
+pub use refusing::Refusing;
 pub use traffic::Traffic;

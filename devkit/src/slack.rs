@@ -1,8 +1,10 @@
 //! Slack's incoming webhook on loopback: takes what Slack would take, refuses as Slack would refuse, and keeps it.
 //!
-//! In memory only. It never answers `ok` to a message it did not keep, so "confirmed" and "received" can be compared.
+//! In memory, and where a directory is given as files, too. It never answers `ok` to a message it did not keep, so "confirmed"
+//! and "received" can be compared.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,6 +58,8 @@ impl SlackMessage {
 #[derive(Debug, Default)]
 struct Inbox {
     secret: String,
+    /// Each message becomes `NN.txt`, what a reader sees, and `NN.json`, the payload.
+    dir: Option<PathBuf>,
     script: Script,
     attempts: AtomicU64,
     messages: Mutex<Vec<SlackMessage>>,
@@ -75,9 +79,22 @@ impl SlackFake {
     ///
     /// # Errors
     /// When no port can be had.
-    #[expect(clippy::disallowed_methods, reason = "the secret must only be unlike any other")]
     pub async fn start() -> Result<Self> {
-        let inbox = Arc::new(Inbox { secret: Uuid::new_v4().simple().to_string(), ..Inbox::default() });
+        Self::keeping(None).await
+    }
+
+    /// The same; each message is also written into `dir`, where one is given: `01.txt` as a reader sees it, `01.json` as it
+    /// was posted.
+    ///
+    /// # Errors
+    /// When no port can be had, or no such directory.
+    #[expect(clippy::disallowed_methods, reason = "the secret must only be unlike any other")]
+    pub async fn keeping(dir: Option<PathBuf>) -> Result<Self> {
+        if let Some(dir) = &dir {
+            std::fs::create_dir_all(dir)?;
+        }
+        let secret = Uuid::new_v4().simple().to_string();
+        let inbox = Arc::new(Inbox { secret, dir, ..Inbox::default() });
         let server = Server::start(router(Arc::clone(&inbox))).await?;
         Ok(Self { inbox, address: server.address(), server: Some(server) })
     }
@@ -153,6 +170,20 @@ impl SlackFake {
     }
 }
 
+impl Inbox {
+    /// Keeps a message, on disk first: one that cannot be written is not confirmed.
+    fn keep(&self, message: SlackMessage) -> std::io::Result<()> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = &self.dir {
+            let number = messages.len() + 1;
+            std::fs::write(dir.join(format!("{number:02}.json")), format!("{:#}\n", message.payload))?;
+            std::fs::write(dir.join(format!("{number:02}.txt")), format!("{}\n", message.visible_text()))?;
+        }
+        messages.push(message);
+        Ok(())
+    }
+}
+
 fn router(inbox: Arc<Inbox>) -> Router {
     Router::new()
         .route("/services/{team}/{integration}/{secret}", post(receive))
@@ -197,7 +228,9 @@ async fn receive(
         return refuse(400, word);
     }
     let text = payload.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-    inbox.messages.lock().unwrap_or_else(PoisonError::into_inner).push(SlackMessage { text, payload });
+    if inbox.keep(SlackMessage { text, payload }).is_err() {
+        return refuse(500, "rollup_error");
+    }
     inbox.arrived.notify_waiters();
     "ok".into_response()
 }
@@ -295,6 +328,24 @@ mod tests {
                 payload.to_string().chars().take(80).collect::<String>()
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_message_is_a_file_to_read_and_one_that_cannot_be_written_is_not_confirmed() {
+        let dir = tempfile::tempdir().unwrap();
+        let inbox = dir.path().join("slack");
+        let slack = SlackFake::keeping(Some(inbox.clone())).await.unwrap();
+        let payload = json!({"text": "one\ntwo"});
+        let post = async || {
+            let sent = reqwest::Client::new().post(slack.webhook_url()).json(&payload).send().await;
+            sent.unwrap().status().as_u16()
+        };
+        assert_eq!(post().await, 200);
+        assert_eq!(std::fs::read_to_string(inbox.join("01.txt")).unwrap(), "one\ntwo\n");
+        let kept = std::fs::read(inbox.join("01.json")).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), payload);
+        std::fs::remove_dir_all(&inbox).unwrap();
+        assert_eq!((post().await, slack.messages().len()), (500, 1));
     }
 
     #[tokio::test]

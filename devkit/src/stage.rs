@@ -60,10 +60,12 @@ pub struct StageOptions {
     pub source: Source,
     /// Redelivery back-off of the routing subscription; with [`Source::Postgres`] the router's own.
     pub retry: (Duration, Duration),
-    /// Ack deadline of the routing subscription; what a router leases it for is its own configuration's.
+    /// Ack deadline of the routing subscription, and what a router that may read it leases its events for.
     pub ack_deadline: Duration,
     /// How the relay behaves and what it keeps.
     pub smtp: SmtpOptions,
+    /// Where Slack's messages are kept as files; nowhere where absent.
+    pub slack_dir: Option<PathBuf>,
     /// Load the sample forms.
     pub sample_forms: bool,
     /// Directory of configuration, logs and state, kept at the end; a temporary one where absent.
@@ -88,6 +90,7 @@ impl Default for StageOptions {
             retry: (Duration::from_millis(200), Duration::from_secs(2)),
             ack_deadline: Duration::from_secs(60),
             smtp: SmtpOptions::default(),
+            slack_dir: None,
             sample_forms: true,
             dir: None,
         }
@@ -140,13 +143,14 @@ impl Stage {
             SubscriptionSpec::new(SUBSCRIPTION, TOPIC)
                 .ack_deadline(options.ack_deadline)
                 .retry(shortest, longest)
-                .dead_letter(DEAD_TOPIC, 5),
+                .dead_letter(DEAD_TOPIC, 5)
+                .kept(),
         )?;
         let relay = Arc::new(SmtpServer::start(options.smtp).await?);
         let google = GoogleFake::start().await?;
         let (bucket, object) = (BUCKET, PROBE);
         google.put_object(bucket, object, "text/plain", "a probe object\n");
-        let slack = SlackFake::start().await?;
+        let slack = SlackFake::keeping(options.slack_dir).await?;
         let (dir, temporary) = match options.dir {
             Some(dir) => {
                 std::fs::create_dir_all(&dir)?;
@@ -244,6 +248,7 @@ topic = "routing"
 subscription = "routing-worker"
 dead_letter_topic = "routing-dead"
 dead_letter_subscription = "routing-dead-worker"
+retry_max = "{longest}ms"
 endpoint = "{}""#,
                 self.broker.endpoint()
             ),

@@ -3,7 +3,6 @@
 //!
 //! An event only says "look": one too many changes nothing, and what is not announced is found by the daemon in its time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -13,7 +12,6 @@ use super::desk::{self, Desk};
 use super::{CliError, Exit};
 use crate::config::{Config, SourceKind};
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
-use crate::ops::clock::SystemClock;
 use crate::outbox::store::{OutboxStore, Redriven};
 use crate::parts::{self, PartError};
 use crate::routing::dead_letter::{Origin, Record, original_attributes};
@@ -80,7 +78,7 @@ impl Way {
         match config.source.kind {
             SourceKind::Pubsub => Ok(Self::Pubsub(PubsubPublisher::open(&parts::pubsub(config)?).await?)),
             SourceKind::Postgres => {
-                let outbox = parts::outbox(config, parts::pool(config, Arc::new(SystemClock))?);
+                let outbox = parts::outbox(config, parts::verbs_pool(config)?);
                 let is_there = outbox.is_there().await?;
                 Ok(if is_there { Self::Outbox(outbox) } else { Self::Rows(config.source.poll) })
             }

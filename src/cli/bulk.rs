@@ -7,6 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
+use super::id::IdArg;
 use super::{CliError, Exit, Filters, list, output};
 use crate::lifecycle::submission::Status;
 
@@ -104,8 +105,9 @@ impl<C: Told> Report<C> {
             text.push_str(&format!("{id}: {}: {why}\n", self.stays));
         }
         let (changed, skipped) = (self.changed.len(), self.skipped.len());
-        text.push_str(&format!("{} matched, {changed} changed, {skipped} skipped\n", self.matched));
-        output::text(&text)
+        let would = if self.dry_run { "would be " } else { "" };
+        text.push_str(&format!("{} matched, {changed} {would}changed, {skipped} skipped\n", self.matched));
+        output::page(&text)
     }
 }
 
@@ -120,12 +122,12 @@ pub(super) fn each_once(ids: Vec<Uuid>) -> Vec<Uuid> {
 pub(super) async fn chosen(
     desk: &Desk,
     verb: &str,
-    ids: Vec<Uuid>,
+    ids: &[IdArg],
     filters: Filters,
     usual: Status,
 ) -> Result<(Vec<Uuid>, Vec<String>), CliError> {
     match (ids.is_empty(), filters == Filters::default()) {
-        (false, true) => return Ok((each_once(ids), Vec::new())),
+        (false, true) => return Ok((each_once(desk.submissions(ids).await?), Vec::new())),
         (true, false) => {}
         (false, false) => {
             let both = anyhow::anyhow!("ids and filters together are not understood");

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::layout::wrapped;
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, SourceKind};
@@ -117,7 +118,7 @@ impl CheckReport {
     }
 
     /// The form for people: names aligned, remedies below their lines.
-    fn text(&self, palette: Palette) -> String {
+    fn text(&self, palette: Palette, columns: Option<usize>) -> String {
         let width = self.lines.iter().map(|line| line.name.len()).max().unwrap_or_default();
         let mut text = String::new();
         let mut counts = [0_usize; 3];
@@ -128,9 +129,15 @@ impl CheckReport {
                 CheckLevel::Fail => palette.red("✗"),
             };
             counts[line.level as usize] += 1;
-            text.push_str(&format!("{sign} {:width$}  {}\n", line.name, line.detail));
+            let mut put = |first: String, said: &str| {
+                for line in wrapped(&first, width + 6, said, columns.unwrap_or(usize::MAX)) {
+                    text.push_str(&line);
+                    text.push('\n');
+                }
+            };
+            put(format!("{sign} {:width$}  ", line.name), &line.detail);
             if let Some(remedy) = &line.remedy {
-                text.push_str(&format!("  {:width$}  → {remedy}\n", ""));
+                put(format!("  {:width$}  → ", ""), remedy);
             }
         }
         let [ok, warned, failed] = counts;
@@ -146,7 +153,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.json {
         output::json(&report)?;
     } else {
-        output::text(&report.text(Palette::of_stdout()))?;
+        output::text(&report.text(Palette::of_stdout(), output::columns()))?;
     }
     // Nothing but the configuration was looked at, so nothing else can be at fault.
     Ok(if args.config_only && !report.ok { Exit::BadConfig } else { report.exit() })
@@ -214,6 +221,7 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
         | PartError::Mail(_)
+        | PartError::Audit(_)
             if !config_is_whole =>
         {
             told_by("config")
@@ -225,7 +233,8 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         | PartError::Pubsub(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
-        | PartError::Mail(_) => {
+        | PartError::Mail(_)
+        | PartError::Audit(_) => {
             failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
         }
     }
@@ -279,7 +288,7 @@ mod tests {
             CheckLine::ok("config", "fine"),
         ]);
         assert_eq!(
-            report.text(Palette::PLAIN),
+            report.text(Palette::PLAIN, None),
             "✓ config           fine\n\
              ! rls_attachments  hidden\n                   → show them\n\
              ✗ slack            gone\n                   → renew it\n\

@@ -2,20 +2,25 @@
 //!
 //! Connects on first use and keeps nothing running.
 
-use std::sync::Arc;
+use uuid::Uuid;
 
-use super::{CliError, Context, Exit};
+use super::id::{self, IdArg};
+use super::{CliError, Context, Exit, output};
 use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, DbErrorKind};
-use crate::ops::clock::SystemClock;
+use crate::ops::chance::Chance;
 use crate::parts::{self, PartError};
+use crate::routing::audit_key::AuditKey;
 use crate::routing::dead_letter::Records;
 use crate::routing::store::Store;
 use crate::routing::store::seams::Seams;
-use crate::routing::store::view::{Sight, View};
+use crate::routing::store::view::{Named, Sight, View};
 use crate::routing::text::one_line;
+
+/// One more than is named where a beginning is ambiguous.
+const SOME: i64 = id::MOST as i64 + 1;
 
 /// See the module's header.
 pub(super) struct Desk {
@@ -28,7 +33,7 @@ impl Desk {
     /// Reads the configuration; connects to nothing yet.
     pub(super) fn open(ctx: &Context) -> Result<Self, CliError> {
         let config = ctx.config()?.config;
-        let pool = parts::pool(&config, Arc::new(SystemClock)).map_err(part)?;
+        let pool = parts::verbs_pool(&config).map_err(part)?;
         let readiness = Readiness::new(config.readiness.finalized_column.as_deref()).map_err(database)?;
         Ok(Self { config, pool, readiness })
     }
@@ -48,9 +53,25 @@ impl Desk {
         Seams::new(self.pool.clone(), &self.readiness, self.config.readiness.finalized_column.as_deref())
     }
 
-    /// What the daemon itself works with.
+    /// What the daemon itself reads with.
     pub(super) fn store(&self) -> Result<Store, CliError> {
         parts::store(&self.config, self.pool.clone()).map_err(part)
+    }
+
+    /// What the daemon itself works with: whatever it writes may be audited.
+    pub(super) fn writing_store(&self) -> Result<Store, CliError> {
+        Ok(self.store()?.with_audit_key(self.audit_key()?))
+    }
+
+    /// What the audit log's digests are made with. Who may not read it names recipients by their domains alone, and is told so.
+    fn audit_key(&self) -> Result<AuditKey, CliError> {
+        match parts::audit_key(&self.config, &Chance::from_system()) {
+            Err(PartError::Audit(why)) => {
+                output::note(&format!("the audit log will name recipients by their domains alone: {why}"))?;
+                Ok(AuditKey::default())
+            }
+            made => made.map_err(part),
+        }
     }
 
     /// Dead-letter records.
@@ -59,8 +80,41 @@ impl Desk {
     }
 
     /// One submission, or the error that says there is none.
-    pub(super) async fn look(&self, id: uuid::Uuid) -> Result<Sight, CliError> {
+    pub(super) async fn look(&self, id: Uuid) -> Result<Sight, CliError> {
         self.view().look(id).await.map_err(database)?.ok_or_else(|| unknown("submission", id))
+    }
+
+    /// The submission that is meant.
+    pub(super) async fn submission(&self, id: &IdArg) -> Result<Uuid, CliError> {
+        match id {
+            IdArg::Whole(id) => Ok(*id),
+            IdArg::Beginning { text, first, last } => {
+                let found = self.view().submissions_between(*first, *last, SOME).await.map_err(database)?;
+                let about = |one: Named| (one.id, one_line(&format!("{} {}", one.status, one.about)));
+                id::only("submission", text, &found.into_iter().map(about).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// The submissions that are meant, in their order.
+    pub(super) async fn submissions(&self, ids: &[IdArg]) -> Result<Vec<Uuid>, CliError> {
+        let mut meant = Vec::with_capacity(ids.len());
+        for id in ids {
+            meant.push(self.submission(id).await?);
+        }
+        Ok(meant)
+    }
+
+    /// The attachment that is meant.
+    pub(super) async fn attachment(&self, id: &IdArg) -> Result<Uuid, CliError> {
+        match id {
+            IdArg::Whole(id) => Ok(*id),
+            IdArg::Beginning { text, first, last } => {
+                let found = self.view().attachments_between(*first, *last, SOME).await.map_err(database)?;
+                let about = |one: Named| (one.id, one_line(&format!("{} {}", one.status, one.about)));
+                id::only("attachment", text, &found.into_iter().map(about).collect::<Vec<_>>())
+            }
+        }
     }
 
     /// What to say where a form of this name is not there: the next name there is. A database that does not answer says
@@ -81,7 +135,7 @@ fn no_form(wanted: &str, forms: &[String]) -> String {
 }
 
 /// Nothing has this id.
-pub(super) fn unknown(what: &str, id: uuid::Uuid) -> CliError {
+pub(super) fn unknown(what: &str, id: Uuid) -> CliError {
     CliError::new(
         Exit::FoundWanting,
         anyhow::anyhow!("there is no {what} {id} that this database role can see"),
@@ -109,7 +163,8 @@ pub(super) fn part(error: PartError) -> CliError {
         | PartError::Signer(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
-        | PartError::Mail(_) => CliError::new(Exit::BadConfig, error),
+        | PartError::Mail(_)
+        | PartError::Audit(_) => CliError::new(Exit::BadConfig, error),
     }
 }
 

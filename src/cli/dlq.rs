@@ -9,13 +9,14 @@ mod entry;
 
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use entry::{EXHAUSTED, Entry};
+use entry::Entry;
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, output};
 use crate::db::DbErrorKind;
-use crate::routing::dead_letter::{Closing, RecordError, Records};
+use crate::routing::dead_letter::{Closing, EXHAUSTED, RecordError, Records};
 
 /// Shown and done where `--limit` says nothing.
 const LIMIT: u32 = 1000;
@@ -57,9 +58,9 @@ struct List {
 
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// Record id
-    #[arg(value_name = "ID")]
-    id: Uuid,
+    /// Record id, or its beginning
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    id: IdArg,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -67,9 +68,9 @@ struct Show {
 
 #[derive(Debug, clap::Args)]
 struct Close {
-    /// Record ids; without any, --kind chooses
-    #[arg(value_name = "ID", required_unless_present = "kind", conflicts_with = "kind")]
-    ids: Vec<Uuid>,
+    /// Record ids, or their beginnings; without any, --kind chooses
+    #[arg(value_name = "ID", required_unless_present = "kind", conflicts_with = "kind", value_parser = id::parse)]
+    ids: Vec<IdArg>,
     /// Every open record of this kind
     #[arg(long, value_name = "KIND", value_parser = KINDS)]
     kind: Option<String>,
@@ -95,7 +96,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let records = desk.records();
     match args.verb {
         Verb::List(args) => list(&records, &args).await,
-        Verb::Show(args) => show(&records, &args).await,
+        Verb::Show(args) => show(&desk, &records, &args).await,
         Verb::Redrive(args) => close::run(ctx, &desk, &records, &args, Closing::Redriven).await,
         Verb::Discard(args) => close::run(ctx, &desk, &records, &args, Closing::Discarded).await,
     }
@@ -139,7 +140,7 @@ async fn list(records: &Records, args: &List) -> Result<Exit, CliError> {
     } else if found.is_empty() {
         output::text("no dead letters")?;
     } else {
-        output::text(&found.iter().map(Entry::line).collect::<String>())?;
+        output::text(&entry::table(&found).text(output::columns()))?;
     }
     if more {
         output::note(&format!("only the first {limit} are shown: raise --limit"))?;
@@ -147,13 +148,34 @@ async fn list(records: &Records, args: &List) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-async fn show(records: &Records, args: &Show) -> Result<Exit, CliError> {
-    let Some(entry) = one(records, args.id).await? else { return Err(desk::unknown("dead letter", args.id)) };
+/// The dead letter that is meant, open or closed.
+async fn meant(desk: &Desk, records: &Records, id: &IdArg) -> Result<Uuid, CliError> {
+    let (text, first, last) = match id {
+        IdArg::Whole(id) => return Ok(*id),
+        IdArg::Beginning { text, first, last } => (text, *first, *last),
+    };
+    let letters = records.list(true, usize::MAX >> 1).await.map_err(fault)?;
+    let within = letters.iter().filter(|record| (first..=last).contains(&record.id));
+    let mut found: Vec<(Uuid, String)> =
+        within.map(|record| (record.id, record.kind.label().to_owned())).collect();
+    let most = i64::try_from(id::MOST).unwrap_or(i64::MAX);
+    for row in desk.view().submissions_between(first, last, most + 1).await.map_err(desk::database)? {
+        if !records.store.exhausted(Some(row.id), true, 1).await.map_err(desk::database)?.is_empty() {
+            found.push((row.id, EXHAUSTED.to_owned()));
+        }
+    }
+    found.sort();
+    id::only("dead letter", text, &found)
+}
+
+async fn show(desk: &Desk, records: &Records, args: &Show) -> Result<Exit, CliError> {
+    let id = meant(desk, records, &args.id).await?;
+    let Some(entry) = one(records, id).await? else { return Err(desk::unknown("dead letter", id)) };
     if args.json {
         output::json(&entry.json())?;
         return Ok(Exit::Done);
     }
-    output::text(&entry.page())?;
+    output::page(&entry.page())?;
     Ok(Exit::Done)
 }
 

@@ -181,7 +181,8 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::Pubsub(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
-        | PartError::Mail(_) => Exit::BadConfig,
+        | PartError::Mail(_)
+        | PartError::Audit(_) => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),
     }

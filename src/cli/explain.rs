@@ -14,8 +14,10 @@ use uuid::Uuid;
 use super::announce;
 use super::daemon_word;
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::output::{self, Palette};
 use super::pause;
+use super::timeline::{self, Moment};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, InDoubt};
 use crate::lifecycle::submission::Status;
@@ -37,9 +39,9 @@ const ALL: usize = usize::MAX >> 1;
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission id
-    #[arg(value_name = "ID")]
-    pub(super) id: Uuid,
+    /// Submission id, or its beginning
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) id: IdArg,
     /// One JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -48,23 +50,24 @@ pub(super) struct Args {
 /// Prints the explanation.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
-    let Some(sight) = desk.view().look(args.id).await.map_err(desk::database)? else {
-        return Err(nowhere(&desk, args.id).await);
+    let id = desk.submission(&args.id).await?;
+    let Some(sight) = desk.view().look(id).await.map_err(desk::database)? else {
+        return Err(nowhere(&desk, id).await);
     };
-    let audit = desk.view().audit(args.id).await.map_err(desk::database)?;
+    let audit = desk.view().audit(id).await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
     let looks_every = announce::looks_every(&desk).await;
     let rules = Rules { looks_every, ..rules(&desk.config) };
-    let events = events::of(&desk, args.id).await?;
+    let events = events::of(&desk, id).await?;
     let followed = Followed::of(&desk.config).await;
-    let mut page = Page::of(args.id, sight, audit, events, (&rules, &followed));
+    let mut page = Page::of(id, sight, audit, events, (&rules, &followed));
     let daemon = if page.explanation.waits_for_daemon() {
         daemon_word::readiness(&desk.config.http.listen).await
     } else {
         Daemon::NotAsked
     };
-    page.put(Around { id: args.id, daemon, pause: hold, letter: letter(&desk, args.id).await });
+    page.put(Around { id, daemon, pause: hold, letter: letter(&desk, id).await });
     if looks_every.is_some() {
         // Nothing is published there.
         page.explanation.remedy.retain(|remedy| remedy.verb != Some("publish"));
@@ -72,7 +75,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.json {
         output::json(&page)?;
     } else {
-        output::text(&text::page(&page, Palette::of_stdout()))?;
+        let width = output::columns().unwrap_or(text::WIDTH);
+        output::text(&text::page(&page, Palette::of_stdout(), width))?;
     }
     Ok(Exit::Done)
 }
@@ -124,6 +128,7 @@ fn rules(config: &Config) -> Rules {
     let routing = &config.routing;
     Rules {
         max_attempts: routing.max_attempts,
+        longest_pause: routing.backoff_max,
         unready_alert_after: routing.unready_alert_after,
         stuck_after: routing.stuck_after,
         sweep_interval: routing.sweep_interval,
@@ -133,6 +138,7 @@ fn rules(config: &Config) -> Rules {
         looks_every: None,
         resend: routing.in_doubt == InDoubt::Resend,
         // A webhook that only the service may read is one as well.
+        link_ttl: config.signed_url.ttl,
         alerts: !matches!(config.slack_webhook(), Ok(None)),
     }
 }
@@ -165,6 +171,8 @@ pub(super) struct Page {
     /// What is wrong with the ledger, where it is not believed.
     ledger_fault: Option<String>,
     overrides: Vec<Value>,
+    /// Audit trail, overrides and failed attempts, oldest first.
+    timeline: Vec<Moment>,
     /// Absent where this role may not read the log.
     audit: Option<Vec<AuditRow>>,
     audit_note: Option<&'static str>,
@@ -230,6 +238,8 @@ struct DeliveryPart {
     queue_id: Option<String>,
     message_id: Option<String>,
     error: Option<DeliveryError>,
+    /// The latest failed attempts, oldest first: as `error`, with `at` and `attempt`.
+    tries: Vec<Value>,
     late: bool,
     duplicates: usize,
     /// What became of the mail beyond the relay; null where that is not followed, or was not yet.
@@ -336,6 +346,7 @@ impl Page {
             }),
             events,
             ledger_fault,
+            timeline: timeline::timeline(&ledger, audit.as_deref()),
             overrides: ledger.overrides,
             audit_note: audit.is_none().then_some(AUDIT_UNREADABLE),
             audit,
@@ -387,6 +398,7 @@ impl DeliveryPart {
             queue_id: delivery.queue_id.clone(),
             message_id: delivery.message_id.clone(),
             error: delivery.error.clone(),
+            tries: delivery.tries.clone(),
             late: delivery.late,
             duplicates: delivery.repeats(),
             relay: RelayPart::of(ledger, key, delivery, followed),

@@ -6,6 +6,7 @@
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, announce, operator, output};
 use crate::journal;
 use crate::lifecycle::submission::Status;
@@ -16,9 +17,9 @@ use crate::routing::store::seams::{Override, Standing, Touched};
 /// Arguments of `finalize`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission id
-    #[arg(value_name = "ID")]
-    pub(super) id: Uuid,
+    /// Submission id, or its beginning
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) id: IdArg,
     /// Why; recorded
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,
@@ -27,13 +28,14 @@ pub(super) struct Args {
 /// Marks the submission as finalized.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
+    let id = desk.submission(&args.id).await?;
     let actor = operator::actor(&ctx.env);
     let more = serde_json::json!({});
     let note = Override { actor: &actor, verb: "finalize", reason: args.reason.as_deref(), more: &more };
-    let standing = match desk.seams().finalize(args.id, note).await.map_err(desk::database)? {
+    let standing = match desk.seams().finalize(id, note).await.map_err(desk::database)? {
         Touched::Done(standing) => standing,
-        Touched::Unknown | Touched::NeedsReason => return Err(desk::unknown("submission", args.id)),
-        Touched::Purged => return Err(purged(args.id)),
+        Touched::Unknown | Touched::NeedsReason => return Err(desk::unknown("submission", id)),
+        Touched::Purged => return Err(purged(id)),
     };
     let did = match (&desk.config.readiness.finalized_column, standing.changed) {
         (Some(column), true) => format!("{column} is set"),

@@ -9,6 +9,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, operator, output};
 use crate::gateway::signed_url::SignError;
 use crate::journal;
@@ -29,9 +30,9 @@ const AT_ONCE: usize = 8;
 /// Arguments of `links`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission id
-    #[arg(value_name = "ID")]
-    pub(super) id: Uuid,
+    /// Submission id, or its beginning
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) id: IdArg,
     /// A JSON array
     #[arg(long)]
     pub(super) json: bool,
@@ -49,13 +50,14 @@ struct Link {
 /// Prints the URLs.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
-    let sight = desk.look(args.id).await?;
+    let id = desk.submission(&args.id).await?;
+    let sight = desk.look(id).await?;
     if sight.status == Status::Purged {
-        let purged = anyhow::anyhow!("{} is purged: its attachments were removed", args.id);
+        let purged = anyhow::anyhow!("{id} is purged: its attachments were removed");
         return Err(CliError::new(Exit::FoundWanting, purged));
     }
-    let dossier = desk.store()?.dossier(args.id).await.map_err(desk::database)?;
-    let Some(dossier) = dossier else { return Err(desk::unknown("submission", args.id)) };
+    let dossier = desk.store()?.dossier(id).await.map_err(desk::database)?;
+    let Some(dossier) = dossier else { return Err(desk::unknown("submission", id)) };
     let (wanted, mut refused) = sort_out(&dossier, &sight.attachments, desk.config.signed_url.ttl);
     let signer = parts::signer(&desk.config).map_err(desk::part)?;
     let requests: Vec<LinkRequest> = wanted.iter().map(|(_, request)| request.clone()).collect();
@@ -80,7 +82,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         }
     }
     if !links.is_empty() {
-        record(ctx, &desk, args.id, &sight.form_id, links.len()).await?;
+        record(ctx, &desk, id, &sight.form_id, links.len()).await?;
     }
     if args.json {
         output::json(&links)?;

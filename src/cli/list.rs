@@ -1,13 +1,20 @@
-//! `list`: submissions that match, oldest change first. Reads only; a damaged ledger is a line like any other.
+//! `list`: submissions that match, oldest change first, or how many there are of each kind. Reads only; a damaged ledger is
+//! a line like any other. Recipients are matched where they are asked for, and never shown.
+
+use std::collections::BTreeMap;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::{Value, json};
 
 use super::desk::{self, Desk};
+use super::layout::{Side, Table};
 use super::output;
 use super::{CliError, Context, Exit, Filters, Since};
 use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
 use crate::routing::explain::at;
-use crate::routing::ledger::FailReason;
-use crate::routing::store::view::{Listed, Selection};
+use crate::routing::ledger::{DeliveryState, FailReason};
+use crate::routing::store::view::{Group, GroupBy, Listed, Selection};
 use crate::routing::text::{bounded, one_line};
 
 /// Shown where `--limit` says nothing.
@@ -18,9 +25,23 @@ const LIMIT: u32 = 1000;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) filters: Filters,
+    /// The one changed last comes first
+    #[arg(long)]
+    pub(super) newest: bool,
+    /// Only how many there are: by form, status, reason, or day of submission (UTC)
+    #[arg(long, value_name = "WHAT", value_parser = group_by(), conflicts_with_all = ["limit", "newest"])]
+    pub(super) group_by: Option<GroupBy>,
     /// A JSON array
     #[arg(long)]
     pub(super) json: bool,
+    /// Comma-separated values with a line of names, for a spreadsheet
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
+}
+
+fn group_by() -> impl TypedValueParser<Value = GroupBy> {
+    let parse = |text: String| GroupBy::ALL.into_iter().find(|by| by.label() == text).ok_or("no such group");
+    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::label)).try_map(parse)
 }
 
 /// Prints the list.
@@ -29,17 +50,34 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let mut selection = selection(args.filters)?;
     // One more, to know whether there are more.
     selection.limit = limit.saturating_add(1);
+    selection.newest = args.newest;
     let desk = Desk::open(ctx)?;
     let unknown = desk.unknown_form(selection.form.as_deref()).await;
-    let mut listed = desk.view().list(&selection).await.map_err(desk::database)?;
-    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = listed.len() > shown;
-    listed.truncate(shown);
-    if args.json {
-        output::json(&listed)?;
-    } else {
-        output::text(&text(&listed))?;
-    }
+    let more = match args.group_by {
+        Some(by) => {
+            let groups = desk.view().grouped(&selection, by).await.map_err(desk::database)?;
+            match (args.json, args.csv) {
+                (true, _) => {
+                    output::json(&groups.iter().map(|group| counted(group, by)).collect::<Vec<_>>())?;
+                }
+                (_, true) => output::text(&csv_of(&[by.label(), "count"], groups.iter().map(cells))?)?,
+                _ => output::text(&groups_text(&groups, by, output::columns()))?,
+            }
+            false
+        }
+        None => {
+            let mut listed = desk.view().list(&selection).await.map_err(desk::database)?;
+            let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+            let more = listed.len() > shown;
+            listed.truncate(shown);
+            match (args.json, args.csv) {
+                (true, _) => output::json(&listed)?,
+                (_, true) => output::text(&csv_of(&columns(), listed.iter().map(row))?)?,
+                _ => output::text(&text(&listed, output::columns()))?,
+            }
+            more
+        }
+    };
     if let Some(unknown) = unknown {
         output::note(&format!("warning: {unknown}"))?;
     }
@@ -73,6 +111,10 @@ pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
         form: filters.form,
         reason: filters.reason_code,
         lost: filters.bounced,
+        infected_late: filters.infected_after_routing,
+        recipient: filters.recipient,
+        id: filters.message_id,
+        newest: false,
         older_than: filters.older_than,
         since,
         within,
@@ -80,11 +122,19 @@ pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
     })
 }
 
-fn text(listed: &[Listed]) -> String {
+fn text(listed: &[Listed], width: Option<usize>) -> String {
     if listed.is_empty() {
         return "no submission matches".to_owned();
     }
-    let mut text = String::new();
+    let mut table = Table::new(&[
+        ("id", Side::Left),
+        ("changed", Side::Left),
+        ("status", Side::Left),
+        ("tries", Side::Right),
+        ("reason", Side::Left),
+        ("form", Side::Left),
+        ("deliveries", Side::Left),
+    ]);
     for line in listed {
         let deliveries: Vec<String> = line
             .deliveries
@@ -96,21 +146,77 @@ fn text(listed: &[Listed]) -> String {
             .filter_map(|status| Some(format!("{} {}", line.relay.get(status.label())?, status.label())))
             .collect();
         let lost = if lost.is_empty() { String::new() } else { format!(" ({})", lost.join(", ")) };
-        let attempts = line.attempts.map_or("?".to_owned(), |attempts| attempts.to_string());
-        let row = format!(
-            "{}  {}  {:<10}  {:>2}  {:<17}  {:<20}  {}{lost}",
-            line.id,
+        table.row(vec![
+            line.id.to_string(),
             at(line.updated_at),
             bounded(one_line(&line.status), 10),
-            attempts,
+            line.attempts.map_or("?".to_owned(), |attempts| attempts.to_string()),
             bounded(one_line(line.reason.as_deref().unwrap_or("-")), 17),
             bounded(one_line(&line.form_id), 20),
-            deliveries.join(", "),
-        );
-        text.push_str(row.trim_end());
-        text.push('\n');
+            format!("{}{lost}", deliveries.join(", ")),
+        ]);
     }
-    text
+    table.text(width)
+}
+
+fn groups_text(groups: &[Group], by: GroupBy, width: Option<usize>) -> String {
+    if groups.is_empty() {
+        return "no submission matches".to_owned();
+    }
+    let mut table = Table::new(&[(by.label(), Side::Left), ("count", Side::Right)]);
+    for group in groups {
+        table.row(vec![bounded(one_line(group.key.as_deref().unwrap_or("-")), 60), group.count.to_string()]);
+    }
+    table.text(width)
+}
+
+fn counted(group: &Group, by: GroupBy) -> BTreeMap<&'static str, Value> {
+    BTreeMap::from([(by.label(), json!(group.key)), ("count", json!(group.count))])
+}
+
+fn cells(group: &Group) -> Vec<String> {
+    vec![group.key.clone().unwrap_or_default(), group.count.to_string()]
+}
+
+/// Every state of a delivery.
+const STATES: [DeliveryState; 4] =
+    [DeliveryState::Accepted, DeliveryState::Open, DeliveryState::Failed, DeliveryState::NotImplemented];
+/// What can become of a mail beyond the relay.
+const BEYOND: [RelayStatus; 4] =
+    [RelayStatus::Delivered, RelayStatus::Deferred, RelayStatus::Bounced, RelayStatus::Expired];
+
+fn columns() -> Vec<&'static str> {
+    let mut names = vec!["id", "form_id", "status", "attempts", "reason", "updated_at"];
+    names.extend(STATES.map(DeliveryState::label));
+    names.extend(BEYOND.map(RelayStatus::label));
+    names
+}
+
+fn row(line: &Listed) -> Vec<String> {
+    let mut cells = vec![
+        line.id.to_string(),
+        line.form_id.clone(),
+        line.status.clone(),
+        line.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
+        line.reason.clone().unwrap_or_default(),
+        line.updated_at.to_string(),
+    ];
+    let count =
+        |counts: &BTreeMap<&'static str, u64>, label| counts.get(label).copied().unwrap_or(0).to_string();
+    cells.extend(STATES.iter().map(|state| count(&line.deliveries, state.label())));
+    cells.extend(BEYOND.iter().map(|status| count(&line.relay, status.label())));
+    cells
+}
+
+/// Quoted where it has to be (RFC 4180); what others wrote is on one line.
+fn csv_of(names: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String, CliError> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(names)?;
+    for cells in rows {
+        writer.write_record(cells.iter().map(|cell| one_line(cell)))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(String::from_utf8(bytes)?)
 }
 
 #[cfg(test)]
@@ -127,5 +233,13 @@ mod tests {
         let (exit, told) = asked("refussed").expect_err("unknown");
         assert_eq!(exit, Exit::Usage);
         assert!(told.contains("ledger_damaged"), "{told}");
+    }
+
+    #[test]
+    fn values_are_quoted_where_they_have_to_be() {
+        let rows =
+            [vec!["a, \"b\"".to_owned(), "1".to_owned()], vec!["\u{1b}[2Jc\nd".to_owned(), String::new()]];
+        let told = csv_of(&["form", "count"], rows.into_iter()).expect("written");
+        assert_eq!(told, "form,count\n\"a, \"\"b\"\"\",1\n[2Jc d,\n");
     }
 }

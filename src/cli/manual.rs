@@ -28,6 +28,7 @@ pub(super) const EXIT_STATUS: &[Entry] = &[
 
 /// Variables that every configured verb goes by.
 pub(super) const ENVIRONMENT: &[Entry] = &[
+    ("MAPLE_ROUTER_CONFIG", "The configuration file, where --config names none."),
     (
         "MAPLE_ROUTER__SECTION__KEY",
         "Overrides a key of the configuration, e.g. MAPLE_ROUTER__SMTP__PORT=2525. Lists are comma separated.",
@@ -43,6 +44,7 @@ pub(super) const ENVIRONMENT: &[Entry] = &[
         "What is logged, instead of log.level, e.g. warn,maple_router::routing=debug. Libraries stay at warn, except where it \
          is written to a terminal.",
     ),
+    ("COLUMNS", "The width results are laid out for, instead of the terminal's."),
     ("NO_COLOR", "No colours, also on a terminal, unless --color says otherwise."),
 ];
 
@@ -54,7 +56,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (
@@ -79,6 +81,8 @@ pub(super) const PAGES: &[Page] = &[
              PostgreSQL, its form's actions are carried out in order (mail through the Postfix of this host, attachments as \
              signed links), every outcome is recorded, and only then the event is settled. What a crash or a lost event \
              leaves behind is found by a sweep every minute; no failure is silent.",
+            "Wherever an id is taken, its beginning is, too, where it names only one thing: at least four digits, as in 6f3e0f5c. \
+             Where it names several, they are listed, and nothing is done.",
             "Every reading verb has --json. Every bulk verb has --dry-run, shows its progress on a terminal and ends with \
              how many matched, were changed and were skipped, with the reasons. Where a person overrides something, --reason \
              is required and recorded. Filters are the same everywhere.",
@@ -166,7 +170,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "publish",
         configured: true,
         text: &[
-            "An event says only that a submission is to be looked at: one too many changes nothing. To be used when an event \
+            "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
+             have is refused, unless --force is given. To be used when an event \
              was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for. With source.kind = \
              \"postgres\" and no outbox the daemon looks for open submissions by itself, and nothing is published.",
         ],
@@ -204,7 +209,8 @@ pub(super) const PAGES: &[Page] = &[
         configured: true,
         text: &[
             "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
-             nobody was told of yet, pauses, and the breakers of the daemon on this host.",
+             nobody was told of yet, open dead letters, pauses, and the breakers of the daemon on this host. Where no daemon \
+             answers on this host, all that is shown as well, and the exit status is 1.",
             "Where the relay's log is followed on this host, also the mails that the relay accepted within a week and nothing \
              final is known of, and the age of the oldest. That opens the ledgers of all that changed in eight days; without \
              an index on (status, updated_at), as schema router brings one, it reads the whole table.",
@@ -218,7 +224,10 @@ pub(super) const PAGES: &[Page] = &[
         verb: "list",
         configured: true,
         text: &[
-            "Oldest change first, a line each, with attempts, the reason of a failure and the deliveries by state.",
+            "Oldest change first, a line each, with attempts, the reason of a failure and the deliveries by state; with --group-by \
+             only how many there are. Columns go on below where the terminal is too narrow for them.",
+            "Addresses are matched against the deliveries that were planned, whatever became of them, and never shown; what \
+             retention has emptied names none any more.",
         ],
         examples: &[
             ("sudo maple-router list --status failed --since 24h", "What failed since yesterday?"),
@@ -227,6 +236,12 @@ pub(super) const PAGES: &[Page] = &[
                 "sudo maple-router list --bounced --since 7d",
                 "Which mails were lost after the relay had accepted them?",
             ),
+            ("sudo maple-router list --since 2026-11-20 --group-by day", "How much came, by day?"),
+            (
+                "sudo maple-router list --recipient a@example.org --newest --limit 5",
+                "What was sent to them lately?",
+            ),
+            ("sudo maple-router list --status failed --since 30d --csv", "For a spreadsheet"),
             (
                 "sudo maple-router list --status failed --reason-code exhausted --form contact --json",
                 "For a program",
@@ -237,8 +252,9 @@ pub(super) const PAGES: &[Page] = &[
         verb: "explain",
         configured: true,
         text: &[
-            "Where it stands, whether it is ready, the plan, each delivery with what the relay said, attempts, the audit \
-             trail, why it is as it is, what happens next and when, and what a person can do.",
+            "Where it stands, whether it is ready and which attachments are not clean, the plan, each delivery with what the relay \
+             said, attempts, its history (audit trail, replays and other overrides, and each failed attempt with the reply, in \
+             one order), why it is as it is, what happens next and when, and what a person can do.",
             "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail beyond the \
              relay: delivered, deferred since when and why, bounced, expired, or nothing heard of it yet.",
             ID,
@@ -247,6 +263,36 @@ pub(super) const PAGES: &[Page] = &[
             "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f",
             "The first thing to ask",
         )],
+    },
+    Page {
+        verb: "watch",
+        configured: true,
+        text: &[
+            "What happened so far, then each change as it is seen, once a second: scans, claims, attempts with what the relay said, \
+             acceptances, replays, the end. It ends with the submission: 0 where it is routed, 1 where it failed or was emptied. \
+             Ctrl-C ends it at any time; nothing is written.",
+            ID,
+        ],
+        examples: &[
+            ("sudo maple-router watch f0a9d36e", "It was announced just now: what becomes of it?"),
+            (
+                "sudo maple-router watch f0a9d36e-423d-4d16-b66f-64f02eddff1f --json",
+                "For a program: a line of JSON for each change",
+            ),
+        ],
+    },
+    Page {
+        verb: "tail",
+        configured: true,
+        text: &[
+            "A line for each submission that is routed or fails from now on, whichever host did it, until Ctrl-C. It looks once a \
+             second, by the backend's index on (status, updated_at), or by the audit log where that may be read; where there is \
+             neither, each look reads the whole table, and it looks seldom.",
+        ],
+        examples: &[
+            ("sudo maple-router tail", "What is going on?"),
+            ("sudo maple-router tail --form contact --json", "For a program: a line of JSON for each"),
+        ],
     },
     Page {
         verb: "render",
@@ -282,7 +328,8 @@ pub(super) const PAGES: &[Page] = &[
             "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
              --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
              takes the form's actions of today.",
-            "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep.",
+            "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep. Where filters \
+             choose, a person at a terminal is asked first; --yes does not ask, and without a terminal it is required.",
             "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
              need --force-action, which sends to all recipients of that action.",
         ],
@@ -296,7 +343,7 @@ pub(super) const PAGES: &[Page] = &[
                 "The cause is mended",
             ),
             (
-                "sudo maple-router replay --bounced --since 24h --force-action 1 --reason \"mail gateway mended\"",
+                "sudo maple-router replay --bounced --since 24h --force-action 1 --yes --reason \"mail gateway mended\"",
                 "Mails came back, and the cause is mended",
             ),
             (
@@ -336,7 +383,8 @@ pub(super) const PAGES: &[Page] = &[
         configured: true,
         text: &[
             "Everything, one form or one destination domain waits; nothing of it spends an attempt, and nothing is lost. A \
-             running daemon goes by it within two seconds, and what is being sent is finished. A pause survives restarts.",
+             daemon goes by it within two seconds, and what is being sent is finished; the answer comes when every daemon has said that \
+             it does, or says which has not (exit 1). A pause survives restarts.",
         ],
         examples: &[
             ("sudo maple-router pause --until 2h --reason \"mail host moves\"", "Send nothing for two hours"),
@@ -349,7 +397,10 @@ pub(super) const PAGES: &[Page] = &[
     Page {
         verb: "resume",
         configured: true,
-        text: &["Ends a pause. What it held up comes back by its event, or by the sweep."],
+        text: &[
+            "Ends a pause. What it held up comes back by its event, or by the sweep. Answers as pause does, when every daemon has \
+             heard of it.",
+        ],
         examples: &[
             ("sudo maple-router resume --reason \"mail host is back\"", "The pause of everything"),
             ("sudo maple-router resume --all --reason \"mail host is back\"", "Every pause there is"),
@@ -374,7 +425,8 @@ pub(super) const PAGES: &[Page] = &[
         verb: "dlq show",
         configured: true,
         text: &[
-            "The record with its payload, who gave up on it, and what a redrive or a discard does. With --json the payload is \
+            "The record with its payload, who gave up on it, what is unreadable about it (which field, at which byte), and what a \
+             redrive or a discard does. With --json the payload is \
              there byte for byte, as base64.",
         ],
         examples: &[(
@@ -407,6 +459,24 @@ pub(super) const PAGES: &[Page] = &[
             "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\"",
             "Nobody needs it",
         )],
+    },
+    Page {
+        verb: "audit",
+        configured: true,
+        text: &[
+            "The audit log outlives the submissions, and names recipients by domain and by a keyed digest of the address: \
+             HMAC-SHA256 under the credential audit-key, audit.key_file, or a key that is made once in the state directory.",
+        ],
+        examples: &[("sudo maple-router audit rekey", "Which rows were written without a key?")],
+    },
+    Page {
+        verb: "audit rekey",
+        configured: true,
+        text: &[
+            "Counts the rows by the key of their digests. Rows of before have a SHA-256 without a key, which a list of addresses \
+             turns back; exit 1 where there are any. Nothing is changed: UPDATE on audit_log is revoked from every role.",
+        ],
+        examples: &[("sudo maple-router audit rekey --json", "For a program")],
     },
     Page {
         verb: "test-send",

@@ -6,6 +6,7 @@
 use serde_json::json;
 
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, finalize, operator};
 use crate::routing::event::Reason;
 use crate::routing::store::seams::{Override, ScanVerdict, Touched};
@@ -13,9 +14,9 @@ use crate::routing::store::seams::{Override, ScanVerdict, Touched};
 /// Arguments of `mark-attachment`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Attachment id
-    #[arg(value_name = "ATTACHMENT_ID")]
-    pub(super) id: uuid::Uuid,
+    /// Attachment id, or its beginning
+    #[arg(value_name = "ATTACHMENT_ID", value_parser = id::parse)]
+    pub(super) id: IdArg,
     #[command(flatten)]
     pub(super) verdict: Verdict,
     /// Why; recorded
@@ -26,27 +27,28 @@ pub(super) struct Args {
 /// Records the scan result.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
+    let id = desk.attachment(&args.id).await?;
     let verdict = if args.verdict.clean { ScanVerdict::Clean } else { ScanVerdict::Infected };
     let actor = operator::actor(&ctx.env);
-    let more = json!({"attachment_id": args.id, "clamav_status": verdict.label()});
+    let more = json!({"attachment_id": id, "clamav_status": verdict.label()});
     let note =
         Override { actor: &actor, verb: "mark-attachment", reason: args.reason.as_deref(), more: &more };
-    let standing = match desk.seams().mark(args.id, verdict, note).await.map_err(desk::database)? {
+    let standing = match desk.seams().mark(id, verdict, note).await.map_err(desk::database)? {
         Touched::Done(standing) => standing,
-        Touched::Unknown => return Err(desk::unknown("attachment", args.id)),
-        Touched::Purged => return Err(finalize::purged(args.id)),
+        Touched::Unknown => return Err(desk::unknown("attachment", id)),
+        Touched::Purged => return Err(finalize::purged(id)),
         Touched::NeedsReason => {
             let infected =
-                anyhow::anyhow!("attachment {} is marked infected: say why it is clean after all", args.id);
+                anyhow::anyhow!("attachment {id} is marked infected: say why it is clean after all");
             return Err(CliError::new(Exit::Usage, infected)
-                .remedy(format!("maple-router mark-attachment {} --clean --reason TEXT", args.id)));
+                .remedy(format!("maple-router mark-attachment {id} --clean --reason TEXT")));
         }
     };
     let did = if standing.changed {
         finalize::recorded(&standing, &actor, note);
-        format!("attachment {} is marked {}", args.id, verdict.label())
+        format!("attachment {} is marked {}", id, verdict.label())
     } else {
-        format!("attachment {} was marked {} already", args.id, verdict.label())
+        format!("attachment {} was marked {} already", id, verdict.label())
     };
     finalize::follow(&desk, &standing, &did, Reason::ScanClean).await
 }

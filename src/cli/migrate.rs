@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// Apply the migrations of the optional schema router, and no others
     #[arg(long, conflicts_with = "audit_readable")]
     pub(super) router: bool,
-    /// Take this file of schema router back, e.g. 002, with everything that it made
+    /// Take this file of schema router back, e.g. 002, with everything that it and later ones made
     #[arg(long, value_name = "NUMBER", requires = "router")]
     pub(super) back: Option<String>,
     /// With --back: also if events were not delivered yet; the sweep finds their submissions
@@ -53,7 +53,7 @@ pub(super) struct Args {
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.dry_run {
         let text = match &args.back {
-            Some(stem) => online::down(stem)?.1.to_owned(),
+            Some(stem) => online::ways_back(stem)?.iter().map(|way| way.sql).collect::<Vec<_>>().join("\n"),
             None if args.router => online::sql(&ROUTER),
             None => sql(args.only.as_deref(), args.audit_readable)?,
         };
@@ -62,18 +62,20 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     let url = args.owner_url.as_deref().filter(|url| !url.trim().is_empty());
     let (pool, column) = owner(ctx, url)?;
-    let mut client = pool.get().await.map_err(unreachable)?;
+    pool.find_out().await.map_err(unreachable)?;
+    let mut connection = pool.get().await.map_err(unreachable)?;
+    let client = connection.direct().map_err(unreachable)?;
     let text = if let Some(stem) = &args.back {
-        if let Some(remains) = online::remains(&client).await? {
+        if let Some(remains) = online::remains(client).await? {
             output::note(&holds(&remains))?;
         }
-        let left = online::back(&mut client, stem, args.force, Patience::default(), &wait).await?;
-        taken_back(left)
+        let left = online::back(client, stem, args.force, Patience::default(), &wait).await?;
+        taken_back(left, online::remains(client).await?.is_some())
     } else if args.router {
-        router_told(&online::migrate(&mut client, &column, Patience::default(), &wait).await?, &column)
+        router_told(&online::migrate(client, &column, Patience::default(), &wait).await?, &column)
     } else {
         let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
-        told(&migrate(&mut client, &options).await?)
+        told(&migrate(client, &options).await?)
     };
     output::text(&text)?;
     Ok(Exit::Done)
@@ -104,6 +106,8 @@ fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), Cl
     match url {
         Some(url) => {
             url.clone_into(&mut database.url);
+            // What is said of a proxy is said of the other url.
+            (database.pooling, database.listen_url) = (None, None);
             // The password in the configuration is another role's.
             database.password_file = None;
             let written = Dsn::read(url).has_password;
@@ -194,7 +198,10 @@ fn holds(remains: &Remains) -> String {
     )
 }
 
-fn taken_back(left: i64) -> String {
+fn taken_back(left: i64, outbox_stays: bool) -> String {
+    if outbox_stays {
+        return "taken back; the outbox and its triggers stay\n".to_owned();
+    }
     let went = match left {
         0 => String::new(),
         left => format!(

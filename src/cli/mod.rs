@@ -4,6 +4,7 @@
 //! pipe) is no fault. Verbs other than `run` keep nothing running when they are killed.
 
 mod announce;
+mod audit;
 mod bulk;
 mod check;
 mod completions;
@@ -14,6 +15,8 @@ mod exit;
 mod explain;
 mod filters;
 mod finalize;
+mod id;
+mod layout;
 mod lifecycle;
 mod links;
 mod list;
@@ -33,7 +36,10 @@ mod resume;
 mod run;
 mod status;
 mod sweep;
+mod tail;
 mod test_send;
+mod timeline;
+mod watch;
 
 pub use check::CheckReport;
 pub use exit::{CliError, Exit};
@@ -51,7 +57,7 @@ use crate::ops::{metrics, telemetry};
 #[command(name = "maple-router", version = metrics::build(), disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub struct Cli {
     /// Configuration file [default: /etc/maple-router/config.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "MAPLE_ROUTER_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
     /// Colours: auto is on a terminal, unless NO_COLOR is set
     #[arg(
@@ -93,6 +99,10 @@ enum Verb {
     List(list::Args),
     /// Tell everything about a submission, and what happens next
     Explain(explain::Args),
+    /// Follow a submission until it ends
+    Watch(watch::Args),
+    /// Follow what becomes of all submissions
+    Tail(tail::Args),
     /// Show the exact mails a submission would cause
     Render(render::Args),
     /// Make fresh signed URLs for the attachments of a submission
@@ -109,6 +119,8 @@ enum Verb {
     Resume(resume::Args),
     /// Look at dead letters, publish them again or close them
     Dlq(dlq::Args),
+    /// Tell what the audit log knows of recipients
+    Audit(audit::Args),
     /// Send one mail through the real path
     TestSend(test_send::Args),
     /// Show the transition tables the program goes by
@@ -150,7 +162,9 @@ impl Cli {
 
     /// Does what was asked for.
     pub async fn run(self) -> Result<Exit, CliError> {
-        let ctx = Context { config_path: self.config, env: environment() };
+        // A variable that is empty says nothing.
+        let config_path = self.config.filter(|path| !path.as_os_str().is_empty());
+        let ctx = Context { config_path, env: environment() };
         output::colour(self.color);
         if !matches!(self.verb, Verb::Run(_)) {
             // The daemon sets logging up as configured. What a person overrides belongs in the journal, where there is one;
@@ -171,6 +185,8 @@ impl Cli {
             Verb::Status(args) => status::run(&ctx, args).await,
             Verb::List(args) => list::run(&ctx, args).await,
             Verb::Explain(args) => explain::run(&ctx, args).await,
+            Verb::Watch(args) => watch::run(&ctx, args).await,
+            Verb::Tail(args) => tail::run(&ctx, args).await,
             Verb::Render(args) => render::run(&ctx, args).await,
             Verb::Links(args) => links::run(&ctx, args).await,
             Verb::Replay(args) => replay::run(&ctx, args).await,
@@ -179,6 +195,7 @@ impl Cli {
             Verb::Pause(args) => pause::run(&ctx, args).await,
             Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
+            Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Lifecycle(args) => lifecycle::run(&args),
             Verb::Completions(args) => completions::run(&args),

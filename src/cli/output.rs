@@ -8,6 +8,7 @@ use clap::ColorChoice;
 use serde::Serialize;
 
 use super::CliError;
+use super::layout::folded;
 use crate::routing::text::is_bidi_control;
 
 /// Prints text and a line break.
@@ -24,6 +25,11 @@ pub(super) fn text(text: &str) -> Result<(), CliError> {
 /// direction of text are escaped as well: whatever others wrote, a terminal shows it and obeys nothing.
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
     text(&harmless(&serde_json::to_string_pretty(value)?))
+}
+
+/// Prints one JSON document on one line.
+pub(super) fn json_line(value: &impl Serialize) -> Result<(), CliError> {
+    text(&harmless(&serde_json::to_string(value)?))
 }
 
 /// Such characters stand in strings only, where an escape means the same.
@@ -43,6 +49,38 @@ fn harmless(json: &str) -> String {
 /// Tells people beside the result, on stderr.
 pub(super) fn note(text: &str) -> Result<(), CliError> {
     Ok(writeln!(io::stderr(), "{text}")?)
+}
+
+/// Asks a person at a terminal, on stderr; `None` where there is none, and nothing was asked.
+pub(super) fn ask(question: &str) -> Result<Option<bool>, CliError> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    write!(io::stderr(), "{question}")?;
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
+}
+
+/// Prints text for people: what is longer than the terminal goes on below, further in.
+pub(super) fn page(text: &str) -> Result<(), CliError> {
+    self::text(&folded(text, columns()))
+}
+
+/// Columns of what a person looks at: COLUMNS where that says so, else the terminal's; none where results go elsewhere.
+pub(super) fn columns() -> Option<usize> {
+    let terminal =
+        || terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(wide), _)| wide.into());
+    wide(std::env::var_os("COLUMNS").as_deref(), terminal)
+}
+
+/// Narrower than any result is laid out for.
+const NARROWEST: usize = 40;
+
+fn wide(columns: Option<&OsStr>, terminal: impl FnOnce() -> Option<usize>) -> Option<usize> {
+    let said = columns.and_then(OsStr::to_str).and_then(|text| text.parse().ok()).filter(|wide| *wide > 0);
+    said.or_else(terminal).map(|wide| wide.max(NARROWEST))
 }
 
 /// How far a bulk verb has come, told to a person at a terminal and to nobody else.
@@ -147,6 +185,17 @@ mod tests {
         ] {
             assert_eq!(is_on(wanted, terminal, no_color), on, "{wanted:?} {terminal} {no_color:?}");
         }
+    }
+
+    #[test]
+    fn the_width_is_what_columns_says_else_the_terminals() {
+        let columns = Some(OsStr::new("60"));
+        assert_eq!(wide(columns, || Some(120)), Some(60));
+        assert_eq!(wide(columns, || None), Some(60), "also where results go elsewhere");
+        for nothing in [None, Some(OsStr::new("")), Some(OsStr::new("0")), Some(OsStr::new("wide"))] {
+            assert_eq!((wide(nothing, || Some(80)), wide(nothing, || None)), (Some(80), None), "{nothing:?}");
+        }
+        assert_eq!(wide(None, || Some(3)), Some(NARROWEST));
     }
 
     #[test]

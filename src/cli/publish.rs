@@ -2,10 +2,9 @@
 //!
 //! An event only says "look at this submission"; one too many changes nothing. Dying in the middle leaves some
 //! published, and doing it again is harmless. Changes no submission; where the database answers, it is asked whether they
-//! exist.
+//! exist, and an id it does not have is refused.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -14,9 +13,10 @@ use uuid::Uuid;
 
 use super::announce::{Announced, Way};
 use super::bulk::{self, Report, Told};
+use super::desk::Desk;
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, output};
 use crate::config::{Config, SourceKind};
-use crate::ops::clock::SystemClock;
 use crate::parts;
 use crate::routing::event::Reason;
 
@@ -28,13 +28,18 @@ const CONNECTIONS: usize = 2;
 const GLANCE: Duration = Duration::from_secs(10);
 
 const UNKNOWN: &str = "the database has no such submission: the event will end as a dead letter";
+const REFUSED: &str = "the database has no such submission: its event would end as a dead letter (--force publishes it \
+                       all the same)";
 
 /// Arguments of `publish`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission ids
-    #[arg(required = true, value_name = "ID")]
-    pub(super) ids: Vec<Uuid>,
+    /// Submission ids, or their beginnings
+    #[arg(required = true, value_name = "ID", value_parser = id::parse)]
+    pub(super) ids: Vec<IdArg>,
+    /// Publish also for ids that the database does not have; such an event ends as a dead letter
+    #[arg(long)]
+    pub(super) force: bool,
     /// Only tell what would be published
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -76,7 +81,7 @@ impl Told for Published {
 /// Publishes the events.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let ids = bulk::each_once(args.ids);
+    let ids = bulk::each_once(Desk::open(ctx)?.submissions(&args.ids).await?);
     let mut warnings = Vec::new();
     let forms = forms_of(&loaded.config, &ids).await.unwrap_or_else(|why| {
         warnings.push(format!("whether the submissions exist is not known: {why}"));
@@ -88,10 +93,16 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     // With PostgreSQL only the database tells whether there is anything to be published.
     let opened = !args.dry_run || loaded.config.source.kind == SourceKind::Postgres;
     let way = if opened { Some(Way::open(&loaded.config).await?) } else { None };
+    let is_unknown = |id: &Uuid| matches!(forms.get(id), Some(None));
+    let (refused, ids): (Vec<Uuid>, Vec<Uuid>) =
+        ids.into_iter().partition(|id| is_unknown(id) && !args.force);
+    for id in &refused {
+        report.skip(*id, REFUSED);
+    }
     let publishing: Vec<_> = ids.iter().map(|id| publish(way.as_ref(), *id, &forms, args.dry_run)).collect();
     let mut publishing = futures::stream::iter(publishing).buffered(AT_ONCE);
     while let Some((id, answer)) = publishing.next().await {
-        let warning = matches!(forms.get(&id), Some(None)).then_some(UNKNOWN);
+        let warning = is_unknown(&id).then_some(UNKNOWN);
         match answer {
             Ok(Some(Announced::Found(every))) => {
                 let every = humantime::format_duration(every);
@@ -119,7 +130,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     // Told in the report already; the code is what remains to be said.
     match first_error {
         Some(error) => Err(CliError::from(error)),
-        None => Ok(Exit::Done),
+        None if refused.is_empty() => Ok(Exit::Done),
+        None => Ok(Exit::FoundWanting),
     }
 }
 
@@ -143,7 +155,7 @@ async fn forms_of(config: &Config, ids: &[Uuid]) -> Result<HashMap<Uuid, Option<
     let mut config = config.clone();
     config.database.max_connections = CONNECTIONS;
     let looking = async {
-        let pool = parts::pool(&config, Arc::new(SystemClock)).map_err(|error| error.to_string())?;
+        let pool = parts::verbs_pool(&config).map_err(|error| error.to_string())?;
         let store = parts::store(&config, pool).map_err(|error| error.to_string())?;
         let looks: Vec<_> = ids
             .iter()

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::bulk::{self, Told};
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, Filters, announce, operator, output};
 use crate::journal;
 use crate::lifecycle::submission::Status;
@@ -25,9 +26,9 @@ const VERB: &str = "release";
 /// Arguments of `release`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission ids; or choose by filters
-    #[arg(value_name = "ID")]
-    pub(super) ids: Vec<Uuid>,
+    /// Submission ids, or their beginnings; or choose by filters
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) ids: Vec<IdArg>,
     #[command(flatten)]
     pub(super) filters: Filters,
     /// Why; recorded
@@ -86,12 +87,12 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     let desk = Desk::open(ctx)?;
     let named = !args.ids.is_empty();
-    let (ids, warnings) = bulk::chosen(&desk, VERB, args.ids, args.filters, Status::Processing).await?;
+    let (ids, warnings) = bulk::chosen(&desk, VERB, &args.ids, args.filters, Status::Processing).await?;
     let mut report = Report::new("not released", ids.len(), args.dry_run).warned(warnings);
     let progress = output::Progress::of(ids.len());
     let actor = operator::actor(&ctx.env);
     let note = Override { actor: &actor, verb: VERB, reason: Some(&args.reason), more: &json!({}) };
-    let (store, chance) = (desk.store()?, Arc::new(Chance::from_system()));
+    let (store, chance) = (desk.writing_store()?, Arc::new(Chance::from_system()));
     let mut open = Vec::new();
     for id in ids {
         progress.at(report.done());

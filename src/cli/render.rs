@@ -9,6 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
 use crate::lifecycle::submission::Status;
@@ -21,9 +22,9 @@ use crate::routing::store::view::Scan;
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission id
-    #[arg(value_name = "ID")]
-    pub(super) id: Uuid,
+    /// Submission id, or its beginning
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) id: IdArg,
     /// Only the action with this action_order
     #[arg(long, value_name = "N")]
     pub(super) action: Option<i32>,
@@ -42,18 +43,21 @@ struct Mail {
     eml: String,
     /// Something of it is still to be sent.
     open: bool,
+    /// Names that its templates ask for and that have no value.
+    missing: Vec<String>,
 }
 
 /// Prints the mails.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
-    let sight = desk.look(args.id).await?;
+    let id = desk.submission(&args.id).await?;
+    let sight = desk.look(id).await?;
     if sight.status == Status::Purged {
-        return Err(wanting(format!("{} is purged: its contents were removed", args.id)));
+        return Err(wanting(format!("{id} is purged: its contents were removed")));
     }
     let ledger = sight
         .ledger
-        .map_err(|fault| wanting(fault.to_string()).remedy(format!("maple-router explain {}", args.id)))?;
+        .map_err(|fault| wanting(fault.to_string()).remedy(format!("maple-router explain {id}")))?;
     let current = match &sight.current {
         Ok(current) => current.as_slice(),
         Err(_) if !ledger.plan.is_empty() => &[],
@@ -62,7 +66,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let linkable: HashSet<Uuid> =
         sight.attachments.iter().filter(|scan| scan.is_clean()).map(|scan| scan.id).collect();
     let scope = RenderScope {
-        id: args.id,
+        id,
         ledger: &ledger,
         current,
         action_order: args.action,
@@ -77,7 +81,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         journal!(
             warn,
             EventName::Override,
-            submission_id = %args.id,
+            submission_id = %id,
             form_id = sight.form_id,
             actor = operator::actor(&ctx.env),
             verb = "render",
@@ -96,7 +100,23 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     for note in notes(&shown, &sight.attachments) {
         output::note(&note)?;
     }
-    Ok(Exit::Done)
+    let gaps: Vec<String> = shown.iter().filter_map(gap).collect();
+    if gaps.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(wanting(gaps.join("; ")).remedy(
+        "where the field may be away, say so in the template (`if`, `default`); else correct its name in the YAML, load it, \
+         and render again",
+    ))
+}
+
+/// What a mail is refused for that is shown as a sample: a gap, which a real one would show.
+fn gap(mail: &Mail) -> Option<String> {
+    let names = mail.missing.join(", ");
+    let order = mail.action_order;
+    (!names.is_empty()).then(|| {
+        format!("action {order}: its templates ask for what this submission does not have: {names}; the mail says [missing: …] there")
+    })
 }
 
 impl From<Rendered> for Mail {
@@ -108,6 +128,7 @@ impl From<Rendered> for Mail {
             // ASCII by construction.
             eml: String::from_utf8_lossy(&mail.message).into_owned(),
             open: mail.open,
+            missing: mail.missing,
         }
     }
 }

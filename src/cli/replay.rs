@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::announce::{Announced, Announcer};
 use super::bulk::{self, Told};
 use super::desk::{self, Desk};
+use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
 use crate::journal;
@@ -28,9 +29,9 @@ const VERB: &str = "replay";
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Submission ids; without any, the filters choose
-    #[arg(value_name = "ID")]
-    pub(super) ids: Vec<Uuid>,
+    /// Submission ids, or their beginnings; without any, the filters choose
+    #[arg(value_name = "ID", value_parser = id::parse)]
+    pub(super) ids: Vec<IdArg>,
     #[command(flatten)]
     pub(super) filters: Filters,
     /// Send again what was accepted of this action, as a new mail with a new Message-ID
@@ -42,6 +43,9 @@ pub(super) struct Args {
     /// Why; recorded
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) reason: String,
+    /// Do not ask, where filters choose
+    #[arg(long)]
+    pub(super) yes: bool,
     /// Only tell what would be replayed
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -104,7 +108,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
     let named = !args.ids.is_empty();
     let options = ReplayOptions { force_action: args.force_action, replan: args.replan };
-    let (ids, warnings) = bulk::chosen(&desk, VERB, args.ids, args.filters, Status::Failed).await?;
+    let (ids, warnings) = bulk::chosen(&desk, VERB, &args.ids, args.filters, Status::Failed).await?;
+    if !named && !args.dry_run && !args.yes && !ids.is_empty() {
+        agreed(ids.len())?;
+    }
     let actor = operator::actor(&ctx.env);
     let asked = Asked { actor: &actor, verb: VERB, reason: &args.reason, options, dry_run: args.dry_run };
     let (report, broken) = asked.replay(&desk, &ids, warnings).await?;
@@ -114,6 +121,24 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         return Err(desk::database(error));
     }
     Ok(report.exit(named))
+}
+
+/// A person at a terminal is asked; where there is none, nothing is done.
+fn agreed(submissions: usize) -> Result<(), CliError> {
+    let many =
+        if submissions == 1 { "1 submission".to_owned() } else { format!("{submissions} submissions") };
+    match output::ask(&format!("{many} would be routed again. Go on? [y/N] "))? {
+        Some(true) => Ok(()),
+        Some(false) => {
+            let nothing = anyhow::anyhow!("nothing was done");
+            Err(CliError::new(Exit::FoundWanting, nothing).remedy("--dry-run shows which they are"))
+        }
+        None => {
+            let refused = anyhow::anyhow!("{many} would be routed again, and nobody can be asked");
+            Err(CliError::new(Exit::Usage, refused)
+                .remedy("--yes does it without asking; --dry-run shows which they are"))
+        }
+    }
 }
 
 /// What a person asked for.
@@ -133,7 +158,7 @@ impl Asked<'_> {
         ids: &[Uuid],
         warnings: Vec<String>,
     ) -> Result<(Report, Option<DbError>), CliError> {
-        let store = desk.store()?;
+        let store = desk.writing_store()?;
         let mut announcer = Announcer::of(&desk.config);
         let mut report = Report::new("left as it is", ids.len(), self.dry_run).warned(warnings);
         let replaying: Vec<_> = ids.iter().map(|id| self.one(&store, *id)).collect();

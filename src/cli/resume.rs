@@ -1,13 +1,15 @@
-//! `resume`: ends a pause. What it held up comes back by its event, or by the sweep.
+//! `resume`: ends a pause. What it held up comes back by its event, or by the sweep. Answers when every daemon has heard of it.
 
 use serde::Serialize;
 
 use super::desk::Desk;
-use super::pause::{Selector, book, fault, filled, line};
+use super::pause::{Selector, Waiting, book, fault, filled, line, say};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
+use crate::ops::clock::SystemClock;
 use crate::ops::telemetry::EventName;
 use crate::routing::pause::{Pause, Scope};
+use crate::routing::presence::Standing;
 
 /// Arguments of `resume`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +22,8 @@ pub(super) struct Args {
     /// Why; recorded
     #[arg(long, value_name = "TEXT", value_parser = filled)]
     reason: String,
+    #[command(flatten)]
+    waiting: Waiting,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -30,6 +34,8 @@ struct Report {
     resumed: Vec<Pause>,
     /// Still in force.
     paused: Vec<Pause>,
+    #[serde(flatten)]
+    standing: Standing,
 }
 
 /// Resumes. Finding nothing to resume is found wanting: whoever typed it expected something.
@@ -53,9 +59,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     let paused: Vec<Pause> = book.read().await.map_err(fault)?.iter().cloned().collect();
     let found = !resumed.is_empty();
+    // Where nothing has changed nobody has to hear of it.
+    let heard = if found {
+        Some(book.confirmed(args.waiting.patience(), &SystemClock).await.map_err(fault)?)
+    } else {
+        None
+    };
+    let well = heard.as_ref().is_some_and(|(standing, _)| standing.is_settled());
+    let exit = if well { Exit::Done } else { Exit::FoundWanting };
     if args.json {
-        output::json(&Report { resumed, paused })?;
-        return Ok(if found { Exit::Done } else { Exit::FoundWanting });
+        let standing = heard.map(|(standing, _)| standing).unwrap_or_default();
+        output::json(&Report { resumed, paused, standing })?;
+        return Ok(exit);
     }
     for pause in &resumed {
         output::text(&format!("resumed: {}", line(pause)))?;
@@ -67,7 +82,10 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     for pause in &paused {
         output::note(&format!("still paused: {}", line(pause)))?;
     }
-    Ok(if found { Exit::Done } else { Exit::FoundWanting })
+    if let Some((standing, reach)) = &heard {
+        say(standing, *reach, args.waiting)?;
+    }
+    Ok(exit)
 }
 
 fn scope_words(scope: &Scope) -> String {

@@ -136,7 +136,10 @@ fn list(keys: &BTreeSet<String>) -> String {
 fn refused(error: DaemonError) -> CliError {
     tracing::error!("{error}");
     let exit = match error {
-        DaemonError::Part(_) | DaemonError::Contract(_) | DaemonError::Source(_) => Exit::BadConfig,
+        DaemonError::Part(_)
+        | DaemonError::Contract(_)
+        | DaemonError::Source(_)
+        | DaemonError::Subscription { .. } => Exit::BadConfig,
         DaemonError::Http(_) | DaemonError::Metrics(_) | DaemonError::Watchdog(_) => Exit::Unavailable,
     };
     CliError::new(exit, error)

@@ -1,7 +1,8 @@
 //! `status`: how many submissions are where, and what is wrong.
 //!
 //! Reads only. Breakers are the daemon's own: they are asked of the one on this host. What no part of this version knows
-//! yet is said to be empty, or null where even that is not known.
+//! yet is said to be empty, or null where even that is not known. Where no daemon answers on this host, the counts are
+//! shown all the same, and the verb ends in 1: nothing is routed from here.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,12 @@ use crate::lifecycle::submission::Status;
 use crate::ops::metrics::Dependency;
 use crate::outbox::store::Depth;
 use crate::parts;
+use crate::routing::dead_letter::RecordError;
 use crate::routing::delivery::followed::Followed;
+use crate::routing::explain::Daemon;
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
+use crate::routing::text::one_line;
 
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
@@ -36,14 +40,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let overview = desk.view().overview().await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let outbox = Outbox::of(&desk).await?;
-    let mut breakers = daemon_word::breakers(&desk.config.http.listen).await;
+    let listen = &desk.config.http.listen;
+    let (mut breakers, daemon) =
+        futures::join!(daemon_word::breakers(listen), daemon_word::readiness(listen));
     if desk.config.source.kind != SourceKind::Pubsub {
         breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.as_str()));
     }
     let report = Report {
         relay: Relay::of(&desk).await?,
         paused: paused.iter().cloned().collect(),
-        daemon_reachable: breakers.is_some(),
+        daemon_reachable: !matches!(daemon, Daemon::Silent { .. }),
+        daemon,
+        dead_letters: DeadLetters::of(&desk).await?,
         breaker: breakers.unwrap_or_default(),
         outbox,
         ..Report::from(overview)
@@ -51,9 +59,9 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.json {
         output::json(&report)?;
     } else {
-        output::text(&text(&report, Palette::of_stdout()))?;
+        output::page(&text(&report, Palette::of_stdout()))?;
     }
-    Ok(Exit::Done)
+    Ok(if report.daemon_reachable { Exit::Done } else { Exit::FoundWanting })
 }
 
 /// What is shown (interfaces page, `status`).
@@ -70,9 +78,58 @@ struct Report {
     /// As the daemon on this host says; empty where none answers.
     breaker: Vec<BreakerPart>,
     daemon_reachable: bool,
+    /// What it says of itself.
+    daemon: Daemon,
+    /// Open ones, as `dlq list` shows them.
+    dead_letters: DeadLetters,
     relay: Relay,
     /// Events that wait in schema `router`; null where there is no outbox.
     outbox: Option<Outbox>,
+}
+
+/// Open dead letters by kind, wherever events come from.
+#[derive(Debug, Default, Serialize)]
+#[serde(untagged)]
+enum DeadLetters {
+    /// So many; every kind.
+    Counted(BTreeMap<&'static str, u64>),
+    /// The records of this host cannot be read.
+    #[default]
+    #[serde(serialize_with = "nothing")]
+    Unknown,
+}
+
+fn nothing<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_none()
+}
+
+impl DeadLetters {
+    async fn of(desk: &Desk) -> Result<Self, CliError> {
+        match desk.records().open().await {
+            Ok(open) => Ok(Self::Counted(open)),
+            // The records in the state directory are root's and the service's; the rest is no secret.
+            Err(RecordError::File { .. }) => Ok(Self::Unknown),
+            Err(RecordError::Database(error)) => Err(desk::database(error)),
+        }
+    }
+
+    /// What is to be looked at; empty where nothing is.
+    fn line(&self) -> Option<String> {
+        let open = match self {
+            Self::Unknown => {
+                return Some("dead letters are not known: their file cannot be read (sudo?)".to_owned());
+            }
+            Self::Counted(open) => open,
+        };
+        let all: u64 = open.values().sum();
+        let kinds: Vec<String> = open
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, count)| format!("{count} {}", kind.replace('_', " ")))
+            .collect();
+        let word = if all == 1 { "letter" } else { "letters" };
+        (all > 0).then(|| format!("{all} open dead {word}: {} (maple-router dlq list)", kinds.join(", ")))
+    }
 }
 
 /// Events that the database has written and that are not over.
@@ -178,6 +235,8 @@ impl From<Overview> for Report {
             paused: Vec::new(),
             breaker: Vec::new(),
             daemon_reachable: false,
+            daemon: Daemon::NotAsked,
+            dead_letters: DeadLetters::default(),
             relay: Relay::default(),
             outbox: None,
         }
@@ -211,16 +270,16 @@ fn text(report: &Report, palette: Palette) -> String {
     }
     for breaker in report.breaker.iter().filter(|breaker| breaker.open) {
         text.push_str(&format!(
-            "{} {} does not work: nothing is claimed, no attempt is spent\n",
+            "{} {}: nothing is claimed, no attempt is spent\n",
             palette.red("✗"),
-            breaker.dependency
+            trouble(breaker.dependency)
         ));
     }
-    if !report.daemon_reachable {
-        text.push_str(&format!(
-            "{} daemon not reachable on this host: breakers are not known\n",
-            palette.yellow("!")
-        ));
+    if let Some(line) = daemon_line(&report.daemon, palette) {
+        text.push_str(&line);
+    }
+    if let Some(line) = report.dead_letters.line() {
+        text.push_str(&format!("{} {line}\n", palette.yellow("!")));
     }
     let mut wrong = false;
     for (count, what, follows) in [
@@ -241,6 +300,33 @@ fn text(report: &Report, palette: Palette) -> String {
         text.push_str(&format!("{} nothing in doubt, every failure alerted\n", palette.green("✓")));
     }
     text
+}
+
+/// What an open breaker says.
+fn trouble(dependency: &str) -> String {
+    if dependency == Dependency::Contract.as_str() {
+        return "the database is not what the data contract says, `maple-router check` names what".to_owned();
+    }
+    format!("{dependency} does not work")
+}
+
+/// What keeps the daemon of this host from work and is not told as a breaker or a pause.
+fn daemon_line(daemon: &Daemon, palette: Palette) -> Option<String> {
+    match daemon {
+        Daemon::NotAsked | Daemon::Working | Daemon::BreakerOpen { .. } => None,
+        Daemon::Silent { listen } => Some(format!(
+            "{} no daemon answers on this host ({listen}): nothing is routed from here, breakers are not known; systemctl \
+             status maple-router\n",
+            palette.red("✗")
+        )),
+        Daemon::Idle { reasons } => {
+            let reasons: Vec<String> = reasons
+                .iter()
+                .map(|reason| one_line(&format!("{}: {}", reason.name, reason.detail)))
+                .collect();
+            Some(format!("{} the daemon takes no work: {}\n", palette.yellow("!"), reasons.join("; ")))
+        }
+    }
 }
 
 /// In the order in which a submission passes through them; what only this database knows comes last.

@@ -11,7 +11,9 @@ use super::desk::{self, Desk};
 use super::{CliError, Context, Exit, announce, output, pause};
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
+use crate::ops::set_aside::SetAside;
 use crate::parts;
+use crate::ports::Clock;
 use crate::routing::pauses::PauseBoard;
 use crate::routing::store::sweep::SweepBounds;
 use crate::routing::sweep::{Outlet, SweepReport, Sweeper};
@@ -47,7 +49,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let desk = Desk::open(ctx)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let all_paused = paused.of_all().is_some();
-    let store = desk.store()?.with_pauses(PauseBoard::of(paused));
+    let store = desk.writing_store()?.with_pauses(PauseBoard::of(paused));
     let bounds = SweepBounds::from(&desk.config);
     let mut warnings = Vec::new();
     if all_paused {
@@ -75,7 +77,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             }
         };
         let chance = Arc::new(Chance::from_system());
-        let sweeper = Sweeper::new(store, bounds, Outlet { queue: None, events }, Arc::clone(&chance));
+        let (outlet, aside) = (Outlet { queue: None, events }, SetAside::new(Arc::new(SystemClock), None));
+        let sweeper = Sweeper::new(store, bounds, outlet, Arc::clone(&chance), aside);
         let mut counts = sweeper.pass(|| !all_paused).await.map_err(desk::database)?;
         counts.alerts = alerts(&desk, &chance, &mut warnings).await?;
         if let Some(why) = sweeper.unpublished() {
@@ -91,13 +94,20 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 
 /// Tells people of every failure that nobody was told of; what could not be told waits for the next pass.
 async fn alerts(desk: &Desk, chance: &Arc<Chance>, warnings: &mut Vec<String>) -> Result<u64, CliError> {
-    let clock = Arc::new(SystemClock);
-    let people = parts::alert_desk(&desk.config, desk.pool().clone(), clock, Arc::clone(chance))
-        .map_err(|error| CliError::new(Exit::BadConfig, error))?;
-    let Some(people) = people else {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let aside = SetAside::new(Arc::clone(&clock), None);
+    let people =
+        parts::alert_desk(&desk.config, desk.pool().clone(), clock, Arc::clone(chance), aside.clone())
+            .map_err(|error| CliError::new(Exit::BadConfig, error))?;
+    let Some(mut people) = people else {
         warnings.push("nobody is alerted: slack.webhook_file is not configured".to_owned());
         return Ok(0);
     };
+    let time = Arc::new(SystemClock);
+    let late = parts::late_infections(&desk.config, desk.pool().clone(), time, Arc::clone(chance), aside)
+        .map_err(|error| CliError::new(Exit::BadConfig, error))?;
+    late.look().await.map_err(desk::database)?;
+    people.failures.push(late);
     match people.pass().await {
         Ok(sent) => Ok(u64::try_from(sent).unwrap_or(u64::MAX)),
         Err(error) => {
@@ -119,14 +129,18 @@ fn tell(report: &Report, json: bool) -> Result<(), CliError> {
     if report.dry_run {
         text.push_str("nothing was changed; a pass would find\n");
     }
+    let would = if report.dry_run { "would be " } else { "" };
     for (count, what) in [
-        (stuck, "stuck: claims that nobody ends, taken back or failed"),
-        (orphans, "orphans: ready and due, handed on"),
-        (infected, "infected: failed"),
-        (never_ready, "never ready: only counted"),
-        (alerts, "alerts raised"),
+        (stuck, format!("stuck: claims that nobody ends, {would}taken back or failed")),
+        (orphans, format!("orphans: ready and due, {would}handed on")),
+        (infected, format!("infected: {would}failed")),
+        (never_ready, "never ready: only counted".to_owned()),
+        (
+            alerts,
+            if report.dry_run { "alerts: not looked for".to_owned() } else { "alerts raised".to_owned() },
+        ),
     ] {
         text.push_str(&format!("{count:>6}  {what}\n"));
     }
-    output::text(&text)
+    output::page(&text)
 }

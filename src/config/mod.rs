@@ -68,6 +68,8 @@ section! {
         relay_log: RelayLog = RelayLog::default(),
         /// `[bounces]`
         bounces: Bounces = Bounces::default(),
+        /// `[audit]`
+        audit: Audit = Audit::default(),
         /// `[slack]`
         slack: Slack = Slack::default(),
         /// `[canary]`
@@ -94,6 +96,18 @@ pub enum DatabaseAuth {
     Iam,
 }
 
+/// Whose the sessions of PostgreSQL are that connections lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// Ours, each for as long as its connection: no proxy, or one that pools sessions.
+    #[default]
+    Session,
+    /// Anybody's: a proxy gives a session to a transaction and takes it back afterwards. Nothing is prepared or set beyond
+    /// a transaction then.
+    Transaction,
+}
+
 section! {
     /// `[database]`
     Database {
@@ -115,6 +129,16 @@ section! {
         #[serde(with = "humantime_serde")] statement_timeout: Duration = s(15),
         /// Connection string for LISTEN where `url` leads through a transaction-pooling proxy.
         listen_url: Option<String> = None,
+        /// See [`Pooling`]; where it is not said, `listen_url` implies it, and else it is found out.
+        pooling: Option<Pooling> = None,
+    }
+}
+
+impl Database {
+    /// What the configuration says of [`Pooling`], or implies.
+    #[must_use]
+    pub fn said_pooling(&self) -> Option<Pooling> {
+        self.pooling.or(self.listen_url.as_ref().map(|_| Pooling::Transaction))
     }
 }
 
@@ -240,6 +264,8 @@ section! {
         allowed_destination_domains: Vec<String> = Vec::new(),
         /// Recipients an action may have.
         max_recipients: usize = 50,
+        /// Fields whose address an answer goes to (`Reply-To`), the first that holds one; empty: nobody's.
+        reply_to_fields: Vec<String> = Vec::new(),
     }
 }
 
@@ -372,12 +398,26 @@ section! {
 }
 
 section! {
+    /// `[audit]`: what the audit log knows of recipients.
+    Audit {
+        /// File holding the key that digests of addresses are made with; absent: systemd's credential `audit-key`, else one that
+        /// is made once in the state directory. Several hosts share one.
+        key_file: Option<PathBuf> = None,
+    }
+}
+
+section! {
     /// `[slack]`
     Slack {
         /// File holding the incoming-webhook URL.
         webhook_file: Option<PathBuf> = None,
         /// Channel label shown in the text.
         channel: String = String::new(),
+        /// Where a browser finds the runbooks: messages link to the file and its section below it. Absent: they name the file
+        /// on the host.
+        runbooks_url: Option<String> = None,
+        /// The dashboard that messages link to. Absent: none.
+        dashboard_url: Option<String> = None,
         /// Wait for more of the same cause before the first message.
         #[serde(with = "humantime_serde")] group_wait: Duration = s(30),
         /// Repeat an unresolved group after.

@@ -9,10 +9,11 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 15] = [
+pub const LIVE: [&str; 16] = [
     "bounces.keep",
     "log.level",
     "mail.allowed_destination_domains",
+    "mail.reply_to_fields",
     "mail.time_zone",
     "routing.due_grace",
     "routing.in_doubt",

@@ -90,6 +90,8 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be from 1 to 1000", "the default is 50";
     "mail.allowed_destination_domains": |c| c.mail.allowed_destination_domains.iter().all(|d| is_host_name(d)),
         "must be a list of domain names, without @", "e.g. [\"example.org\"]; an empty list allows any";
+    "mail.reply_to_fields": |c| c.mail.reply_to_fields.iter().all(|field| given(field)),
+        "must be a list of field keys", "e.g. [\"email\"]; an empty list sets no Reply-To";
     "signed_url.key_file": |c| c.signed_url.signer != SignerKind::KeyFile || c.signing_key_file().is_some(),
         "is required with signed_url.signer = \"key-file\"",
         "name the service-account key, set GOOGLE_APPLICATION_CREDENTIALS, or pass the credential signing-key";
@@ -142,6 +144,12 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "routing.due_grace": |c| !c.routing.due_grace.is_zero(), ABOVE_ZERO, DEFAULT;
     "routing.unready_alert_after": |c| !c.routing.unready_alert_after.is_zero(), ABOVE_ZERO, DEFAULT;
     "routing.backoff_min": |c| !c.routing.backoff_min.is_zero(), ABOVE_ZERO, DEFAULT;
+    "slack.runbooks_url": |c| c.slack.runbooks_url.as_deref().is_none_or(is_linkable),
+        "must be an http(s) URL without spaces and without <, > and |",
+        "the address of a folder, below which a browser finds rb-009-routing-failure.md; or leave the key out";
+    "slack.dashboard_url": |c| c.slack.dashboard_url.as_deref().is_none_or(is_linkable),
+        "must be an http(s) URL without spaces and without <, > and |",
+        "the address of the dashboard, as a browser shows it; or leave the key out";
     "slack.timeout": |c| !c.slack.timeout.is_zero(), ABOVE_ZERO, DEFAULT;
     "slack.repeat_interval": |c| !c.slack.repeat_interval.is_zero(), ABOVE_ZERO, DEFAULT;
     "pubsub.max_lease": |c| !c.pubsub.max_lease.is_zero(), ABOVE_ZERO, DEFAULT;
@@ -170,6 +178,13 @@ fn qualified(c: &Config) -> bool {
 
 fn is_http_url(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// Slack ends a link at these characters; what stood behind them would be read as words, or as a mention.
+fn is_linkable(text: &str) -> bool {
+    is_http_url(text)
+        && !text.contains(['<', '>', '|'])
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 fn is_address(text: &str) -> bool {
@@ -289,8 +304,11 @@ mod tests {
             ("mail.allowed_destination_domains", |c| {
                 c.mail.allowed_destination_domains = vec!["@example.org".to_owned()];
             }),
+            ("mail.reply_to_fields", |c| c.mail.reply_to_fields = vec![" ".to_owned()]),
             ("signed_url.key_file", |c| c.signed_url.signer = SignerKind::KeyFile),
             ("signed_url.probe_object", |c| c.signed_url.probe_object = Some("bucket".to_owned())),
+            ("slack.runbooks_url", |c| c.slack.runbooks_url = Some("wiki/runbooks".to_owned())),
+            ("slack.dashboard_url", |c| c.slack.dashboard_url = Some("https://x.test/|<!here>".to_owned())),
             ("routing.max_in_flight", |c| c.routing.max_in_flight = 0),
             ("routing.max_attempts", |c| c.routing.max_attempts = 0),
             ("routing.sweep", |c| {

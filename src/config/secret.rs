@@ -28,6 +28,8 @@ pub const SLACK_WEBHOOK: &str = "slack-webhook";
 pub const HEARTBEAT_URL: &str = "heartbeat-url";
 /// Credential name of the secrets that envelope senders are signed with (`bounces.secret_file`).
 pub const BOUNCE_SECRET: &str = "bounce-secret";
+/// Credential name of the key that the audit log's digests are made with (`audit.key_file`).
+pub const AUDIT_KEY: &str = "audit-key";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -133,7 +135,8 @@ pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option
 /// Every secret that this configuration names or a credential directory holds, read or refused.
 #[must_use]
 pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
-    let mut all = vec![config.database_password(), config.slack_webhook(), config.heartbeat_url()];
+    let mut all =
+        vec![config.database_password(), config.slack_webhook(), config.heartbeat_url(), config.audit_key()];
     if config.signed_url.signer == SignerKind::KeyFile {
         all.push(config.signing_key());
     }
@@ -167,6 +170,11 @@ impl Config {
     /// What envelope senders are signed with, a line each, if it is configured.
     pub fn bounce_secret(&self) -> Result<Option<Found>, SecretError> {
         read(BOUNCE_SECRET, self.bounces.secret_file.as_deref(), &self.surroundings)
+    }
+
+    /// What the audit log's digests are made with, if it is configured: else it is made once in the state directory.
+    pub fn audit_key(&self) -> Result<Option<Found>, SecretError> {
+        read(AUDIT_KEY, self.audit.key_file.as_deref(), &self.surroundings)
     }
 
     /// The service-account key (JSON), if one is configured or `GOOGLE_APPLICATION_CREDENTIALS` names one.

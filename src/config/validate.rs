@@ -54,6 +54,40 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
+/// What the subscription itself says of the keys that only describe it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subscribed {
+    /// In place of `pubsub.retry_max`.
+    pub retry_max: Duration,
+    /// In place of `pubsub.ack_deadline`.
+    pub ack_deadline: Duration,
+}
+
+/// The inequalities that a configuration breaks which by itself keeps them all, because its subscription is another one than it
+/// says. Both values are named.
+#[must_use]
+pub fn broken_by(config: &Config, found: Subscribed) -> Vec<Problem> {
+    let (configured, mut real) = (Values(config), config.clone());
+    (real.pubsub.retry_max, real.pubsub.ack_deadline) = (found.retry_max, found.ack_deadline);
+    let read = Values(&real);
+    let told = |key: &&str| {
+        let (is, was) = (read.of(key), configured.of(key));
+        let value =
+            if is == was { is } else { format!("{is} (so says the subscription; configured: {was})") };
+        ((*key).to_owned(), value)
+    };
+    let broken = RULES.iter().filter(|rule| rule.holds(config) && !rule.holds(&real));
+    broken
+        .map(|rule| Problem {
+            keys: rule.keys.iter().map(told).collect(),
+            rule: format!("must satisfy {}, because {}", rule.formula, rule.because),
+            remedy:
+                "change the subscription (`maple-router provision` makes it as configured), or the other keys"
+                    .to_owned(),
+        })
+        .collect()
+}
+
 /// Keys that still say what the shipped file says. What is not used need not be filled in.
 fn placeholders(config: &Config) -> Vec<Problem> {
     let Ok(Json::Object(sections)) = serde_json::to_value(config) else { return Vec::new() };
@@ -207,6 +241,31 @@ pub(in crate::config) mod tests {
     #[test]
     fn the_defaults_keep_every_rule() {
         assert_eq!(problems(&sound()), vec![]);
+    }
+
+    #[test]
+    fn a_subscription_that_breaks_an_inequality_is_named_with_both_values() {
+        let config = sound();
+        let found =
+            |retry_max, ack_deadline| Subscribed { retry_max: s(retry_max), ack_deadline: s(ack_deadline) };
+        // 660 + 179 + 60 < 900 = 660 + 180 + 60
+        for fits in [found(600, 60), found(0, 10), found(600, 179), found(1, 600)] {
+            assert_eq!(broken_by(&config, fits), vec![], "{fits:?}");
+        }
+        let told: Vec<String> = broken_by(&config, found(600, 180)).iter().map(ToString::to_string).collect();
+        let [told] = &told[..] else { panic!("one: {told:?}") };
+        assert!(
+            told.contains("pubsub.ack_deadline = \"3m\" (so says the subscription; configured: \"1m\")"),
+            "{told}"
+        );
+        assert!(
+            told.contains("pubsub.retry_max = \"10m\",") && told.contains("routing.orphan_after"),
+            "{told}"
+        );
+        assert!(told.contains("1.1·pubsub.retry_max"), "{told}");
+        let mut without = sound();
+        without.source.kind = SourceKind::Postgres;
+        assert_eq!(broken_by(&without, found(600, 600)), vec![], "nobody asks it");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::relay_log::{self, RelayQueue};
+use crate::gateway::smtp::our_addresses;
 use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
 use crate::ops::incident::Incidents;
@@ -18,6 +19,8 @@ use crate::ports::{Clock, RelayLogError};
 use crate::routing::delivery::book::Book;
 use crate::routing::delivery::doubt::{AskQueue, Doubts};
 use crate::routing::delivery::follower::{Follower, FollowerParts};
+use crate::routing::delivery::sender::ReturnAddress;
+use crate::routing::delivery::tracker::Ours;
 use crate::routing::outages::Outages;
 use crate::routing::store::Store;
 
@@ -38,6 +41,8 @@ pub(super) struct BeyondParts<'a> {
     pub(super) incidents: &'a Incidents,
     /// Absent: nobody is alerted.
     pub(super) alerts: Option<Alerts>,
+    /// With `[bounces]`: what our mails are sent from.
+    pub(super) senders: Option<ReturnAddress>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) chance: &'a Arc<Chance>,
 }
@@ -45,7 +50,7 @@ pub(super) struct BeyondParts<'a> {
 impl Beyond {
     /// Reads on where the last one ended.
     pub(super) async fn start(parts: BeyondParts<'_>) -> Self {
-        let BeyondParts { config, store, outages, book, incidents, alerts, clock, chance } = parts;
+        let BeyondParts { config, store, outages, book, incidents, alerts, senders, clock, chance } = parts;
         let stop = CancellationToken::new();
         if !config.relay_log.enabled {
             return Self { task: None, stop, doubts: Doubts::unfollowed(Arc::clone(clock)) };
@@ -59,6 +64,7 @@ impl Beyond {
             outages: outages.clone(),
             clock: Arc::clone(clock),
             chance: Arc::clone(chance),
+            ours: Ours { addresses: our_addresses(&config.smtp.host, config.smtp.port).await, senders },
         })
         .await;
         let mut log = relay_log::open(&config.relay_log, &position);

@@ -4,16 +4,27 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rand::RngExt as _;
 use tokio::task::JoinSet;
 
+use crate::db::contract::{self, Broken, ContractOptions, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::signed_url::{UrlSigner, try_to_sign};
 use crate::gateway::smtp::{SmtpSettings, offer};
-use crate::ops::breaker::Probe;
-use crate::ops::gate::{Gate, GateWatch, Shut};
+use crate::ops::breaker::{Breaker, Finding, Probe};
+use crate::ops::chance::Chance;
+use crate::ops::gate::{GateWatch, Shut};
 use crate::ops::http::Readiness;
-use crate::routing::outages::Probers;
+use crate::ops::metrics::Dependency;
+use crate::ports::Clock;
+use crate::routing::outages::{Outages, Probers};
+
+/// How often the database is held against its contract where nothing gives reason to (protocol, "Outages").
+const EVERY: Duration = Duration::from_secs(60);
+/// Between a reason to ask and the question: what fails for one reason fails many times at once.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// What is probed.
 pub(super) struct Dependencies {
@@ -22,16 +33,21 @@ pub(super) struct Dependencies {
     /// Envelope sender of our mails.
     pub(super) sender: String,
     pub(super) signer: Arc<UrlSigner>,
+    /// What the database has to be.
+    pub(super) contract: ContractOptions,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) chance: Arc<Chance>,
 }
 
 /// Starts what keeps the gate: a prober for each breaker, and the one who tells of it. They end with the set.
 pub(super) fn keep(
     probers: Probers,
     dependencies: Dependencies,
-    gate: &Gate,
+    outages: &Outages,
     readiness: &Arc<Readiness>,
 ) -> JoinSet<()> {
-    let Dependencies { pool, smtp, sender, signer } = dependencies;
+    let Dependencies { pool, smtp, sender, signer, contract, clock, chance } = dependencies;
+    let looking = Looking { pool: pool.clone(), options: Arc::new(contract), clock, chance };
     let postgres: Probe = Box::new(move || {
         let pool = pool.clone();
         Box::pin(async move { pool.ask().await.map_err(|error| error.to_string()) })
@@ -50,12 +66,66 @@ pub(super) fn keep(
             }
         })
     });
+    let holding = {
+        let (looking, breaker) = (looking.clone(), outages.contract.clone());
+        let probe: Probe = Box::new(move || {
+            let (looking, breaker) = (looking.clone(), breaker.clone());
+            Box::pin(async move { looking.probe(&breaker).await })
+        });
+        probe
+    };
     let mut tasks = JoinSet::new();
     tasks.spawn(probers.postgres.run(postgres));
     tasks.spawn(probers.relay.run(relay));
     tasks.spawn(probers.signer.run(signing));
-    tasks.spawn(tell(gate.watch(), Arc::clone(readiness)));
+    tasks.spawn(probers.contract.run(holding));
+    tasks.spawn(looking.again_and_again(outages.clone()));
+    tasks.spawn(tell(outages.gate.watch(), Arc::clone(readiness)));
     tasks
+}
+
+/// Holds the database against its contract.
+#[derive(Clone)]
+struct Looking {
+    pool: Pool,
+    options: Arc<ContractOptions>,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
+}
+
+impl Looking {
+    /// Whether the contract holds, as far as it is known. A database that cannot be asked has a breaker of its own: it refutes
+    /// nothing, and ends nothing either.
+    async fn probe(&self, breaker: &Breaker) -> Result<(), String> {
+        self.clock.sleep(A_MOMENT).await;
+        let lines = contract::inspect_essentials(&self.pool, &self.options).await;
+        if let Some(Broken { what, remedy }) = contract::broken(&lines) {
+            breaker.found(&Finding { what: what.clone(), remedy });
+            return Err(what);
+        }
+        if breaker.is_open() && contract::verdict(&lines) != Verdict::Start {
+            return Err("the database could not be asked".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Looks every minute, and when the database answers again after a fault: it may have been restored, or be another one.
+    async fn again_and_again(self, outages: Outages) {
+        loop {
+            let pause = self.chance.with(|rng| EVERY.mul_f64(rng.random_range(0.9..=1.1)));
+            tokio::select! {
+                () = self.clock.sleep(pause) => {}
+                () = outages.postgres.over_again() => {}
+            }
+            if outages.contract.is_open() {
+                continue;
+            }
+            let lines = contract::inspect_essentials(&self.pool, &self.options).await;
+            if let Some(broken) = contract::broken(&lines) {
+                outages.contract.fault(&broken.what);
+            }
+        }
+    }
 }
 
 /// Tells `/-/ready` why nothing is taken. Deliberate: the daemon is well, and waits.
@@ -75,6 +145,11 @@ async fn tell(mut watch: GateWatch, readiness: Arc<Readiness>) {
 
 fn why(reason: Shut) -> String {
     match reason {
+        Shut::Breaker(Dependency::Contract) => {
+            "deliberately waiting until the database is again what the data contract says, see `maple-router check`: nothing is \
+             claimed, no attempt is spent"
+                .to_owned()
+        }
         Shut::Breaker(dependency) => {
             format!(
                 "deliberately waiting until {} works again: nothing is claimed, no attempt is spent",

@@ -79,7 +79,7 @@ impl Keeper {
     async fn relay(&self) {
         let (publisher, bell) = match (
             PubsubPublisher::open(&self.pubsub).await,
-            parts::bell(&self.config, Arc::clone(&self.feed.clock)),
+            parts::bell(&self.config, self.feed.store.pooling(), Arc::clone(&self.feed.clock)),
         ) {
             (Ok(publisher), Ok(bell)) => (publisher, bell),
             (Err(error), _) => return self.not_relayed(&error.to_string()),

@@ -12,6 +12,7 @@ use super::DaemonError;
 use super::stream::{self, Health};
 use crate::config::{Config, SourceKind};
 use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::pubsub::source::PubsubSource;
 use crate::ops::supervised::{Open, Supervised};
 use crate::outbox::feed::{FeedParts, FeedSettings};
@@ -51,6 +52,15 @@ impl Source {
         match self {
             Self::Pubsub(settings) => Some(settings),
             Self::Postgres => None,
+        }
+    }
+
+    /// The same, going by the subscription as it was read.
+    pub(super) fn with_found(self, found: Option<&SubscriptionFacts>) -> Self {
+        let Some(found) = found else { return self };
+        match self {
+            Self::Pubsub(settings) => Self::Pubsub(Box::new(settings.with_found(found))),
+            Self::Postgres => Self::Postgres,
         }
     }
 
@@ -126,7 +136,8 @@ fn of_postgres(config: &Config, worker: &Arc<Worker>, feed: FeedParts, room: usi
                 subscription: NAME.to_owned(),
                 said: scrub(&error.to_string()),
             };
-            let bell = parts::bell(&config, Arc::clone(&feed.clock)).map_err(refused)?;
+            let bell =
+                parts::bell(&config, feed.store.pooling(), Arc::clone(&feed.clock)).map_err(refused)?;
             tracing::info!("events come from the outbox");
             Ok(Box::new(OutboxSource::open(feed, bell, config.canary.interval)) as Box<dyn EventSource>)
         }

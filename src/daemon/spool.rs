@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::routing::spool::{Spool, SpoolError};
+use crate::routing::spool::{Spool, SpoolError, SpoolPass, Try};
 use crate::routing::store::Store;
 use crate::scrub::scrub;
 
@@ -25,8 +25,11 @@ pub(super) async fn empty(spool: &Spool, store: &Store, incidents: &Incidents, s
         incidents.raise(unusable(error));
     }
     loop {
-        match spool.replay(store).await {
-            Ok(_) => return,
+        match spool.replay(store, Try::Everything).await {
+            Ok(pass) => {
+                left_behind(&pass).into_iter().for_each(|incident| incidents.raise(incident));
+                return;
+            }
             Err(error @ SpoolError::Directory { .. }) => {
                 if prepared.is_ok() {
                     tracing::error!("{error}");
@@ -54,6 +57,23 @@ fn unusable(error: &SpoolError) -> Incident {
         .advising("see to [state] dir on this host")
 }
 
+/// The incident of facts that cannot be recorded although the database answers.
+fn left_behind(pass: &SpoolPass) -> Option<Incident> {
+    let (id, why) = pass.example.as_ref()?;
+    let what = format!(
+        "what the relay has accepted cannot be recorded: {} spool files are refused, {} are set aside as .bad; one of them{}: \
+         {why}. This host sends nothing of their submissions meanwhile",
+        pass.refused,
+        pass.bad,
+        id.map(|id| format!(" (submission {id})")).unwrap_or_default()
+    );
+    let explain = id.map(|id| format!("maple-router explain {id}"));
+    let commands = ["maple-router check"].into_iter().chain(explain.as_deref());
+    let advice = "mend what refuses them: they are tried every minute, .bad files at each start. Remove a .bad file only when \
+                  its mail may be sent again";
+    Some(Incident::new(IncidentKey::Spool, what, &commands.collect::<Vec<_>>()).advising(advice))
+}
+
 /// Looks into the spool every so often.
 pub(super) fn keep_empty(
     spool: Spool,
@@ -65,13 +85,16 @@ pub(super) fn keep_empty(
         let mut said = String::new();
         loop {
             tokio::time::sleep(every).await;
-            let replayed = spool.replay(&store).await;
+            let replayed = spool.replay(&store, Try::Waiting).await;
             let now = match &replayed {
                 Ok(_) => String::new(),
                 Err(error) => scrub(&error.to_string()),
             };
             match &replayed {
-                Ok(_) => incidents.resolve(IncidentKey::Spool),
+                Ok(pass) => match left_behind(pass) {
+                    Some(incident) => incidents.raise(incident),
+                    None => incidents.resolve(IncidentKey::Spool),
+                },
                 Err(error @ SpoolError::Directory { .. }) => incidents.raise(unusable(error)),
                 Err(SpoolError::Database(_)) => {}
             }

@@ -6,6 +6,7 @@
 //! meet the contract; but its breaker tells people meanwhile. Nothing is written here: dying in the middle loses nothing.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use backon::BackoffBuilder;
@@ -16,9 +17,11 @@ use super::DaemonError;
 use super::alerting::Alerting;
 use super::source::Source;
 use crate::config::Config;
+use crate::config::validate::{Subscribed, broken_by};
 use crate::db::contract::{self, ContractOptions, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::pubsub::inspect::{Verified, verify};
 use crate::gateway::pubsub::pulse::LOST_AFTER;
 use crate::gateway::smtp::{SmtpSettings, greet};
@@ -39,6 +42,8 @@ pub(super) struct Start<'a> {
     source: &'a Source,
     /// What has neither answered nor is known to be out.
     unsettled: watch::Sender<BTreeSet<&'static str>>,
+    /// The subscription as its server describes it, once it was read.
+    found: OnceLock<SubscriptionFacts>,
 }
 
 /// What waiting for a dependency comes to.
@@ -68,7 +73,13 @@ impl<'a> Start<'a> {
     ) -> Self {
         let mut unsettled = BTreeSet::from(["postgres", "relay"]);
         unsettled.extend(source.pubsub().map(|_| "pubsub"));
-        Self { config, readiness, outages, source, unsettled: watch::Sender::new(unsettled) }
+        let unsettled = watch::Sender::new(unsettled);
+        Self { config, readiness, outages, source, unsettled, found: OnceLock::new() }
+    }
+
+    /// The subscription as it was read; nothing where it could not be, or there is none: then what is configured counts.
+    pub(super) fn found(self) -> Option<SubscriptionFacts> {
+        self.found.into_inner()
     }
 
     /// The whole start. READY is told when the routing can begin, by whoever begins it; or here, when all that is missing
@@ -110,7 +121,7 @@ impl<'a> Start<'a> {
         let (postgres, relay_breaker) = (&self.outages.postgres, &self.outages.relay);
         let pubsub = async {
             let Some(pubsub) = self.source.pubsub() else { return Ok(()) };
-            self.wait_for("pubsub", Without::GoOnAfter(LOST_AFTER), || subscription(pubsub)).await
+            self.wait_for("pubsub", Without::GoOnAfter(LOST_AFTER), || self.subscription(pubsub)).await
         };
         tokio::try_join!(
             self.wait_for("postgres", Without::Stay(postgres), || self.database(pool)),
@@ -193,12 +204,38 @@ impl<'a> Start<'a> {
         }
     }
 
+    /// The inequalities hold of the subscription as it is, whatever the configuration says of it.
+    async fn subscription(&self, pubsub: &PubsubSettings) -> Answer {
+        match verify(pubsub).await {
+            Ok(Verified::Readable(facts)) => {
+                let (_, retry_max) = facts.retry.unwrap_or_default();
+                let found = Subscribed { retry_max, ack_deadline: facts.ack_deadline };
+                let broken = broken_by(self.config, found);
+                if !broken.is_empty() {
+                    let told: Vec<String> = broken.iter().map(ToString::to_string).collect();
+                    return Answer::Hopeless(DaemonError::Subscription {
+                        name: pubsub.subscription.clone(),
+                        broken: told.join("; "),
+                    });
+                }
+                // Asked again only where nothing was read.
+                drop(self.found.set(facts));
+                Answer::Well
+            }
+            Ok(Verified::Unreadable { said }) => {
+                tracing::warn!(
+                    "the subscription's settings cannot be read ({said}), and [pubsub] is believed: grant roles/pubsub.viewer, so \
+                     that they can be verified"
+                );
+                Answer::Well
+            }
+            Err(error) if error.needs_a_human() => Answer::Hopeless(error.into()),
+            Err(error) => Answer::Wait(error.to_string()),
+        }
+    }
+
     async fn database(&self, pool: &Pool) -> Answer {
-        let options = ContractOptions {
-            finalized_column: self.config.readiness.finalized_column.clone(),
-            not_before: self.config.routing.not_before,
-        };
-        let lines = contract::inspect(pool, &options).await;
+        let lines = contract::inspect(pool, &contract_options(self.config)).await;
         let failed = || {
             let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
             let told: Vec<String> = failed
@@ -221,6 +258,14 @@ impl<'a> Start<'a> {
     }
 }
 
+/// What the configuration adds to the contract with the database.
+pub(super) fn contract_options(config: &Config) -> ContractOptions {
+    ContractOptions {
+        finalized_column: config.readiness.finalized_column.clone(),
+        not_before: config.routing.not_before,
+    }
+}
+
 async fn relay(smtp: &SmtpSettings) -> Answer {
     match greet(smtp).await {
         Ok(_) => Answer::Well,
@@ -229,19 +274,5 @@ async fn relay(smtp: &SmtpSettings) -> Answer {
             smtp.relay(),
             scrub(&fault.reply.reply)
         )),
-    }
-}
-
-async fn subscription(pubsub: &PubsubSettings) -> Answer {
-    match verify(pubsub).await {
-        Ok(Verified::Readable(_)) => Answer::Well,
-        Ok(Verified::Unreadable { said }) => {
-            tracing::warn!(
-                "the subscription's settings cannot be read ({said}): grant roles/pubsub.viewer, so that they can be verified"
-            );
-            Answer::Well
-        }
-        Err(error) if error.needs_a_human() => Answer::Hopeless(error.into()),
-        Err(error) => Answer::Wait(error.to_string()),
     }
 }

@@ -15,11 +15,12 @@ use crate::config::{Config, SweepBy};
 use crate::gateway::pubsub::PubsubSettings;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
+use crate::ops::set_aside::Writing;
 use crate::outbox::store::OutboxStore;
 use crate::outbox::upkeep::Upkeep;
 use crate::ports::Clock;
 use crate::routing::claims::LiveClaims;
-use crate::routing::sweep::{Outlet, Republisher, Sweeper};
+use crate::routing::sweep::{Outlet, Republisher, Sweeper, named};
 use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
@@ -35,7 +36,10 @@ pub(super) fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration
             }
             let before = worker.clock.monotonic();
             match worker.store.heartbeat(&claims).await {
-                Ok(heard) => live.heard(&claims, &heard, before),
+                Ok(heard) => {
+                    live.heard(&claims, &heard, before);
+                    worker.outages.set_aside.note(Writing::Touch, heard.confirmed, &named(&heard.refused));
+                }
                 Err(error) => {
                     worker.outages.database(&error);
                     tracing::warn!(
@@ -76,7 +80,8 @@ impl Sweeping {
                 };
                 let outlet = Outlet { queue: Some(self.find.clone()), events };
                 let bounds = (&*config).into();
-                let sweeper = Sweeper::new(worker.store.clone(), bounds, outlet, Arc::clone(&worker.chance))
+                let (store, chance) = (worker.store.clone(), Arc::clone(&worker.chance));
+                let sweeper = Sweeper::new(store, bounds, outlet, chance, worker.outages.set_aside.clone())
                     .telling(self.incidents.clone())
                     .blaming(worker.outages.clone())
                     .only_counting(config.routing.sweep == SweepBy::Timer);

@@ -16,8 +16,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::conninfo::{ConnInfo, SslMode};
 use super::error::{DbError, chain};
+use super::session::Common;
 use super::tls;
-use crate::config::{Database, DatabaseAuth};
+use crate::config::{Database, DatabaseAuth, Pooling};
 use crate::ports::Clock;
 
 /// Scope of the token a Cloud SQL IAM login wants.
@@ -61,6 +62,7 @@ pub struct Connector {
     tls: Option<MakeRustlsConnect>,
     login: Login,
     session: String,
+    common: Arc<Common>,
     connect_timeout: Duration,
 }
 
@@ -119,15 +121,21 @@ impl Connector {
             settings.lock_timeout.as_millis(),
             (settings.statement_timeout * 2).as_millis(),
         );
-        Ok(Self { config, tls, login, session, connect_timeout: settings.connect_timeout })
+        let common = Arc::new(Common::new(settings));
+        Ok(Self { config, tls, login, session, common, connect_timeout: settings.connect_timeout })
     }
 
-    /// Opens one connection, logged in and set up; what it is notified of goes to `heard`.
+    pub(super) fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    /// Opens one connection, logged in and, where the session is ours, set up; what it is notified of goes to `heard`.
     ///
     /// # Errors
     /// Of kind `Unreachable` in most cases; never later than `connect_timeout`.
     pub(super) async fn open(
         &self,
+        pooling: Pooling,
         heard: Option<UnboundedSender<Notification>>,
     ) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), DbError> {
         let opening = async {
@@ -159,7 +167,9 @@ impl Connector {
                     (client, tokio::spawn(drive(connection, heard)))
                 }
             };
-            client.batch_execute(&self.session).await?;
+            if pooling == Pooling::Session {
+                client.batch_execute(&self.session).await?;
+            }
             Ok((client, driver))
         };
         let late = || DbError::NoAnswer { what: "connecting", after: self.connect_timeout };
@@ -226,7 +236,7 @@ impl Listener {
         let url = settings.listen_url.as_ref().unwrap_or(&settings.url);
         let connector = Connector::new(settings, url, options)?;
         let (sender, heard) = unbounded_channel();
-        let (client, _driver) = connector.open(Some(sender)).await?;
+        let (client, _driver) = connector.open(Pooling::Session, Some(sender)).await?;
         client.batch_execute(&format!("LISTEN {channel}")).await?;
         Ok(Self { _client: client, heard })
     }

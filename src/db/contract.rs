@@ -11,8 +11,9 @@ mod schema;
 
 use jiff::Timestamp;
 
-use super::error::{DbError, DbErrorKind};
+use super::error::{DbError, DbErrorKind, READ_ONLY};
 use super::pool::{Client, Pool};
+use super::pooling::Found;
 use crate::ports::{CheckLevel, CheckLine};
 
 /// Oldest server major version the statements are written for.
@@ -20,6 +21,15 @@ const OLDEST_SERVER: i32 = 13;
 
 /// Lines that must not fail for the daemon to start.
 const ESSENTIAL: [&str; 4] = ["schema", "audit_values", "grants", "rls_attachments"];
+
+/// Why a database does not meet the contract, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The objects and what is missing, as the failing lines say.
+    pub what: String,
+    /// The statements, or the deeds, that mend it; may be empty.
+    pub remedy: String,
+}
 
 /// What the configuration adds to the contract.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,12 +53,32 @@ pub enum Verdict {
 
 /// All lines of the database's part of `check`, in the order of the interfaces page.
 pub async fn inspect(pool: &Pool, options: &ContractOptions) -> Vec<CheckLine> {
+    looked_at(pool, options, true).await
+}
+
+/// Only the lines that decide whether the daemon may work: catalogs alone, cheap enough to be asked all day.
+pub async fn inspect_essentials(pool: &Pool, options: &ContractOptions) -> Vec<CheckLine> {
+    looked_at(pool, options, false).await
+}
+
+async fn looked_at(pool: &Pool, options: &ContractOptions, all: bool) -> Vec<CheckLine> {
     let tried = async {
+        // Before anything is prepared.
+        let found = pool.find_out().await?;
+        pool.ask().await?;
         let client = pool.get().await?;
-        lines(&client, options).await
+        let mut lines = lines(&client, options, all).await?;
+        lines.iter_mut().filter(|line| line.name == "database").for_each(|line| told_of_pooling(line, found));
+        Ok::<_, DbError>(lines)
     };
     match tried.await {
         Ok(lines) => lines,
+        Err(error) if error.sqlstate() == Some(READ_ONLY) => not_tried(CheckLine::fail(
+            "database",
+            // Not refuted: after a failover the address may lead to a standby for a while.
+            error.to_string(),
+            "connect to the primary server, or ask who made it read-only",
+        )),
         Err(error) => {
             let remedy = match error.kind() {
                 DbErrorKind::Contract => "correct [database] in the configuration",
@@ -58,6 +88,21 @@ pub async fn inspect(pool: &Pool, options: &ContractOptions) -> Vec<CheckLine> {
             };
             not_tried(CheckLine::fail("database", error.to_string(), remedy))
         }
+    }
+}
+
+/// The router goes by what it finds; whoever reads the configuration should find it there, and nothing else.
+fn told_of_pooling(line: &mut CheckLine, found: Found) {
+    let (level, what) = match found {
+        Found::AsSaid => return,
+        Found::Unsaid => (CheckLevel::Warn, "nothing in [database] says so"),
+        Found::Contradicted => (CheckLevel::Fail, "[database] says pooling = \"session\""),
+    };
+    line.detail.push_str(&format!("; behind a proxy that pools transactions, and {what}"));
+    if line.level == CheckLevel::Ok || level == CheckLevel::Fail {
+        line.level = level;
+        line.remedy =
+            Some("say pooling = \"transaction\" in [database], or connect to the server itself".to_owned());
     }
 }
 
@@ -90,6 +135,20 @@ pub fn verdict(lines: &[CheckLine]) -> Verdict {
     }
 }
 
+/// What keeps the database from meeting the contract; absent where it meets it, or could not be looked at.
+#[must_use]
+pub fn broken(lines: &[CheckLine]) -> Option<Broken> {
+    if verdict(lines) != Verdict::Refuse {
+        return None;
+    }
+    let failed = || lines.iter().filter(|line| line.level == CheckLevel::Fail);
+    let joined = |parts: Vec<&str>| parts.join("; ");
+    Some(Broken {
+        what: joined(failed().map(|line| line.detail.as_str()).collect()),
+        remedy: joined(failed().filter_map(|line| line.remedy.as_deref()).collect()),
+    })
+}
+
 /// Whether `run` must not start with this database (exit 78). Unreachable is not a reason: see [`Verdict::LookAgain`].
 #[must_use]
 pub fn refuses_start(lines: &[CheckLine]) -> bool {
@@ -98,23 +157,28 @@ pub fn refuses_start(lines: &[CheckLine]) -> bool {
 
 /// # Errors
 /// Only what makes the whole inspection worthless: the server went away or has no time.
-async fn lines(client: &Client, options: &ContractOptions) -> Result<Vec<CheckLine>, DbError> {
+async fn lines(client: &Client, options: &ContractOptions, all: bool) -> Result<Vec<CheckLine>, DbError> {
     let (database, usable) = database(client).await?;
     if !usable {
         return Ok(not_tried(database));
     }
     let found = rows::Found::read(client).await?;
-    Ok(vec![
+    let mut lines = vec![
         database,
         schema::schema(&found, options),
         schema::audit_values(&found),
         essential("grants", access::grants(client, &found, options).await)?,
         essential("rls_attachments", access::attachments(client, &found).await)?,
-        optional("updated_at_trigger", content::updated_at_trigger(client).await)?,
-        optional("router_schema", router::schema(client, options).await)?,
-        optional("history", content::history(client, options).await)?,
-        optional("forms", content::forms(client).await)?,
-    ])
+    ];
+    if all {
+        lines.extend([
+            optional("updated_at_trigger", content::updated_at_trigger(client).await)?,
+            optional("router_schema", router::schema(client, options).await)?,
+            optional("history", content::history(client, options).await)?,
+            optional("forms", content::forms(client).await)?,
+        ]);
+    }
+    Ok(lines)
 }
 
 /// A question that could not be answered for a reason of its own is a failure: nothing may pass unseen.
@@ -144,7 +208,7 @@ fn optional(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<Ch
 /// The line, and whether it makes sense to look further.
 async fn database(client: &Client) -> Result<(CheckLine, bool), DbError> {
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
-                      COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false), pg_is_in_recovery(),
+                      COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
                       r.rolsuper, r.rolbypassrls,
                       COALESCE(pg_has_role(c.relowner, 'MEMBER'), false)
                FROM pg_roles r LEFT JOIN pg_class c ON c.oid = to_regclass('submissions')
@@ -154,22 +218,12 @@ async fn database(client: &Client) -> Result<(CheckLine, bool), DbError> {
     let (version, role): (String, String) = (row.get(1), row.get(2));
     let encrypted = if row.get(3) { "TLS" } else { "no TLS" };
     let detail = format!("PostgreSQL {version}, as {role}, {encrypted}");
-    let (standby, superuser, bypasses, owns): (bool, bool, bool, bool) =
-        (row.get(4), row.get(5), row.get(6), row.get(7));
+    let (superuser, bypasses, owns): (bool, bool, bool) = (row.get(4), row.get(5), row.get(6));
     if number / 10_000 < OLDEST_SERVER {
         return Ok((
             CheckLine::fail("database", format!("{detail}: too old"), "use PostgreSQL 13 or newer"),
             true,
         ));
-    }
-    if standby {
-        // Not refuted: after a failover the address may lead here for a while.
-        let line = CheckLine::fail(
-            "database",
-            format!("{detail}: a read-only standby"),
-            "connect to the primary server",
-        );
-        return Ok((line, false));
     }
     let beyond =
         [(superuser, "is a superuser"), (bypasses, "bypasses row-level security"), (owns, "owns the tables")];

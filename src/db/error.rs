@@ -19,7 +19,7 @@ pub enum DbError {
         code: String,
         /// The server's primary message.
         message: String,
-        /// `, table t`, `, column c`, `, constraint k`: what the server names, ready to print.
+        /// `, table t`, `, column c`, `, constraint k`, `, function f`: what the server names, ready to print.
         object: String,
     },
     /// No connection, or it broke: the network, TLS, the login, the server going away.
@@ -73,10 +73,20 @@ pub enum DbError {
     /// The server's answer has another shape than the code expects: a type, a column, a number of rows.
     #[error("unexpected answer from the database: {0}")]
     Shape(String),
+    /// Whoever goes by what is seen would take an infected attachment, or a whole submission, for absent (P6). Nothing was
+    /// decided or written.
+    #[error(
+        "rows of {0} may be hidden by row-level security, or another object has that name: what is not found may be there all \
+         the same; see `maple-router check`"
+    )]
+    Hidden(&'static str),
     /// The database's types are not those of the contract.
     #[error("a column or parameter has another type than the contract says: {0}")]
     WrongType(String),
 }
+
+/// `read_only_sql_transaction`.
+pub const READ_ONLY: &str = "25006";
 
 /// What kind of trouble a [`DbError`] is; what follows from it is the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,7 +113,7 @@ impl DbError {
             | Self::PasswordFile { .. }
             | Self::Token(_) => DbErrorKind::Unreachable,
             Self::PoolExhausted { .. } | Self::PoolClosed => DbErrorKind::Busy,
-            Self::Settings(_) | Self::WrongType(_) => DbErrorKind::Contract,
+            Self::Settings(_) | Self::WrongType(_) | Self::Hidden(_) => DbErrorKind::Contract,
             Self::Shape(_) => DbErrorKind::Bug,
         }
     }
@@ -122,7 +132,78 @@ impl DbError {
             | Self::Token(_)
             | Self::Settings(_)
             | Self::Shape(_)
+            | Self::Hidden(_)
             | Self::WrongType(_) => None,
+        }
+    }
+
+    /// The connection no longer fits the database, while a new one may: what was prepared on it is out of date (0A000,
+    /// "cached plan must not change result type"; XX000, an object the server's own caches miss), unknown or somebody
+    /// else's (26000, 42P05, 08P01), or the session was born read-only (25006). Nothing is committed.
+    #[must_use]
+    pub fn wants_a_new_connection(&self) -> bool {
+        const CODES: [&str; 6] = ["0A000", "08P01", READ_ONLY, "26000", "42P05", "XX000"];
+        matches!(self, Self::Server { code, .. } if CODES.contains(&code.as_str()))
+    }
+
+    /// Whether a statement about many rows may have failed because of one of them: a constraint, a trigger or a policy that
+    /// keeps a row from its write, or a value that does not fit. Not what is about the connection, the session, the contract,
+    /// time or a conflict: the same would befall each row alone; unless a function raised it, whatever code that chose.
+    #[must_use]
+    pub fn may_be_of_a_row(&self) -> bool {
+        match self {
+            Self::Server { object, .. } => match self.kind() {
+                DbErrorKind::Bug => !self.wants_a_new_connection(),
+                DbErrorKind::Contract => object.contains(", function "),
+                DbErrorKind::Unreachable | DbErrorKind::Busy => false,
+            },
+            Self::Shape(_) => true,
+            Self::Connection(_)
+            | Self::CommitUnknown { .. }
+            | Self::NoAnswer { .. }
+            | Self::PoolExhausted { .. }
+            | Self::PoolClosed
+            | Self::PasswordFile { .. }
+            | Self::Token(_)
+            | Self::Settings(_)
+            | Self::Hidden(_)
+            | Self::WrongType(_) => false,
+        }
+    }
+
+    /// What is to blame by its name: SQLSTATE, table, constraint, the function that raised it. Without the server's message,
+    /// which a trigger may have made of the row's contents.
+    #[must_use]
+    pub fn named(&self) -> String {
+        match self {
+            Self::Server { code, object, .. } => format!("SQLSTATE {code}{object}"),
+            Self::CommitUnknown { .. }
+            | Self::Connection(_)
+            | Self::NoAnswer { .. }
+            | Self::PoolExhausted { .. }
+            | Self::PoolClosed
+            | Self::PasswordFile { .. }
+            | Self::Token(_)
+            | Self::Settings(_)
+            | Self::Shape(_)
+            | Self::Hidden(_)
+            | Self::WrongType(_) => self.to_string(),
+        }
+    }
+
+    /// A name of a statement is unknown, taken, or somebody else's statement: as where a proxy pools transactions.
+    #[must_use]
+    pub fn speaks_of_other_sessions(&self) -> bool {
+        matches!(self, Self::Server { code, .. } if code == "08P01" || code == "26000" || code == "42P05")
+    }
+
+    /// A session that does not write, told as the server would.
+    pub(super) fn read_only() -> Self {
+        Self::Server {
+            code: READ_ONLY.to_owned(),
+            message: "the database takes no writes: it is a standby, or default_transaction_read_only is on"
+                .to_owned(),
+            object: String::new(),
         }
     }
 
@@ -137,10 +218,11 @@ impl DbError {
 fn kind_of_sqlstate(code: &str) -> DbErrorKind {
     match code {
         // A standby after a failover; terminated sessions; login trouble, which a rotated password heals.
-        "25006" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => DbErrorKind::Unreachable,
+        READ_ONLY | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => DbErrorKind::Unreachable,
         "22P02" | "42P01" => DbErrorKind::Contract, // enum value missing (or not of that type); table missing
         "42601" | "42P02" | "42P18" => DbErrorKind::Bug, // syntax, parameters
-        "25P03" | "55006" | "55P03" | "57014" => DbErrorKind::Busy,
+        // 26000 and 42P05: names of statements that a proxy's other clients know; the next session may be another.
+        "25P03" | "26000" | "42P05" | "55006" | "55P03" | "57014" => DbErrorKind::Busy,
         _ => match code.get(..2).unwrap_or_default() {
             "08" | "28" | "58" => DbErrorKind::Unreachable,
             "3D" | "3F" | "42" => DbErrorKind::Contract,
@@ -159,8 +241,12 @@ impl From<tokio_postgres::Error> for DbError {
 impl From<&tokio_postgres::Error> for DbError {
     fn from(error: &tokio_postgres::Error) -> Self {
         if let Some(said) = error.as_db_error() {
-            let named =
-                [("table", said.table()), ("column", said.column()), ("constraint", said.constraint())];
+            let named = [
+                ("table", said.table()),
+                ("column", said.column()),
+                ("constraint", said.constraint()),
+                ("function", said.where_().and_then(function_of)),
+            ];
             let object =
                 named.iter().filter_map(|(what, name)| Some(format!(", {what} {}", (*name)?))).collect();
             return Self::Server {
@@ -188,6 +274,14 @@ impl From<&tokio_postgres::Error> for DbError {
         }
         Self::Connection(chain(error))
     }
+}
+
+/// The function that raised it, of the server's CONTEXT; nothing else of that, which may quote a statement and its values.
+fn function_of(context: &str) -> Option<&str> {
+    let called = context.lines().next()?.strip_prefix("PL/pgSQL function ")?;
+    let name = called.split_once('(')?.0;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    Some(name).filter(|name| !name.is_empty() && name.len() <= 127 && name.chars().all(is_plain))
 }
 
 /// An error and its causes in one line; only for errors that quote no data.
@@ -236,14 +330,40 @@ mod tests {
             ("53100", Busy),        // disk full
             ("40001", Busy),
             ("40P01", Busy),
-            ("42601", Bug), // syntax
-            ("23505", Bug), // unique violation
-            ("22003", Bug), // out of range
+            ("26000", Busy), // prepared statement unknown
+            ("42P05", Busy), // prepared statement there already
+            ("42601", Bug),  // syntax
+            ("23505", Bug),  // unique violation
+            ("22003", Bug),  // out of range
             ("XX000", Bug),
         ];
         for (code, kind) in table {
             assert_eq!(server(code).kind(), kind, "{code}");
         }
+    }
+
+    #[test]
+    fn a_raising_trigger_is_named_by_its_function_and_by_nothing_of_the_row() {
+        let table = [
+            ("PL/pgSQL function no_bounces() line 3 at RAISE", Some("no_bounces")),
+            (
+                "PL/pgSQL function audit.guard(integer,text) line 3 at RAISE\nSQL statement \"…\"",
+                Some("audit.guard"),
+            ),
+            ("SQL statement \"SELECT 'bob@x.test'\"\nPL/pgSQL function f() line 1 at PERFORM", None),
+            ("PL/pgSQL function \"bob@x.test\"() line 1 at RAISE", None),
+            ("PL/pgSQL function inline_code_block line 1 at RAISE", None),
+            ("", None),
+        ];
+        for (context, function) in table {
+            assert_eq!(function_of(context), function, "{context}");
+        }
+        let raised = DbError::Server {
+            code: "P0001".to_owned(),
+            message: "no bob@x.test here".to_owned(),
+            object: ", function no_bounces".to_owned(),
+        };
+        assert_eq!(raised.named(), "SQLSTATE P0001, function no_bounces");
     }
 
     #[test]

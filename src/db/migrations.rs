@@ -54,6 +54,7 @@ pub const ROUTER: MigrationSet = MigrationSet {
     files: &[
         ("001_records", include_str!("../../migrations/router/001_records.sql")),
         ("002_outbox", include_str!("../../migrations/router/002_outbox.sql")),
+        ("003_daemons", include_str!("../../migrations/router/003_daemons.sql")),
     ],
 };
 

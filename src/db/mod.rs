@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a room's state: rooms bring their own SQL and get a connection, a transaction or a predicate.
 
+pub mod batch;
 pub mod connector;
 pub mod conninfo;
 pub mod contract;
@@ -9,10 +10,14 @@ pub mod error;
 pub mod migrations;
 pub mod pace;
 pub mod pool;
+pub mod pooling;
 pub mod readiness;
 pub mod router;
+pub mod session;
+pub mod statement;
 pub mod tls;
 
 pub use connector::{Listener, PoolOptions};
 pub use error::{DbError, DbErrorKind};
 pub use pool::{Client, Pool, Transaction};
+pub use statement::{Parameter, Statement};

@@ -1,7 +1,8 @@
 //! The one SQL fragment that says whether a submission is ready, not yet, or infected (protocol, "Terms").
 //!
 //! Text only: whoever needs readiness puts these predicates into a statement of its own. They ask the database anew each
-//! time; nothing here remembers an answer. An attachment whose status is NULL, or unknown to us, is not clean.
+//! time; nothing here remembers an answer. An attachment whose status is NULL, or unknown to us, is not clean; and where a
+//! policy may hide one, nobody is ready.
 //!
 //! `OFFSET 0` in them: each row's own attachments are looked up. PostgreSQL would rather begin with all that were ever
 //! infected, of which there are more the longer the table is kept.
@@ -56,7 +57,18 @@ impl Readiness {
         )
     }
 
-    /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments.
+    /// SQL, boolean, never NULL: this role sees every row of `attachments`, so that one that is not found is not there.
+    ///
+    /// Says the same as line `rls_attachments` of `check`, and is asked once per statement. A statement that reads the table
+    /// has its lock before the snapshot it is carried out with, and no policy is dropped or altered beside that lock: so
+    /// this is true of the very rows that the statement finds.
+    #[must_use]
+    pub fn is_visible(&self) -> String {
+        VISIBLE.to_owned()
+    }
+
+    /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments. Whoever concludes from it
+    /// asks [`Self::is_visible`] as well.
     #[must_use]
     pub fn all_clean(&self, alias: &str) -> String {
         format!(
@@ -64,13 +76,14 @@ impl Readiness {
         )
     }
 
-    /// SQL, boolean, never NULL: finalized, and every attachment clean.
+    /// SQL, boolean, never NULL: finalized, and every attachment clean; nobody, where one can be hidden.
     #[must_use]
     pub fn is_ready(&self, alias: &str) -> String {
-        format!("({} AND {})", self.is_finalized(alias), self.all_clean(alias))
+        format!("({} AND {} AND {})", self.is_finalized(alias), self.is_visible(), self.all_clean(alias))
     }
 
-    /// SQL, boolean, never NULL: at least one attachment is infected, whatever else is the case.
+    /// SQL, boolean, never NULL: at least one attachment is infected, whatever else is the case. Whoever concludes from its
+    /// absence asks [`Self::is_visible`] as well.
     #[must_use]
     pub fn any_infected(&self, alias: &str) -> String {
         format!(
@@ -78,7 +91,8 @@ impl Readiness {
         )
     }
 
-    /// SQL, bigint: attachments that are neither clean nor infected.
+    /// SQL, bigint: attachments that are neither clean nor infected. Whoever concludes from its absence asks
+    /// [`Self::is_visible`] as well.
     #[must_use]
     pub fn pending_count(&self, alias: &str) -> String {
         format!(
@@ -87,6 +101,15 @@ impl Readiness {
         )
     }
 }
+
+/// A policy binds PUBLIC (0) or roles whose privileges this one has. Only a condition that is literally `true` shows every row,
+/// and a view or another object in the table's place shows what it likes. Correlated with nothing.
+const VISIBLE: &str = "(SELECT c.relkind IN ('r', 'p') AND (NOT row_security_active(c.oid) OR COALESCE((
+    SELECT bool_or(q.open) FILTER (WHERE q.permissive) AND COALESCE(bool_and(q.open) FILTER (WHERE NOT q.permissive), true)
+    FROM (SELECT p.polpermissive AS permissive, pg_get_expr(p.polqual, p.polrelid) IS NOT DISTINCT FROM 'true' AS open
+      FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd IN ('*', 'r')
+        AND EXISTS (SELECT FROM unnest(p.polroles) AS r (oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE'))) AS q), false))
+  FROM pg_class c WHERE c.oid = 'attachments'::regclass)";
 
 /// Not `<>`: that is NULL for a NULL, and the attachment would count as clean.
 const NOT_CLEAN: &str = "x.clamav_status IS DISTINCT FROM 'clean'";

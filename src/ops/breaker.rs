@@ -6,7 +6,7 @@
 
 pub mod machine;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -46,6 +46,17 @@ struct Inner {
     chance: Arc<Chance>,
     machine: watch::Sender<Machine>,
     watched: bool,
+    /// What a probe knows better than whoever met the fault.
+    found: Mutex<Option<Finding>>,
+}
+
+/// What is wrong with a dependency that answers, and what mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which objects, and what is wrong with them.
+    pub what: String,
+    /// What mends it; may be empty.
+    pub remedy: String,
 }
 
 impl Breaker {
@@ -58,18 +69,33 @@ impl Breaker {
         clock: Arc<dyn Clock>,
         chance: Arc<Chance>,
     ) -> (Self, Prober) {
-        let machine = watch::Sender::new(Machine::default());
-        let breaker =
-            Self(Arc::new(Inner { dependency, gate, incidents, clock, chance, machine, watched: true }));
+        let breaker = Self::over(dependency, gate, incidents, clock, chance, true);
         (breaker.clone(), Prober(breaker))
     }
 
     /// A breaker that never opens, for where nobody probes.
     #[must_use]
     pub fn idle(dependency: Dependency, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Self {
-        let machine = watch::Sender::new(Machine::default());
         let (gate, (incidents, _)) = (Gate::new(), Incidents::new());
-        Self(Arc::new(Inner { dependency, gate, incidents, clock, chance, machine, watched: false }))
+        Self::over(dependency, gate, incidents, clock, chance, false)
+    }
+
+    fn over(
+        dependency: Dependency,
+        gate: Gate,
+        incidents: Incidents,
+        clock: Arc<dyn Clock>,
+        chance: Arc<Chance>,
+        watched: bool,
+    ) -> Self {
+        let (machine, found) = (watch::Sender::new(Machine::default()), Mutex::default());
+        Self(Arc::new(Inner { dependency, gate, incidents, clock, chance, machine, watched, found }))
+    }
+
+    /// What a probe has just found: an incident that opens next tells that, rather than what the first fault said.
+    pub fn found(&self, finding: &Finding) {
+        let finding = Finding { what: scrub(&finding.what), remedy: scrub(&finding.remedy) };
+        *self.0.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(finding);
     }
 
     /// Work met a fault of the connection. Returns at once; [`Self::verdict`] waits for what it means.
@@ -103,6 +129,12 @@ impl Breaker {
     pub async fn verdict(&self) -> bool {
         self.wait_until(|machine| !machine.is_suspect()).await;
         self.is_open()
+    }
+
+    /// Resolves when a fault, or an outage, is over; never while there is none.
+    pub async fn over_again(&self) {
+        self.wait_until(|machine| machine.is_suspect() || machine.is_open()).await;
+        self.wait_until(|machine| !machine.is_suspect() && !machine.is_open()).await;
     }
 
     /// Resolves when the breaker closes; never while it is not open.
@@ -148,7 +180,13 @@ impl Inner {
             Change::Opened(cause, said) => {
                 self.gate.close(shut);
                 metrics::breaker_open(self.dependency, true);
+                let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let said = found.as_ref().map_or(said, |finding| &finding.what);
                 let (what, commands, advice) = told(self.dependency, *cause, said);
+                let advice = match found.as_ref().map(|finding| finding.remedy.as_str()) {
+                    Some(remedy) if !remedy.is_empty() => format!("{advice}: {remedy}"),
+                    Some(_) | None => advice.to_owned(),
+                };
                 journal!(
                     error,
                     EventName::BreakerOpen,
@@ -210,6 +248,11 @@ fn told(dependency: Dependency, cause: Cause, said: &str) -> (String, &'static [
             format!("Pub/Sub does not answer ({said})"),
             &["maple-router check"],
             "the line subscription tells more",
+        ),
+        (Dependency::Contract, _) => (
+            format!("the database answers, and is not what the data contract says ({said})"),
+            &["maple-router check"],
+            "nothing is sent meanwhile; as the owner of the tables",
         ),
     }
 }

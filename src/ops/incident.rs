@@ -33,6 +33,8 @@ pub enum IncidentKey {
     RelayQueue,
     /// The relay's log cannot be read, or has lost lines.
     RelayLog,
+    /// Rows refuse a write that all others take.
+    SetAside,
 }
 
 impl IncidentKey {
@@ -42,7 +44,7 @@ impl IncidentKey {
         let breakers = Dependency::ALL.iter().copied().map(Self::Breaker);
         breakers
             .chain([Self::Stream, Self::Canary, Self::Spool, Self::Unready, Self::Outbox, Self::Bounces])
-            .chain([Self::RelayQueue, Self::RelayLog])
+            .chain([Self::RelayQueue, Self::RelayLog, Self::SetAside])
             .collect()
     }
 
@@ -54,6 +56,7 @@ impl IncidentKey {
             Self::Breaker(Dependency::Relay) => "breaker_relay",
             Self::Breaker(Dependency::Signer) => "breaker_signer",
             Self::Breaker(Dependency::Pubsub) => "breaker_pubsub",
+            Self::Breaker(Dependency::Contract) => "breaker_contract",
             Self::Stream => "stream",
             Self::Canary => "canary",
             Self::Spool => "spool",
@@ -62,6 +65,7 @@ impl IncidentKey {
             Self::Bounces => "bounces",
             Self::RelayQueue => "relay_queue",
             Self::RelayLog => "relay_log",
+            Self::SetAside => "set_aside",
         }
     }
 

@@ -15,7 +15,7 @@ use metrics_exporter_prometheus::{
 
 pub use self::labels::{
     ActionType, AlertResult, CanaryResult, DeadLetterKind, DeliveryStatus, Dependency, HeartbeatResult,
-    OutboxCommand, OutboxState, PauseScope, Resolution, ReturnedResult, Status, SubmissionOutcome,
+    LogFlaw, OutboxCommand, OutboxState, PauseScope, Resolution, ReturnedResult, Status, SubmissionOutcome,
     SweepResult,
 };
 use super::incident::IncidentKey;
@@ -55,6 +55,7 @@ names! {
     DEAD_LETTERS = "dead_letters_total",
     ALERTS = "alerts_total",
     DELIVERY_STATUS = "delivery_status_total",
+    RELAY_LOG_FLAWS = "relay_log_flaws_total",
     RELAY_QUEUE = "relay_queue_messages",
     RELAY_SLOWED = "relay_slowed",
     RELAY_UNDELIVERED = "relay_undelivered",
@@ -77,10 +78,12 @@ names! {
     STARTED = "start_timestamp_seconds",
     INCIDENT_OPEN = "incident_open",
     UNALERTED = "unalerted",
+    INFECTED_AFTER_ROUTING = "infected_after_routing",
     SWEEPS = "sweeps_total",
     CANARIES = "canaries_total",
     CANARY_INTERVAL = "canary_interval_seconds",
     HEARTBEATS = "heartbeats_total",
+    ROWS_SET_ASIDE = "rows_set_aside",
     OUTBOX_DEPTH = "outbox_depth",
     OUTBOX_OLDEST = "outbox_oldest_age_seconds",
     OUTBOX_TRANSITIONS = "outbox_transitions_total",
@@ -155,6 +158,9 @@ pub fn start(transactions: &[&'static str]) {
     for status in DeliveryStatus::ALL {
         counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(0);
     }
+    for flaw in LogFlaw::ALL {
+        counter!(RELAY_LOG_FLAWS, "flaw" => flaw.as_str()).increment(0);
+    }
     for result in ReturnedResult::ALL {
         counter!(RETURNED_MAILS, "result" => result.as_str()).increment(0);
     }
@@ -188,6 +194,7 @@ pub fn start(transactions: &[&'static str]) {
     for command in OutboxCommand::ALL {
         outbox_transitions(*command, 0);
     }
+    rows_set_aside(0);
     relay_queue(0);
     relay_slowed(false);
     relay_undelivered(0, Duration::ZERO);
@@ -196,6 +203,7 @@ pub fn start(transactions: &[&'static str]) {
     }
     ready(false);
     unalerted(0);
+    infected_after_routing(0);
     canary_interval(None);
     gauge!(STARTED).set(0.0);
     in_flight(0);
@@ -216,6 +224,11 @@ fn describe() {
     describe_counter!(DEAD_LETTERS, Unit::Count, "Dead letters, by kind");
     describe_counter!(ALERTS, Unit::Count, "Alerts, by what became of them");
     describe_counter!(DELIVERY_STATUS, Unit::Count, "What the relay's log says of accepted mails");
+    describe_counter!(
+        RELAY_LOG_FLAWS,
+        Unit::Count,
+        "What keeps the relay's log from proving something: lines missing, lines suppressed, mails that are not proved to be ours"
+    );
     describe_counter!(RETURNED_MAILS, Unit::Count, "Mails that came back, by what they were");
     describe_histogram!(
         ROUTING_LAG,
@@ -242,6 +255,11 @@ fn describe() {
     describe_gauge!(STARTED, Unit::Seconds, "Unix time at which this process started");
     describe_gauge!(INCIDENT_OPEN, Unit::Count, "1 while this is wrong with us or with what we depend on");
     describe_gauge!(UNALERTED, Unit::Count, "Failures that wait to be told of, at the last look");
+    describe_gauge!(
+        INFECTED_AFTER_ROUTING,
+        Unit::Count,
+        "Routed submissions with an attachment that was found infected afterwards, at the last look"
+    );
     describe_counter!(SWEEPS, Unit::Count, "Passes of the sweep, by how they ended");
     describe_counter!(CANARIES, Unit::Count, "Canary events, by what became of them");
     describe_gauge!(
@@ -259,6 +277,11 @@ fn describe() {
         OUTBOX_OLDEST,
         Unit::Seconds,
         "For how long the row of the outbox that waits longest is due, by state; of delivering and dead_letter its age"
+    );
+    describe_gauge!(
+        ROWS_SET_ASIDE,
+        Unit::Count,
+        "Submissions that refuse a write which all others take: left for a while, and tried again"
     );
     describe_gauge!(
         RELAY_QUEUE,
@@ -332,6 +355,11 @@ pub fn alerts(result: AlertResult, alerts: usize) {
 /// The relay's log told of an accepted mail.
 pub fn delivery_status(status: DeliveryStatus) {
     counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(1);
+}
+
+/// The relay's log did not prove what it could have.
+pub fn relay_log_flaw(flaw: LogFlaw) {
+    counter!(RELAY_LOG_FLAWS, "flaw" => flaw.as_str()).increment(1);
 }
 
 /// A mail came back, and was treated.
@@ -423,6 +451,12 @@ pub fn unalerted(failures: u64) {
     gauge!(UNALERTED).set(failures as f64);
 }
 
+/// So many routed submissions have an attachment that was found infected afterwards.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn infected_after_routing(submissions: usize) {
+    gauge!(INFECTED_AFTER_ROUTING).set(submissions as f64);
+}
+
 /// A pass of the sweep ended.
 pub fn sweep(result: SweepResult) {
     counter!(SWEEPS, "result" => result.as_str()).increment(1);
@@ -453,6 +487,12 @@ pub fn outbox(state: OutboxState, depth: u64, oldest: Duration) {
 /// This process made so many transitions of outbox rows.
 pub fn outbox_transitions(command: OutboxCommand, rows: u64) {
     counter!(OUTBOX_TRANSITIONS, "command" => command.as_str()).increment(rows);
+}
+
+/// So many submissions are set aside, because they refuse a write.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
+pub fn rows_set_aside(rows: usize) {
+    gauge!(ROWS_SET_ASIDE).set(rows as f64);
 }
 
 /// So many messages were in the relay's queue at the last look.

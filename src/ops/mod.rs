@@ -38,6 +38,7 @@ pub mod json_log;
 pub mod live;
 pub mod log_rate;
 pub mod metrics;
+pub mod set_aside;
 pub mod state_dir;
 pub mod status_line;
 pub mod supervised;

@@ -4,6 +4,7 @@
 //! of a write, a `.tmp` is left that nobody reads. Never readable by other users, and always by the directory's owner: what
 //! root's command line writes is the daemon's. Bounded by what callers write.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -14,6 +15,15 @@ use nix::unistd::geteuid;
 
 /// Ending of a file that is being written.
 const UNFINISHED: &str = ".tmp";
+
+/// What lies in such a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name.
+    pub name: OsString,
+    /// A file of its own: no directory, no link.
+    pub is_file: bool,
+}
 
 /// A directory for such files. Cheap to clone; touches nothing until asked to.
 #[derive(Debug, Clone)]
@@ -154,26 +164,25 @@ impl StateDir {
         .await
     }
 
-    /// Names of the files that end in `ending`, in order; none where there is no directory.
+    /// What is there, in order of the names; nothing where there is no directory.
     ///
     /// # Errors
     /// The system's.
-    pub async fn list(&self, ending: &'static str) -> io::Result<Vec<String>> {
+    pub async fn entries(&self) -> io::Result<Vec<Entry>> {
         self.blocking(move |dir| {
-            let entries = match fs::read_dir(dir) {
-                Ok(entries) => entries,
+            let found = match fs::read_dir(dir) {
+                Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
-            let mut names = Vec::new();
-            for entry in entries {
-                let name = entry?.file_name();
-                if let Some(name) = name.to_str().filter(|name| name.ends_with(ending)) {
-                    names.push(name.to_owned());
-                }
+            let mut entries = Vec::new();
+            for entry in found {
+                let entry = entry?;
+                let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+                entries.push(Entry { name: entry.file_name(), is_file });
             }
-            names.sort();
-            Ok(names)
+            entries.sort();
+            Ok(entries)
         })
         .await
     }
@@ -211,6 +220,32 @@ impl StateDir {
         let dir: PathBuf = self.dir.to_path_buf();
         tokio::task::spawn_blocking(move || work(&dir)).await.map_err(io::Error::other)?
     }
+}
+
+/// The content of a file that is made once, 0600, and never changed: of `make`, where it is not there yet. Of two processes at
+/// once one is first, and both have what it wrote; who dies in the middle leaves nothing, or the whole file.
+///
+/// # Errors
+/// The system's.
+pub fn made_once(dir: &Path, name: &str, make: impl FnOnce() -> String) -> io::Result<String> {
+    let path = dir.join(name);
+    match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        read => return read,
+    }
+    create(dir)?;
+    let unfinished = dir.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
+    let mut file = open_for_owner(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
+    file.write_all(make().as_bytes())?;
+    file.sync_all()?;
+    // Unlike a rename, a link does not take the place of one that came meanwhile.
+    let linked = fs::hard_link(&unfinished, &path);
+    fs::remove_file(&unfinished)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => File::open(dir)?.sync_all()?,
+    }
+    fs::read_to_string(&path)
 }
 
 /// Makes the directory where it is not there, as its parent's owner's.
@@ -265,26 +300,50 @@ mod tests {
 
     use super::*;
 
+    async fn names(dir: &StateDir) -> Vec<(String, bool)> {
+        let entries = dir.entries().await.expect("listed").into_iter();
+        entries.map(|entry| (entry.name.into_string().expect("utf-8"), entry.is_file)).collect()
+    }
+
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_once_stays_whoever_comes_first() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let dir = temporary.path().join("state");
+        assert_eq!(made_once(&dir, "key", || "first".to_owned()).expect("made"), "first");
+        assert_eq!(made_once(&dir, "key", || panic!("it is there")).expect("read"), "first");
+        assert_eq!((mode(&dir), mode(&dir.join("key"))), (0o700, 0o600));
+        // Somebody else is faster, between our look and our link.
+        let other = made_once(&dir, "late", || {
+            fs::write(dir.join("late"), "theirs").expect("written");
+            "ours".to_owned()
+        });
+        assert_eq!(other.expect("read"), "theirs");
+        assert_eq!(fs::read_dir(&dir).expect("listed").count(), 2, "nothing is left behind");
     }
 
     #[tokio::test]
     async fn files_are_whole_private_and_found_again() {
         let temporary = tempfile::tempdir().expect("a directory");
         let dir = StateDir::new(temporary.path()).below("spool");
-        assert_eq!(dir.list(".json").await.expect("listed"), Vec::<String>::new(), "no directory yet");
+        assert_eq!(names(&dir).await, [], "no directory yet");
         dir.prepare().await.expect("prepared");
         dir.write("b.json", b"2".to_vec()).await.expect("written");
         dir.write("a.json", b"1".to_vec()).await.expect("written");
         dir.write("a.json", b"11".to_vec()).await.expect("written again");
-        assert_eq!(dir.list(".json").await.expect("listed"), ["a.json", "b.json"]);
+        fs::create_dir(dir.path().join("c.json")).expect("a directory");
+        let file = |name: &str| (name.to_owned(), true);
+        assert_eq!(names(&dir).await, [file("a.json"), file("b.json"), ("c.json".to_owned(), false)]);
+        fs::remove_dir(dir.path().join("c.json")).expect("removed");
         assert_eq!(dir.read("a.json", 1).await.expect("read"), Some(b"1".to_vec()), "bounded");
         assert_eq!((mode(dir.path()), mode(&dir.path().join("a.json"))), (0o700, 0o600));
         dir.rename("a.json", "a.bad").await.expect("renamed");
         dir.remove("b.json").await.expect("removed");
         dir.remove("b.json").await.expect("gone is gone");
-        assert_eq!(dir.list("").await.expect("listed"), ["a.bad"], "nothing unfinished is left");
+        assert_eq!(names(&dir).await, [file("a.bad")], "nothing unfinished is left");
         assert_eq!(dir.read("b.json", 9).await.expect("read"), None);
     }
 

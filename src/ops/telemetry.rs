@@ -48,6 +48,10 @@ closed_set! {
         ActionAccepted = "action_accepted",
         /// A delivery was refused for good.
         ActionRefused = "action_refused",
+        /// A mail shows a gap: its template asks for what the submission does not have.
+        Gap = "gap",
+        /// A mail has no `Reply-To`, although fields for it are configured.
+        NoReplyTo = "no_reply_to",
         /// A delivery waits for another attempt.
         ActionDeferred = "action_deferred",
         /// Nobody knows whether the relay took a delivery.
@@ -92,6 +96,10 @@ closed_set! {
         OutboxStalled = "outbox_stalled",
         /// What waited in the outbox is delivered again.
         OutboxFlowing = "outbox_flowing",
+        /// A row refuses a write that all others take, and is left for a while.
+        SetAside = "set_aside",
+        /// It took the write.
+        WrittenAfterAll = "written_after_all",
         /// A canary event came back, or did not.
         Canary = "canary",
         /// The heartbeat URL is not taken any more, or again, or the heartbeat is withheld.

@@ -1,25 +1,21 @@
-//! The bell: rings when somebody's commit has written to the outbox (LISTEN), so that nobody waits for the next poll.
+//! The bell: rings when the program has written to the outbox (a redrive, an operator's event, a canary; LISTEN), so that nobody
+//! waits for the next look. The triggers ring it only where 003 is not applied.
 //!
 //! Only makes things faster: what is not heard, because the connection was gone or a proxy does not carry it, is found by
-//! the poll. If we die, nothing is owed.
+//! the next look. If we die, nothing is owed.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::config::Database;
 use crate::db::connector::{Listener, PoolOptions};
-use crate::ports::Clock;
 use crate::scrub::scrub;
 
 /// Channel that schema `router` notifies.
 pub const CHANNEL: &str = "maple_router_outbox";
-/// The database tells nobody of what is written within 50 ms of what it told of, since transactions that tell are
-/// committed one after the other: the bell rings again, once when those have surely begun and once when they have ended.
-const ECHOES: [Duration; 2] = [Duration::from_millis(60), Duration::from_millis(250)];
 /// Between two tries to connect.
 const REST: Duration = Duration::from_secs(5);
 
@@ -67,7 +63,9 @@ async fn listen(settings: Database, options: PoolOptions, rung: Arc<Notify>) {
                 told = false;
                 // What was notified before we listened is not told again.
                 rung.notify_one();
-                ring(&mut listener, &rung, &*options.clock).await;
+                while listener.next().await.is_some() {
+                    rung.notify_one();
+                }
             }
             Err(error) if !std::mem::replace(&mut told, true) => {
                 tracing::warn!(
@@ -78,23 +76,5 @@ async fn listen(settings: Database, options: PoolOptions, rung: Arc<Notify>) {
             Err(_) => {}
         }
         tokio::time::sleep(REST).await;
-    }
-}
-
-/// Rings, and echoes, until the connection is gone.
-async fn ring(listener: &mut Listener, rung: &Notify, clock: &dyn Clock) {
-    let mut echoes: VecDeque<Instant> = VecDeque::new();
-    loop {
-        let echo = echoes.front().map(|at| at.saturating_duration_since(clock.monotonic()));
-        tokio::select! {
-            heard = listener.next() => {
-                if heard.is_none() {
-                    return;
-                }
-                echoes = ECHOES.iter().map(|after| clock.monotonic() + *after).collect();
-            }
-            () = clock.sleep(echo.unwrap_or_default()), if echo.is_some() => drop(echoes.pop_front()),
-        }
-        rung.notify_one();
     }
 }

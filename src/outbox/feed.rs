@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -16,10 +16,13 @@ use uuid::Uuid;
 
 use super::bell::Bell;
 use super::journal;
+use super::pace::Pace;
 use super::row::{Ending, Retries, Row, Settling};
 use super::store::OutboxStore;
+use crate::db::batch::{Batch, divided};
 use crate::db::{DbError, DbErrorKind};
 use crate::ops::chance::Chance;
+use crate::ops::set_aside::{Refusal, SetAside, Writing};
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
@@ -37,7 +40,7 @@ pub struct FeedSettings {
     pub most: usize,
     /// How long a row is ours without a sign of life.
     pub lease: Duration,
-    /// Between two looks when the bell is silent.
+    /// Between two looks for what is due again or was left behind. New rows are looked for more often.
     pub poll: Duration,
     /// When a row is tried again, and how often.
     pub retries: Retries,
@@ -54,6 +57,8 @@ pub struct FeedParts {
     pub clock: Arc<dyn Clock>,
     /// Spreads the pauses, makes the fences.
     pub chance: Arc<Chance>,
+    /// Hears of rows whose settlement the database refuses.
+    pub set_aside: SetAside,
 }
 
 /// Rows to be delivered. Dropping it takes no more, and gives back what was not handed out.
@@ -113,7 +118,7 @@ impl Drop for Leased {
 }
 
 impl Feed {
-    /// Begins to take rows when `bell` rings, and at every poll. Must be called inside a tokio runtime.
+    /// Begins to take rows, and looks at once when `bell` rings. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start(parts: FeedParts, bell: Bell) -> Self {
         let (ready, rows) = mpsc::channel(parts.settings.most.max(1));
@@ -196,16 +201,16 @@ impl Claiming {
     /// until their lease runs out.
     async fn run(mut self) {
         let clock = Arc::clone(&self.parts.clock);
-        let poll = self.parts.settings.poll;
-        let (mut look_at, mut told) = (clock.monotonic(), false);
+        let mut pace = Pace::new(self.parts.settings.poll);
+        let (mut wake_at, mut expected, mut told) = (clock.monotonic(), true, false);
         while !self.halt.is_cancelled() {
             let flow = *self.flows.borrow_and_update();
-            let taken = match self.look(flow, &mut look_at).await {
-                Ok(taken) => {
+            let (taken, took) = match self.look(flow, &mut wake_at, expected).await {
+                Ok(looked) => {
                     if std::mem::take(&mut told) {
                         tracing::info!("the outbox is read again");
                     }
-                    taken
+                    looked
                 }
                 Err(error) if is_gone(&error) => {
                     tracing::warn!("there is no outbox to read any more: {}", scrub(&error.to_string()));
@@ -225,54 +230,74 @@ impl Claiming {
             if taken == Taken::All {
                 continue;
             }
-            let pause = look_at.saturating_duration_since(clock.monotonic()).min(poll);
+            expected = taken == Taken::Some;
+            let pause = pace.rest(expected, took);
             tokio::select! {
                 biased;
                 () = self.halt.cancelled() => {}
-                () = self.bell.rung(), if flow != Flow::Shut => {}
+                () = self.bell.rung(), if flow != Flow::Shut => expected = true,
                 () = clock.sleep(pause), if flow != Flow::Shut => {}
                 changed = self.flows.changed() => if changed.is_err() { return },
             }
         }
     }
 
-    /// One look: wakes what is due once a poll, then takes what there is room for.
-    async fn look(&mut self, flow: Flow, look_at: &mut std::time::Instant) -> Result<Taken, DbError> {
+    /// One look: wakes what is due once a poll, then takes what there is room for; with how long the database took. Unless
+    /// something is `expected`, it is read first whether anything waits, which is cheaper where nothing does.
+    async fn look(
+        &mut self,
+        flow: Flow,
+        wake_at: &mut Instant,
+        mut expected: bool,
+    ) -> Result<(Taken, Duration), DbError> {
+        let nothing = Ok((Taken::Nothing, Duration::ZERO));
         let most = match flow {
             Flow::Full => BATCH,
             Flow::Trickle => 1,
-            Flow::Shut => return Ok(Taken::Some),
+            Flow::Shut => return nothing,
         };
         let room = self.halt.run_until_cancelled(Arc::clone(&self.room).acquire_owned()).await;
-        let Some(Ok(mut room)) = room else { return Ok(Taken::Some) };
+        let Some(Ok(mut room)) = room else { return nothing };
         let more = self.room.available_permits().min(most - 1);
         if let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
             room.merge(more);
         }
-        let FeedParts { store, settings, clock, chance } = &self.parts;
-        if clock.monotonic() >= *look_at {
-            *look_at = clock.monotonic() + settings.poll;
+        let FeedParts { store, settings, clock, chance, .. } = &self.parts;
+        let began = clock.monotonic();
+        if began >= *wake_at {
+            *wake_at = began + settings.poll;
             journal::woken(store.wake(PAGE).await?);
+            expected = true;
         }
         let wanted = room.num_permits();
-        let rows = store.claim(wanted, settings.lease, chance.uuid()).await?;
-        journal::claimed(rows.len());
-        let taken = if rows.len() == wanted && flow == Flow::Full { Taken::All } else { Taken::Some };
+        let mut rows = Vec::new();
+        if expected || store.waits().await? {
+            rows = store.claim(wanted, settings.lease, chance.uuid()).await?;
+            journal::claimed(rows.len());
+        }
+        let took = clock.monotonic().saturating_duration_since(began);
+        let taken = match rows.len() {
+            0 => Taken::Nothing,
+            all if all == wanted && flow == Flow::Full => Taken::All,
+            _ => Taken::Some,
+        };
         self.held.lock().extend(rows.iter().map(|row| (row.id, row.token)));
         for row in rows {
             let room = room.split(1).map(|room| (self.answers.clone(), room));
             // Nobody takes it any more: dropped, it goes back.
             drop(self.ready.send(Leased { row, answer: room }).await);
         }
-        Ok(taken)
+        Ok((taken, took))
     }
 }
 
-/// Whether a look took as much as it could.
+/// How much a look took.
 #[derive(PartialEq, Eq)]
 enum Taken {
+    /// As much as it could.
     All,
     Some,
+    Nothing,
 }
 
 /// The schema was taken back, or taken away from this role.
@@ -312,9 +337,10 @@ impl Settler {
         }
     }
 
-    /// Repeats until it is written: settling twice is harmless, and a lease that ran out meanwhile meets the fence.
+    /// Repeats until it is written, but for rows that refuse it: these come again after their lease. Settling twice is
+    /// harmless, and a lease that ran out meanwhile meets the fence.
     async fn settle(&self, answers: Vec<Answer>) {
-        let FeedParts { store, settings, clock, chance } = &self.parts;
+        let FeedParts { settings, clock, chance, .. } = &self.parts;
         let halted = self.halt.is_cancelled();
         let settling = |answer: &Answer| {
             // Whoever takes over need not wait for us.
@@ -323,27 +349,19 @@ impl Settler {
             chance.with(|rng| settings.retries.settle(&answer.row, ending, rng))
         };
         let settlings: Vec<Settling> = answers.iter().map(settling).collect();
-        let mut told = false;
-        loop {
-            match store.settle(&settlings).await {
-                Ok(settled) => {
-                    for (answer, settling) in answers.iter().zip(&settlings) {
-                        journal::settled(&answer.row, settling, settled.contains(&settling.id));
-                    }
-                    break;
-                }
-                Err(error) if is_gone(&error) => break,
-                Err(error) => {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(
-                            rows = settlings.len(),
-                            "deliveries could not be settled, it is tried again; after their lease they come again: {}",
-                            scrub(&error.to_string())
-                        );
-                    }
-                    clock.sleep(REST).await;
-                }
+        let (mut left, mut told) = ((0..settlings.len()).collect::<Vec<_>>(), false);
+        while let Some(error) = self.write(&answers, &settlings, &mut left).await {
+            if is_gone(&error) {
+                break;
             }
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(
+                    rows = left.len(),
+                    "deliveries could not be settled, it is tried again; after their lease they come again: {}",
+                    scrub(&error.to_string())
+                );
+            }
+            clock.sleep(REST).await;
         }
         let mut held = self.held.lock();
         for settling in &settlings {
@@ -351,6 +369,45 @@ impl Settler {
                 held.remove(&settling.id);
             }
         }
+    }
+
+    /// Writes those of `left`, and leaves there what is not known to be written. Answers what stopped it.
+    async fn write(
+        &self,
+        answers: &[Answer],
+        settlings: &[Settling],
+        left: &mut Vec<usize>,
+    ) -> Option<DbError> {
+        let FeedParts { store, set_aside, .. } = &self.parts;
+        let batch = divided(left, |part: Vec<usize>| async move {
+            let some: Vec<Settling> = part.iter().filter_map(|at| settlings.get(*at).cloned()).collect();
+            store.settle(&some).await.map(|settled| (part, settled))
+        });
+        let Batch { done, refused, fault } = batch.await;
+        let of = |at: &usize| answers.get(*at).and_then(|answer| answer.row.submission());
+        let mut took = Vec::new();
+        for (part, settled) in &done {
+            for (answer, settling) in part.iter().filter_map(|at| answers.get(*at).zip(settlings.get(*at))) {
+                journal::settled(&answer.row, settling, settled.contains(&settling.id));
+            }
+            took.extend(part.iter().filter_map(of));
+        }
+        let named = |at: usize, error: &DbError| Some((of(&at)?, error.named()));
+        let unwritten: Vec<Refusal> = refused.iter().filter_map(|row| named(row.id, &row.error)).collect();
+        set_aside.note(Writing::Settle, took, &unwritten);
+        for row in &refused {
+            if let Some(answer) = answers.get(row.id).filter(|answer| answer.row.submission().is_none()) {
+                tracing::error!(
+                    row = answer.row.id,
+                    "it cannot be settled, and comes again: {}",
+                    row.error.named()
+                );
+            }
+        }
+        left.retain(|at| {
+            !done.iter().any(|(part, _)| part.contains(at)) && !refused.iter().any(|row| row.id == *at)
+        });
+        fault
     }
 
     async fn extend(&self) {

@@ -9,6 +9,7 @@
 pub mod bell;
 pub mod feed;
 mod journal;
+mod pace;
 pub mod relay;
 pub mod row;
 pub mod source;

@@ -15,6 +15,7 @@ use tokio_postgres::Row as PgRow;
 use uuid::Uuid;
 
 use super::row::{Row, Settling};
+use crate::config::Pooling;
 use crate::db::pool::Pool;
 use crate::db::{DbError, router};
 use crate::lifecycle::outbox::{Command, State, TABLE};
@@ -91,6 +92,12 @@ impl OutboxStore {
         Self { pool, actor: actor.to_owned() }
     }
 
+    /// Whose the sessions are that its statements run on.
+    #[must_use]
+    pub fn pooling(&self) -> Pooling {
+        self.pool.pooling()
+    }
+
     /// Whether there is an outbox that this role may use.
     ///
     /// # Errors
@@ -112,6 +119,15 @@ impl OutboxStore {
                 rows.iter().map(|row| taken(row, token)).collect()
             })
             .await
+    }
+
+    /// Whether there is a row to be taken. One that another instance is taking just now counts. Reads only.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn waits(&self) -> Result<bool, DbError> {
+        let client = self.pool.get().await?;
+        Ok(client.query_opt(&client.prepare_cached(sql::WAITS).await?, &[]).await?.is_some())
     }
 
     /// Brings back what nobody delivers any more, and what is due again.

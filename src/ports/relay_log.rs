@@ -1,5 +1,6 @@
 //! What the relay's log and returned mails say, between the gateways that read them and the mission that records them.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -76,6 +77,15 @@ pub enum LogEntry {
         id: String,
         /// Process id of the smtpd.
         session: u32,
+        /// Address of the client; absent where the log does not name one.
+        client: Option<IpAddr>,
+    },
+    /// A message came in by `sendmail`, or once more after `postsuper -r` (pickup).
+    PickedUp {
+        /// Queue id.
+        id: String,
+        /// Queue id it had before it was requeued.
+        original: Option<String>,
     },
     /// The message's Message-ID was seen; the message is not committed to the queue yet (cleanup).
     MessageId {
@@ -88,6 +98,10 @@ pub enum LogEntry {
     Active {
         /// Queue id.
         id: String,
+        /// Envelope sender, without the brackets; longer than any of ours: empty.
+        sender: String,
+        /// How many recipients it came with, those that have got it since among them.
+        recipients: u32,
     },
     /// Something happened for a recipient (smtp, lmtp, local, virtual, pipe, error, retry, discard, bounce).
     Recipient {
@@ -95,6 +109,15 @@ pub enum LogEntry {
         id: String,
         /// What.
         line: RecipientLine,
+    },
+    /// An alias or a `.forward` has made another message of it, with the same Message-ID (local).
+    Forwarded {
+        /// Queue id.
+        id: String,
+        /// The recipient it was made for, before aliases.
+        to: String,
+        /// Queue id of the other one.
+        next: String,
     },
     /// What was left of its recipients has waited too long (qmgr), or somebody removed it by hand (postsuper).
     Expired {
@@ -108,11 +131,35 @@ pub enum LogEntry {
         /// Queue id.
         id: String,
     },
+    /// The client was gone, or silent for too long, in the middle of a message's content: that message was not taken (smtpd).
+    Cut {
+        /// Process id of the smtpd.
+        session: u32,
+    },
     /// The client's session ended (smtpd).
     SessionEnded {
         /// Process id of the smtpd.
         session: u32,
+        /// What it says of the whole session; absent where it says less than Postfix does.
+        summary: Option<SessionSummary>,
     },
+    /// Lines are missing here: they were suppressed, or cannot be read any more.
+    Lost {
+        /// How many, where whoever suppressed them says so.
+        suppressed: Option<u64>,
+    },
+}
+
+/// What smtpd says of a session when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSummary {
+    /// DATA commands that ended with a message taken. One whose 250 could not be written any more is not among them,
+    /// although it was taken: seen with Postfix 3.7.11.
+    pub taken: u32,
+    /// The client took its leave (QUIT): every reply before was written.
+    pub quit: bool,
+    /// Messages may have come by BDAT, which counts otherwise.
+    pub chunked: bool,
 }
 
 /// One line that was understood.
@@ -159,6 +206,8 @@ pub struct QueuedMail {
     pub id: String,
     /// `incoming`, `active`, `deferred`, `hold` or `maildrop`.
     pub queue: String,
+    /// Envelope sender.
+    pub sender: String,
     /// Recipients that still have to get it.
     pub recipients: Vec<String>,
 }

@@ -12,10 +12,12 @@ use futures::future::BoxFuture;
 
 use super::cause::{Cause, anonymous};
 use super::store::alerts::{AlertStore, Marked, Sample};
+use super::sweep::named;
 use super::text::{bounded, one_line};
 use crate::db::DbError;
 use crate::ops::alerting::message::span;
 use crate::ops::chance::Chance;
+use crate::ops::set_aside::{SetAside, Writing};
 use crate::ports::{AlertLease, Clock, Failures, LedgerTrouble, Story, Unalerted};
 use crate::scrub::scrub;
 
@@ -34,12 +36,17 @@ pub struct FailureAlerts {
     pub clock: Arc<dyn Clock>,
     /// For lease tokens.
     pub chance: Arc<Chance>,
+    /// Rows that refuse a write.
+    pub set_aside: SetAside,
 }
 
 impl FailureAlerts {
     async fn leased(&self, cause: &str) -> Result<Option<AlertLease>, DbError> {
         let token = self.chance.uuid();
-        let leased = self.store.lease(cause, token).await?;
+        let resting = self.set_aside.resting(Writing::Alert);
+        let leased = self.store.lease(cause, token, &resting).await?;
+        // That it was leased does not say that it takes the confirmation: only that ends its rest.
+        self.set_aside.note(Writing::Alert, [], &named(&leased.refused));
         if leased.rows.is_empty() {
             return Ok(None);
         }
@@ -48,30 +55,34 @@ impl FailureAlerts {
         let story = story(&Cause::of(cause), sample.as_ref());
         Ok(Some(AlertLease { token, rows: leased.rows, more: leased.more, story }))
     }
+}
 
-    /// Marks rows, those that are busy a little later. What stays busy is told of again when its lease ends.
-    async fn marked<Marking>(
-        &self,
-        lease: &AlertLease,
-        mark: impl Fn(Vec<uuid::Uuid>) -> Marking,
-    ) -> Result<usize, DbError>
-    where
-        Marking: Future<Output = Result<Marked, DbError>>,
-    {
-        let (mut done, mut rest) = (0, lease.rows.clone());
-        for again in 0..BUSY_TRIES {
-            if again > 0 {
-                self.clock.sleep(BUSY_PAUSE).await;
-            }
-            let Marked { marked, busy } = mark(rest).await?;
-            done += marked;
-            rest = busy;
-            if rest.is_empty() {
-                break;
-            }
+/// Marks rows, those that are busy a little later. What stays busy is told of again when its lease ends; what refuses the mark
+/// is set aside.
+pub(super) async fn marked<Marking>(
+    clock: &dyn Clock,
+    set_aside: &SetAside,
+    lease: &AlertLease,
+    mark: impl Fn(Vec<uuid::Uuid>) -> Marking,
+) -> Result<usize, DbError>
+where
+    Marking: Future<Output = Result<Marked, DbError>>,
+{
+    let (mut done, mut rest) = (0, lease.rows.clone());
+    for again in 0..BUSY_TRIES {
+        if again > 0 {
+            clock.sleep(BUSY_PAUSE).await;
         }
-        Ok(done)
+        let Marked { marked, busy, refused } = mark(rest.clone()).await?;
+        done += marked;
+        rest.retain(|id| !busy.contains(id) && !refused.iter().any(|refused| refused.id == *id));
+        set_aside.note(Writing::Alert, rest, &named(&refused));
+        rest = busy;
+        if rest.is_empty() {
+            break;
+        }
     }
+    Ok(done)
 }
 
 impl Failures for FailureAlerts {
@@ -86,18 +97,18 @@ impl Failures for FailureAlerts {
     fn confirm<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<usize, LedgerTrouble>> {
         let confirm =
             move |rows: Vec<uuid::Uuid>| async move { self.store.confirm(lease.token, &rows).await };
-        async move { self.marked(lease, confirm).await.map_err(trouble) }.boxed()
+        async move { marked(&*self.clock, &self.set_aside, lease, confirm).await.map_err(trouble) }.boxed()
     }
 
     fn give_back<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<(), LedgerTrouble>> {
         let give_back =
             move |rows: Vec<uuid::Uuid>| async move { self.store.give_back(lease.token, &rows).await };
-        async move { self.marked(lease, give_back).await.map(drop).map_err(trouble) }.boxed()
+        async move { marked(&*self.clock, &self.set_aside, lease, give_back).await.map(drop).map_err(trouble) }.boxed()
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn trouble(error: DbError) -> LedgerTrouble {
+pub(super) fn trouble(error: DbError) -> LedgerTrouble {
     LedgerTrouble(scrub(&error.to_string()))
 }
 

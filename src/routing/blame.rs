@@ -105,7 +105,7 @@ pub fn blame(outcome: &Outcome) -> Option<Blame> {
 }
 
 /// What was left open under one claim, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tally {
     by_outage: bool,
     by_itself: bool,
@@ -134,7 +134,8 @@ impl Tally {
         self.by_outage && !self.by_itself
     }
 
-    /// Whether nothing under this claim has cost its attempt yet.
+    /// Whether nothing under this claim has cost its attempt yet: then whatever ends it early (a stop, a shut gate) gives
+    /// the attempt back. What may have been delivered has cost it, whoever ends the claim (P8).
     #[must_use]
     pub fn is_unspent(self) -> bool {
         !self.by_itself

@@ -10,14 +10,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::store::TakenRow;
+use crate::db::batch::Refused;
 
-/// What a heartbeat heard. A claim in neither set is unknown: its row was locked by somebody else.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What a heartbeat heard. A claim in neither set is unknown: its row was locked by somebody else, or refused the touch.
+#[derive(Debug, Clone, Default)]
 pub struct Heard {
     /// Touched.
     pub confirmed: BTreeSet<Uuid>,
     /// Not ours any more.
     pub lost: BTreeSet<Uuid>,
+    /// Rows that refuse the touch: the fence holds these back in time, and only these.
+    pub refused: Vec<Refused<Uuid>>,
 }
 
 /// Bounds of a claim's life (protocol, "Defaults").
@@ -243,12 +246,13 @@ mod tests {
         let (live, t0) = (register(), start());
         let claim = live.enter(Uuid::nil(), &row(), t0);
         let asked = live.all();
-        let (here, nowhere) = (BTreeSet::from([Uuid::nil()]), BTreeSet::new());
-        live.heard(&asked, &Heard { confirmed: here.clone(), lost: nowhere.clone() }, t0 + SECOND);
+        let here = BTreeSet::from([Uuid::nil()]);
+        let confirmed = Heard { confirmed: here.clone(), ..Heard::default() };
+        live.heard(&asked, &confirmed, t0 + SECOND);
         assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
         live.heard(&asked, &Heard::default(), t0 + 2 * SECOND);
         assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
-        live.heard(&asked, &Heard { confirmed: nowhere, lost: here }, t0 + 3 * SECOND);
+        live.heard(&asked, &Heard { lost: here, ..Heard::default() }, t0 + 3 * SECOND);
         assert!(claim.may_send(t0 + 3 * SECOND).is_err());
         drop(claim);
         assert_eq!(live.all(), []);

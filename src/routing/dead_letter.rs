@@ -21,7 +21,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use letter::{Closed, Closing, Kind, Letter, Origin, Record, Silent, Standing, original_attributes};
+pub use letter::{
+    Closed, Closing, EXHAUSTED, Kind, Letter, Origin, Record, Silent, Standing, original_attributes,
+};
 pub use records::{RecordError, Records};
 
 use super::event;

@@ -8,6 +8,7 @@ mod stuck;
 pub use stuck::{REFUNDED_RESETS, StuckDecision, perhaps_sent, stuck};
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -33,6 +34,10 @@ pub struct RowView<'a> {
     pub pending: i64,
     /// An attachment is infected.
     pub infected: bool,
+    /// `submissions.updated_at`; absent where that is no instant.
+    pub touched: Option<Timestamp>,
+    /// The longest back-off there is.
+    pub longest_pause: Duration,
 }
 
 /// What becomes of an event for a row (protocol §2).
@@ -92,6 +97,10 @@ pub enum NackReason {
     UnknownActionType,
     /// A column of the row has another type than the contract says.
     UnreadableRow,
+    /// What the relay has accepted of it lies in this host's spool: the row does not tell what was sent.
+    FactsInSpool,
+    /// The database refuses to write its claim, and that of no other submission.
+    SetAside,
 }
 
 impl NackReason {
@@ -104,6 +113,8 @@ impl NackReason {
             Self::NewerLedger => "newer_ledger",
             Self::UnknownActionType => "unknown_action_type",
             Self::UnreadableRow => "unreadable_row",
+            Self::FactsInSpool => "facts_in_spool",
+            Self::SetAside => "set_aside",
         }
     }
 }
@@ -137,7 +148,7 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     if row.pending > 0 {
         return ClaimDecision::Drop(DropReason::NotClean);
     }
-    match ledger.next_attempt_at {
+    match due(ledger, row.touched, now, row.longest_pause) {
         Some(due) if due > now => {
             if due.duration_since(now) <= HOLD_WITHIN {
                 ClaimDecision::Hold(due)
@@ -149,7 +160,24 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     }
 }
 
-/// The same where something may be paused. Only a claim is held up: what fails without a send fails all the same, and a
+/// When the next attempt is due. A due time further ahead than the longest back-off was written by a clock that was ahead
+/// (routing writes none): it counts as that back-off after the last change, and where the same clock wrote that, too, as now.
+#[must_use]
+pub fn due(
+    ledger: &Ledger,
+    touched: Option<Timestamp>,
+    now: Timestamp,
+    longest: Duration,
+) -> Option<Timestamp> {
+    let written = ledger.next_attempt_at?;
+    let after = |from: Timestamp| from.checked_add(longest).unwrap_or(Timestamp::MAX);
+    if written <= after(now) {
+        return Some(written);
+    }
+    Some(touched.filter(|touched| *touched <= now).map_or(now, after))
+}
+
+/// [`claim`] where something may be paused. Only a claim is held up: what fails without a send fails all the same, and a
 /// row with nothing left to send is finished.
 #[must_use]
 pub fn claim_unless_paused(

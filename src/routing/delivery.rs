@@ -34,6 +34,9 @@ pub struct Seen {
     pub at: Option<Timestamp>,
     /// The relay's queue id; absent where a returned mail told of it.
     pub queue_id: Option<String>,
+    /// The mail under that queue id came from us, by the log itself. Else it counts only where our own 250 named it.
+    #[serde(default)]
+    pub proved: bool,
     /// Message-ID of the mail, where it is told.
     pub message_id: Option<String>,
     /// RFC 3463 status.

@@ -17,7 +17,6 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::text::{is_bidi_control, one_line};
 
@@ -173,25 +172,22 @@ pub fn allowed(address: &str, allowed_domains: &[String]) -> bool {
         .any(|allowed| ascii_domain(allowed.trim()).is_some_and(|allowed| allowed == domain))
 }
 
-/// Who a delivery was for, as the audit log may know it: the log outlives the submission (data contract, "Audit
-/// detail").
+/// Who a delivery was for. Never written like this: the audit log outlives the submission, and gets a keyed digest in place of
+/// the text ([`AuditKey`](super::audit_key::AuditKey)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RecipientDigest {
+pub struct Recipient {
     /// Domain of the address; absent where there is no usable address.
     pub domain: Option<String>,
-    /// SHA-256 in hex, of the address as in the delivery key, else of the text that was not usable.
-    pub sha256: String,
+    /// The address as in the delivery key, else the text that was not usable.
+    pub plain: String,
 }
 
-/// The digest of a delivery's recipient. `destination` is the pinned text its key was made from; it is read only
-/// where the key itself holds no address: the entry for `!n`, the whole text for `!none` and `!limit`.
+/// A delivery's recipient. `destination` is the pinned text its key was made from; it is read only where the key itself
+/// holds no address: the entry for `!n`, the whole text for `!none` and `!limit`.
 #[must_use]
-pub fn recipient_digest(key: &str, destination: &str) -> RecipientDigest {
+pub fn recipient(key: &str, destination: &str) -> Recipient {
     if let Some(address) = address_of(key) {
-        return RecipientDigest {
-            domain: domain_of(key).map(ToOwned::to_owned),
-            sha256: sha256_hex(address),
-        };
+        return Recipient { domain: domain_of(key).map(ToOwned::to_owned), plain: address.to_owned() };
     }
     let entry = parse(destination, order_of(key).unwrap_or_default(), usize::MAX)
         .into_iter()
@@ -200,11 +196,7 @@ pub fn recipient_digest(key: &str, destination: &str) -> RecipientDigest {
             TargetKind::Unusable { raw, .. } => Some(raw),
             TargetKind::Usable { .. } | TargetKind::None | TargetKind::OverLimit { .. } => None,
         });
-    RecipientDigest { domain: None, sha256: sha256_hex(entry.as_deref().unwrap_or(destination.trim())) }
-}
-
-fn sha256_hex(text: &str) -> String {
-    hex::encode(Sha256::digest(text.as_bytes()))
+    Recipient { domain: None, plain: entry.unwrap_or_else(|| destination.trim().to_owned()) }
 }
 
 /// The entries of a destination, without the empty ones; `false` beside one whose quotation mark is never closed.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::text::{bounded, one_line};
 use crate::ports::Attributes;
 
 /// Attribute that names the kind of a message.
@@ -172,6 +173,75 @@ fn read(attributes: &Attributes, data: &[u8]) -> Result<Parsed, Poison> {
     }))
 }
 
+/// What is wrong with a message that nobody can read, for an operator's eyes: which attribute, or which field at which byte;
+/// `None` for one that can be read. Of the payload it repeats nothing.
+#[must_use]
+pub fn trouble(attributes: &Attributes, data: &[u8]) -> Option<String> {
+    let named = |name: &str, wanted: &str| match attributes.get(name) {
+        Some(value) => {
+            format!("attribute {name} is {:?}, where {wanted} is known", bounded(one_line(value), 60))
+        }
+        None => format!("attribute {name} is absent, where {wanted} is known"),
+    };
+    Some(match read(attributes, data).err()? {
+        Poison::TooLarge => format!("payload of {} bytes: at most {MAX_PAYLOAD} are read", data.len()),
+        Poison::UnknownType => named(TYPE, &format!("{ROUTING_READY} or {CANARY}")),
+        Poison::UnknownVersion => named(VERSION, CURRENT_VERSION),
+        Poison::NotAnObject => match serde_json::from_slice::<Value>(data) {
+            Ok(other) => format!("payload is {}, where an object is wanted", kind_of(&other)),
+            Err(error) => {
+                let why = error.to_string();
+                let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
+                format!("payload is no JSON: {why}, at byte {}", offset(data, &error))
+            }
+        },
+        Poison::NoSubmissionId => of_the_id(data),
+    })
+}
+
+/// Where in the payload JSON ends; the first byte is 1.
+fn offset(data: &[u8], error: &serde_json::Error) -> usize {
+    let before: usize = data
+        .split(|byte| *byte == b'\n')
+        .take(error.line().saturating_sub(1))
+        .map(|line| line.len() + 1)
+        .sum();
+    before + error.column()
+}
+
+/// A payload that is an object, and names no submission.
+fn of_the_id(data: &[u8]) -> String {
+    const FIELD: &[u8] = b"\"submission_id\"";
+    let body: Value = serde_json::from_slice(data).unwrap_or_default();
+    let at = memchr::memmem::rfind(data, FIELD)
+        .map(|place| format!(", at byte {}", place + 1))
+        .unwrap_or_default();
+    match body.get("submission_id") {
+        None => "field submission_id is absent".to_owned(),
+        Some(Value::String(text)) => match Uuid::try_parse(text) {
+            Ok(_) => "field submission_id can be read by now".to_owned(),
+            Err(_) => {
+                format!(
+                    "field submission_id{at} is a text of {} characters and no UUID",
+                    text.chars().count()
+                )
+            }
+        },
+        Some(other) => format!("field submission_id{at} is {}, where a UUID is wanted", kind_of(other)),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
 fn fit_for_a_log(hint: &str) -> bool {
     !hint.is_empty() && hint.len() <= MAX_HINT && !hint.chars().any(char::is_control)
 }
@@ -223,6 +293,40 @@ mod tests {
             form_id: form_id.map(str::to_owned),
             reason,
         })
+    }
+
+    #[test]
+    fn what_is_unreadable_is_named_with_its_place() {
+        let known = [("type", "routing.ready"), ("v", "1")];
+        let good = format!(r#"{{"submission_id":"{ID}"}}"#);
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, Option<&'a str>);
+        let cases: [Case; 10] = [
+            (&known, &good, None),
+            (&[("v", "1")], &good, Some("attribute type is absent, where routing.ready or canary is known")),
+            (
+                &[("type", "rout\ning"), ("v", "1")],
+                &good,
+                Some("attribute type is \"rout ing\", where routing.ready or canary is known"),
+            ),
+            (&known[..1], &good, Some("attribute v is absent, where 1 is known")),
+            (&known, "[1]", Some("payload is an array, where an object is wanted")),
+            (&known, "{\n \"a\": 1,\n x", Some("payload is no JSON: key must be a string, at byte 13")),
+            (&known, "", Some("payload is no JSON: EOF while parsing a value, at byte 0")),
+            (&known, "{}", Some("field submission_id is absent")),
+            (
+                &known,
+                r#"{"a":1,"submission_id":7}"#,
+                Some("field submission_id, at byte 8 is a number, where a UUID is wanted"),
+            ),
+            (
+                &known,
+                r#"{"submission_id":"secret"}"#,
+                Some("field submission_id, at byte 2 is a text of 6 characters and no UUID"),
+            ),
+        ];
+        for (pairs, data, expected) in cases {
+            assert_eq!(trouble(&attributes(pairs), data.as_bytes()).as_deref(), expected, "{data}");
+        }
     }
 
     #[test]

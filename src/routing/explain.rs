@@ -39,12 +39,16 @@ const MAX_REPLY: usize = 120;
 pub struct Rules {
     /// Attempts a submission has.
     pub max_attempts: u32,
+    /// The longest back-off there is.
+    pub longest_pause: Duration,
     /// A row not ready for this long is alerted.
     pub unready_alert_after: Duration,
     /// What is in doubt is sent again; else it is held (`routing.in_doubt`).
     pub resend: bool,
     /// Whether a webhook is configured: otherwise nobody is told of a failure.
     pub alerts: bool,
+    /// Longest life of a link.
+    pub link_ttl: Duration,
     /// `processing` untouched for this long is taken back.
     pub stuck_after: Duration,
     /// Interval of the sweep.

@@ -140,6 +140,11 @@ impl InHand {
         self.held.insert((due, id));
     }
 
+    /// How many are held.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// When the next of those that are held is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.held.first().map(|(due, _)| *due)

@@ -6,7 +6,7 @@ mod beyond;
 
 use std::time::Duration;
 
-pub(super) use beyond::{beyond, doubt, resolved};
+pub(super) use beyond::{beyond, doubt, resolved, unproved};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -150,6 +150,22 @@ pub(super) fn nacked(id: Uuid, why: NackReason) {
         NackReason::NotDue => {
             journal!(debug, EventName::Nacked, submission_id = %id, reason = why.label(), "not due yet: event given back");
         }
+        NackReason::FactsInSpool => journal!(
+            warn,
+            EventName::Nacked,
+            submission_id = %id,
+            reason = why.label(),
+            "what the relay has accepted of it lies in the state directory and is not recorded yet: event given back, nothing \
+             of it is sent meanwhile"
+        ),
+        // Who refused it was said when it was set aside.
+        NackReason::SetAside => journal!(
+            debug,
+            EventName::Nacked,
+            submission_id = %id,
+            reason = why.label(),
+            "set aside, its claim cannot be written: event given back"
+        ),
         NackReason::UnreadableRow => journal!(
             error,
             EventName::Nacked,
@@ -308,6 +324,18 @@ pub(super) fn answer_lost(claim: &Claim) {
     );
 }
 
+/// There is nothing that an outcome could be recorded in.
+pub(super) fn no_row(claim: &Claim, facts: usize) {
+    tracing::error!(
+        submission_id = %claim.id,
+        form_id = claim.form_id,
+        attempt = claim.attempt,
+        facts,
+        "its row is not to be seen any more, deleted or hidden: nothing of it is recorded{}",
+        if facts == 0 { "" } else { ", and what the relay has accepted is kept in the state directory" }
+    );
+}
+
 /// Recording was given up.
 pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
     tracing::error!(
@@ -317,6 +345,15 @@ pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
         facts = gave_up.facts,
         "its outcome is not recorded ({}): what is not in the spool stays in doubt until it is taken back",
         scrub(&gave_up.error.to_string())
+    );
+}
+
+/// Its record is refused again and again, and goes on without a slot.
+pub(super) fn set_aside(id: Uuid) {
+    tracing::error!(
+        submission_id = %id,
+        "the database refuses to record its outcome again and again: it is tried on, and others are routed meanwhile; the \
+         lines before say what refuses it"
     );
 }
 
@@ -352,10 +389,32 @@ pub(super) fn spool_replayed(id: Uuid, facts: usize) {
     );
 }
 
+/// A spool file that the database does not take now.
+pub(super) fn spool_refused(id: Option<Uuid>, file: &std::path::Path, why: &str) {
+    let id = id.map(tracing::field::display);
+    tracing::warn!(
+        submission_id = id,
+        "{} cannot be recorded yet: {}; it is tried again, and this host sends nothing of its submission meanwhile",
+        file.display(),
+        scrub(why)
+    );
+}
+
+/// Something in the spool that is none of its files.
+pub(super) fn spool_foreign(path: &std::path::Path) {
+    tracing::warn!("{} is none of the spool's files: it is left alone", path.display());
+}
+
 /// A spool file that nobody can record.
 pub(super) fn spool_set_aside(id: Option<Uuid>, file: &std::path::Path, why: &str) {
     let id = id.map(tracing::field::display);
-    tracing::error!(submission_id = id, "{} is kept and not recorded: {}", file.display(), scrub(why));
+    tracing::error!(
+        submission_id = id,
+        "{} is set aside: {}; it is tried again at each start, and while it lies there this host sends nothing of its \
+         submission",
+        file.display(),
+        scrub(why)
+    );
 }
 
 /// The sweep dealt with a claim that nobody ended.

@@ -38,6 +38,8 @@ pub struct Ledger {
     pub finished: Option<Finished>,
     /// The alert of that end.
     pub alert: Option<Alert>,
+    /// The alert of an attachment that was found infected after that end, where it was routed.
+    pub late_infection: Option<Alert>,
     /// What people overrode.
     pub overrides: Vec<Value>,
 }
@@ -119,12 +121,14 @@ pub struct Delivery {
     pub doubted: bool,
     /// The latest failure.
     pub error: Option<DeliveryError>,
+    /// The latest failed attempts, oldest first, each as `error` with its time and the attempt it was.
+    pub tries: Vec<Value>,
     /// What became of it beyond the relay, as far as the relay's log or a returned mail tells.
     pub relay: Option<RelayMark>,
 }
 
 /// What became of a mail once the relay had accepted it. Its being there proves that the relay has accepted it, whatever
-/// `state` says.
+/// `state` says; unless it is only [`claimed`](Self::claimed).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayMark {
     /// See [`RelayStatus`].
@@ -158,6 +162,9 @@ pub struct RelayMark {
     /// When people were told that the mail is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_at: Option<Timestamp>,
+    /// A returned mail says so, and any recipient of ours could have written that: told and shown, and no fact.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 /// "About to send", written before the send.
@@ -259,7 +266,7 @@ pub struct Finished {
     pub reason: Option<FailReason>,
 }
 
-/// The alert of a failed submission.
+/// The alert of a submission that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct Alert {

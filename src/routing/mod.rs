@@ -1,11 +1,12 @@
 //! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
 //!
-//! Pure: [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`decide`],
-//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`replay`], [`settlement`], [`slots`], [`unrecorded`], [`compose`], `text`.
+//! Pure: [`audit_key`], [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`link_life`], [`decide`],
+//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`presence`], [`replay`], [`settlement`], [`slots`], [`unrecorded`], [`compose`], `text`.
 //! Shell: [`receive`], `in_hand`, [`open_rows`], [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`],
-//! [`spool`], [`sweep`], [`alerts`], [`dead_letter`], [`store`], `journal`.
+//! [`spool`], [`sweep`], [`alerts`], [`late_infection`], [`dead_letter`], [`store`], `journal`.
 
 pub mod alerts;
+pub mod audit_key;
 pub mod blame;
 pub mod cause;
 pub mod claims;
@@ -21,7 +22,9 @@ pub mod explain;
 mod in_hand;
 mod journal;
 pub mod lag;
+pub mod late_infection;
 pub mod ledger;
+pub mod link_life;
 pub mod message_id;
 pub mod open_rows;
 pub mod outages;
@@ -31,6 +34,7 @@ pub mod pauses;
 pub mod persist;
 pub mod plan;
 pub mod prepare;
+pub mod presence;
 pub mod receive;
 pub mod replay;
 pub mod settlement;

@@ -15,6 +15,7 @@ use crate::ops::chance::Chance;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::metrics::Dependency;
+use crate::ops::set_aside::SetAside;
 use crate::ports::{Clock, Outcome};
 
 /// How long a worker waits to learn whether a fault is an outage. Two probes that hang take less.
@@ -33,6 +34,10 @@ pub struct Outages {
     pub relay: Breaker,
     /// The signer of links.
     pub signer: Breaker,
+    /// The contract with the database: open while that answers and is not what it was.
+    pub contract: Breaker,
+    /// Rows that refuse a write.
+    pub set_aside: SetAside,
     clock: Arc<dyn Clock>,
 }
 
@@ -45,6 +50,8 @@ pub struct Probers {
     pub relay: Prober,
     /// For the signer.
     pub signer: Prober,
+    /// For the contract with the database.
+    pub contract: Prober,
 }
 
 impl Outages {
@@ -63,8 +70,11 @@ impl Outages {
         let (postgres, of_postgres) = breaker(Dependency::Postgres);
         let (relay, of_relay) = breaker(Dependency::Relay);
         let (signer, of_signer) = breaker(Dependency::Signer);
-        let probers = Probers { postgres: of_postgres, relay: of_relay, signer: of_signer };
-        (Self { gate, postgres, relay, signer, clock }, probers)
+        let (contract, of_contract) = breaker(Dependency::Contract);
+        let probers =
+            Probers { postgres: of_postgres, relay: of_relay, signer: of_signer, contract: of_contract };
+        let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
+        (Self { gate, postgres, relay, signer, contract, set_aside, clock }, probers)
     }
 
     /// Breakers that never open, for where nobody probes.
@@ -76,15 +86,42 @@ impl Outages {
             postgres: breaker(Dependency::Postgres),
             relay: breaker(Dependency::Relay),
             signer: breaker(Dependency::Signer),
+            contract: breaker(Dependency::Contract),
+            set_aside: SetAside::new(Arc::clone(&clock), None),
             clock,
         }
     }
 
-    /// Tells the database's breaker of a fault that is one of the connection.
+    /// The same, sharing the rows set aside with others.
+    #[must_use]
+    pub fn setting_aside(self, set_aside: SetAside) -> Self {
+        Self { set_aside, ..self }
+    }
+
+    /// Tells of a fault of the database: one of the connection, or one that may mean that the database is not what it was.
+    /// Whether it is that, or one row's own trouble, the contract's probe finds out by looking at the catalogs.
     pub fn database(&self, error: &DbError) {
-        if error.kind() == DbErrorKind::Unreachable {
-            self.postgres.fault(&error.to_string());
+        match error.kind() {
+            DbErrorKind::Unreachable => self.postgres.fault(&error.to_string()),
+            // What cannot be explained may stem from it as well: a policy that takes rows from an UPDATE raises no error.
+            DbErrorKind::Contract | DbErrorKind::Bug => self.contract.fault(&error.to_string()),
+            DbErrorKind::Busy => {}
         }
+    }
+
+    /// The same under a claim that has nothing to record; where the database may not be what it was, it is waited for whether
+    /// that is so: what is given back then stays here.
+    pub async fn database_under(&self, claim: &Claim, error: &DbError) {
+        self.database(error);
+        if error.kind() == DbErrorKind::Contract {
+            self.verdict(claim, &self.contract).await;
+        }
+    }
+
+    /// Whether the database is known to be of no use now, be it that it does not answer or that it is not what it was.
+    #[must_use]
+    pub fn is_database_out(&self) -> bool {
+        self.postgres.is_open() || self.contract.is_open()
     }
 
     /// Tells what a send met, and enters into `tally` whom its open deliveries blame. Where that is a dependency, it is
@@ -129,7 +166,9 @@ impl Outages {
                     continue;
                 }
             };
-            let out = if fact { breaker.is_open() } else { self.verdict(claim, breaker).await };
+            // A claim that no heartbeat may touch is held back by its fence, though the database answers.
+            let out = blamed == Blame::Postgres && self.contract.is_open()
+                || if fact { breaker.is_open() } else { self.verdict(claim, breaker).await };
             if out { tally.outage() } else { tally.itself() }
         }
     }

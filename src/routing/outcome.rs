@@ -1,12 +1,12 @@
 //! What each outcome leaves behind: the ledger entry and the audit detail of one delivery (protocol, "Outcome of one
 //! delivery"; data contract, "Audit detail").
 //!
-//! Invariant: nothing here does I/O, and no address leaves for the audit log, which outlives the submission: there a
-//! recipient is a domain and a digest, and replies are scrubbed.
+//! Invariant: nothing here does I/O. An audit detail names its recipient in full, and is sealed by whoever writes it, since the
+//! audit log outlives the submission; replies are scrubbed here.
 
 use serde_json::{Map, Value, json};
 
-use super::destination::recipient_digest;
+use super::destination::recipient;
 use super::ledger::{Delivery, ErrorClass, FailReason, Ledger};
 use crate::ports::{Fault, Outcome, Reply};
 use crate::scrub::scrub;
@@ -54,7 +54,7 @@ impl Entries {
                 extend(
                     &mut audit,
                     json!({
-                        "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
+                        "action_order": context.action_order, "recipient": recipient(key, context.destination),
                         "message_id": context.message_id, "queue_id": queue_id, "smtp": scrubbed(reply),
                     }),
                 );
@@ -87,7 +87,7 @@ impl Entries {
         extend(
             &mut audit,
             json!({
-                "action_order": context.action_order, "recipient": recipient_digest(key, context.destination),
+                "action_order": context.action_order, "recipient": recipient(key, context.destination),
                 "message_id": context.message_id, "queue_id": null, "smtp": null, "error": scrubbed_error,
             }),
         );
@@ -109,7 +109,7 @@ impl Entries {
             extend(
                 &mut detail,
                 json!({
-                    "action_order": order, "recipient": recipient_digest(key, destination), "message_id": delivery.message_id,
+                    "action_order": order, "recipient": recipient(key, destination), "message_id": delivery.message_id,
                     "queue_id": null, "smtp": null, "error": last_error(delivery), "reason": FailReason::Exhausted.label(),
                 }),
             );
@@ -181,6 +181,7 @@ fn extend(object: &mut Value, with: Value) {
 mod tests {
     use super::*;
     use crate::ports::Stage;
+    use crate::routing::audit_key::AuditKey;
 
     const CONTEXT: SendContext<'_> = SendContext {
         token: "t",
@@ -234,8 +235,9 @@ mod tests {
         };
         entries.add(&CONTEXT, "1|secret2@example.org", &sent);
         for recorded in [&entries.others["1|secret@example.org"], &entries.facts["1|secret2@example.org"]] {
-            assert!(!recorded["audit"].to_string().contains("secret"), "{}", recorded["audit"]);
-            assert_eq!(recorded["audit"]["recipient"]["domain"], "example.org");
+            let sealed = AuditKey::default().sealed(&recorded["audit"]);
+            assert!(!sealed.to_string().contains("secret"), "{sealed}");
+            assert_eq!(sealed["recipient"]["domain"], "example.org");
         }
         let kept = entries.others["1|secret@example.org"]["entry"].to_string();
         assert!(kept.contains("secret@example.org"), "the ledger keeps the reply as it was: {kept}");

@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use super::claims::Claim;
 use super::compose::{
-    self, AttachmentLink, ComposeInput, Field, MailSettings, SubmissionFacts, clean_file_name,
+    self, AttachmentLink, ComposeInput, Composed, Field, MailSettings, ReplyTo, SubmissionFacts,
+    clean_file_name,
 };
 use super::decide;
 use super::delivery::sender::ReturnAddress;
@@ -28,8 +29,10 @@ use super::store::{Dossier, Store};
 use crate::config::{Config, InDoubt, MailBody};
 use crate::db::{DbError, DbErrorKind};
 use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::journal;
 use crate::ops::chance::Chance;
 use crate::ops::live::Live;
+use crate::ops::telemetry::EventName;
 use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
 
 /// Links signed at once for one mail.
@@ -55,6 +58,8 @@ pub struct ChangingRules {
     pub time_zone: TimeZone,
     /// Domains that may be written to; empty: any.
     pub allowed_domains: Vec<String>,
+    /// Fields whose address an answer goes to.
+    pub reply_to_fields: Vec<String>,
     /// Longest life of a link.
     pub link_ttl: std::time::Duration,
     /// What becomes of doubt.
@@ -106,6 +111,7 @@ impl ChangingRules {
         Ok(Self {
             time_zone,
             allowed_domains: config.mail.allowed_destination_domains.clone(),
+            reply_to_fields: config.mail.reply_to_fields.clone(),
             link_ttl: config.signed_url.ttl,
             in_doubt: config.routing.in_doubt,
         })
@@ -273,18 +279,21 @@ impl Preparer {
             }
         };
         match self.compose(claim.id, action, ledger, dossier, &attachments, &targets) {
-            Ok(message) => Prepared::Ready(Box::new(Ready {
-                keys,
-                resend: open.resend,
-                recipients,
-                sender: self.rules.sender(Origin {
-                    submission: claim.id,
-                    action_order: order,
-                    generation: decided.scope.generation,
-                }),
-                message,
-                beside: decided,
-            })),
+            Ok(composed) => {
+                told(claim.id, &dossier.form_id, order, &composed);
+                Prepared::Ready(Box::new(Ready {
+                    keys,
+                    resend: open.resend,
+                    recipients,
+                    sender: self.rules.sender(Origin {
+                        submission: claim.id,
+                        action_order: order,
+                        generation: decided.scope.generation,
+                    }),
+                    message: composed.message,
+                    beside: decided,
+                }))
+            }
             Err(why) => {
                 decided.everything(keys, &Outcome::Refused(ours(Stage::Template, &why)));
                 Prepared::Decided(Box::new(decided))
@@ -405,13 +414,14 @@ impl Preparer {
         dossier: &Dossier,
         attachments: &[AttachmentLink],
         targets: &[Target],
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Composed, String> {
         let fields: Vec<Field> = dossier
             .fields
             .iter()
             .zip(0..)
             .map(|((key, value), position)| Field { key: key.clone(), value: value.clone(), position })
             .collect();
+        let rules = self.rules.now();
         let composed = compose::compose(&ComposeInput {
             submission: SubmissionFacts { id, created_at: dossier.created_at, form_id: &dossier.form_id },
             form_name: dossier.form_name.as_deref(),
@@ -422,13 +432,45 @@ impl Preparer {
             mail: MailSettings {
                 from: &self.rules.from,
                 body: self.rules.body,
-                time_zone: &self.rules.now().time_zone,
+                time_zone: &rules.time_zone,
                 recipients: targets,
+                reply_to_fields: &rules.reply_to_fields,
             },
             date: dossier.now,
         });
-        composed.map(|composed| composed.message).map_err(|fault| fault.to_string())
+        composed.map_err(|fault| fault.to_string())
     }
+}
+
+/// Says what whoever answers for the forms should know of a mail: that it has gaps, and that an answer goes to nobody who
+/// filled in the form. Neither a value nor a field's name: `render` shows those.
+fn told(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
+    if !composed.missing.is_empty() {
+        journal!(
+            warn,
+            EventName::Gap,
+            submission_id = %id,
+            form_id,
+            action_order = order,
+            count = composed.missing.len(),
+            "a template asks for what the submission does not have: its mail says so in that place; \
+             `maple-router render {id}` names it"
+        );
+    }
+    let reason = match composed.reply_to {
+        ReplyTo::NotConfigured | ReplyTo::Set => return,
+        ReplyTo::Absent => "absent",
+        ReplyTo::Unusable => "unusable",
+    };
+    journal!(
+        info,
+        EventName::NoReplyTo,
+        submission_id = %id,
+        form_id,
+        action_order = order,
+        reason,
+        "no field of mail.reply_to_fields holds an address that every relay takes: the mail has no Reply-To"
+    );
 }
 
 /// A fault decided here, without a server.

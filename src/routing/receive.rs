@@ -5,6 +5,8 @@
 //! happens here: an ack before the commit, a claim without a slot, a spawn without a bound, a claim while the gate is
 //! shut.
 
+mod claiming;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,28 +24,25 @@ use super::in_hand::InHand;
 use super::journal;
 use super::ledger::FailReason;
 use super::settlement::Settlement;
-use super::slots::{self, Slots};
-use super::store::{Ahead, ClaimRequest, Claimed, Conclusion, TakenRow};
+use super::slots::Slots;
+use super::store::{ClaimRequest, Claimed, Conclusion};
 use super::unrecorded::Place;
-use super::worker::{Luggage, Routed, Worker};
+use super::worker::{Routed, Worker};
 use crate::db::DbError;
+use crate::db::batch::Batch;
 use crate::ops::gate::Passage;
 use crate::ops::live::Live;
-use crate::ops::metrics::{self, CanaryResult, SubmissionOutcome};
+use crate::ops::metrics::{self, CanaryResult};
 use crate::ports::{Clock, EventSource, Incoming, SourceError};
 use crate::scrub::scrub;
 
 /// Claims written in one transaction.
 const BATCH: usize = 64;
-/// Waits before a claim is tried again after a database fault.
-const CLAIM_RETRY: Duration = Duration::from_secs(2);
-/// How long a trial waits for somebody who was not denied yet: the source is built anew when the gate opens, and one that is
-/// far away needs a token, a TLS session and a stream before the first event comes.
-const OTHERS: Duration = Duration::from_secs(3);
 /// A round takes no longer than this, also where nothing happens.
 const ROUND: Duration = Duration::from_millis(500);
-/// Waits before a row that somebody else had locked is looked at again.
-const BUSY_RETRY: Duration = Duration::from_secs(1);
+/// So many submissions may be in work without a slot. Were they more, it would not be their rows that are at fault, and more
+/// mails would only be more that cannot be recorded.
+const ASIDE: usize = 256;
 
 /// Bounds of what is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +82,10 @@ pub struct Receiver {
     claiming: Option<Vec<ClaimRequest>>,
     /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
     working: HashMap<Id, Uuid>,
+    /// What is in work without a slot: its record is refused again and again.
+    aside: HashMap<Id, Uuid>,
+    /// Tasks that give their slots back, and the end that they are told of at.
+    given_back: (mpsc::Sender<Id>, mpsc::Receiver<Id>),
 }
 
 /// What a task came back with.
@@ -90,7 +93,8 @@ enum Done {
     Claim {
         before: Instant,
         after: Instant,
-        answers: Result<HashMap<Uuid, Claimed>, DbError>,
+        /// Where it ended early, those without an answer are not known to be claimed or not.
+        batch: Batch<usize, HashMap<Uuid, Claimed>>,
         /// For mails that were begun with their claims.
         places: Vec<Place>,
     },
@@ -127,6 +131,8 @@ impl Receiver {
             last_end: now,
             claiming: None,
             working: HashMap::new(),
+            aside: HashMap::new(),
+            given_back: mpsc::channel(ASIDE),
         }
     }
 
@@ -172,6 +178,7 @@ impl Receiver {
                 () = stop.cancelled() => break Ok(()),
                 () = gate.changed_from(self.passage) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
+                Some(task) = self.given_back.1.recv() => self.set_aside(task),
                 () = until(&*clock, due) => self.hand.wake_due(clock.monotonic()),
                 Some(id) = self.found.recv(), if self.hand.submissions() < self.bounds.get().max_waiting => self.hand.find(id),
                 incoming = source.next(), if room => match incoming {
@@ -245,67 +252,6 @@ impl Receiver {
         }
     }
 
-    /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
-    /// load the next batch gathers while this one commits, and while those in hand keep the relay busy.
-    fn claim_what_fits(&mut self) {
-        let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
-        let busy = self.worker.unrecorded.busy();
-        let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
-        let (waiting, working) = (self.hand.claimable(), self.working.len());
-        let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
-        if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
-            return;
-        }
-        let requests = self.hand.take_for_claim(worth);
-        self.claiming = Some(requests.clone());
-        let worker = Arc::clone(&self.worker);
-        let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
-        let ids = requests.iter().map(|request| request.id).take(places.len()).collect();
-        let ahead = Ahead { ids, log_mark: worker.doubts.mark() };
-        self.tasks.spawn(async move {
-            let before = worker.clock.monotonic();
-            let answers = worker.store.claim_and_begin(&requests, &ahead).await;
-            let after = worker.clock.monotonic();
-            if let Err(error) = &answers {
-                drop(places);
-                worker.outages.database(error);
-                worker.clock.sleep(CLAIM_RETRY).await;
-                return Done::Claim { before, after, answers, places: Vec::new() };
-            }
-            Done::Claim { before, after, answers, places }
-        });
-    }
-
-    /// While the gate is shut a claim without an answer is not repeated, and nobody would touch what it may have taken: it is
-    /// given back, before the sweep takes its attempt for spent.
-    fn let_go(&mut self) {
-        let postgres = &self.worker.outages.postgres;
-        if self.passage != Passage::Shut || self.claiming.is_some() || postgres.is_open() {
-            return;
-        }
-        let unanswered = self.hand.take_unanswered();
-        if unanswered.is_empty() {
-            return;
-        }
-        self.claiming = Some(unanswered.clone());
-        let worker = Arc::clone(&self.worker);
-        self.tasks.spawn(async move {
-            let let_go = worker.let_go(&unanswered).await;
-            if let Err(error) = &let_go {
-                worker.outages.database(error);
-                worker.clock.sleep(CLAIM_RETRY).await;
-            }
-            Done::LetGo(let_go)
-        });
-    }
-
-    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have [`OTHERS`] to come.
-    fn choose_trial(&mut self) -> bool {
-        let breaker = &self.worker.outages.relay;
-        let others_came = self.worker.clock.monotonic() >= self.passage_since + OTHERS;
-        self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
-    }
-
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
         match done {
             Ok((_, Done::LetGo(Ok(())))) => {
@@ -318,82 +264,46 @@ impl Receiver {
                 if let Some(id) = self.working.remove(&task) {
                     self.finished(id, &routed);
                 }
-            }
-            Ok((_, Done::Claim { before, after, answers: Ok(mut answers), mut places })) => {
-                self.batch = (self.batch * 2).min(BATCH);
-                for ClaimRequest { id, .. } in self.claiming.take().unwrap_or_default() {
-                    if let Some(answer) = answers.remove(&id) {
-                        self.claimed(id, (before, after), answer, &mut places);
-                    }
+                if let Some(id) = self.aside.remove(&task)
+                    && matches!(routed.conclusion, Some(Conclusion::Released { .. }))
+                {
+                    // Its event was told that somebody has it.
+                    self.hand.find(id);
                 }
             }
-            Ok((_, Done::Claim { answers: Err(error), .. } | Done::LetGo(Err(error)))) => {
-                tracing::warn!("nothing could be claimed, it is tried again: {}", scrub(&error.to_string()));
-                self.claim_again();
+            Ok((_, Done::Claim { before, after, batch, places })) => {
+                if let Some(error) = self.answered(batch, (before, after), places) {
+                    self.not_claimed(&error);
+                } else {
+                    self.batch = (self.batch * 2).min(BATCH);
+                }
             }
+            Ok((_, Done::LetGo(Err(error)))) => self.not_claimed(&error),
             Err(error) => {
                 tracing::error!(
                     "a task of ours ended abnormally; its submission is in doubt until the sweep takes it back: {error}"
                 );
-                match self.working.remove(&error.id()) {
-                    Some(id) => self.hand.settle(id, Settlement::Nack),
-                    None => self.claim_again(),
+                match (self.working.remove(&error.id()), self.aside.remove(&error.id())) {
+                    (Some(id), _) => self.hand.settle(id, Settlement::Nack),
+                    (None, Some(_)) => {}
+                    (None, None) => self.claim_again(),
                 }
             }
         }
         metrics::in_flight(self.working.len());
     }
 
-    /// The next batches are smaller, so that one row that cannot be claimed stops nobody else.
-    fn claim_again(&mut self) {
-        self.batch = (self.batch / 2).max(1);
-        self.hand.claim_again(self.claiming.take().unwrap_or_default());
-    }
-
-    fn claimed(
-        &mut self,
-        id: Uuid,
-        (before, after): (Instant, Instant),
-        answer: Claimed,
-        places: &mut Vec<Place>,
-    ) {
-        match answer {
-            Claimed::Taken(row) => {
-                self.hand.waits(id, row.waiting);
-                let claim = self.live.enter(id, &row, before);
-                journal::claimed(&claim, row.ledger.deliveries.len());
-                let worker = Arc::clone(&self.worker);
-                let TakenRow { ledger, dossier, begun, .. } = *row;
-                let begun = Some(begun).filter(|keys| !keys.is_empty()).zip(places.pop());
-                let luggage = Luggage { dossier, begun };
-                let task =
-                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, luggage).await) });
-                self.working.insert(task.id(), id);
-            }
-            Claimed::Dropped(why) => {
-                journal::dropped(id, why);
-                self.hand.ack_seen(id);
-            }
-            Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
-            Claimed::Held { due, now } => {
-                let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-                journal::held(id, pause);
-                self.hand.hold(id, after + pause);
-            }
-            Claimed::Nacked(why) => {
-                journal::nacked(id, why);
-                self.hand.settle(id, Settlement::of_unclaimed(why));
-            }
-            Claimed::Failed { form_id, reason, waiting, at } => {
-                journal::refused(id, &form_id, reason);
-                metrics::submission(SubmissionOutcome::Failed);
-                self.hand.waits(id, waiting);
-                // What is infected was never ready.
-                if reason != FailReason::Infected {
-                    self.measure(id, at);
-                }
-                self.hand.settle(id, Settlement::of_failure(reason));
-            }
+    /// The database refuses what is to be recorded of one submission: others get its slot and its place among those that wait.
+    /// Its claim is kept, and its record tried on; its event comes again, and the row tells how it ended.
+    fn set_aside(&mut self, task: Id) {
+        if self.aside.len() >= ASIDE {
+            return;
+        }
+        if let Some(id) = self.working.remove(&task) {
+            journal::set_aside(id);
+            self.aside.insert(task, id);
+            self.hand.settle(id, Settlement::Nack);
+            metrics::in_flight(self.working.len());
         }
     }
 

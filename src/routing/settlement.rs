@@ -54,7 +54,9 @@ impl Settlement {
             NackReason::NotDue
             | NackReason::NewerLedger
             | NackReason::UnknownActionType
-            | NackReason::UnreadableRow => Self::Nack,
+            | NackReason::UnreadableRow
+            | NackReason::FactsInSpool
+            | NackReason::SetAside => Self::Nack,
         }
     }
 
@@ -111,6 +113,7 @@ mod tests {
             (N::NewerLedger, Settlement::Nack),
             (N::UnknownActionType, Settlement::Nack),
             (N::UnreadableRow, Settlement::Nack),
+            (N::FactsInSpool, Settlement::Nack),
         ];
         for (why, told) in table {
             assert_eq!(Settlement::of_unclaimed(why), told, "{why:?}");

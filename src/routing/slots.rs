@@ -1,8 +1,11 @@
 //! How many submissions may be in work at once: all slots, one on trial and which, none while the gate is shut, and few at
-//! first when it opens again (protocol, "Outages": jittered drain).
+//! first when it opens again (protocol, "Outages": jittered drain). Work whose record the database refuses again and again goes
+//! on without a slot, or as many rows as there are slots would stop everybody.
 //!
 //! Invariant: nothing here does I/O.
 
+use tokio::sync::mpsc;
+use tokio::task::Id;
 use uuid::Uuid;
 
 use crate::ops::gate::Passage;
@@ -13,6 +16,25 @@ const FIRST: usize = 2;
 /// See the module's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots(usize);
+
+/// The slot that one piece of work is carried out in.
+#[derive(Debug, Clone)]
+pub struct Slot(mpsc::Sender<Id>);
+
+impl Slot {
+    /// For work that is spawned with it; the other end hears which task gives its slot back.
+    #[must_use]
+    pub fn of(given_back: mpsc::Sender<Id>) -> Self {
+        Self(given_back)
+    }
+
+    /// This task goes on without it. Whoever asks when nobody can listen asks again: he may keep his slot meanwhile.
+    pub fn give_back(&self) {
+        if let Some(task) = tokio::task::try_id() {
+            self.0.try_send(task).ok();
+        }
+    }
+}
 
 impl Default for Slots {
     /// All there are.

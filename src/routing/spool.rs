@@ -2,9 +2,13 @@
 //!
 //! A fact is written here when its first record fails or hangs, and removed once it is recorded: whatever ends this
 //! process during an outage of the database, the next one knows what the relay has accepted. If we die between the two,
-//! it is recorded twice, which its nonce makes once. Never drops a file that it cannot record: such a one is set aside
-//! as `.bad`. Files hold addresses, as the ledger does, and nobody else may read them.
+//! it is recorded twice, which its nonce makes once. While it lies here nothing of its submission is claimed by this host,
+//! or its mail would be sent again. Never drops a file that it cannot record: what nobody can ever record is set aside as
+//! `.bad`, and tried again at each start; everything else stays and is tried again. Files hold addresses, as the ledger
+//! does, and nobody else may read them.
 
+mod kept;
+mod pass;
 mod sheet;
 
 use std::io;
@@ -16,35 +20,26 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+pub use pass::{SpoolPass, Try};
 pub use sheet::Sheet;
 
+use self::kept::{Kept, Part};
 use super::journal;
-use super::store::{Merged, Store};
-use crate::db::{DbError, DbErrorKind};
+use super::store::Store;
+use crate::db::DbError;
 use crate::ops::state_dir::StateDir;
 use crate::ports::Clock;
+use crate::scrub::scrub;
 
 /// A record that has no answer by then is spooled as well: the database may hang for longer than we live.
 const SLOW: Duration = Duration::from_secs(5);
-/// A file larger than this, in bytes, is not ours: a send has at most `mail.max_recipients` facts.
-const LARGEST: u64 = 4 * 1024 * 1024;
-/// Ending of what is to be recorded.
-const WAITING: &str = ".json";
 
 /// The directory below `[state] dir`. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Spool {
     dir: StateDir,
     clock: Arc<dyn Clock>,
-}
-
-/// What a pass over the spool did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SpoolPass {
-    /// Files whose facts stand in the database now.
-    pub recorded: usize,
-    /// Files that nobody can record.
-    pub set_aside: usize,
+    kept: Kept,
 }
 
 /// Why a pass ended early: what is left is left for the next one.
@@ -69,7 +64,29 @@ impl Spool {
     /// The spool of a state directory.
     #[must_use]
     pub fn new(state_dir: &Path, clock: Arc<dyn Clock>) -> Self {
-        Self { dir: StateDir::new(state_dir).below("spool"), clock }
+        Self { dir: StateDir::new(state_dir).below("spool"), clock, kept: Kept::default() }
+    }
+
+    /// Whether facts of a submission lie here, recordable or not: then nothing of it may be sent. Of files that somebody else
+    /// wrote it is known since the last pass.
+    #[must_use]
+    pub fn holds(&self, id: Uuid) -> bool {
+        self.kept.holds(id)
+    }
+
+    /// How many files lie in the spool of a state directory and wait, and how many are set aside.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn count(state_dir: &Path) -> io::Result<(usize, usize)> {
+        let entries = StateDir::new(state_dir).below("spool").entries().await?;
+        let parts =
+            entries.iter().filter(|entry| entry.is_file).filter_map(|entry| Part::of(entry.name.to_str()?));
+        Ok(parts.fold((0, 0), |(waiting, bad), part| match part {
+            Part::Waiting => (waiting + 1, bad),
+            Part::Bad => (waiting, bad + 1),
+            Part::Unfinished => (waiting, bad),
+        }))
     }
 
     /// Makes sure that facts can be kept here.
@@ -85,61 +102,6 @@ impl Spool {
     pub fn watch<'a>(&'a self, id: Uuid, token: &str, facts: &Map<String, Value>) -> Watched<'a> {
         let sheet = Sheet::of(id, token, facts);
         Watched { spool: self, sheet, kept: AtomicBool::new(false), told: AtomicBool::new(false) }
-    }
-
-    /// Records what lies here, in the order of its names. Recording what another process is about to record is
-    /// harmless.
-    ///
-    /// # Errors
-    /// [`SpoolError`]: come again later.
-    pub async fn replay(&self, store: &Store) -> Result<SpoolPass, SpoolError> {
-        let mut pass = SpoolPass::default();
-        for name in self.dir.list(WAITING).await.map_err(|source| self.fault(source))? {
-            let Some(content) = self.dir.read(&name, LARGEST).await.map_err(|source| self.fault(source))?
-            else {
-                continue;
-            };
-            if self.record(store, &name, &content).await? {
-                pass.recorded += 1;
-            } else {
-                pass.set_aside += 1;
-            }
-        }
-        Ok(pass)
-    }
-
-    /// Records one file; `false` where that can never be.
-    async fn record(&self, store: &Store, name: &str, content: &[u8]) -> Result<bool, SpoolError> {
-        let sheet = match Sheet::decode(content) {
-            Ok(sheet) => sheet,
-            Err(why) => return self.set_aside(name, None, &why).await,
-        };
-        let id = sheet.submission_id;
-        match store.merge_facts(id, &sheet.token, &sheet.facts).await {
-            Ok(Merged::Stand) => {
-                self.dir.remove(name).await.map_err(|source| self.fault(source))?;
-                journal::spool_replayed(id, sheet.facts.len());
-                Ok(true)
-            }
-            Ok(Merged::Unknown) => self.set_aside(name, Some(id), "there is no such submission").await,
-            Ok(Merged::Purged) => {
-                self.set_aside(name, Some(id), "retention has emptied its submission").await
-            }
-            Err(error) => match error.kind() {
-                DbErrorKind::Unreachable | DbErrorKind::Busy | DbErrorKind::Contract => Err(error.into()),
-                DbErrorKind::Bug => {
-                    self.set_aside(name, Some(id), &format!("the database refuses it: {error}")).await
-                }
-            },
-        }
-    }
-
-    /// Poison is set aside, never dropped.
-    async fn set_aside(&self, name: &str, id: Option<Uuid>, why: &str) -> Result<bool, SpoolError> {
-        let bad = format!("{}.bad", name.strip_suffix(WAITING).unwrap_or(name));
-        self.dir.rename(name, &bad).await.map_err(|source| self.fault(source))?;
-        journal::spool_set_aside(id, &self.dir.path().join(bad), why);
-        Ok(false)
     }
 
     fn fault(&self, source: io::Error) -> SpoolError {
@@ -182,13 +144,47 @@ impl Watched<'_> {
         answer
     }
 
+    /// Whether there are any.
+    #[must_use]
+    pub fn has_facts(&self) -> bool {
+        self.sheet.is_some()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn facts(&self) -> usize {
+        self.sheet.as_ref().map_or(0, |sheet| sheet.facts.len())
+    }
+
+    /// Whether they lie in the spool.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed)
+    }
+
     /// They stand in the database.
     pub async fn recorded(&self) {
-        if let (Some(sheet), true) = (&self.sheet, self.kept.load(Ordering::Relaxed))
-            && let Err(error) = self.spool.dir.remove(&sheet.file_name()).await
-        {
-            // Recorded once more at the next start, and known by their nonce.
+        let Some(sheet) = self.sheet.as_ref().filter(|_| self.is_kept()) else { return };
+        let name = sheet.file_name();
+        if let Err(error) = self.spool.dir.remove(&name).await {
+            // Recorded once more by the next pass, and known by their nonce.
             tracing::warn!(submission_id = %sheet.submission_id, "a spool file stays behind: {error}");
+        }
+        self.spool.kept.forget(sheet.submission_id, &name);
+    }
+
+    /// Their row is not to be seen: they are kept, and it is said whether it is gone.
+    pub async fn without_row(&self, store: &Store) {
+        let Some(sheet) = &self.sheet else { return };
+        self.keep().await;
+        if self.is_kept()
+            && let Err(error) = self.spool.judge(store, &sheet.file_name()).await
+        {
+            tracing::warn!(
+                submission_id = %sheet.submission_id,
+                "whether its row is gone is not known yet, it is looked for again: {}",
+                scrub(&error.to_string())
+            );
         }
     }
 
@@ -196,6 +192,7 @@ impl Watched<'_> {
         let Some(sheet) = self.sheet.as_ref().filter(|_| !self.kept.load(Ordering::Relaxed)) else { return };
         match self.spool.dir.write(&sheet.file_name(), sheet.encode()).await {
             Ok(()) => {
+                self.spool.kept.add(sheet.submission_id, &sheet.file_name());
                 self.kept.store(true, Ordering::Relaxed);
                 journal::spooled(sheet.submission_id, sheet.facts.len());
             }

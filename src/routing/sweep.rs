@@ -21,12 +21,14 @@ use super::outages::Outages;
 use super::store::Store;
 use super::store::sweep::{Depth, Found, RetakenEnd, SweepBounds, Unready};
 use crate::db::DbError;
+use crate::db::batch::Refused;
 use crate::db::pace::rest_after;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::ops::chance::Chance;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::metrics::{self, SubmissionOutcome, SweepResult};
+use crate::ops::set_aside::{Refusal, SetAside, Writing};
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
@@ -76,6 +78,8 @@ pub struct Sweeper {
     outlet: Outlet,
     chance: std::sync::Arc<Chance>,
     page: usize,
+    /// Rows that refuse a write.
+    aside: SetAside,
     /// What was said last: it is said again only when it changes.
     said: Mutex<Said>,
     incidents: Option<Incidents>,
@@ -85,15 +89,22 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// A sweep over `store` that hands what it finds to `outlet`.
+    /// A sweep over `store` that hands what it finds to `outlet`, and leaves rows that refuse a write to `aside`.
     #[must_use]
-    pub fn new(store: Store, bounds: SweepBounds, outlet: Outlet, chance: std::sync::Arc<Chance>) -> Self {
+    pub fn new(
+        store: Store,
+        bounds: SweepBounds,
+        outlet: Outlet,
+        chance: std::sync::Arc<Chance>,
+        aside: SetAside,
+    ) -> Self {
         Self {
             store,
             bounds,
             outlet,
             chance,
             page: PAGE,
+            aside,
             said: Mutex::default(),
             incidents: None,
             outages: None,
@@ -192,6 +203,7 @@ impl Sweeper {
     /// The first [`DbError`]; what was done by then stands and is counted.
     pub async fn pass(&self, may_enqueue: impl Fn() -> bool + Send + Sync) -> Result<SweepReport, DbError> {
         let mut report = SweepReport::default();
+        self.aside.tend();
         if self.only_counts {
             return [self.unready(&mut report.never_ready).await, self.gauges().await]
                 .into_iter()
@@ -219,9 +231,11 @@ impl Sweeper {
         let (mut after, mut left) = (None, 0);
         loop {
             let token = self.chance.uuid().to_string();
-            let Some(page) = self.store.sweep_stuck(&self.bounds, after, self.page, &token).await? else {
-                return Ok(());
-            };
+            let resting = self.aside.resting(Writing::TakeBack);
+            let page = self.store.sweep_stuck(&self.bounds, after, self.page, &token, &resting).await?;
+            let Some(page) = page else { return Ok(()) };
+            let took = page.rows.iter().map(|retaken| retaken.id);
+            self.aside.note(Writing::TakeBack, took, &named(&page.refused));
             let mut open = Vec::new();
             for retaken in page.rows {
                 journal::taken_back(&retaken);
@@ -248,6 +262,7 @@ impl Sweeper {
                 }
                 self.republish(&open).await;
             }
+            page.fault.map_or(Ok(()), Err)?;
             after = page.next;
             if after.is_none() {
                 break;
@@ -276,9 +291,12 @@ impl Sweeper {
             if room == 0 {
                 return Ok(());
             }
-            let Some(found) = self.store.sweep_orphans(&self.bounds, room).await? else {
+            let resting = self.aside.resting(Writing::HandOn);
+            let Some(page) = self.store.sweep_orphans(&self.bounds, room, &resting).await? else {
                 return Ok(());
             };
+            let (found, is_last) = (page.rows, page.next.is_none());
+            self.aside.note(Writing::HandOn, found.iter().map(|found| found.id), &named(&page.refused));
             metrics::orphans(found.len().try_into().unwrap_or(u64::MAX));
             *done += u64::try_from(found.len()).unwrap_or(u64::MAX);
             found.iter().for_each(journal::orphan);
@@ -287,7 +305,10 @@ impl Sweeper {
             }
             let published = self.republish(&found).await;
             let handed_on = self.outlet.queue.is_some() || published;
-            if found.len() < room || !handed_on {
+            page.fault.map_or(Ok(()), Err)?;
+            // So many that they are not remembered would be found for ever.
+            let is_forgetful = found.is_empty() && self.aside.resting(Writing::HandOn).len() <= resting.len();
+            if is_last || !handed_on || is_forgetful {
                 return Ok(());
             }
         }
@@ -298,14 +319,16 @@ impl Sweeper {
         let mut after = None;
         loop {
             let token = self.chance.uuid().to_string();
-            let Some(page) = self.store.sweep_infected(&self.bounds, after, self.page, &token).await? else {
-                return Ok(());
-            };
+            let resting = self.aside.resting(Writing::Refusal);
+            let page = self.store.sweep_infected(&self.bounds, after, self.page, &token, &resting).await?;
+            let Some(page) = page else { return Ok(()) };
+            self.aside.note(Writing::Refusal, page.rows.iter().map(|row| row.id), &named(&page.refused));
             for refused in page.rows {
                 journal::refused(refused.id, &refused.form_id, refused.reason);
                 metrics::submission(SubmissionOutcome::Failed);
                 *done += 1;
             }
+            page.fault.map_or(Ok(()), Err)?;
             after = page.next;
             if after.is_none() {
                 return Ok(());
@@ -360,6 +383,13 @@ impl Sweeper {
             None => false,
         }
     }
+}
+
+/// Rows that refused a write, and what refused it.
+/// What set rows aside is told of refusals.
+#[must_use]
+pub fn named(refused: &[Refused<Uuid>]) -> Vec<Refusal> {
+    refused.iter().map(|Refused { id, error }| (*id, error.named())).collect()
 }
 
 fn gauges(depths: &[Depth]) {

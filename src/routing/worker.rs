@@ -119,6 +119,10 @@ impl Worker {
                 Ok(Persisted { value: Recorded::Stale, repeated }) => {
                     return self.stale(&claim, repeated).await;
                 }
+                // It comes again, and who asks for the row then is told that there is none.
+                Ok(Persisted { value: Recorded::NoRow, .. }) => {
+                    return Routed { settlement: Settlement::Nack, conclusion: None };
+                }
                 Err(gave_up) => return abandon(&claim, &gave_up),
             }
         }
@@ -132,7 +136,7 @@ impl Worker {
         let begun = journey.begun.take();
         if self.is_over(claim) {
             drop(begun);
-            return self.give_back(journey, true).await;
+            return self.give_back(journey).await;
         }
         if let Some(entries) = self.resolve(journey, ledger, order).await {
             journey.tried.remove(&order);
@@ -148,8 +152,8 @@ impl Worker {
             }
             Prepared::Unreadable(error) => {
                 journal::database_fault(claim, "the submission could not be read", &error);
-                self.outages.database(&error);
-                return self.give_back(journey, journey.tally.is_unspent()).await;
+                self.outages.database_under(claim, &error).await;
+                return self.give_back(journey).await;
             }
         };
         let (place, lane) = match begun.filter(|(keys, _)| *keys == ready.keys) {
@@ -166,7 +170,7 @@ impl Worker {
         };
         let Some(mut lane) = lane else {
             drop(place);
-            return self.not_sent(journey).await;
+            return self.give_back(journey).await;
         };
         let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
         let asked = self.clock.monotonic();
@@ -187,7 +191,7 @@ impl Worker {
     async fn begin(&self, journey: &mut Journey<'_>, ready: &Ready) -> Result<(Place, Option<Lane>), Step> {
         let claim = journey.claim;
         let Some(start) = self.place(claim).await else {
-            return Err(self.not_sent(journey).await);
+            return Err(self.give_back(journey).await);
         };
         let touched = self.clock.monotonic();
         let mark = self.doubts.mark();
@@ -203,7 +207,7 @@ impl Worker {
             }
             Ok(Begun::NotClean) => {
                 drop(start);
-                Err(self.give_back(journey, true).await)
+                Err(self.give_back(journey).await)
             }
             Ok(Begun::Stale) => Err(self.ended_elsewhere(claim).await),
             Ok(Begun::Changed) => {
@@ -213,8 +217,8 @@ impl Worker {
             Err(error) => {
                 drop(start);
                 journal::database_fault(claim, "the begin mark could not be written", &error);
-                self.outages.database(&error);
-                Err(self.give_back(journey, journey.tally.is_unspent()).await)
+                self.outages.database_under(claim, &error).await;
+                Err(self.give_back(journey).await)
             }
         }
     }
@@ -326,10 +330,15 @@ impl Worker {
             drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
             recorded
         };
-        let facts = entries.facts.len();
-        let recorded = self.persist.until_recorded(journey.claim, facts, &self.outages, record).await;
-        if recorded.is_ok() {
-            watched.recorded().await;
+        let at_stake = (watched.has_facts().then_some(&watched), journey.slot.as_ref());
+        let recorded = self.persist.until_recorded(journey.claim, at_stake, &self.outages, record).await;
+        match &recorded {
+            Ok(Persisted { value: Recorded::NoRow, .. }) => {
+                journal::no_row(journey.claim, watched.facts());
+                watched.without_row(&self.store).await;
+            }
+            Ok(_) => watched.recorded().await,
+            Err(_) => {}
         }
         if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
             journey.claim.touched(touched);
@@ -337,16 +346,13 @@ impl Worker {
         recorded
     }
 
-    /// Gives the submission back; with `refund` without an attempt spent.
-    async fn give_back(&self, journey: &Journey<'_>, refund: bool) -> Step {
+    /// Gives the submission back because a stop, a shut gate, an attachment or a wait came in between: by itself that costs
+    /// no attempt, but what was left open before it may have (P8). Marks that stand were never followed by a send: they go
+    /// with the claim.
+    async fn give_back(&self, journey: &Journey<'_>) -> Step {
         let scope = self.scope(journey);
+        let refund = journey.tally.is_unspent();
         self.end(journey, || self.store.release(scope, refund)).await
-    }
-
-    /// Gives the submission back because waiting had an end. Nothing was sent under marks that stand: they go with the claim.
-    async fn not_sent(&self, journey: &Journey<'_>) -> Step {
-        let refund = journey.tally.is_unspent() || self.is_over(journey.claim);
-        self.give_back(journey, refund).await
     }
 
     /// Gives back what claims without an answer may have taken. Nothing was sent under them, so no attempt is spent; where
@@ -378,9 +384,10 @@ impl Worker {
         Ending: Future<Output = Result<Recorded, DbError>>,
     {
         let claim = journey.claim;
-        Step::Ended(match Box::pin(self.persist.until_recorded(claim, 0, &self.outages, end)).await {
+        let at_stake = (None, journey.slot.as_ref());
+        Step::Ended(match Box::pin(self.persist.until_recorded(claim, at_stake, &self.outages, end)).await {
             Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => self.settle(claim, conclusion),
-            Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale, repeated }) => {
+            Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale | Recorded::NoRow, repeated }) => {
                 self.stale(claim, repeated).await
             }
             Err(gave_up) => abandon(claim, &gave_up),

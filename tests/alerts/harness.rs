@@ -14,6 +14,7 @@ use maple_router::gateway::slack::Slack;
 use maple_router::ops::alerting::{Alerter, AlerterParts, Alerts, Desk, Letterhead, Pace};
 use maple_router::ops::chance::Chance;
 use maple_router::ops::incident::Incidents;
+use maple_router::ops::set_aside::SetAside;
 use maple_router::ports::{Clock, Failures};
 use maple_router::routing::alerts::FailureAlerts;
 use maple_router::routing::store::alerts::AlertStore;
@@ -109,13 +110,15 @@ impl Bench {
 
     pub(crate) fn failures(&self) -> Arc<dyn Failures> {
         let clock: Arc<dyn Clock> = self.clock.clone();
-        Arc::new(FailureAlerts { store: self.store(), clock, chance: self.chance() })
+        let set_aside = SetAside::new(self.clock.clone(), None);
+        Arc::new(FailureAlerts { store: self.store(), clock, chance: self.chance(), set_aside })
     }
 
     pub(crate) fn desk(&self, failures: Arc<dyn Failures>) -> Desk {
         let (url, channel) = (Secret::new(self.slack.webhook_url()), "#us-soc-alerts");
         let slack = Slack::new(&url, channel, self.config.slack.timeout).expect("a client");
-        let head = Letterhead { host: "maple-1".to_owned(), channel: channel.to_owned() };
+        let head =
+            Letterhead { host: "maple-1".to_owned(), channel: channel.to_owned(), ..Letterhead::default() };
         Desk { webhook: Arc::new(slack), failures: vec![failures], head }
     }
 

@@ -1,7 +1,9 @@
 //! Mails lost beyond the relay: told of once, by cause, and the ledger says so.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use devkit::postgres::Refusing;
 use devkit::slack::Mishap;
 use maple_router::ports::{Failures, RelayStatus};
 use maple_router::routing::delivery::book::Book;
@@ -55,7 +57,7 @@ fn lost(id: Uuid, key: &str, status: RelayStatus, dsn: &str) -> Lost {
     let mail = Mail { submission_id: id, delivery: key.to_owned(), generation: 0 };
     Lost {
         mail,
-        cause: LostCause::of(status, Some(dsn)),
+        cause: LostCause::of(status, Some(dsn), false),
         at: "2026-11-01T10:00:00Z".parse().expect("a time"),
         told: false,
     }
@@ -195,4 +197,36 @@ async fn one_place_in_trouble_holds_up_no_other() {
     assert_eq!((bench.counts(), bench.unalerted().await), (vec![1], 0));
     assert_eq!(book.snapshot().lost.len(), 1, "it waits");
     alerter.stop().await;
+}
+
+/// P9: that people were told of the others is written, and they are not told of them again.
+#[tokio::test]
+async fn a_row_that_refuses_that_people_were_told_keeps_no_other_from_it() {
+    let bench = Bench::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await);
+    }
+    ids.sort();
+    bench.db.refuse(Refusing::Trigger, &ids[1..2]).await.expect("refused");
+    let mails: Vec<Mail> =
+        ids.iter().map(|id| Mail { submission_id: *id, delivery: BOB.to_owned(), generation: 0 }).collect();
+    let told = TellingStore::new(bench.pool());
+    let written = told.told(&mails).await.expect("written");
+    assert_eq!((written.written, written.refused[0].id), (3, ids[1]));
+    for id in [ids[0], ids[2], ids[3]] {
+        assert!(Bench::told_at(&bench.row(id).await, BOB));
+    }
+    // The book tries the one again when its rest is over, and only then.
+    let book = bench.book();
+    let leased = async |book: &Book| book.lease("bounced 5.1.1").await.expect("asked");
+    book.add(lost(ids[1], BOB, RelayStatus::Bounced, "5.1.1"));
+    let lease = leased(&book).await.expect("a lease");
+    assert_eq!(book.confirm(&lease).await.expect("confirmed"), 0, "people know, the row does not");
+    bench.db.refuse(Refusing::Trigger, &[]).await.expect("mended");
+    book.unalerted().await.expect("asked");
+    assert!(!Bench::told_at(&bench.row(ids[1]).await, BOB), "it rests");
+    bench.clock.advance(Duration::from_secs(6), 0).await;
+    assert!(book.unalerted().await.expect("asked").is_empty());
+    assert!(Bench::told_at(&bench.row(ids[1]).await, BOB));
 }

@@ -1,5 +1,6 @@
 //! Leases and confirmations in the rows: for one finish, by one teller, without disturbing anybody.
 
+use devkit::postgres::Refusing;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -19,7 +20,7 @@ async fn a_confirmation_counts_for_the_finish_it_was_leased_for_only() {
     );
     let before = bench.row(kept).await;
     let store = bench.store();
-    let rows = store.lease(CAUSE, ONE).await.expect("leased").rows;
+    let rows = store.lease(CAUSE, ONE, &[]).await.expect("leased").rows;
     assert_eq!(rows.len(), 3);
     let leased = bench.row(kept).await;
     assert_eq!(
@@ -45,7 +46,7 @@ async fn a_confirmation_counts_for_the_finish_it_was_leased_for_only() {
     assert_eq!(row.ledger["alert"]["for"], "f");
     assert!(row.ledger["alert"]["confirmed_at"].is_string() && row.ledger["alert"].get("lease").is_none());
     // And it is: with a lease of its own, under its own finish.
-    let rows = store.lease(CAUSE, TWO).await.expect("leased").rows;
+    let rows = store.lease(CAUSE, TWO, &[]).await.expect("leased").rows;
     assert_eq!(rows, [again]);
     assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").marked, 0, "not with another's lease");
     assert_eq!(store.confirm(TWO, &rows).await.expect("confirmed").marked, 1);
@@ -60,7 +61,7 @@ async fn a_lease_that_outlived_its_finish_confirms_nothing() {
     let bench = Bench::new().await;
     let id = bench.failed(refused(550)).await;
     let store = bench.store();
-    let rows = store.lease(CAUSE, ONE).await.expect("leased").rows;
+    let rows = store.lease(CAUSE, ONE, &[]).await.expect("leased").rows;
     // The finish is another one, and the lease is still written there: no replay of ours does that, but a person might.
     bench.tamper("routing_result = jsonb_set(routing_result, '{finished,token}', '\"g\"')").await;
     assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").marked, 0);
@@ -74,11 +75,11 @@ async fn an_older_confirmation_does_not_survive_a_new_lease() {
     ledger["alert"] = json!({"for": "older", "confirmed_at": "2026-10-01T10:00:00Z"});
     let id = bench.failed(ledger).await;
     let store = bench.store();
-    assert_eq!(store.lease(CAUSE, ONE).await.expect("leased").rows, [id]);
+    assert_eq!(store.lease(CAUSE, ONE, &[]).await.expect("leased").rows, [id]);
     assert_eq!(bench.unalerted().await, 1, "leased is not told");
     assert_eq!(store.give_back(ONE, &[id]).await.expect("given back").marked, 1);
     assert_eq!(bench.unalerted().await, 1);
-    assert_eq!(store.lease(CAUSE, TWO).await.expect("leased").rows, [id], "free at once");
+    assert_eq!(store.lease(CAUSE, TWO, &[]).await.expect("leased").rows, [id], "free at once");
 }
 
 #[tokio::test]
@@ -91,8 +92,8 @@ async fn what_is_leased_or_locked_is_left_to_others() {
         .batch_execute(&format!("BEGIN; SELECT FROM submissions WHERE id = '{a}' FOR UPDATE"))
         .await
         .expect("locked");
-    assert_eq!(store.lease(CAUSE, ONE).await.expect("leased").rows, [b], "nobody waits for a lock");
-    assert_eq!(store.lease(CAUSE, TWO).await.expect("leased").rows, Vec::<Uuid>::new());
+    assert_eq!(store.lease(CAUSE, ONE, &[]).await.expect("leased").rows, [b], "nobody waits for a lock");
+    assert_eq!(store.lease(CAUSE, TWO, &[]).await.expect("leased").rows, Vec::<Uuid>::new());
     locker.batch_execute("ROLLBACK").await.expect("free");
     let causes = store.unalerted().await.expect("causes");
     assert_eq!(
@@ -100,7 +101,7 @@ async fn what_is_leased_or_locked_is_left_to_others() {
         [1],
         "what is leased is not looked for"
     );
-    assert_eq!(store.lease(CAUSE, TWO).await.expect("leased").rows, [a]);
+    assert_eq!(store.lease(CAUSE, TWO, &[]).await.expect("leased").rows, [a]);
     // A busy row is confirmed a little later.
     locker
         .batch_execute(&format!("BEGIN; SELECT FROM submissions WHERE id = '{b}' FOR UPDATE"))
@@ -117,7 +118,7 @@ async fn leases_taken_at_once_share_nothing() {
     let bench = Bench::new().await;
     bench.crowd(1500, refused(550)).await;
     let stores: Vec<_> = (0..4).map(|_| bench.store()).collect();
-    let leasing = (1..).zip(&stores).map(|(n, store)| store.lease(CAUSE, Uuid::from_u128(n)));
+    let leasing = (1..).zip(&stores).map(|(n, store)| store.lease(CAUSE, Uuid::from_u128(n), &[]));
     let leased: Vec<Uuid> = futures::future::try_join_all(leasing)
         .await
         .expect("no deadlock")
@@ -151,10 +152,35 @@ async fn the_ledgers_reader_understands_what_is_written() {
         maple_router::routing::ledger::Ledger::read(&ledger).expect("a ledger").alert.expect("an alert")
     };
     let store = bench.store();
-    store.lease(CAUSE, ONE).await.expect("leased");
+    store.lease(CAUSE, ONE, &[]).await.expect("leased");
     let alert = read(&bench.row(id).await);
     assert!(alert.leased_until.is_some() && alert.confirmed_at.is_none(), "{alert:?}");
     store.confirm(ONE, &[id]).await.expect("confirmed");
     let alert = read(&bench.row(id).await);
     assert!(alert.confirmed_at.is_some() && alert.finish.as_deref() == Some("f"), "{alert:?}");
+}
+
+/// P9: a row that takes no lease is told of by the incident of rows set aside, and keeps nobody from being told of the
+/// others; once it takes one, people hear of its failure as well.
+#[tokio::test]
+async fn a_row_that_refuses_its_lease_or_confirmation_keeps_no_other_from_theirs() {
+    let bench = Bench::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(bench.failed(refused(550)).await);
+    }
+    ids.sort();
+    let store = bench.store();
+    bench.db.refuse(Refusing::Trigger, &ids[..1]).await.expect("refused");
+    let leased = store.lease(CAUSE, ONE, &[]).await.expect("leased");
+    assert_eq!((leased.rows.as_slice(), leased.refused[0].id), (&ids[1..], ids[0]));
+    let none = store.lease(CAUSE, TWO, &ids[..1]).await.expect("asked");
+    assert!(none.rows.is_empty() && none.refused.is_empty(), "it rests: {none:?}");
+    bench.db.refuse(Refusing::Check, &ids[3..4]).await.expect("another one");
+    let marked = store.confirm(ONE, &leased.rows).await.expect("confirmed");
+    assert_eq!((marked.marked, marked.refused[0].id), (3, ids[3]));
+    bench.db.refuse(Refusing::Check, &[]).await.expect("mended");
+    let leased = store.lease(CAUSE, TWO, &[]).await.expect("leased");
+    assert_eq!(leased.rows, ids[..1], "the other one's lease has not ended");
+    assert_eq!(store.confirm(TWO, &leased.rows).await.expect("confirmed").marked, 1);
 }

@@ -73,7 +73,7 @@ async fn what_waits_to_be_told_is_what_status_counts() {
     let mut leased = Vec::new();
     for Unalerted { cause, .. } in store.unalerted().await.expect("causes") {
         let token = Uuid::from_u128(u128::try_from(leased.len()).expect("few") + 1);
-        let rows = store.lease(&cause, token).await.expect("leased").rows;
+        let rows = store.lease(&cause, token, &[]).await.expect("leased").rows;
         leased.extend(rows.iter().copied());
         assert_eq!(store.confirm(token, &rows).await.expect("confirmed").marked, rows.len(), "{cause}");
     }

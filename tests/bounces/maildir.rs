@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, UNIX_EPOCH};
 
-use maple_router::gateway::bounces::Maildir;
+use maple_router::gateway::bounces::{Maildir, Pruned};
 use maple_router::ports::ReturnedKind;
 
 use crate::harness::{ORIGIN, deliver, list, sample};
@@ -119,15 +119,34 @@ async fn old_mails_go_and_those_a_person_must_read_stay_unless_there_are_too_man
         }
     }
     let week = Duration::from_secs(7 * 86_400);
-    assert_eq!(maildir.prune(week, now).await.expect("pruned"), (1, 0));
+    assert_eq!(maildir.prune(week, now).await.expect("pruned"), Pruned { old: 1, ..Pruned::default() });
     assert_eq!(list(dir, "cur"), ["of tomorrow", "young"]);
     assert_eq!((list(dir, ".unread/new").len(), list(dir, "new").len()), (3, 3));
     for number in 0..1_000 {
         fs::write(dir.join(".unread/new").join(format!("{number:04}")), "").expect("written");
     }
-    assert_eq!(maildir.prune(week, now).await.expect("pruned"), (0, 3), "the oldest by name");
+    assert_eq!(
+        maildir.prune(week, now).await.expect("pruned"),
+        Pruned { aside: 3, ..Pruned::default() },
+        "the oldest by name"
+    );
     let left = list(dir, ".unread/new");
     assert_eq!((left.len(), left[0].as_str()), (1_000, "0003"));
+}
+
+/// Whoever floods the address fills no disk, although what came is young.
+#[tokio::test]
+async fn of_too_many_treated_mails_the_oldest_go() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let maildir = Maildir::new(temporary.path());
+    maildir.prepare().await.expect("made");
+    for number in 0..10_004 {
+        fs::File::create(temporary.path().join("cur").join(format!("{number:05}:2,S"))).expect("a file");
+    }
+    let pruned = maildir.prune(Duration::from_secs(7 * 86_400), Duration::ZERO).await.expect("pruned");
+    assert_eq!(pruned, Pruned { treated: 4, ..Pruned::default() });
+    let left = list(temporary.path(), "cur");
+    assert_eq!((left.len(), left[0].as_str()), (10_000, "00004:2,S"));
 }
 
 #[tokio::test]

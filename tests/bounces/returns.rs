@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use devkit::forms::{Form, SubmissionSeed};
-use devkit::postgres::{Cluster, TestDatabase, Variant};
+use devkit::postgres::{Cluster, Refusing, TestDatabase, Variant};
 use maple_router::config::Config;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
@@ -27,10 +27,13 @@ use uuid::Uuid;
 
 use crate::harness::{deliver, list, ours, sample};
 
-/// The recipients of the samples.
+/// The recipient of the samples, alone in an action.
 const B: &str = "1|b@example.net";
+/// The same among others, who read the same token.
+const B_OF_TWO: &str = "2|b@example.net";
+const A_OF_TWO: &str = "2|a@example.net";
 
-struct Bench {
+pub(crate) struct Bench {
     store: Store,
     backend: Client,
     eyes: Client,
@@ -41,20 +44,28 @@ struct Bench {
     _temporary: tempfile::TempDir,
 }
 
-fn store(url: String) -> Store {
+fn config(url: String) -> Config {
     let mut config = Config::default();
     config.database.url = url;
     config.database.connect_timeout = std::time::Duration::from_secs(1);
-    let pool = Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool");
-    Store::new(pool, &Readiness::new(None).expect("no column"), &config, "host", "host/1")
+    config
+}
+
+fn pool(config: &Config) -> Pool {
+    Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool")
+}
+
+fn store(url: String) -> Store {
+    let config = config(url);
+    Store::new(pool(&config), &Readiness::new(None).expect("no column"), &config, "host", "host/1")
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let cluster = Cluster::shared().await.expect("a cluster");
         let db = cluster.database(Variant::default()).await.expect("a database");
         let mut loader = db.client_as("forms_loader").await.expect("the loader");
-        let form = Form::new("f").mail_to("a@example.net, b@example.net").mail_to("only@example.com");
+        let form = Form::new("f").mail_to("b@example.net").mail_to("a@example.net, b@example.net");
         devkit::forms::load(&mut loader, &[form]).await.expect("forms");
         let backend = db.client_as("forms_app").await.expect("forms_app");
         let eyes = db.superuser().await.expect("superuser");
@@ -69,6 +80,23 @@ impl Bench {
             told: Arc::default(),
             _temporary: temporary,
         }
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.store.clone()
+    }
+
+    pub(crate) fn pool(&self) -> Pool {
+        pool(&config(self.db.url_as("forms_app")))
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.with_file_name("state")
+    }
+
+    /// See [`TestDatabase::refuse`].
+    pub(crate) async fn refuse(&self, how: Refusing, ids: &[Uuid]) {
+        self.db.refuse(how, ids).await.expect("altered");
     }
 
     /// A reader as a process that starts has it.
@@ -93,12 +121,12 @@ impl Bench {
     }
 
     /// A submission whose mails the relay has accepted.
-    async fn accepted(&self) -> Uuid {
+    pub(crate) async fn accepted(&self) -> Uuid {
         let id = SubmissionSeed::of("f").insert(&self.backend).await.expect("a row").id;
         let request = ClaimRequest { id, token: "t".to_owned() };
         let claimed = self.store.claim(&[request]).await.expect("an answer").remove(&id);
         assert!(matches!(claimed, Some(Claimed::Taken(_))), "{claimed:?}");
-        let keys = ["1|a@example.net", B, "2|only@example.com"].map(str::to_owned).to_vec();
+        let keys = [B, A_OF_TWO, B_OF_TWO].map(str::to_owned).to_vec();
         self.store.begin(id, "t", &keys).await.expect("begun");
         let mut entries = Entries::default();
         for key in &keys {
@@ -128,7 +156,7 @@ impl Bench {
         (row.get(0), row.get(1), row.get(2))
     }
 
-    async fn mark(&self, id: Uuid, key: &str) -> Value {
+    pub(crate) async fn mark(&self, id: Uuid, key: &str) -> Value {
         self.row(id).await.1["deliveries"][key]["relay"].clone()
     }
 
@@ -162,7 +190,7 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
         (&json!("bounced"), &json!("5.1.1"), &json!("mx.example.net"), &json!("returned@host"), &Value::Null)
     );
     assert!(mark["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{mark}");
-    assert_eq!(bench.mark(id, "1|a@example.net").await, Value::Null, "the other recipient is as it was");
+    assert_eq!(bench.mark(id, B_OF_TWO).await, Value::Null, "the other action is as it was");
     let after = bench.row(id).await;
     assert_eq!((&after.0, &after.2), (&before.0, &before.2), "neither the status nor its time moves");
     let failures = bench.failures(id).await;
@@ -177,6 +205,25 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
         (list(&bench.dir, "new").len(), list(&bench.dir, "cur")),
         (0, vec!["1.a.host:2,S".to_owned()])
     );
+}
+
+/// The other recipient of that action could have written it: people are told, and nothing is taken for a fact.
+#[tokio::test]
+async fn what_a_co_recipient_could_have_written_is_told_and_no_fact() {
+    let bench = Bench::new().await;
+    let id = bench.accepted().await;
+    let of_two = Origin { action_order: 2, ..origin(id) };
+    deliver(&bench.dir, "1.delivered", &sample("postfix-delivered", of_two));
+    bench.returns().look().await;
+    assert_eq!(bench.mark(id, B_OF_TWO).await, Value::Null, "that it got there proves nothing");
+    deliver(&bench.dir, "2.failed", &sample("postfix-failed", of_two));
+    bench.returns().look().await;
+    let mark = bench.mark(id, B_OF_TWO).await;
+    assert_eq!((&mark["status"], &mark["claimed"]), (&json!("bounced"), &json!(true)));
+    assert_eq!(bench.mark(id, A_OF_TWO).await, Value::Null);
+    assert_eq!(bench.failures(id).await, Vec::<Value>::new(), "it is not audited");
+    let told = bench.told.lock().expect("a lock");
+    assert!(told.iter().all(|lost| lost.claimed && lost.key == B_OF_TWO) && !told.is_empty(), "{told:?}");
 }
 
 /// Killed between the record and the move, or between the move and the alert.
@@ -294,6 +341,26 @@ async fn what_cannot_be_recorded_now_waits_where_it_is() {
         (list(&bench.dir, "new").len(), bench.mark(id, B).await["status"].clone()),
         (0, json!("bounced"))
     );
+}
+
+/// P9: a mail about a row that refuses its mark stays where it is and is tried again; those behind it are not kept.
+#[tokio::test]
+async fn a_mail_whose_row_refuses_it_keeps_no_other_and_is_tried_again() {
+    let bench = Bench::new().await;
+    let (bad, good) = (bench.accepted().await, bench.accepted().await);
+    bench.refuse(Refusing::Trigger, &[bad]).await;
+    deliver(&bench.dir, "1.a.host", &sample("postfix-failed", origin(bad)));
+    deliver(&bench.dir, "2.a.host", &sample("postfix-failed", origin(good)));
+    let mut returns = bench.returns();
+    for _ in 0..2 {
+        returns.look().await;
+        assert_eq!(bench.mark(good, B).await["status"], json!("bounced"));
+        assert_eq!(list(&bench.dir, "new"), ["1.a.host"], "neither lost nor set before a person");
+    }
+    bench.refuse(Refusing::Trigger, &[]).await;
+    bench.returns().look().await;
+    assert_eq!(bench.mark(bad, B).await["status"], json!("bounced"));
+    assert_eq!(list(&bench.dir, "new").len(), 0);
 }
 
 #[tokio::test]

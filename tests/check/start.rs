@@ -5,11 +5,15 @@ use std::time::Duration;
 use devkit::postgres::{Cluster, ClusterOptions, Variant};
 use devkit::stage::{Router, Stage, StageOptions};
 
-use crate::harness::{binary, healthy, options};
+use crate::harness::{binary, healthy, options, set_up};
 
 /// The log of a daemon that refuses to start.
 async fn refused(stage: &Stage) -> String {
-    let mut router = stage.router(binary(), "one", "").await.expect("a process");
+    refused_with(stage, "").await
+}
+
+async fn refused_with(stage: &Stage, extra: &str) -> String {
+    let mut router = stage.router(binary(), "one", extra).await.expect("a process");
     let status = router.ended().await.expect("it ends by itself");
     assert_eq!(status.code(), Some(78), "{}", router.log());
     assert_eq!(stage.relay.counters().mails, 0);
@@ -42,6 +46,32 @@ async fn an_unknown_subscription_is_refused_and_named() {
     let log = refused(&stage).await;
     assert!(log.contains(devkit::stage::SUBSCRIPTION) && log.contains("does not exist"), "{log}");
     assert!(log.contains("maple-router provision"), "{log}");
+}
+
+/// The configuration says that the subscription is in a hurry, and keeps every inequality; the subscription is not.
+#[tokio::test]
+async fn a_subscription_that_breaks_an_inequality_is_refused_with_both_values() {
+    let retry = (Duration::from_secs(10), Duration::from_secs(600));
+    let stage = set_up(Stage::start(StageOptions { retry, ..options() }).await.expect("a stage")).await;
+    let hurry = |orphan_after: u32| {
+        format!(
+            "[pubsub]\nretry_max = \"1s\"\nack_deadline = \"10s\"\n[routing]\norphan_after = \"{orphan_after}s\""
+        )
+    };
+    // 1.1·600 + 60 + 60 = 780
+    // Whether or not the line is JSON.
+    let log = refused_with(&stage, &hurry(780)).await.replace("\\\"", "'").replace('"', "'");
+    for words in [
+        "pubsub.retry_max = '10m' (so says the subscription; configured: '1s')",
+        "pubsub.ack_deadline = '1m' (so says the subscription; configured: '10s')",
+        "routing.orphan_after = '13m'",
+        "maple-router provision",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    let mut router = stage.router(binary(), "one", &hurry(781)).await.expect("a process");
+    router.ready().await.expect("it goes by the subscription");
+    assert!(router.stop().await.expect("stops").success(), "{}", router.log());
 }
 
 /// Waits until the log says so.

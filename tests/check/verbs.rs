@@ -238,8 +238,8 @@ async fn provision_and_publish_end_in_69_where_pubsub_is_not_to_be_had() {
     let stage = healthy().await;
     let down = config(&stage).replace(&stage.broker.endpoint(), "http://127.0.0.1:1");
     let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
-    for arguments in [["provision", "--json"], ["publish", id]] {
-        let told = verb(&stage, &down, &arguments).await;
+    for arguments in [["provision", "--json"].as_slice(), ["publish", "--force", id].as_slice()] {
+        let told = verb(&stage, &down, arguments).await;
         assert_eq!(told.code, 69, "{told:?}");
         assert!(told.err.contains("cannot be reached"), "{told:?}");
     }
@@ -253,7 +253,18 @@ async fn publish_sends_an_event_for_each_submission() {
     let unknown = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
     let waiting = || stage.broker.stats(SUBSCRIPTION).expect("stats").backlog;
 
-    let dry = verb(&stage, &config(&stage), &["publish", "--dry-run", "--json", &one, unknown]).await;
+    let refused = verb(&stage, &config(&stage), &["publish", &one[..13], unknown]).await;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let told = format!("{unknown}: not published: the database has no such submission");
+    assert!(
+        refused.out.contains(&told) && refused.out.contains("2 matched, 1 changed, 1 skipped"),
+        "{refused:?}"
+    );
+    assert_eq!(waiting(), 1, "by its beginning, and not the unknown one");
+    pull(&stage, 1).await;
+
+    let dry =
+        verb(&stage, &config(&stage), &["publish", "--force", "--dry-run", "--json", &one, unknown]).await;
     assert_eq!(dry.code, 0, "{dry:?}");
     let json = dry.json();
     assert_eq!(json["matched"], 2);
@@ -262,16 +273,16 @@ async fn publish_sends_an_event_for_each_submission() {
         json["changed"][1]["warning"].as_str().is_some_and(|w| w.contains("no such submission")),
         "{json}"
     );
-    assert_eq!(waiting(), 0);
+    assert_eq!(waiting(), 0, "a dry run publishes nothing");
 
-    let done = verb(&stage, &config(&stage), &["publish", &one, unknown, &one]).await;
+    let done = verb(&stage, &config(&stage), &["publish", "--force", &one, unknown, &one]).await;
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.out.contains(&format!("{one}: published as message ")), "{done:?}");
     assert!(done.out.contains("2 matched, 2 changed, 0 skipped"), "each once: {done:?}");
     assert!(done.err.contains(unknown) && !done.err.contains(&one), "{done:?}");
     assert_eq!(waiting(), 2);
 
-    let events = pull(&stage).await;
+    let events = pull(&stage, 2).await;
     let known =
         events.iter().find(|event| event["submission_id"] == one).expect("the event of the known one");
     assert_eq!(*known, json!({"submission_id": one, "form_id": "contact", "reason": "operator"}));
@@ -279,10 +290,10 @@ async fn publish_sends_an_event_for_each_submission() {
     assert_eq!(*other, json!({"submission_id": unknown, "reason": "operator"}));
 }
 
-/// Takes two events from the routing subscription; their payloads.
-async fn pull(stage: &Stage) -> Vec<Value> {
+/// Takes events from the routing subscription; their payloads.
+async fn pull(stage: &Stage, most: u32) -> Vec<Value> {
     let url = format!("{}/v1/{SUBSCRIPTION}:pull", stage.broker.endpoint());
-    let answer = reqwest::Client::new().post(url).json(&json!({"maxMessages": 2})).send().await;
+    let answer = reqwest::Client::new().post(url).json(&json!({"maxMessages": most})).send().await;
     let answer: Value = answer.expect("an answer").json().await.expect("JSON");
     let messages = answer["receivedMessages"].as_array().unwrap_or_else(|| panic!("{answer}")).clone();
     let payload = |received: &Value| {
@@ -313,7 +324,7 @@ async fn an_event_that_a_topic_does_not_take_is_skipped_and_named() {
     let stage = healthy().await;
     let config = config(&stage).replace("topic = \"routing\"", "topic = \"nowhere\"");
     let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
-    let told = verb(&stage, &config, &["publish", "--json", id]).await;
+    let told = verb(&stage, &config, &["publish", "--force", "--json", id]).await;
     assert_eq!(told.code, 78, "{told:?}");
     let json = told.json();
     assert_eq!(json["skipped"][0]["id"], id);

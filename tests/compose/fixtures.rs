@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mail_parser::{Message, MessageParser};
+use mail_parser::{Message, MessageParser, MimeHeaders};
 use maple_router::config::MailBody;
 use maple_router::ports::SignedLink;
 use maple_router::routing::compose::{
@@ -25,6 +25,7 @@ pub(crate) struct Case {
     pub(crate) from: Mailbox,
     pub(crate) zone: TimeZone,
     pub(crate) date: Timestamp,
+    pub(crate) reply_to_fields: Vec<String>,
 }
 
 pub(crate) const ID: Uuid = Uuid::from_u128(0x7f0c_2b1e_5d3a_4c6f_8e9d_0a1b_2c3d_4e5f);
@@ -50,6 +51,7 @@ impl Default for Case {
             from: parse_mailbox("gpus-it-security@greenpeace.org").expect("a sender"),
             zone: TimeZone::UTC,
             date: at("2026-06-04T14:03:27.9Z"),
+            reply_to_fields: Vec::new(),
         }
     }
 }
@@ -95,6 +97,7 @@ impl Case {
                 body: self.body,
                 time_zone: &self.zone,
                 recipients: &parse(&self.action.destination, self.action.action_order, 50),
+                reply_to_fields: &self.reply_to_fields,
             },
             date: self.date,
         })
@@ -147,6 +150,16 @@ pub(crate) fn read(eml: &str) -> Message<'_> {
 pub(crate) fn header_names(message: &Message<'_>) -> Vec<String> {
     message.headers().iter().map(|header| header.name().to_owned()).collect()
 }
+
+/// The kinds of the parts, in order.
+pub(crate) fn parts(message: &Message<'_>) -> Vec<String> {
+    let kinds = message.parts.iter().filter_map(|part| part.content_type());
+    kinds.map(|kind| format!("{}/{}", kind.ctype(), kind.subtype().unwrap_or_default())).collect()
+}
+
+/// The parts of a mail that says the same in text and in HTML.
+pub(crate) const ALTERNATIVES: [&str; 4] =
+    ["multipart/mixed", "multipart/alternative", "text/plain", "text/html"];
 
 pub(crate) const HEADERS: [&str; 10] = [
     "Date",

@@ -13,7 +13,7 @@ fn subject(case: &Case) -> String {
 }
 
 fn default_subject() -> String {
-    format!("[Incident report] submission {ID}")
+    "Incident report: new submission, 4 June 2026, 14:02 (7f0c2b1e)".to_owned()
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn the_first_template_that_says_something_wins() {
         (Some("of the action"), Some("of the template"), "of the action".to_owned()),
         (None, Some("of the template"), "of the template".to_owned()),
         (Some(" \n"), Some("of the template"), "of the template".to_owned()),
-        (Some("{{ fields.absent }}"), Some("of the template"), default_subject()),
+        (Some("{{ fields.absent | default }}"), Some("of the template"), default_subject()),
         (None, Some(""), default_subject()),
         (None, None, default_subject()),
     ];
@@ -37,10 +37,10 @@ fn the_first_template_that_says_something_wins() {
 fn variables() {
     let cases = [
         ("{{ submission.id }}", ID.to_string()),
-        ("{{ submission.created_at }}", "2026-06-04 14:02 (UTC)".to_owned()),
+        ("{{ submission.created_at }}", "Thursday 4 June 2026, 14:02 (UTC)".to_owned()),
         ("{{ form.id }}: {{ form.name }}", "incident-report: Incident report".to_owned()),
         ("{{ fields.name }} & <co>", "Ann Lee & <co>".to_owned()),
-        ("x{{ fields.absent }}{{ fields.absent.deeper | upper }}y", "xy".to_owned()),
+        ("x{{ fields.absent | d }}{{ fields.absent.deeper | default('-') | upper }}y", "x-y".to_owned()),
         ("{{ fields['two words'] }}", "yes".to_owned()),
         ("{{ fields.many }}", "one, two".to_owned()),
         (
@@ -63,11 +63,38 @@ fn variables() {
     }
 }
 
+/// Where nobody has thought of a field not being there, readers see that it is not; where somebody has, they do not.
+#[test]
+fn a_name_without_a_value_is_a_gap_that_readers_see() {
+    let cases: [(&str, &str, &[&str]); 14] = [
+        ("a {{ fields.phone }} b", "a [missing: phone] b", &["phone"]),
+        ("{{ fields['two words'] | upper | trim }}", "[missing: two words]", &["two words"]),
+        ("{{ fields.name ~ ', ' ~ fields.town }}", "Ann Lee, [missing: town]", &["town"]),
+        ("{{ fields.town }} {{ fields.town }}", "[missing: town] [missing: town]", &["town"]),
+        ("{{ [fields.name, fields.town] | join(' of ') }}", "Ann Lee of [missing: town]", &["town"]),
+        ("{{ 'from %s' | format(fields.town) }}", "from [missing: town]", &["town"]),
+        ("{{ form.nmae }}{{ nothing }}", "[missing: form.nmae][missing: nothing]", &["form.nmae", "nothing"]),
+        ("{% set t = fields.town %}{{ t }}", "[missing: t]", &["t"]),
+        ("{{ fields.town or fields.name }}", "Ann Lee", &[]),
+        ("{{ fields.town or fields.land }}", "[missing: land]", &["land"]),
+        ("{{ fields.town | default('nowhere') }}", "nowhere", &[]),
+        ("{{ fields.town | d(fields.land) }}", "[missing: land]", &["land"]),
+        ("{% if fields.town %}{{ fields.town }}{% else %}none{% endif %}", "none", &[]),
+        ("{{ fields.town if fields.town else 'none' }}{{ fields.empty }}", "none", &[]),
+    ];
+    for (template, expected, missing) in cases {
+        let mut case = Case::with_subject(template);
+        case.fields.push(field("empty", "", 3));
+        assert_eq!(subject(&case), expected, "{template}");
+        assert_eq!(case.composed().expect("a mail").missing, missing, "{template}");
+    }
+}
+
 #[test]
 fn a_form_without_a_name_is_called_by_its_id() {
     for form_name in [None, Some(" \u{202E}".to_owned())] {
         let case = Case { form_name, ..Case::default() };
-        assert_eq!(subject(&case), format!("[incident-report] submission {ID}"));
+        assert_eq!(subject(&case), "incident-report: new submission, 4 June 2026, 14:02 (7f0c2b1e)");
     }
 }
 

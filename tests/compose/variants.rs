@@ -1,7 +1,6 @@
 //! The mails there are: each kept as a snapshot of its octets, and each read back.
 
 use jiff::tz::TimeZone;
-use mail_parser::MimeHeaders;
 use maple_router::config::MailBody;
 use maple_router::ports::{Outcome, Stage};
 use maple_router::routing::compose::{AttachmentLink, ComposeFault};
@@ -9,7 +8,9 @@ use maple_router::routing::destination::parse_mailbox;
 use maple_router::routing::message_id::{Origin, parse};
 use maple_router::routing::plan::{ActionType, TemplateTexts};
 
-use crate::fixtures::{Case, HEADERS, ID, field, header_names, linked, read, signed_url};
+use crate::fixtures::{
+    ALTERNATIVES, Case, HEADERS, ID, field, header_names, linked, parts, read, signed_url,
+};
 
 /// Snapshots show `\n`; that every line ends in CRLF is checked by `read`.
 fn snapshot(name: &str, eml: &str) {
@@ -31,11 +32,12 @@ fn interim() {
     snapshot("interim", &eml);
     let message = read(&eml);
     assert_eq!(header_names(&message), HEADERS);
-    assert_eq!(message.subject(), Some(format!("[Incident report] submission {ID}").as_str()));
+    assert_eq!(message.subject(), Some("Incident report: new submission, 4 June 2026, 14:02 (7f0c2b1e)"));
     let to: Vec<_> = message.to().expect("To").iter().map(|addr| (addr.name(), addr.address())).collect();
     assert_eq!(to, [(None, Some("it@example.org")), (Some("Lee, Ann"), Some("ann@example.org"))]);
     assert!(message.body_text(0).expect("text").contains("details to follow"));
-    assert_eq!(message.html_body_count(), 1, "the text stands in; there is no HTML part");
+    assert_eq!(parts(&message), ALTERNATIVES);
+    assert!(message.body_html(0).expect("html").contains("details to follow"));
     let id = message.message_id().expect("Message-ID");
     assert_eq!(parse(id), Some(Origin { submission: ID, action_order: 1, generation: 0 }));
 }
@@ -63,9 +65,21 @@ fn interim_with_attachments() {
     assert!(eml.contains(&signed_url("a%2Fb")), "a link is readable in the raw message");
     let message = read(&eml);
     let text = message.body_text(0).expect("text");
-    assert!(text.contains("- report fdp.exe (1.4 MB, application/pdf)"));
-    assert!(text.contains("valid until at the latest 2026-06-11 16:03 CEST (Europe/Berlin)"));
-    assert!(text.contains("- .._old.txt\r\n  can no longer be linked: its retention has ended"), "{text}");
+    assert!(text.contains("- report fdp.exe (1.4 MB, PDF document)"));
+    let until = "The link works until Thursday 11 June 2026, 16:03 (Europe/Berlin) at the latest, about 7 days after this mail.";
+    assert!(text.contains(until), "{text}");
+    let ended = "It can no longer be linked: its retention has ended.";
+    assert!(text.contains(&format!("- .._old.txt\r\n  {ended}")), "{text}");
+    let html = message.body_html(0).expect("html");
+    for said in [
+        "<h2>Attachments (2)</h2>",
+        ">report fdp.exe</a> (1.4 MB, PDF document)<br>",
+        until,
+        ended,
+        "<li>.._old.txt<br>",
+    ] {
+        assert!(html.contains(said), "{said}: {html}");
+    }
 }
 
 #[test]
@@ -81,6 +95,7 @@ fn raw_lists_fields_in_order() {
     snapshot("raw", &eml);
     let message = read(&eml);
     let text = message.body_text(0).expect("text").replace("\r\n", "\n");
+    assert_eq!(parts(&message), ALTERNATIVES);
     let listed = "\nname:\n  Ann\n\nmessage:\n  Zeile eins ü\n\n  name:\n  Attachments (9):\n\nempty:\n";
     assert!(text.contains(listed), "{text}");
 }
@@ -99,22 +114,16 @@ fn template_with_text_and_html() {
     let message = read(&eml);
     assert_eq!(message.subject(), Some("New: <b>Ann & \"Co\"</b>"));
     let text = message.body_text(0).expect("text");
-    assert!(text.contains("<b>Ann & \"Co\"</b> wrote at 2026-06-04 14:02 (UTC):"), "{text}");
+    assert!(text.contains("<b>Ann & \"Co\"</b> wrote at Thursday 4 June 2026, 14:02 (UTC):"), "{text}");
     assert!(text.contains("https://storage.example/a?b=1&c='2'"), "{text}");
     let html = message.body_html(0).expect("html");
     assert!(html.contains("&lt;b&gt;Ann &amp; &quot;Co&quot;&lt;&#x2f;b&gt;: Grüße"), "{html}");
-    assert!(
-        html.contains("<a href=\"https://storage.example/a?b=1&amp;c=&#39;2&#39;\">&lt;i&gt;&amp;.pdf</a>")
-    );
+    assert!(html.contains(
+        "<a\r\nhref=\"https://storage.example/a?b=1&amp;c=&#39;2&#39;\"\r\n>&lt;i&gt;&amp;.pdf</a>"
+    ));
     assert!(html.find("</ul>").expect("links") < html.find("</BODY>").expect("end of body"), "{html}");
     assert!(html.contains("can no longer be linked: its retention has ended"));
-    let kinds: Vec<String> = message
-        .parts
-        .iter()
-        .filter_map(|part| part.content_type())
-        .map(|kind| format!("{}/{}", kind.ctype(), kind.subtype().unwrap_or_default()))
-        .collect();
-    assert_eq!(kinds, ["multipart/mixed", "multipart/alternative", "text/plain", "text/html"]);
+    assert_eq!(parts(&message), ALTERNATIVES);
 }
 
 #[test]
@@ -149,7 +158,8 @@ fn names_and_ids_that_ascii_cannot_say() {
     let eml = case.eml();
     snapshot("international", &eml);
     let message = read(&eml);
-    assert_eq!(message.subject(), Some(format!("[Überfall, \"gemeldet\" 🚨] submission {ID}").as_str()));
+    let subject = "Überfall, \"gemeldet\" 🚨: new submission, 4 June 2026, 14:02 (7f0c2b1e)";
+    assert_eq!(message.subject(), Some(subject));
     let from = message.from().expect("From").first().expect("a sender");
     assert_eq!((from.name(), from.address()), (Some("Sicherheit (Büro)"), Some("it@xn--bcher-kva.example")));
     // formulär =?utf-8?b?DQo=?=, encoded as a whole: nobody's reader decodes what the form's id holds.

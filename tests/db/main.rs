@@ -5,7 +5,9 @@ mod migrations;
 mod online;
 mod outbox;
 mod pool;
+mod pooling;
 mod readiness;
+mod sessions;
 mod tls;
 
 use std::sync::Arc;

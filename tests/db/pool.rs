@@ -142,7 +142,7 @@ async fn a_caller_that_stops_waiting_leaves_nothing_open() {
         Duration::from_millis(100),
         pool.transaction("slow", async |tx| {
             tx.execute(INSERT, &[]).await?;
-            Ok(tx.batch_execute("SELECT pg_sleep(1)").await?)
+            tx.batch_execute("SELECT pg_sleep(1)").await
         }),
     );
     assert!(impatient.await.is_err());
@@ -187,7 +187,7 @@ async fn silence_is_cut_off_and_its_connection_not_used_again() {
     let error = pool
         .transaction("silent", async |tx| {
             tx.batch_execute("SET LOCAL statement_timeout = 0").await?;
-            Ok(tx.batch_execute("SELECT pg_sleep(5)").await?)
+            tx.batch_execute("SELECT pg_sleep(5)").await
         })
         .await
         .expect_err("no answer");
@@ -204,7 +204,7 @@ async fn a_lost_connection_is_replaced() {
     let error = pool
         .transaction("cut", async |tx| {
             db.disconnect("forms_app").await.expect("cut");
-            Ok(tx.execute(INSERT, &[]).await?)
+            tx.execute(INSERT, &[]).await
         })
         .await
         .expect_err("it was cut");
@@ -280,9 +280,7 @@ async fn a_listener_hears_and_knows_when_it_is_deaf() {
     };
     let mut listener = Listener::connect(&elsewhere, &options(), "ready").await.expect("listening");
     pool(&db)
-        .transaction("tell", async |tx| {
-            Ok(tx.batch_execute("NOTIFY other, 'x'; NOTIFY ready, 'look'").await?)
-        })
+        .transaction("tell", async |tx| tx.batch_execute("NOTIFY other, 'x'; NOTIFY ready, 'look'").await)
         .await
         .expect("told");
     assert_eq!(listener.next().await.as_deref(), Some("look"));

@@ -3,7 +3,9 @@
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postfix::{Postfix, PostfixOptions};
-use devkit::smtp::{RelayWire, WireTrap, submit};
+use devkit::smtp::{Client, RelayWire, WireTrap, submit};
+use maple_router::routing::delivery::sender::ReturnAddress;
+use maple_router::routing::message_id::Origin;
 use uuid::Uuid;
 
 use crate::harness::{PATIENCE, Scene};
@@ -159,5 +161,59 @@ async fn a_foreign_mail_under_our_message_id_is_no_proof_for_our_recipients() {
     }
     scene.known(id, &KEYS, "delivered").await;
     once(&scene, id);
+    scene.down().await;
+}
+
+/// Whoever knows the Message-ID of a mail that never got there, and even its envelope sender, as every recipient of a former try
+/// does, hands in a mail for the same recipients, and the relay delivers it: from elsewhere with the token, on this host without
+/// it, and by `sendmail`. None of that is an acceptance of ours: it would never be sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mail_of_somebody_who_knows_our_message_id_resolves_no_doubt() {
+    let form = Form::new("f").mail_to("a@x.test, b@x.test");
+    let settings = vec![
+        ("smtpd_authorized_xclient_hosts", "127.0.0.1".to_owned()),
+        ("relay_domains", "x.test".to_owned()),
+    ];
+    let mut scene = Scene::resting(PostfixOptions { settings, ..PostfixOptions::default() }, &[form]).await;
+    let wire = RelayWire::start(scene.postfix.port()).await.expect("a wire");
+    let (address, secret) = ("maple-bounces@x.test", "5d1f0c6b0f3f4f3c9a7e2d1c0b9a8f7e");
+    let (file, maildir) = (scene.stage.dir().join("bounce-secret"), scene.stage.dir().join("bounces"));
+    std::fs::write(&file, secret).expect("written");
+    scene.overlay(&format!(
+        "[smtp]\nport = {}\n[bounces]\naddress = \"{address}\"\nmaildir = \"{}\"\nsecret_file = \"{}\"\n",
+        wire.port(),
+        maildir.display(),
+        file.display()
+    ));
+    scene.up().await;
+    scene.follows().await;
+    let (id, trapped) = killed_at(&mut scene, &wire, WireTrap::DotSent).await;
+    trapped.cut();
+    let ours = ReturnAddress::new(address, secret).expect("a secret");
+    let sender = ours.sender(Origin { submission: id, action_order: 1, generation: 0 });
+    let message = format!("From: z@x.test\r\nMessage-ID: {}\r\n\r\nnot ours\r\n", Scene::message_id(id, 1));
+    let to = ["a@x.test", "b@x.test"];
+    let mut elsewhere = Client::connect(scene.postfix.port()).await.expect("connected");
+    let said = elsewhere.command("XCLIENT NAME=evil.test ADDR=198.51.100.7").await.expect("answered");
+    assert!(said.starts_with("220"), "{said}");
+    let mut theirs = vec![elsewhere.submit(&sender, &to, &message).await.expect("taken")];
+    theirs.push(submit(scene.postfix.port(), "z@x.test", &to, &message).await.expect("taken"));
+    scene.postfix.sendmail(&sender, &to, &message).await.expect("taken");
+    let line = scene.postfix.logged(&["pickup", &sender], PATIENCE).await.expect("picked up");
+    theirs.extend(line.split("]: ").nth(1).and_then(|said| said.split(':').next()).map(str::to_owned));
+    for id in &theirs {
+        scene.postfix.logged(&["qmgr", id, "removed"], PATIENCE).await.expect("all are delivered");
+    }
+    scene.postfix.logged(&["lost connection after DATA"], PATIENCE).await.expect("the session ends");
+    scene.up().await;
+    let row = scene.routed(id).await;
+    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.told());
+    for key in KEYS {
+        let queue_id = row.entry(key)["queue_id"].as_str().expect("our own 250");
+        assert!(!theirs.iter().any(|id| id == queue_id), "{theirs:?} {row:?}");
+    }
+    scene.known(id, &KEYS, "delivered").await;
+    once(&scene, id);
+    scene.counted("maple_router_relay_log_flaws_total{flaw=\"unproved\"}", 6.0).await;
     scene.down().await;
 }

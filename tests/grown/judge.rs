@@ -12,12 +12,20 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "view_not_implemented_only",
     "view_undelivered",
     "view_list",
+    "view_list_newest",
+    "view_grouped",
     "view_unalerted",
+    "view_audit_digests",
     "dead_letter_exhausted",
+    "dead_letter_exhausted_count",
 ];
 
 /// What looks for failures that nobody was told of: cheap by an index of schema `router`.
-pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &["alert_candidates", "alert_causes"];
+pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &["alert_candidates", "alert_causes", "late_infection_find"];
+
+/// By the backend's index on (status, updated_at), which is away where schema `router` is tried; `tail` then goes by the audit
+/// log instead.
+pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows"];
 
 /// What counts all that is open, or asks something of each: linear in the backlog, whatever has ended.
 pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =

@@ -96,7 +96,8 @@ async fn what_is_said_costs_the_same_beside_a_million_that_have_ended() {
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;
     judge::print("with schema router", &before, &after);
-    let with = judge::faults(&before, &after, judge::OF_EVERYTHING);
+    let with_router = [judge::OF_EVERYTHING, judge::BY_THE_BACKENDS_INDEX].concat();
+    let with = judge::faults(&before, &after, &with_router);
     let unsaid = judge::unsaid(&after);
     assert!(without.is_empty(), "without schema router: {without:#?}");
     assert!(with.is_empty(), "with schema router: {with:#?}");
@@ -108,7 +109,7 @@ async fn what_is_said_costs_the_same_beside_a_million_that_have_ended() {
     }
     Router::on(&large.db, true, false).await.turn().await;
     let lacking = log.costs(&large.eyes, large.db.name()).await;
-    let faults = judge::faults(&before, &lacking, judge::OF_EVERYTHING);
+    let faults = judge::faults(&before, &lacking, &with_router);
     for (index, seen_by) in judge::NEEDED {
         assert!(faults.iter().any(|fault| fault.starts_with(seen_by)), "without {index}: {faults:#?}");
     }
@@ -128,6 +129,10 @@ async fn a_pass_and_a_take_are_bounded_beside_all_that_are_open() {
     let before = small.costs(&mut log, true, true).await;
     let after = large.costs(&mut log, true, true).await;
     judge::print("open", &before, &after);
-    let faults = judge::faults(&before, &after, &[judge::OF_EVERYTHING, judge::OF_ALL_THAT_IS_OPEN].concat());
+    let faults = judge::faults(
+        &before,
+        &after,
+        &[judge::OF_EVERYTHING, judge::BY_THE_BACKENDS_INDEX, judge::OF_ALL_THAT_IS_OPEN].concat(),
+    );
     assert!(faults.is_empty(), "{faults:#?}");
 }

@@ -23,16 +23,18 @@ use maple_router::routing::ledger::FailReason;
 use maple_router::routing::message_id::Origin;
 use maple_router::routing::outcome::{Entries, SendContext};
 use maple_router::routing::pause::{Pause, Scope};
+use maple_router::routing::presence::Identity;
 use maple_router::routing::replay::ReplayOptions;
 use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::store::dead_letters::DeadLetterStore;
 use maple_router::routing::store::delivery_told::TellingStore;
+use maple_router::routing::store::ends::Ends;
 use maple_router::routing::store::open_rows::OpenQuestion;
 use maple_router::routing::store::pauses::PauseTable;
 use maple_router::routing::store::seams::{Override, ScanVerdict, Seams};
 use maple_router::routing::store::sweep::SweepBounds;
-use maple_router::routing::store::view::{Selection, View};
-use maple_router::routing::store::{ClaimRequest, RecordScope, Store};
+use maple_router::routing::store::view::{GroupBy, Selection, View};
+use maple_router::routing::store::{ClaimRequest, Merged, RecordScope, Store};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -55,6 +57,7 @@ pub(crate) struct Router {
     telling: TellingStore,
     seams: Seams,
     view: View,
+    ends: Ends,
     pauses: PauseTable,
     bounds: SweepBounds,
     backend: Client,
@@ -81,6 +84,7 @@ impl Router {
             telling: TellingStore::new(pool.clone()),
             seams: Seams::new(pool.clone(), &readiness, None),
             view: View::new(pool.clone(), &readiness, &config),
+            ends: Ends::new(pool.clone()),
             pauses: PauseTable::new(pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
@@ -158,6 +162,9 @@ impl Router {
             "UPDATE submissions SET routing_result = routing_result || '{\"number\": 1e400}' WHERE id = $1";
         self.eyes.execute(odd, &[&first]).await.expect("no longer a document of ours");
         store.merge_facts(first, "gone", &entries("n9", &[(A, accepted())]).facts).await.expect("merged");
+        let nobody =
+            store.merge_facts(Uuid::from_u128(1), "t", &entries("n0", &[(A, accepted())]).facts).await;
+        assert_eq!(nobody.expect("asked"), Merged::Gone);
         store.ended_by(fifth, "t").await.expect("asked");
         store.reset(eighth, "o", OPERATOR).await.expect("released");
         let replayed = store.replay(second, ReplayOptions::default(), OPERATOR, false).await;
@@ -184,11 +191,12 @@ impl Router {
         self.submit(&old.attachment("a.txt", "pending")).await;
         let back = "UPDATE submissions SET updated_at = now() - interval '1 day' WHERE id = ANY($1)";
         self.eyes.execute(back, &[&[stuck.as_slice(), &orphans].concat()]).await.expect("aged");
-        let retaken = store.sweep_stuck(bounds, None, PAGE, "s").await.expect("swept").expect("alone");
+        let retaken = store.sweep_stuck(bounds, None, PAGE, "s", &[]).await.expect("swept").expect("alone");
         assert_eq!(retaken.rows.len(), 3);
-        let found = store.sweep_orphans(bounds, PAGE).await.expect("swept").expect("alone");
-        assert_eq!(found.len(), if self.backlog { PAGE } else { 2 });
-        let refused = store.sweep_infected(bounds, None, PAGE, "s").await.expect("swept").expect("alone");
+        let found = store.sweep_orphans(bounds, PAGE, &[]).await.expect("swept").expect("alone");
+        assert_eq!(found.rows.len(), if self.backlog { PAGE } else { 2 });
+        let refused =
+            store.sweep_infected(bounds, None, PAGE, "s", &[]).await.expect("swept").expect("alone");
         assert_eq!(refused.rows.len(), 1);
         assert!(store.unready(bounds).await.expect("counted").count > 0);
         store.open_depths(bounds).await.expect("counted");
@@ -202,12 +210,24 @@ impl Router {
         assert!(!causes.is_empty());
         for cause in &causes {
             let token = Uuid::from_u128(7);
-            let leased = self.alerts.lease(&cause.cause, token).await.expect("leased");
+            let leased = self.alerts.lease(&cause.cause, token, &[]).await.expect("leased");
             self.alerts.sample(&leased.rows).await.expect("read");
             self.alerts.give_back(token, &leased.rows).await.expect("given back");
-            let leased = self.alerts.lease(&cause.cause, token).await.expect("leased");
+            let leased = self.alerts.lease(&cause.cause, token, &[]).await.expect("leased");
             self.alerts.confirm(token, &leased.rows).await.expect("confirmed");
         }
+        // A page of rows lies in as many pages as rows.
+        self.alerts.late_infections(None, 4).await.expect("looked");
+        let late = self.submit(&SubmissionSeed::of("f").attachment("a.txt", "infected")).await;
+        let routed = "UPDATE submissions SET status = 'routed', routing_result =
+          '{\"v\": 1, \"finished\": {\"token\": \"t\", \"at\": \"2026-01-01T00:00:00Z\", \"status\": \"routed\"}}' WHERE id = $1";
+        self.eyes.execute(routed, &[&late]).await.expect("routed");
+        let (token, rows) = (Uuid::from_u128(8), [late]);
+        assert_eq!(self.alerts.lease_late(&rows, token, HOUR).await.expect("leased").len(), 1);
+        assert_eq!(self.alerts.give_back_late(token, &rows).await.expect("given back").marked, 1);
+        assert_eq!(self.alerts.lease_late(&rows, token, HOUR).await.expect("leased").len(), 1);
+        assert_eq!(self.alerts.confirm_late(token, &rows).await.expect("confirmed").marked, 1);
+        assert!(self.alerts.lease_late(&rows, token, HOUR).await.expect("asked").is_empty(), "told of once");
     }
 
     /// What an operator does to one submission.
@@ -222,7 +242,14 @@ impl Router {
         self.seams.note(seed.id, OPERATOR).await.expect("noted");
         self.view.look(seed.id).await.expect("looked").expect("there");
         self.view.audit(seed.id).await.expect("read").expect("readable");
+        self.view.submissions_between(seed.id, seed.id, 11).await.expect("found");
+        self.view.attachments_between(seed.attachments[0], seed.attachments[0], 11).await.expect("found");
         self.view.forms().await.expect("read");
+        let ways = self.ends.ways().await.expect("asked");
+        assert!(ways.audited, "{ways:?}");
+        let place = self.ends.begin(ways).await.expect("told");
+        self.ends.rows(place.at, PAGE as i64).await.expect("read");
+        self.ends.trail(place.audit, PAGE as i64).await.expect("read");
         self.pauses.now().await.expect("told");
         self.letters.is_there().await.expect("asked");
         self.letters.standing(seed.id).await.expect("read").expect("there");
@@ -232,6 +259,8 @@ impl Router {
     /// What asks about everything: `status` and lists.
     async fn look(&self) {
         self.view.overview().await.expect("counted");
+        self.view.audit_digests().await.expect("counted").expect("readable");
+        self.letters.exhausted_count().await.expect("counted");
         let since = self
             .store
             .now()
@@ -244,6 +273,8 @@ impl Router {
         let selection =
             Selection { status: vec![failed], within: Some(24 * HOUR), limit: 20, ..Selection::default() };
         self.view.list(&selection).await.expect("listed");
+        self.view.list(&Selection { newest: true, ..selection.clone() }).await.expect("listed");
+        self.view.grouped(&selection, GroupBy::Reason).await.expect("counted");
     }
 
     /// The outbox, as its feed and its upkeep use it.
@@ -253,6 +284,7 @@ impl Router {
         outbox.announce(&ids, "operator").await.expect("announced");
         outbox.canary().await.expect("written");
         let token = Uuid::from_u128(9);
+        assert!(outbox.waits().await.expect("looked"), "these do");
         let rows = outbox.claim(PAGE, HOUR, token).await.expect("taken");
         assert!(rows.len() >= 3, "{}", rows.len());
         let held: Vec<_> = rows.iter().map(|row| (row.id, token)).collect();
@@ -288,6 +320,7 @@ impl Router {
         letters.lease_unalerted(10, HOUR).await.expect("leased");
         letters.alerted(&[id]).await.expect("told");
         letters.list(true, 20).await.expect("listed");
+        letters.open().await.expect("counted");
         letters.get(id).await.expect("read").expect("there");
         letters.close(id, Closing::Discarded, "operator:x", "a test").await.expect("closed");
         letters.exhausted(None, false, 20).await.expect("listed");
@@ -301,6 +334,11 @@ impl Router {
         };
         self.pauses.put(&pause).await.expect("paused");
         self.pauses.list().await.expect("listed");
+        let daemon =
+            Identity { id: Uuid::from_u128(5), worker: "host/1".to_owned(), host: "host".to_owned() };
+        self.pauses.beat(&daemon, None).await.expect("there");
+        self.pauses.daemons().await.expect("listed");
+        self.pauses.leave(daemon.id).await.expect("gone");
         self.pauses.remove(None).await.expect("resumed");
     }
 
@@ -373,6 +411,7 @@ fn seen(id: Uuid, key: &str, status: RelayStatus) -> Seen {
         status,
         at: None,
         queue_id: None,
+        proved: false,
         message_id: None,
         dsn: Some("5.1.1".to_owned()),
         relay: None,

@@ -1,4 +1,4 @@
-//! P1 to P6 and P8 of the protocol as laws over every reachable world, and what must be reachable at all, so that no law
+//! P1 to P6, P8 and P10 of the protocol as laws over every reachable world, and what must be reachable at all, so that no law
 //! holds for want of an occasion. P2 is in [`super::liveness`]; P7 needs Slack and is not of this model.
 
 use maple_router::lifecycle::submission::Status;
@@ -10,6 +10,7 @@ use super::steps::Routing;
 use super::world::{DELIVERIES, Heard, Step, World};
 
 pub(crate) const P1_FACT: &str = "P1: nothing is begun after its fact";
+pub(crate) const P1_SPOOL: &str = "P1: nothing is begun by a daemon whose spool has its fact";
 pub(crate) const P1_DOUBT: &str =
     "P1: what the relay has twice was in doubt, and under hold a person asked for it";
 pub(crate) const P1_UNTOLD: &str =
@@ -20,6 +21,7 @@ pub(crate) const P4: &str = "P4: only the holder of a claim ends it";
 pub(crate) const P5: &str = "P5: routed means that everything was accepted";
 pub(crate) const P5_FAILED: &str = "P5: failed means that something was not accepted in time";
 pub(crate) const P6: &str = "P6: nothing is begun unless the attachment is clean";
+pub(crate) const P10: &str = "P10: nothing is begun unless the attachment can be seen";
 pub(crate) const P8: &str = "P8: attempts have a bound";
 pub(crate) const P8_SENT: &str = "P8: what may have been sent costs its attempt";
 pub(crate) const P8_REFUND: &str = "P8: attempts run out only when they were made";
@@ -29,6 +31,7 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
     let sometimes = Property::<Routing>::sometimes;
     vec![
         always(P1_FACT, |_, world| !world.witness.begun_after_fact),
+        always(P1_SPOOL, |_, world| !world.witness.begun_spooled),
         always(P1_DOUBT, |model, world| {
             let asked = world.left.replays < model.left.replays;
             twice(world).all(|(d, g)| world.witness.doubted[d][g] && (!model.protocol.hold || asked))
@@ -56,6 +59,7 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
             }
         }),
         always(P6, |_, world| !world.witness.begun_unclean),
+        always(P10, |_, world| !world.witness.begun_hidden),
         always(P8, |model, world| world.row.attempts <= model.protocol.max_attempts),
         always(P8_SENT, |_, world| !world.witness.refunded_sent),
         always(P8_REFUND, |model, world| match world.row.finished {
@@ -68,6 +72,9 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
         sometimes("one fails because it was refused", |_, world| ended(world, FailReason::Refused)),
         sometimes("one fails because its attempts are spent", |_, world| ended(world, FailReason::Exhausted)),
         sometimes("one fails because it is infected", |_, world| ended(world, FailReason::Infected)),
+        sometimes("a claim is given back because the attachment cannot be seen", |_, world| {
+            world.hidden && world.workers.iter().any(|worker| matches!(worker.step, Step::Releasing { .. }))
+        }),
         sometimes("one fails because its form has no actions", |_, world| {
             ended(world, FailReason::NoActions)
         }),
@@ -80,6 +87,11 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
         }),
         sometimes("a fact waits in the state directory while the row has ended", |_, world| {
             world.spool.is_some() && world.row.status.is_terminal()
+        }),
+        sometimes("a fact waits in a state directory while another daemon has a claim", |_, world| {
+            let others =
+                |host: u8| (0..2_u8).any(|w| w != host && world.workers[usize::from(w)].step == Step::Begun);
+            world.spool.is_some_and(|spool| others(spool.host))
         }),
         sometimes("a forced replay sends again", |_, world| world.relay.iter().any(|sent| sent[1] > 0)),
         sometimes("an outcome is unknown", |_, world| {

@@ -41,6 +41,8 @@ fn routing(protocol: Protocol, faults: u8) -> Routing {
         turns: faults,
         answers: faults,
         outages: faults,
+        hidings: faults,
+        refusals: faults,
         // A second one would need a third generation.
         replays: 1,
     };
@@ -94,10 +96,14 @@ fn no_rule_can_be_spared() {
         (Rule::DotFence, laws::P1_UNTOLD),
         (Rule::Budget, laws::P8),
         (Rule::Refund, laws::P8_REFUND),
+        (Rule::Spent, laws::P8_SENT),
         (Rule::Doubt, laws::P1_DOUBT),
         (Rule::VerdictFromLedger, laws::P5_FAILED),
         (Rule::ReadyAtBegin, laws::P6),
+        (Rule::Contract, laws::P6),
+        (Rule::Contract, laws::P10),
         (Rule::OpenAtBegin, laws::P1_FACT),
+        (Rule::Spooled, laws::P1_SPOOL),
         (Rule::AuditWithEnd, laws::P3),
         (Rule::Orphans, laws::P2),
         (Rule::Stuck, laws::P2),

@@ -183,6 +183,8 @@ pub(crate) fn claim(shape: Shape, row: &Row, attachment: Attachment, max_attempt
             finalized: true,
             pending: i64::from(attachment == Attachment::Pending),
             infected: attachment == Attachment::Infected,
+            touched: Some(NOW),
+            longest_pause: std::time::Duration::from_secs(300),
         };
         match decide::claim(&view, NOW, max_attempts) {
             ClaimDecision::Take => Claim::Take,

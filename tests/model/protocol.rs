@@ -22,14 +22,20 @@ pub(crate) enum Rule {
     Budget,
     /// A stop, or a claim that began nothing, costs no attempt.
     Refund,
+    /// What may have been sent costs its attempt, whoever gives the claim back.
+    Spent,
     /// The sweep marks what was begun as in doubt.
     Doubt,
     /// The verdict is read from the row.
     VerdictFromLedger,
     /// Begin asks whether the attachment is clean.
     ReadyAtBegin,
+    /// Claim, begin and sweep ask whether the attachment can be seen.
+    Contract,
     /// Begin asks whether its deliveries are open.
     OpenAtBegin,
+    /// Nothing is claimed whose facts lie in one's own state directory.
+    Spooled,
     /// The end of a claim and its audit row are one transaction.
     AuditWithEnd,
     /// The sweep hands on what no event names.
@@ -72,9 +78,24 @@ impl Protocol {
         world.is_claimed_by(token) || !self.holds(Rule::TokenFence) && world.row.status == Status::Processing
     }
 
+    /// Nothing is decided, because the attachment cannot be seen.
+    pub(crate) fn is_blind(&self, world: &World) -> bool {
+        world.hidden && self.holds(Rule::Contract)
+    }
+
     /// `Store::claim` for one row, by worker `w`, which has an event or was told by the sweep.
     pub(crate) fn claim(&self, world: &mut World, w: usize) {
         let token = World::token_of(w);
+        if self.is_blind(world) {
+            // It is an error: who has an event keeps it, and who waits for an answer asks again.
+            if world.workers[w].step != Step::Asking {
+                world.idle(w, true);
+            }
+            return;
+        }
+        if has_spooled(world, w) && self.holds(Rule::Spooled) {
+            return world.idle(w, true);
+        }
         if world.is_claimed_by(token) {
             return self.take_up(world, w);
         }
@@ -84,7 +105,7 @@ impl Protocol {
             world.workers[w].step = Step::Settling { ack: reason != FailReason::Exhausted };
             return;
         }
-        match product::claim(self.shape, &world.row, world.attachment, self.attempts_allowed()) {
+        match product::claim(self.shape, &world.row, world.seen(), self.attempts_allowed()) {
             Claim::Drop => world.idle(w, false),
             Claim::Wait => world.idle(w, true),
             Claim::Fail(reason) => {
@@ -141,7 +162,8 @@ impl Protocol {
         };
         world.workers[w].tried |= 1 << order;
         if world.workers[w].stopping {
-            world.workers[w].step = Step::Releasing { refund: true };
+            let refund = world.workers[w].tally.is_unspent();
+            world.workers[w].step = Step::Releasing { refund };
             return;
         }
         let token = World::token_of(w);
@@ -165,10 +187,16 @@ impl Protocol {
             world.workers[w].step = Step::Settling { ack: true };
             return;
         }
-        if world.attachment != Attachment::Clean && self.holds(Rule::ReadyAtBegin) {
-            world.workers[w].step = match world.attachment {
+        if self.is_blind(world) {
+            world.workers[w].step = Step::Releasing { refund: world.workers[w].tally.is_unspent() };
+            return;
+        }
+        if world.seen() != Attachment::Clean && self.holds(Rule::ReadyAtBegin) {
+            world.workers[w].step = match world.seen() {
                 Attachment::Infected => Step::Failing,
-                Attachment::Pending | Attachment::Clean => Step::Releasing { refund: true },
+                Attachment::Pending | Attachment::Clean => {
+                    Step::Releasing { refund: world.workers[w].tally.is_unspent() }
+                }
             };
             return;
         }
@@ -181,6 +209,8 @@ impl Protocol {
         world.witness.begun_after_fact |=
             marked.iter().any(|d| world.row.entries[*d].state == DeliveryState::Accepted);
         world.witness.begun_unclean |= world.attachment != Attachment::Clean;
+        world.witness.begun_hidden |= world.hidden;
+        world.witness.begun_spooled |= has_spooled(world, w);
         for d in &marked {
             world.row.entries[*d].begun = Some(token);
         }
@@ -196,7 +226,8 @@ impl Protocol {
             for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
                 worker.heard[d] = Heard::Deferred;
             }
-            (worker.step, worker.by_itself) = (Step::Recording, true);
+            worker.tally.itself();
+            worker.step = Step::Recording;
         } else {
             worker.step = Step::AtDot;
         }
@@ -208,7 +239,8 @@ impl Protocol {
         for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
             worker.heard[d] = Heard::Deferred;
         }
-        (worker.step, worker.by_outage) = (Step::Recording, true);
+        worker.tally.outage();
+        worker.step = Step::Recording;
     }
 
     /// The relay answers to the dot.
@@ -216,7 +248,9 @@ impl Protocol {
         let worker = &mut world.workers[w];
         for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
             worker.heard[d] = answers[d];
-            worker.by_itself |= answers[d] == Heard::Deferred;
+            if answers[d] == Heard::Deferred {
+                worker.tally.itself();
+            }
             if answers[d] == Heard::Accepted {
                 let copies = &mut world.relay[d][usize::from(worker.generation)];
                 *copies = (*copies + 1).min(3);
@@ -266,7 +300,7 @@ impl Protocol {
             }
             Row { attempts: world.row.attempts, ..memory }
         };
-        let refund = world.workers[w].by_outage && !world.workers[w].by_itself;
+        let refund = world.workers[w].tally.refunds();
         match product::verdict(self.shape, &judged, self.attempts_allowed(), refund) {
             Verdict::Routed => self.end(world, token, None, true),
             Verdict::Failed(reason) => {
@@ -300,4 +334,9 @@ impl Protocol {
             }
         }
     }
+}
+
+/// Whether facts lie in the state directory of the daemon that worker `w` is.
+fn has_spooled(world: &World, w: usize) -> bool {
+    world.spool.is_some_and(|spool| usize::from(spool.host) == w)
 }

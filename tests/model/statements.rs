@@ -77,6 +77,7 @@ impl Protocol {
     /// `RELEASE`.
     pub(super) fn release(&self, world: &mut World, token: Token, refund: bool) {
         world.witness.stale_change |= !world.is_claimed_by(token);
+        world.witness.refunded_sent |= refund && world.workers[usize::from(token) - 1].perhaps_sent;
         let row = &mut world.row;
         (row.status, row.claim, row.due) = (Status::Received, None, false);
         for entry in row.entries.iter_mut().filter(|entry| entry.state == DeliveryState::Open) {
@@ -98,7 +99,7 @@ impl Protocol {
 
     /// `Store::sweep_stuck` for a row that nobody has touched for `stuck_after`.
     pub(crate) fn take_back(&self, world: &mut World) {
-        let infected = world.attachment == Attachment::Infected;
+        let infected = world.seen() == Attachment::Infected;
         let (attempts, resets) = (self.attempts_allowed(), self.refunded_resets);
         let decision = product::stuck(self.shape, &world.row, infected, attempts, resets);
         let sent = product::perhaps_sent(self.shape, &world.row);
@@ -138,9 +139,9 @@ impl Protocol {
         }
     }
 
-    /// Facts of a process that was forced to end are recorded by the next one.
+    /// Facts in a state directory are recorded by whoever has it, whoever holds the claim.
     pub(crate) fn unspool(world: &mut World) {
-        let Some(Spool { token, facts, generation }) = world.spool.take() else { return };
+        let Some(Spool { token, facts, generation, .. }) = world.spool.take() else { return };
         for d in (0..DELIVERIES).filter(|d| has(facts, *d)) {
             Self::merge(&mut world.row, d, token, generation);
         }

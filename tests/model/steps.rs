@@ -28,6 +28,8 @@ pub(crate) enum Action {
     Unspool,
     TimePasses,
     Scan,
+    /// Somebody mends what `Hide` broke.
+    Show,
     /// Faults, and what people do.
     Crash(usize),
     ForceStop(usize),
@@ -37,10 +39,12 @@ pub(crate) enum Action {
     RepeatEvent,
     Reload(Form),
     Turn(Attachment),
+    Hide,
     Outage(usize),
     LoseRelayAnswer(usize),
     LoseClaimAnswer(usize),
     LoseRecordAnswer(usize),
+    Refuse(usize),
     Replay {
         force: bool,
     },
@@ -64,8 +68,9 @@ impl Routing {
                     if world.events > 0 {
                         actions.push(Action::Receive(w));
                     }
-                    let findable = row.due && world.attachment == Attachment::Clean
-                        || world.attachment == Attachment::Infected;
+                    let seen = world.seen();
+                    let findable = !self.protocol.is_blind(world)
+                        && (row.due && seen == Attachment::Clean || seen == Attachment::Infected);
                     if row.status == Status::Received && findable && self.protocol.holds(Rule::Orphans) {
                         actions.push(Action::Find(w));
                     }
@@ -80,7 +85,8 @@ impl Routing {
                 Step::Settling { ack } => actions.push(Action::Settle(w, ack)),
             }
         }
-        if row.status == Status::Processing && world.is_untouched() && self.protocol.holds(Rule::Stuck) {
+        let may_take_back = self.protocol.holds(Rule::Stuck) && !self.protocol.is_blind(world);
+        if row.status == Status::Processing && world.is_untouched() && may_take_back {
             actions.push(Action::TakeBack);
         }
         if world.spool.is_some() {
@@ -91,6 +97,9 @@ impl Routing {
         }
         if world.attachment == Attachment::Pending {
             actions.push(Action::Scan);
+        }
+        if world.hidden {
+            actions.push(Action::Show);
         }
     }
 
@@ -113,6 +122,10 @@ impl Routing {
                 if world.spool.is_none() && worker.step == Step::Recording && facts {
                     actions.push(Action::ForceStop(w));
                 }
+            }
+            let facts = worker.step == Step::Recording && worker.heard.contains(&Heard::Accepted);
+            if left.refusals > 0 && facts && !worker.repeated && world.spool.is_none() {
+                actions.push(Action::Refuse(w));
             }
             if left.outages > 0 && worker.step == Step::Begun {
                 actions.push(Action::Outage(w));
@@ -148,6 +161,9 @@ impl Routing {
         }
         if left.turns > 0 && world.attachment == Attachment::Clean {
             actions.extend([Action::Turn(Attachment::Pending), Action::Turn(Attachment::Infected)]);
+        }
+        if left.hidings > 0 && !world.hidden {
+            actions.push(Action::Hide);
         }
         if left.replays > 0 {
             match world.row.status {
@@ -204,12 +220,12 @@ impl Routing {
             }
             Action::ForceStop(w) => {
                 world.left.stops -= 1;
-                leaves_untold(world, w);
-                let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
-                let facts = accepted.map(|d| 1 << d).sum();
-                let generation = world.workers[w].generation;
-                world.spool = Some(Spool { token: World::token_of(w), facts, generation });
-                world.idle(w, true);
+                spooled(world, w);
+            }
+            // It is tried on without its slot until its claim ends; then the facts are left, and nobody touches the row.
+            Action::Refuse(w) => {
+                world.left.refusals -= 1;
+                spooled(world, w);
             }
             Action::Slow(w) => {
                 world.left.slownesses -= 1;
@@ -236,6 +252,11 @@ impl Routing {
                 world.left.turns -= 1;
                 world.attachment = attachment;
             }
+            Action::Show => world.hidden = false,
+            Action::Hide => {
+                world.left.hidings -= 1;
+                world.hidden = true;
+            }
             Action::Outage(w) => {
                 world.left.outages -= 1;
                 Protocol::outage(world, w);
@@ -244,7 +265,10 @@ impl Routing {
                 world.left.answers -= 1;
                 leaves_untold(world, w);
                 let worker = &mut world.workers[w];
-                worker.by_itself = true;
+                if protocol.holds(Rule::Spent) {
+                    worker.tally.itself();
+                }
+                worker.perhaps_sent = true;
                 for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
                     if matches!(worker.heard[d], Heard::Accepted | Heard::Deferred) {
                         worker.heard[d] = Heard::Unknown;
@@ -270,6 +294,16 @@ impl Routing {
             }
         }
     }
+}
+
+/// Worker `w` gives its record up; what it has heard accepted lies in its daemon's state directory.
+fn spooled(world: &mut World, w: usize) {
+    leaves_untold(world, w);
+    let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
+    let facts = accepted.map(|d| 1 << d).sum();
+    let (generation, host) = (world.workers[w].generation, if w == 0 { 0 } else { 1 });
+    world.spool = Some(Spool { host, token: World::token_of(w), facts, generation });
+    world.idle(w, true);
 }
 
 /// What worker `w` is sending, or has sent and not recorded, may be out without anybody being able to tell.
@@ -301,10 +335,12 @@ impl Action {
                 | Self::RepeatEvent
                 | Self::Reload(_)
                 | Self::Turn(_)
+                | Self::Hide
                 | Self::Outage(_)
                 | Self::LoseRelayAnswer(_)
                 | Self::LoseClaimAnswer(_)
                 | Self::LoseRecordAnswer(_)
+                | Self::Refuse(_)
                 | Self::Replay { .. }
         )
     }

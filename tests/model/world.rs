@@ -5,6 +5,7 @@
 //! are one.
 
 use maple_router::lifecycle::submission::Status;
+use maple_router::routing::blame::Tally;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
 
 /// Deliveries of a submission.
@@ -127,14 +128,17 @@ pub(crate) struct Worker {
     pub(crate) heard: [Heard; DELIVERIES],
     /// An earlier try to record this committed, but its answer was lost.
     pub(crate) repeated: bool,
-    /// What was left open under this claim was left so by an outage; or by itself.
-    pub(crate) by_outage: bool,
-    pub(crate) by_itself: bool,
+    /// The product's own account of what was left open under this claim, and why.
+    pub(crate) tally: Tally,
+    /// Heard an answer under this claim that leaves open whether the mail is out.
+    pub(crate) perhaps_sent: bool,
 }
 
-/// Facts of a process that was forced to end, in its state directory.
+/// Facts that could not be recorded, in the state directory of one daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Spool {
+    /// The worker whose daemon knows of them.
+    pub(crate) host: u8,
     pub(crate) token: Token,
     pub(crate) facts: u8,
     pub(crate) generation: u8,
@@ -157,6 +161,10 @@ pub(crate) struct Left {
     pub(crate) answers: u8,
     /// The relay cannot be reached for one send.
     pub(crate) outages: u8,
+    /// The policy that shows the attachment is dropped.
+    pub(crate) hidings: u8,
+    /// A row takes no fact for as long as its claim lasts.
+    pub(crate) refusals: u8,
     pub(crate) replays: u8,
 }
 
@@ -170,11 +178,15 @@ pub(crate) struct Witness {
     pub(crate) stale_change: bool,
     /// A delivery was begun that had its fact.
     pub(crate) begun_after_fact: bool,
+    /// Something was begun by a daemon that has facts of its submission in its state directory.
+    pub(crate) begun_spooled: bool,
     /// Something was begun while the attachment was not clean.
     pub(crate) begun_unclean: bool,
+    /// Something was begun while the attachment could not be seen.
+    pub(crate) begun_hidden: bool,
     /// Claims since the last replay that were not given back by a stop, or before anything was begun.
     pub(crate) tries: u8,
-    /// The sweep gave back a claim under which something may have been sent.
+    /// Somebody (the sweep, or the worker itself) gave back the attempt of a claim under which something may have been sent.
     pub(crate) refunded_sent: bool,
     /// By delivery: somebody who may have sent it could not tell.
     pub(crate) untold: [bool; DELIVERIES],
@@ -188,6 +200,8 @@ pub(crate) struct World {
     pub(crate) row: Row,
     pub(crate) form: Form,
     pub(crate) attachment: Attachment,
+    /// No policy shows the attachment to us: it looks as if it were not there.
+    pub(crate) hidden: bool,
     /// Events waiting in the subscription.
     pub(crate) events: u8,
     pub(crate) workers: [Worker; WORKERS],
@@ -217,6 +231,7 @@ impl World {
             row,
             form,
             attachment: Attachment::Clean,
+            hidden: false,
             events: 1,
             workers: [Worker::default(); WORKERS],
             spool: None,
@@ -224,6 +239,11 @@ impl World {
             left,
             witness: Witness::default(),
         }
+    }
+
+    /// The attachment as a statement finds it.
+    pub(crate) fn seen(&self) -> Attachment {
+        if self.hidden { Attachment::Clean } else { self.attachment }
     }
 
     /// The token that worker `w` mints, and has for as long as it is not idle.

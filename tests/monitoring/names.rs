@@ -97,15 +97,19 @@ async fn what_rules_and_dashboard_name_is_what_a_daemon_shows() {
 #[tokio::test]
 async fn every_transaction_of_the_daemon_is_there_from_the_start() {
     /// Only verbs run these.
-    const OF_VERBS: [&str; 8] = [
+    const OF_VERBS: [&str; 12] = [
         "dead_letter_close",
+        "ends",
         "finalize",
+        "list",
         "mark_attachment",
         "outbox_announce",
         "outbox_redrive",
+        "pauses_put",
         "override",
         "replay",
         "reset",
+        "view_between",
     ];
     let (stage, mut router) = routing(&[Form::new("f").mail_to("a@x.test")], "").await;
     let (_, scrape) = router.get("/metrics").await.expect("metrics");

@@ -2,6 +2,7 @@
 //! and where to read on.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -92,4 +93,18 @@ fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
         let section = format!("runbooks/rb-009-routing-failure.md#{}", name.to_lowercase());
         assert_eq!(word(told, "runbook_url"), section, "{name}");
     }
+}
+
+/// The README's line makes addresses of all of them that a browser can follow, and leaves the rules as they are.
+#[test]
+fn runbook_links_get_the_address_that_the_readme_says_how_to_give() {
+    let readme = text("monitoring/README.md");
+    let line = readme.lines().map(str::trim).find(|line| line.starts_with("sed '")).expect("the line");
+    let ran = Command::new("sh").args(["-c", line]).current_dir(shipped("monitoring")).output();
+    let out = String::from_utf8(ran.expect("a shell").stdout).expect("text");
+    let shipped = text("monitoring/prometheus/alerts.yml");
+    let addresses =
+        |rules: &str| rules.matches("runbook_url: \"https://wiki.example.org/runbooks/rb-").count();
+    assert_eq!(addresses(&out), shipped.matches("runbook_url: ").count());
+    assert_eq!(out.replace("https://wiki.example.org/", ""), shipped);
 }

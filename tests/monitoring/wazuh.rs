@@ -10,7 +10,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// What needs no rule: the course of things, told by other means where it goes wrong.
-const ORDINARY: [&str; 12] = [
+const ORDINARY: [&str; 13] = [
     "received",
     "claimed",
     "dropped",
@@ -23,6 +23,7 @@ const ORDINARY: [&str; 12] = [
     "routed",
     "released",
     "alert_sent",
+    "no_reply_to",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

@@ -9,6 +9,7 @@ use maple_router::db::{Pool, PoolOptions};
 use maple_router::lifecycle::outbox::State;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
+use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::feed::{FeedParts, FeedSettings};
 use maple_router::outbox::row::Retries;
 use maple_router::outbox::store::OutboxStore;
@@ -97,6 +98,7 @@ impl Bench {
             settings: FeedSettings { most: 1_000, lease: LEASE, poll, retries: RETRIES },
             clock: Arc::new(SystemClock),
             chance: Arc::new(Chance::seeded(7)),
+            set_aside: SetAside::new(Arc::new(SystemClock), None),
         }
     }
 

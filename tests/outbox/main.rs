@@ -15,6 +15,7 @@ mod triggers;
 mod triggers_access;
 mod triggers_columns;
 mod triggers_infected;
+mod triggers_prepared;
 mod triggers_races;
 mod upkeep;
 

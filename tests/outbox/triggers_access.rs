@@ -1,9 +1,6 @@
 //! Whoever may write the row writes the event with it, and nobody gains anything by it.
 
-use std::time::Duration;
-
 use maple_router::db::migrations::ROUTER;
-use tokio_postgres::AsyncMessage;
 use tokio_postgres::error::SqlState;
 
 use super::Role::{Backend, Owner, Scanner};
@@ -145,7 +142,7 @@ async fn forced_row_level_security_is_refused() {
     }
 }
 
-/// The way back leaves nothing of 002, and what was there before.
+/// The way back leaves nothing of 003 and 002, and what was there before.
 #[tokio::test]
 async fn the_way_back_leaves_nothing() {
     let bench = Bench::new().await;
@@ -156,8 +153,12 @@ async fn the_way_back_leaves_nothing() {
         UNION ALL SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname LIKE 'router%'
         UNION ALL SELECT i.indexname::text FROM pg_indexes i WHERE i.schemaname = 'public' AND i.indexname LIKE '%router%'
         UNION ALL SELECT p.policyname::text FROM pg_policies p WHERE p.schemaname = 'router' ORDER BY 1";
-    let back = include_str!("../../migrations/router/down/002_outbox.sql");
-    owner.batch_execute(back).await.expect("back");
+    for back in [
+        include_str!("../../migrations/router/down/003_daemons.sql"),
+        include_str!("../../migrations/router/down/002_outbox.sql"),
+    ] {
+        owner.batch_execute(back).await.expect("back");
+    }
     let left: Vec<String> =
         bench.eyes.query(things, &[]).await.expect("things").iter().map(|row| row.get(0)).collect();
     let strangers: Vec<&String> = left
@@ -167,54 +168,6 @@ async fn the_way_back_leaves_nothing() {
     assert!(strangers.is_empty(), "{strangers:?}");
     assert!(left.iter().any(|name| name == "dead_letters"), "{left:?}");
     bench.submitted("clean", "pending").await;
-}
-
-/// The bell rings for the first, and again later; in between the poll finds them.
-#[tokio::test]
-async fn a_crowd_rings_once_and_a_latecomer_again() {
-    let bench = Bench::new().await;
-    let url = bench.db.url_as(Backend.name());
-    let (client, mut connection) =
-        tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("a listener");
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(Ok(message)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(note) = message {
-                drop(told.send(note.channel().to_owned()));
-            }
-        }
-    });
-    client.batch_execute("LISTEN maple_router_outbox").await.expect("listening");
-    let many = "INSERT INTO submissions (form_id) SELECT 'f' FROM generate_series(1, 100)";
-    bench.backend.batch_execute(many).await.expect("a crowd");
-    assert_eq!(heard.recv().await.as_deref(), Some("maple_router_outbox"));
-    // Nobody can ring before the time is up: the mark says when somebody rang last.
-    let mark = "SELECT setval('router.rung', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)";
-    for (since, rings) in [(0_i64, false), (-60, true), (3_600_000, true)] {
-        bench.eyes.query_one(mark, &[&since]).await.expect("marked");
-        bench.submitted("clean", "clean").await;
-        client.batch_execute("SELECT 1").await.expect("a round trip");
-        let rang = tokio::time::timeout(Duration::from_millis(300), heard.recv()).await.is_ok();
-        // On a machine that is busy for 50 ms the silent one may ring as well.
-        assert!(rang || !rings, "{since}");
-    }
-}
-
-/// Whoever has just rung is not followed by another; on a machine that is busy for 50 ms it may be tried again.
-#[tokio::test]
-async fn a_bell_that_has_just_rung_is_left_alone() {
-    let bench = Bench::new().await;
-    let owner = bench.client(Owner).await;
-    let sql = "DO $$ DECLARE mark bigint; BEGIN
-          mark := setval('router.rung', (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 5);
-          PERFORM router.ring();
-          IF mark <> (SELECT last_value FROM router.rung) THEN RAISE EXCEPTION 'rung again'; END IF; END $$";
-    for _ in 0..100 {
-        if owner.batch_execute(sql).await.is_ok() {
-            return;
-        }
-    }
-    panic!("it rings each time");
 }
 
 #[tokio::test]

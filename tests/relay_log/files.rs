@@ -19,6 +19,8 @@ struct Desk {
     /// Messages that were read of.
     read: Vec<u32>,
     gaps: Vec<String>,
+    /// Places that say that lines are missing there.
+    lost: usize,
     /// Messages of batches taken one by one.
     all: Vec<u32>,
 }
@@ -27,7 +29,15 @@ impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let log = FileLog::new(&dir.path().join("mail.log"), "postfix", "");
-        Self { dir, log, position: String::new(), read: Vec::new(), gaps: Vec::new(), all: Vec::new() }
+        Self {
+            dir,
+            log,
+            position: String::new(),
+            read: Vec::new(),
+            gaps: Vec::new(),
+            lost: 0,
+            all: Vec::new(),
+        }
     }
 
     /// The same, with an empty file that is followed from its beginning.
@@ -118,6 +128,7 @@ impl Desk {
         loop {
             let batch = self.batch().await;
             self.read.extend(messages(&batch));
+            self.lost += batch.lines.len() - messages(&batch).count();
             self.gaps.extend(batch.gap);
             if batch.caught_up {
                 return;
@@ -138,6 +149,7 @@ impl Desk {
         self.catch_up().await;
         assert_eq!(std::mem::take(&mut self.read), messages.collect::<Vec<_>>());
         assert_eq!(std::mem::take(&mut self.gaps), Vec::<String>::new());
+        assert_eq!(self.lost, 0);
     }
 
     async fn expect_gap(&mut self, messages: std::ops::Range<u32>, word: &str) {
@@ -145,6 +157,7 @@ impl Desk {
         assert_eq!(std::mem::take(&mut self.read), messages.collect::<Vec<_>>());
         let gaps = std::mem::take(&mut self.gaps);
         assert!(gaps.len() == 1 && gaps[0].contains(word), "{gaps:?}");
+        assert!(std::mem::take(&mut self.lost) > 0, "it stands among the lines as well");
     }
 }
 
@@ -472,9 +485,12 @@ async fn a_reading_that_nobody_waited_for_is_done_again() {
 
 /// What a batch tells of.
 fn messages(batch: &LogBatch) -> impl Iterator<Item = u32> {
-    batch.lines.iter().map(|line| {
+    batch.lines.iter().filter_map(|line| {
+        if line.entry == (LogEntry::Lost { suppressed: None }) {
+            return None;
+        }
         let LogEntry::Removed { id } = &line.entry else { panic!("{line:?}") };
-        id[1..].parse::<u32>().expect("a number")
+        Some(id[1..].parse::<u32>().expect("a number"))
     })
 }
 

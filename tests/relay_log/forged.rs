@@ -6,7 +6,7 @@ use maple_router::ports::{LogEntry, LogLine, RelayStatus};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const REAL: [&str; 8] = [
+const REAL: [&str; 11] = [
     "Nov 22 07:25:43 rl postfix/smtpd[12919]: 2D702990324: client=localhost[127.0.0.1]",
     "Nov 22 07:25:43 rl postfix/cleanup[12921]: 2D702990324: message-id=<maple.1.1.1@example.org>",
     "Nov 22 07:25:43 rl postfix/qmgr[12846]: 2D702990324: from=<it@example.org>, size=311, nrcpt=8 (queue active)",
@@ -14,7 +14,10 @@ const REAL: [&str; 8] = [
      relay=h[127.0.0.1]:25, conn_use=2, delay=0.04, delays=0.01/0/0/0.02, dsn=4.2.2, status=deferred (host said: 452)",
     "Nov 22 07:25:43 rl postfix/qmgr[12846]: AE3BA990025: from=<it@example.org>, status=expired, returned to sender",
     "Nov 22 07:25:43 rl postfix/qmgr[12846]: 33AD0990328: removed",
-    "Nov 22 07:25:43 rl postfix/smtpd[12919]: disconnect from localhost[127.0.0.1] ehlo=1",
+    "Nov 22 07:25:43 rl postfix/smtpd[12919]: disconnect from localhost[127.0.0.1] ehlo=1 mail=1 data=0/1 commands=2/3",
+    "Nov 22 07:25:43 rl postfix/smtpd[12919]: lost connection after DATA (9033 bytes) from localhost[127.0.0.1]",
+    "Nov 22 07:25:43 rl postfix/pickup[10133]: B322F9C0155: uid=102 from=<it@example.org> orig_id=6475A9C014C",
+    "Nov 22 07:25:43 rl rsyslogd: imjournal: 20 messages lost due to rate-limiting (20000 allowed within 600 seconds)",
     "Nov 22 07:25:43 rl postfix/postsuper[1]: 33AD0990328: removed",
 ];
 
@@ -53,9 +56,21 @@ fn is_decent(line: &LogLine) {
     let id =
         |id: &str| assert!(id.len() >= 6 && id.len() <= 40 && id.bytes().all(|b| b.is_ascii_alphanumeric()));
     match &line.entry {
-        LogEntry::SessionBegan { .. } | LogEntry::SessionEnded { .. } => {}
-        LogEntry::Received { id: of, .. }
-        | LogEntry::Active { id: of }
+        LogEntry::SessionBegan { .. }
+        | LogEntry::Cut { .. }
+        | LogEntry::SessionEnded { .. }
+        | LogEntry::Lost { .. } => {}
+        LogEntry::Active { id: of, sender, .. } => {
+            id(of);
+            printable(sender);
+        }
+        LogEntry::PickedUp { id: of, original: Some(other) }
+        | LogEntry::Forwarded { id: of, next: other, .. } => {
+            id(of);
+            id(other);
+        }
+        LogEntry::PickedUp { id: of, original: None }
+        | LogEntry::Received { id: of, .. }
         | LogEntry::Expired { id: of, .. }
         | LogEntry::Removed { id: of } => id(of),
         LogEntry::MessageId { id: of, message_id } => {
@@ -155,7 +170,11 @@ proptest! {
         prop_assert_eq!(text(&line(", status=something else")), None);
         prop_assert_eq!(
             text(&line(", size=311, nrcpt=8 (queue active)")),
-            Some(LogEntry::Active { id: "2D702990324".to_owned() })
+            Some(LogEntry::Active {
+                id: "2D702990324".to_owned(),
+                sender: if from.len() > 500 { String::new() } else { from },
+                recipients: 8,
+            })
         );
     }
 
@@ -180,9 +199,16 @@ proptest! {
         let session = 7;
         let line = |said: &str| text(&format!("Nov 22 07:25:43 rl postfix/smtpd[7]: {said}{name}[127.0.0.1]"));
         prop_assert_eq!(line("connect from "), Some(LogEntry::SessionBegan { session }));
-        prop_assert_eq!(line("disconnect from "), Some(LogEntry::SessionEnded { session }));
-        let id = "2D702990324".to_owned();
-        prop_assert_eq!(line("2D702990324: client="), Some(LogEntry::Received { id, session }));
+        let ended = matches!(line("disconnect from "), Some(LogEntry::SessionEnded { session: 7, summary: None }));
+        prop_assert!(ended, "nothing that could be a name says what became of a session");
+        // No name has a bracket: one that had would be nobody's address, or the one in its first brackets.
+        match line("2D702990324: client=") {
+            Some(LogEntry::Received { id, session: 7, client }) => {
+                prop_assert_eq!(id.as_str(), "2D702990324");
+                prop_assert!(client.is_none() || name.contains('[') || client == "127.0.0.1".parse().ok());
+            }
+            other => prop_assert!(false, "{:?}", other),
+        }
         prop_assert_eq!(line("NOQUEUE: reject: RCPT from "), None);
         prop_assert_eq!(line("warning: hostname "), None);
     }
@@ -190,7 +216,7 @@ proptest! {
     /// A line of another program says nothing, whatever it quotes.
     #[test]
     fn other_programs_say_nothing(said in stranger()) {
-        for tag in ["sshd[1]", "postfix/smtpd-policy[1]", "postfix/verify[1]", "postfix[1]", "dovecot"] {
+        for tag in ["sshd[1]", "postfix/smtpd-policy[1]", "postfix/verify[1]", "postfix[1]", "dovecot", "rsyslog"] {
             prop_assert_eq!(text(&format!("Nov 22 07:25:43 rl {tag}: {said}")), None);
         }
     }

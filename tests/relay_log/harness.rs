@@ -1,5 +1,7 @@
 //! What the tests of this binary share: entries in a form that can stand in a table.
 
+use std::net::IpAddr;
+
 use maple_router::gateway::relay_log::line::Reader;
 use maple_router::ports::{LogEntry, RelayStatus};
 
@@ -7,10 +9,15 @@ use maple_router::ports::{LogEntry, RelayStatus};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Short<'a> {
     Began(u32),
-    Ended(u32),
-    Received(&'a str, u32),
+    Cut(u32),
+    /// How many were taken, and whether the client took its leave; `None` where the line does not say.
+    Ended(u32, Option<(u32, bool)>),
+    Received(&'a str, u32, Option<IpAddr>),
+    PickedUp(&'a str, Option<&'a str>),
     MessageId(&'a str, &'a str),
-    Active(&'a str),
+    Active(&'a str, &'a str, u32),
+    Forwarded(&'a str, &'a str, &'a str),
+    Lost(Option<u64>),
     Removed(&'a str),
     Expired(&'a str),
     Recipient {
@@ -27,10 +34,16 @@ pub(crate) enum Short<'a> {
 pub(crate) fn short(entry: &LogEntry) -> Short<'_> {
     match entry {
         LogEntry::SessionBegan { session } => Short::Began(*session),
-        LogEntry::SessionEnded { session } => Short::Ended(*session),
-        LogEntry::Received { id, session } => Short::Received(id, *session),
+        LogEntry::Cut { session } => Short::Cut(*session),
+        LogEntry::SessionEnded { session, summary } => {
+            Short::Ended(*session, summary.map(|summary| (summary.taken, summary.quit)))
+        }
+        LogEntry::Received { id, session, client } => Short::Received(id, *session, *client),
+        LogEntry::PickedUp { id, original } => Short::PickedUp(id, original.as_deref()),
+        LogEntry::Forwarded { id, to, next } => Short::Forwarded(id, to, next),
+        LogEntry::Lost { suppressed } => Short::Lost(*suppressed),
         LogEntry::MessageId { id, message_id } => Short::MessageId(id, message_id),
-        LogEntry::Active { id } => Short::Active(id),
+        LogEntry::Active { id, sender, recipients } => Short::Active(id, sender, *recipients),
         LogEntry::Removed { id } => Short::Removed(id),
         LogEntry::Expired { id, .. } => Short::Expired(id),
         LogEntry::Recipient { id, line } => Short::Recipient {

@@ -35,6 +35,8 @@ struct Desk {
     position: String,
     read: Vec<u32>,
     gaps: Vec<String>,
+    /// Where lines are missing, by how many were read before; and how many were suppressed.
+    lost: Vec<(usize, Option<u64>)>,
     /// Time of the next line, in milliseconds.
     now: u64,
 }
@@ -43,11 +45,33 @@ impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let log = JournalLog::new(UNIT, "postfix", Some(dir.path()), "");
-        Self { dir, log, position: String::new(), read: Vec::new(), gaps: Vec::new(), now: 1_000 }
+        Self {
+            dir,
+            log,
+            position: String::new(),
+            read: Vec::new(),
+            gaps: Vec::new(),
+            lost: Vec::new(),
+            now: 1_000,
+        }
     }
 
     fn journal(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// As journald writes that it has suppressed lines: its word alone is `_TRANSPORT`.
+    fn notice(&mut self, transport: &str, message: &str) {
+        self.now += 1;
+        let now = self.now;
+        let (realtime, monotonic) = (1_795_332_343_000_000 + now * 1_000, now * 1_000);
+        let entry = format!(
+            "__REALTIME_TIMESTAMP={realtime}\n__MONOTONIC_TIMESTAMP={monotonic}\n_BOOT_ID={:032x}\n_SYSTEMD_UNIT=x.service\n\
+             _TRANSPORT={transport}\nMESSAGE_ID=a596d6fe7bfa4994828e72309e95d61e\nSYSLOG_IDENTIFIER=systemd-journald\n\
+             PRIORITY=5\nMESSAGE={message}\n\n",
+            7
+        );
+        record(&self.journal("a.journal"), entry.as_bytes());
     }
 
     fn write(&mut self, name: &str, lines: impl IntoIterator<Item = Line>) {
@@ -84,12 +108,16 @@ impl Desk {
     fn take(&mut self, batch: &LogBatch) {
         self.position.clone_from(&batch.position);
         self.gaps.extend(batch.gap.clone());
-        self.read.extend(batch.lines.iter().map(|line| {
+        for line in &batch.lines {
+            if let LogEntry::Lost { suppressed } = &line.entry {
+                self.lost.push((self.read.len(), *suppressed));
+                continue;
+            }
             let (LogEntry::Removed { id } | LogEntry::Expired { id, .. }) = &line.entry else {
                 panic!("{line:?}")
             };
-            id[1..].parse::<u32>().expect("a number")
-        }));
+            self.read.push(id[1..].parse().expect("a number"));
+        }
     }
 
     async fn expect(&mut self, messages: std::ops::Range<u32>) {
@@ -103,6 +131,7 @@ impl Desk {
         assert_eq!(std::mem::take(&mut self.read), messages.collect::<Vec<_>>());
         let gaps = std::mem::take(&mut self.gaps);
         assert!(gaps.len() == 1 && gaps[0].contains(word), "{gaps:?}");
+        assert_eq!(std::mem::take(&mut self.lost), [(0, None)], "before everything that was read since");
     }
 }
 
@@ -172,6 +201,24 @@ async fn only_the_units_lines_are_believed() {
         ],
     );
     desk.expect(1..5).await;
+}
+
+/// journald writes it before the first line that it keeps again, for each unit.
+#[tokio::test]
+async fn suppressed_lines_are_told_of_where_they_are_missing() {
+    let mut desk = Desk::new();
+    desk.expect(0..0).await;
+    desk.write("a.journal", (0..2).map(line));
+    desk.notice("driver", &format!("Suppressed 33 messages from {UNIT}"));
+    desk.notice("driver", "Suppressed 44 messages from cron.service");
+    desk.notice("syslog", &format!("Suppressed 55 messages from {UNIT}"));
+    desk.write("a.journal", (2..4).map(line));
+    desk.expect(0..4).await;
+    assert_eq!(std::mem::take(&mut desk.lost), [(2, Some(33))]);
+    desk.notice("driver", &format!("Suppressed 7 messages from {UNIT}"));
+    desk.restart();
+    desk.expect(0..0).await;
+    assert_eq!(desk.lost, [(0, Some(7))], "it has a cursor of its own");
 }
 
 #[tokio::test]

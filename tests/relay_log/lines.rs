@@ -1,5 +1,7 @@
 //! A table of lines, each written by a real Postfix 3.7.11 (hosts and addresses are those of examples).
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use maple_router::gateway::relay_log::line::Reader;
 use maple_router::ports::{LogEntry, RelayStatus};
 
@@ -21,6 +23,7 @@ fn recipient(
 }
 
 const HOST: Option<&str> = Some("127.0.0.1[127.0.0.1]:22526");
+const LOCAL: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 const SAID: &str = "250 2.0.0 Ok: queued as 12345";
 
 #[test]
@@ -32,23 +35,79 @@ fn real_lines_say_what_postfix_meant() {
         (
             "postfix/smtpd",
             "2D702990324: client=localhost[127.0.0.1]",
-            Some(Short::Received("2D702990324", 7)),
+            Some(Short::Received("2D702990324", 7, LOCAL)),
         ),
         (
             "postfix/smtpd",
             "4jXLPQ2qBrz1SZ4X: client=localhost[127.0.0.1]",
-            Some(Short::Received("4jXLPQ2qBrz1SZ4X", 7)),
+            Some(Short::Received("4jXLPQ2qBrz1SZ4X", 7, LOCAL)),
         ),
         (
             "postfix/smtpd",
             "2D702990324: client=localhost[127.0.0.1], sasl_method=PLAIN, sasl_username=it@example.org",
-            Some(Short::Received("2D702990324", 7)),
+            Some(Short::Received("2D702990324", 7, LOCAL)),
         ),
-        ("postfix/smtpd", "lost connection after DATA (39 bytes) from localhost[127.0.0.1]", None),
+        // With smtpd_client_port_logging; and clients that are not this host.
+        (
+            "postfix/smtpd",
+            "655009C0170: client=localhost[127.0.0.1]:48004",
+            Some(Short::Received("655009C0170", 7, LOCAL)),
+        ),
+        (
+            "postfix/smtpd",
+            "655009C0170: client=localhost[::1]",
+            Some(Short::Received("655009C0170", 7, Some(IpAddr::V6(Ipv6Addr::LOCALHOST)))),
+        ),
+        (
+            "postfix/smtpd",
+            "655009C0170: client=unknown[::ffff:192.0.2.7], orig_client=localhost[127.0.0.1]",
+            Some(Short::Received("655009C0170", 7, Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7))))),
+        ),
+        (
+            "postfix/smtpd",
+            "655009C0170: client=x[1] [127.0.0.1]",
+            Some(Short::Received("655009C0170", 7, None)),
+        ),
+        (
+            "postfix/smtpd",
+            "655009C0170: client=localhost[unix:x]",
+            Some(Short::Received("655009C0170", 7, None)),
+        ),
+        (
+            "postfix/smtpd",
+            "lost connection after DATA (39 bytes) from localhost[127.0.0.1]",
+            Some(Short::Cut(7)),
+        ),
+        ("postfix/smtpd", "timeout after DATA (28 bytes) from localhost[127.0.0.1]", Some(Short::Cut(7))),
+        // Behind the dot, or between two mails: whether one was taken, this does not say.
+        ("postfix/smtpd", "timeout after END-OF-MESSAGE from localhost[127.0.0.1]", None),
+        ("postfix/smtpd", "lost connection after BDAT (20 bytes) from localhost[127.0.0.1]", None),
+        ("postfix/smtpd", "lost connection after DATA from localhost[127.0.0.1]", None),
         (
             "postfix/smtpd",
             "disconnect from localhost[127.0.0.1] ehlo=1 mail=1 rcpt=1 data=0/1 commands=3/4",
-            Some(Short::Ended(7)),
+            Some(Short::Ended(7, Some((0, false)))),
+        ),
+        (
+            "postfix/smtpd",
+            "disconnect from localhost[127.0.0.1] ehlo=1 mail=3 rcpt=3 data=2/3 commands=9/10",
+            Some(Short::Ended(7, Some((2, false)))),
+        ),
+        (
+            "postfix/smtpd",
+            "disconnect from localhost[127.0.0.1]:47990 ehlo=1 mail=1 rcpt=1 data=0/1 quit=1 commands=4/5",
+            Some(Short::Ended(7, Some((0, true)))),
+        ),
+        ("postfix/smtpd", "disconnect from localhost[127.0.0.1]", Some(Short::Ended(7, None))),
+        (
+            "postfix/smtpd",
+            "disconnect from localhost[127.0.0.1] ehlo=1 data=0/1",
+            Some(Short::Ended(7, None)),
+        ),
+        (
+            "postfix/smtpd",
+            "disconnect from localhost[127.0.0.1] ehlo=1 data=x commands=1",
+            Some(Short::Ended(7, None)),
         ),
         (
             "postfix/smtpd",
@@ -77,12 +136,12 @@ fn real_lines_say_what_postfix_meant() {
         (
             "postfix/qmgr",
             "2D702990324: from=<it@example.org>, size=311, nrcpt=8 (queue active)",
-            Some(Short::Active("2D702990324")),
+            Some(Short::Active("2D702990324", "it@example.org", 8)),
         ),
         (
             "postfix/qmgr",
             "1196F9903CF: from=<>, size=2283, nrcpt=1 (queue active)",
-            Some(Short::Active("1196F9903CF")),
+            Some(Short::Active("1196F9903CF", "", 1)),
         ),
         ("postfix/qmgr", "33AD0990328: removed", Some(Short::Removed("33AD0990328"))),
         (
@@ -247,7 +306,7 @@ fn real_lines_say_what_postfix_meant() {
             "postfix/local",
             "4jXLPQ3m1dz1SZ4l: to=<ali@local.example.org>, relay=local, delay=0.01, delays=0/0.01/0/0, dsn=2.0.0, \
              status=sent (forwarded as 4jXLPQ3qSfz1SZ4r)",
-            None,
+            Some(Short::Forwarded("4jXLPQ3m1dz1SZ4l", "ali@local.example.org", "4jXLPQ3qSfz1SZ4r")),
         ),
         (
             "postfix/virtual",
@@ -313,7 +372,21 @@ fn real_lines_say_what_postfix_meant() {
             ),
         ),
         ("postfix/bounce", "2D702990324: sender non-delivery notification: 4A14899032D", None),
-        ("postfix/pickup", "3C456990215: uid=0 from=<it@example.org>", None),
+        (
+            "postfix/pickup",
+            "3C456990215: uid=0 from=<it@example.org>",
+            Some(Short::PickedUp("3C456990215", None)),
+        ),
+        (
+            "postfix/pickup",
+            "B322F9C0155: uid=102 from=<it@example.org> orig_id=6475A9C014C",
+            Some(Short::PickedUp("B322F9C0155", Some("6475A9C014C"))),
+        ),
+        (
+            "postfix/pickup",
+            "B322F9C0155: uid=0 from=<\"x> orig_id=6475A9C014C\"@example.org>",
+            Some(Short::PickedUp("B322F9C0155", None)),
+        ),
         ("postfix/postsuper", "33AD0990328: removed", Some(Short::Expired("33AD0990328"))),
         ("postfix/postsuper", "Deleted: 1 message", None),
         ("postfix/postsuper", "E1084990231: placed on hold", None),
@@ -355,6 +428,36 @@ fn probes_are_no_deliveries() {
              delays=0/0/0/0, dsn=2.0.0, status={status} (x)"
         );
         assert_eq!(short_text(&line), None, "{line}");
+    }
+}
+
+/// What writes the log says itself that it has left lines out; in a file that is rsyslog, or journald by way of it.
+#[test]
+fn notices_of_suppressed_lines_are_read() {
+    let cases = [
+        (
+            "rsyslogd: imuxsock[pid 77]: 120 messages lost due to rate-limiting (200 allowed within 5 seconds)",
+            Some(Some(120)),
+        ),
+        (
+            "rsyslogd[9]: imjournal: 7 messages lost due to rate-limiting (20000 allowed within 600 seconds)",
+            Some(Some(7)),
+        ),
+        (
+            "rsyslogd: imuxsock from <postfix/smtpd:77>: begin to drop messages due to rate-limiting",
+            Some(None),
+        ),
+        ("systemd-journald[1]: Suppressed 33 messages from postfix@-.service", Some(Some(33))),
+        ("systemd-journald[1]: Suppressed 33 messages from cron.service", None),
+        ("systemd-journald[1]: Suppressed messages from postfix@-.service", None),
+        ("rsyslogd: action 'x' suspended", None),
+        ("sshd[1]: messages lost due to rate-limiting", None),
+    ];
+    for (said, expected) in cases {
+        for stamp in ["Nov 22 07:02:21", "2026-11-22T07:02:21.123456+01:00"] {
+            let read = Reader::new("postfix").text(format!("{stamp} host {said}").as_bytes());
+            assert_eq!(read.as_ref().map(|line| short(&line.entry)), expected.map(Short::Lost), "{said}");
+        }
     }
 }
 

@@ -51,10 +51,13 @@ impl Showq {
     }
 }
 
+const SENDER: &str = "it@example.org";
+
 fn mail(id: &str, queue: &str, recipients: &[&str]) -> QueuedMail {
     QueuedMail {
         id: id.to_owned(),
         queue: queue.to_owned(),
+        sender: SENDER.to_owned(),
         recipients: recipients.iter().map(|to| (*to).to_owned()).collect(),
     }
 }

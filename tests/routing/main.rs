@@ -1,10 +1,12 @@
 //! The mission end to end: the real binary on a real database as `forms_app`, a real broker, a real SMTP dialogue.
 
 mod about_us;
+mod answers;
 mod back_pressure;
 mod bad_input;
 mod believed;
 mod concurrency;
+mod contract;
 mod dead_letters;
 mod duplicates;
 mod farewell;
@@ -15,6 +17,7 @@ mod hour;
 mod insert_only;
 mod journald;
 mod late_facts;
+mod late_infection;
 mod laws;
 mod links;
 mod locked_rows;
@@ -24,10 +27,13 @@ mod outages;
 mod outbox;
 mod outcomes;
 mod pauses;
+mod pooled;
 mod privacy;
+mod read_only;
 mod readiness;
 mod reload;
 mod replay;
+mod set_aside;
 mod sighup;
 mod spent;
 mod spool;

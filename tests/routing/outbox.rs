@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::harness::Scene;
 
-/// Attempts of an outbox row are over soon, and nothing but the bell makes events come.
+/// Attempts of an outbox row are over soon, and what is due again is looked for hardly ever.
 const SETTINGS: &str = "[source]\npoll = \"60s\"\n[outbox]\nbackoff_min = \"10ms\"\nbackoff_max = \"20ms\"";
 
 async fn scene(source: Source, extra: &str) -> Scene {
@@ -82,6 +82,30 @@ async fn what_becomes_ready_is_routed_at_once_over_either_source() {
         assert_eq!((named, delivered), (expected, u64::try_from(expected).unwrap_or_default()), "{source:?}");
         scene.stop().await;
     }
+}
+
+/// A stranger's two-phase commit: its submission is routed when the second phase commits, and never was when it does not.
+#[tokio::test]
+async fn what_was_prepared_is_routed_when_it_is_committed() {
+    let scene = scene(Source::Postgres, SETTINGS).await;
+    let prepare = async |gid: &str| {
+        scene.backend.batch_execute("BEGIN").await.expect("begun");
+        let id = insert(&scene, &SubmissionSeed::of("f")).await.id;
+        scene.backend.batch_execute(&format!("PREPARE TRANSACTION '{gid}-{id}'")).await.expect("prepared");
+        id
+    };
+    let (kept, dropped) = (prepare("kept").await, prepare("dropped").await);
+    // What comes after them goes before them: that they are open is in nobody's way.
+    let beside = insert(&scene, &SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(beside).await.status, "routed");
+    assert_eq!(scene.stage.relay.counters().mails, 1);
+    scene.backend.batch_execute(&format!("ROLLBACK PREPARED 'dropped-{dropped}'")).await.expect("dropped");
+    scene.backend.batch_execute(&format!("COMMIT PREPARED 'kept-{kept}'")).await.expect("committed");
+    assert_eq!(scene.ended(kept).await.status, "routed");
+    assert_eq!(scene.announced(kept).await, once("finalized"));
+    assert_eq!(scene.outbox(dropped).await, []);
+    assert_eq!(scene.stage.relay.counters().mails, 2);
+    scene.stop().await;
 }
 
 #[tokio::test]

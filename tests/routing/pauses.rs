@@ -204,6 +204,68 @@ async fn with_schema_router_pauses_are_kept_in_the_database() {
     scene.stop().await;
 }
 
+/// Two daemons of one database, and one that has only its state directory.
+#[tokio::test]
+async fn a_pause_is_in_force_when_it_answers() {
+    for source in [Source::Postgres, Source::Pubsub] {
+        let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
+        let with_schema = source == Source::Postgres;
+        let mut routers = Vec::new();
+        if with_schema {
+            let mut second = scene.stage.router(binary(), "second", "").await.expect("a router");
+            second.ready().await.expect("ready");
+            routers.push(second);
+        }
+        let daemons = 1 + routers.len();
+        let series = "maple_router_paused{scope=\"all\"}";
+        for (line, expected) in [("pause --reason why", 1.0), ("resume --reason over", 0.0)] {
+            let answer = done(&scene, line).await;
+            for router in routers.iter().chain([&scene.router]) {
+                assert_eq!(
+                    router.metric(series).await.expect("metrics"),
+                    Some(expected),
+                    "{line}: {answer:?}"
+                );
+            }
+            let line = answer.err.lines().find(|line| line.contains("confirmed by")).unwrap_or_default();
+            assert_eq!(line.matches('/').count(), daemons, "each is named: {answer:?}");
+        }
+        for mut router in routers {
+            assert!(router.stop().await.expect("stops").success());
+        }
+        let alone: Value = done(&scene, "pause --reason alone --json").await.json().expect("JSON");
+        let counts =
+            ["confirmed_by", "unconfirmed", "silent"].map(|list| alone[list].as_array().map(Vec::len));
+        assert_eq!(counts, [Some(1), Some(0), Some(0)], "who stops says goodbye: {alone:#}");
+        assert_eq!(alone["replaced"], Value::Null);
+        scene.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_confirm_is_named_and_who_is_gone_is_not_waited_for() {
+    let scene = Scene::of(Source::Postgres, &[Form::new("f").mail_to("a@x.test")]).await;
+    let mut second = scene.stage.router(binary(), "second", "").await.expect("a router");
+    second.ready().await.expect("ready");
+    done(&scene, "pause --form f --until 2h --reason earlier").await;
+    let pid = second.pid().expect("it runs");
+    second.freeze().await.expect("stands still");
+    let answer = verb(&scene, "pause --form f --wait 3s --reason later").await;
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let name = format!("/{pid}");
+    assert!(answer.err.contains("NOT CONFIRMED within 3s by") && answer.err.contains(&name), "{answer:?}");
+    assert!(answer.out.contains("in place of: form f until 2"), "{answer:?}");
+    assert!(answer.out.contains("earlier") && answer.out.contains("later"), "{answer:?}");
+    // By the database's clock it has been silent for long.
+    let old = "UPDATE router.daemons SET seen_at = now() - interval '40 s' WHERE worker LIKE '%' || $1";
+    assert_eq!(scene.eyes.execute(old, &[&name]).await.expect("aged"), 1);
+    let answer = done(&scene, "resume --form f --reason over").await;
+    assert!(answer.err.contains("not waited for") && answer.err.contains(&name), "{answer:?}");
+    second.signal("CONT").await.expect("goes on");
+    assert!(second.stop().await.expect("stops").success());
+    scene.stop().await;
+}
+
 /// What cannot be understood must not end a pause.
 #[tokio::test]
 async fn a_damaged_file_pauses_everything_until_it_is_mended() {

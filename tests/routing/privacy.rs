@@ -297,7 +297,7 @@ async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
     let stuck = seed("plain").status("processing").ledger(claimed);
     let stuck = stuck.insert(&scene.backend).await.expect("a row").id;
     for line in [
-        "pause --form other --reason why".to_owned(),
+        "pause --form other --force --reason why".to_owned(),
         "resume --form other --reason why".to_owned(),
         format!("replay {} --reason why", ids[0]),
         format!("replay {} --force-action 1 --reason why", ids[3]),

@@ -184,7 +184,10 @@ async fn filters_choose_a_dry_run_tells_and_the_end_of_pubsub_stops_nobody() {
     let dry = bulk(&["--form", "f", "--dry-run", "--json"]).await.json().expect("JSON");
     assert_eq!((&dry["matched"], &dry["dry_run"]), (&json!(3), &json!(true)), "{dry:#}");
     assert_eq!(scene.row(ids[0]).await.status, "failed");
-    let two = bulk(&["--form", "f", "--limit", "2", "--json"]).await;
+    let unasked = bulk(&["--form", "f", "--limit", "2"]).await;
+    assert!(unasked.code == Some(2) && unasked.err.contains("nobody can be asked"), "{unasked:?}");
+    assert_eq!(scene.row(ids[0]).await.status, "failed");
+    let two = bulk(&["--form", "f", "--limit", "2", "--yes", "--json"]).await;
     assert_eq!(two.json().expect("JSON")["matched"], 2, "{two:?}");
     for id in &ids[..2] {
         scene.status(*id, "routed").await;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{CuttingProxy, Trap};
-use devkit::stage::{Source, StageOptions};
+use devkit::smtp::{Rule, Stage as At};
+use devkit::stage::{Source, Stage, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -35,7 +36,11 @@ impl Scene {
 
     /// Another router in the place of the one that ended.
     async fn restart(&mut self) {
-        self.router = self.stage.router(binary(), "router", "").await.expect("a router");
+        self.restart_with("").await;
+    }
+
+    async fn restart_with(&mut self, extra: &str) {
+        self.router = self.stage.router(binary(), "router", extra).await.expect("a router");
         self.router.ready().await.expect("ready");
     }
 
@@ -119,19 +124,27 @@ async fn what_is_recorded_after_all_leaves_nothing_behind(source: Source) {
     scene.stop().await;
 }
 
+/// A spool before its router.
+fn spool_of(stage: &Stage) -> PathBuf {
+    let spool = stage.dir().join("router/spool");
+    fs::create_dir_all(&spool).expect("a spool");
+    spool
+}
+
+/// What a router writes that read a 250.
+fn sheet(id: Uuid) -> String {
+    let fact = json!({"state": "accepted", "nonce": "n", "token": "t", "queue_id": "4X", "message_id": "<m@x.test>"});
+    let audit = json!({"v": 1, "attempt": 1, "generation": 0});
+    let facts = json!({"1|a@x.test": {"fact": fact, "audit": audit}});
+    json!({"v": 1, "submission_id": id, "token": "t", "facts": facts}).to_string()
+}
+
 async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
     let purged = SubmissionSeed::of("f").status("purged").insert(&backend).await.expect("a row").id;
     let open = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
-    let spool = stage.dir().join("router/spool");
-    fs::create_dir_all(&spool).expect("a spool");
-    let sheet = |id: Uuid| {
-        let fact = json!({"state": "accepted", "nonce": "n", "token": "t", "queue_id": "4X", "message_id": "<m@x.test>"});
-        let audit = json!({"v": 1, "attempt": 1, "generation": 0});
-        let facts = json!({"1|a@x.test": {"fact": fact, "audit": audit}});
-        json!({"v": 1, "submission_id": id, "token": "t", "facts": facts}).to_string()
-    };
+    let spool = spool_of(&stage);
     let write = |name: &str, text: &str| fs::write(spool.join(name), text).expect("written");
     write("1-half.json", &sheet(open)[..40]);
     write(
@@ -165,6 +178,140 @@ async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up(source: Source
     scene.stop().await;
 }
 
+/// Looks into the spool every second.
+const OFTEN: &str = "[routing]\nsweep_interval = \"1s\"\n[slack]\ngroup_wait = \"1s\"";
+
+impl Scene {
+    /// Its event is given back because its facts lie in the spool.
+    async fn await_spooled(&self, id: Uuid) {
+        let given_back =
+            |line: &Value| line["reason"] == "facts_in_spool" && line["submission_id"] == json!(id);
+        self.await_line("event given back", given_back).await;
+    }
+
+    /// It had its mail, before this router was there.
+    async fn routed_without_a_mail(&self, id: Uuid) {
+        self.publish(id);
+        assert_eq!(
+            self.await_row(id, "end", |row| row.status == "routed").await.entry("1|a@x.test")["queue_id"],
+            "4X"
+        );
+        assert_eq!(self.stage.relay.mails().len(), 0, "it had its mail");
+    }
+}
+
+async fn what_a_trigger_or_a_policy_keeps_away_is_tried_on_and_its_mail_not_sent_again(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let id = stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
+        fs::write(spool_of(&stage).join(format!("{id}.n.json")), sheet(id)).expect("written");
+        ids.push(id);
+    }
+    let (refused, hidden) = (ids[0], ids[1]);
+    let away = format!(
+        "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+         CREATE TRIGGER broken BEFORE UPDATE ON submissions FOR EACH ROW WHEN (NEW.id = '{refused}' AND
+           NEW.routing_result::text LIKE '%accepted%') EXECUTE FUNCTION broken();
+         CREATE POLICY hidden ON submissions AS RESTRICTIVE FOR SELECT TO forms_app USING (id <> '{hidden}')"
+    );
+    stage.database.alter(&away).await.expect("altered");
+    let scene = Scene::on(stage, OFTEN).await;
+    let mut waiting = ids.clone();
+    waiting.sort();
+    let waiting: Vec<String> = waiting.iter().map(|id| format!("{id}.n.json")).collect();
+    assert_eq!(scene.spooled(), waiting, "{}", scene.router.log());
+    for id in &ids {
+        scene.publish(*id);
+        scene.await_spooled(*id).await;
+    }
+    let told = async || {
+        scene.stage.slack.messages().iter().any(|said| said.visible_text().contains("cannot be recorded"))
+    };
+    scene.until("word of it in Slack", told).await;
+    assert_eq!(scene.row(refused).await.status, "received", "not claimed");
+    let mended = "DROP TRIGGER broken ON submissions; DROP POLICY hidden ON submissions";
+    scene.stage.database.alter(mended).await.expect("mended");
+    scene.until("empty spool", async || scene.spooled().is_empty()).await;
+    for id in ids {
+        scene.routed_without_a_mail(id).await;
+    }
+    scene.stop().await;
+}
+
+async fn what_is_set_aside_is_tried_at_each_start_and_not_sent_again_meanwhile(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let id = stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
+    let file = spool_of(&stage).join(format!("{id}.n.bad"));
+    fs::write(&file, &sheet(id)[..40]).expect("half a file");
+    let mut scene = Scene::on(stage, OFTEN).await;
+    scene.publish(id);
+    scene.await_spooled(id).await;
+    let told = async || {
+        scene.stage.slack.messages().iter().any(|said| said.visible_text().contains(&id.to_string()))
+    };
+    scene.until("word of it in Slack", told).await;
+    let ended = scene.router.stop().await.expect("it ends");
+    assert!(ended.success(), "{ended}");
+    fs::write(&file, sheet(id)).expect("mended");
+    scene.restart_with(OFTEN).await;
+    assert_eq!(scene.spooled(), Vec::<String>::new());
+    scene.routed_without_a_mail(id).await;
+    scene.stop().await;
+}
+
+async fn what_is_not_its_own_stops_nobody_and_is_named_once(source: Source) {
+    let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
+    let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id);
+    }
+    let spool = spool_of(&stage);
+    fs::create_dir(spool.join("0-directory.json")).expect("a directory");
+    fs::create_dir(spool.join("lost+found")).expect("a directory");
+    fs::write(spool.join("notes.txt"), "see rb-009").expect("written");
+    let put = |id: Uuid| fs::write(spool.join(format!("{id}.n.json")), sheet(id)).expect("written");
+    put(ids[0]);
+    let scene = Scene::on(stage, OFTEN).await;
+    let foreign = ["0-directory.json", "lost+found", "notes.txt"];
+    assert_eq!(scene.spooled(), foreign, "{}", scene.router.log());
+    // Each is seen by a pass of its own.
+    for id in &ids[1..] {
+        put(*id);
+        scene.until("another pass", async || scene.spooled() == foreign).await;
+    }
+    for name in foreign {
+        let said = scene.router.log().lines().filter(|line| line.contains(name)).count();
+        assert_eq!(said, 1, "{name}: {}", scene.router.log());
+    }
+    for id in ids {
+        scene.routed_without_a_mail(id).await;
+    }
+    scene.stop().await;
+}
+
+async fn of_a_row_deleted_after_the_dot_it_is_said_that_it_is_gone(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
+    let sent = scene.stage.relay.trap(Rule::at(At::AfterDot));
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    sent.hit(PATIENCE).await.expect("the dot was written");
+    assert_eq!(
+        scene.eyes.execute("DELETE FROM submissions WHERE id = $1", &[&id]).await.expect("deleted"),
+        1
+    );
+    sent.release();
+    let gone =
+        |line: &Value| line["message"].as_str().is_some_and(|text| text.contains("accepted, but the row"));
+    assert_eq!(scene.await_line("the truth", gone).await["submission_id"], json!(id));
+    let [name] = scene.spooled().try_into().expect("one file");
+    assert!(name.starts_with(&id.to_string()) && name.ends_with(".bad"), "{name}");
+    assert!(scene.journal(id).iter().all(|line| line["event"] != "spool_replayed"), "{}", scene.router.log());
+    scene.stop().await;
+}
+
 async fn without_a_state_directory_it_says_so_and_goes_on(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     // Nobody makes a directory there, not even root.
@@ -183,5 +330,9 @@ devkit::with_either_source!(
     a_stop_in_an_outage_leaves_it_as_well,
     what_is_recorded_after_all_leaves_nothing_behind,
     what_nobody_can_record_is_kept_aside_and_holds_nobody_up,
+    what_a_trigger_or_a_policy_keeps_away_is_tried_on_and_its_mail_not_sent_again,
+    what_is_set_aside_is_tried_at_each_start_and_not_sent_again_meanwhile,
+    what_is_not_its_own_stops_nobody_and_is_named_once,
+    of_a_row_deleted_after_the_dot_it_is_said_that_it_is_gone,
     without_a_state_directory_it_says_so_and_goes_on,
 );

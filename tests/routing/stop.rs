@@ -9,7 +9,7 @@ use devkit::stage::{Source, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{Scene, binary};
+use crate::harness::{PATIENCE, Scene, binary};
 
 const SLOW: Duration = Duration::from_secs(2);
 
@@ -93,6 +93,38 @@ async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(
     scene.stop().await;
 }
 
+/// P8: the first action may have been delivered, which costs the attempt; that a stop comes before the second one, or while
+/// that waits for the only lane, gives nothing back.
+async fn a_stop_refunds_nothing_that_may_have_been_delivered(source: Source) {
+    let forms =
+        [Form::new("f").mail_to("lost@y.test").mail_to("b@x.test"), Form::new("slow").mail_to("slow@y.test")];
+    for is_waiting in [false, true] {
+        let mut scene = Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1").await;
+        let trapped = scene.stage.relay.trap(Rule::at(At::AfterDot).to("lost@y.test"));
+        let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+        trapped.hit(PATIENCE).await.expect("the first mail");
+        let busy = scene.stage.relay.trap(Rule::at(At::AfterDot).to("slow@y.test"));
+        if is_waiting {
+            let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
+            scene.await_row(slow, "claim", |row| row.status == "processing").await;
+            trapped.cut();
+            busy.hit(PATIENCE).await.expect("the lane is taken");
+            scene.await_row(id, "doubt", |row| row.entry("1|lost@y.test")["doubt"] == true).await;
+            scene.router.signal("TERM").await.expect("sent");
+        } else {
+            scene.router.signal("TERM").await.expect("sent");
+            scene.await_line("stop", |line| line["event"] == "stopping").await;
+            trapped.cut();
+        }
+        let row = scene.await_row(id, "release", |row| row.status == "received").await;
+        busy.release();
+        assert!(scene.router.ended().await.expect("ends").success(), "{}", scene.router.log());
+        assert_eq!(row.attempts(), 1, "waiting for a lane: {is_waiting}: {row:?}");
+        assert_eq!(row.entry("1|lost@y.test")["doubt"], true, "{row:?}");
+        assert_eq!(row.entry("2|b@x.test"), &json!({"state": "open"}), "{row:?}");
+    }
+}
+
 async fn an_idle_router_stops_at_once_by_either_signal(source: Source) {
     for signal in ["TERM", "INT"] {
         let mut scene = Scene::of(source, &[Form::new("f")]).await;
@@ -158,6 +190,7 @@ async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way(sou
 devkit::with_either_source!(
     a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent,
     a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later,
+    a_stop_refunds_nothing_that_may_have_been_delivered,
     an_idle_router_stops_at_once_by_either_signal,
     a_kill_after_begin_leaves_a_row_that_says_so,
     a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way,

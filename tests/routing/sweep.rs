@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
+use devkit::postgres::Refusing;
+use devkit::slack::SlackMessage;
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Source, StageOptions};
 use serde_json::json;
@@ -82,6 +84,47 @@ async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source)
     let row = scene.ended(slow).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "it was begun: {row:?}");
     assert_eq!(scene.stage.relay.mails().len(), 2, "each once");
+    scene.stop().await;
+}
+
+/// P9, by the real process: the others are routed, people hear of it once and of its end, and what the row holds is nowhere.
+#[tokio::test]
+async fn a_row_that_refuses_every_write_is_told_of_once_and_holds_up_nobody() {
+    let forms = [Form::new("f").mail_to("a@x.test")];
+    let extra = format!("{ALONE}\n[slack]\ngroup_wait = \"1s\"\n");
+    let scene = Scene::with(StageOptions::of(Source::Pubsub), &forms, &extra).await;
+    // Nobody sweeps before the row refuses.
+    let lock = "(hashtext('maple-router'), hashtext('sweep'))";
+    scene.eyes.execute(&format!("SELECT pg_advisory_lock{lock}"), &[]).await.expect("locked");
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+        untouched(&scene, id, 2000).await;
+        ids.push(id);
+    }
+    let bad = ids.remove(0);
+    scene.stage.database.refuse(Refusing::Trigger, &[bad]).await.expect("refused");
+    scene.eyes.execute(&format!("SELECT pg_advisory_unlock{lock}"), &[]).await.expect("let go");
+    for id in ids {
+        assert_eq!(scene.ended(id).await.status, "routed");
+    }
+    let told = |part: &str| {
+        let all = scene.stage.slack.messages();
+        all.iter().map(SlackMessage::visible_text).filter(|text| text.contains(part)).count()
+    };
+    scene.until("told", async || told("section set_aside") == 1).await;
+    assert_eq!(told(&format!("maple-router explain {bad}")), 1, "{:?}", scene.stage.slack.messages());
+    assert_eq!(metric(&scene, "rows_set_aside").await, 1.0);
+    let line = scene.await_line("row set aside", |line| line["event"] == "set_aside").await;
+    assert_eq!(line["submission_id"], json!(bad.to_string()), "{line}");
+    let said = line.to_string();
+    assert!(said.contains("SQLSTATE P0001, function refuse_write"), "{said}");
+    assert!(!scene.router.log().contains("no write of"), "nothing of the row");
+    scene.stage.database.refuse(Refusing::Trigger, &[]).await.expect("mended");
+    assert_eq!(scene.ended(bad).await.status, "routed");
+    scene.await_line("end of it", |line| line["event"] == "written_after_all").await;
+    scene.until("told so", async || told("over, after") == 1).await;
+    assert_eq!((metric(&scene, "rows_set_aside").await, told("section set_aside")), (0.0, 1));
     scene.stop().await;
 }
 

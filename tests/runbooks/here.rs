@@ -69,6 +69,9 @@ fn variants(command: &str) -> Vec<String> {
     std::iter::once(squeezed(&bare)).chain(options.iter().map(|option| squeezed(&with(option)))).collect()
 }
 
+/// timeout(1): what it ran had not ended by itself.
+const STILL_FOLLOWED: i32 = 124;
+
 async fn plays(command: &str) -> Result<(), String> {
     let scene = Scene::before(command).await;
     let config = scene.stage.write_config("verb", &scene.stage.config("verb", 0, "")).map_err(text)?;
@@ -80,15 +83,24 @@ async fn plays(command: &str) -> Result<(), String> {
         well(&answer).map_err(|why| format!("before it, `{line}`: {why}"))?;
     }
     let mut line = scene.filled(command);
+    // Those go on until somebody ends them.
+    let follows = ["maple-router watch", "maple-router tail"].iter().any(|verb| command.starts_with(verb));
+    if follows {
+        line = format!("timeout --signal=INT 3 {line}");
+    }
     let mut router = None;
-    if command.starts_with("curl ") {
+    // Those ask the daemon of this host.
+    if command.starts_with("curl ") || command.starts_with("maple-router status") {
         let mut started = scene.stage.router(binary(), "one", "").await.map_err(text)?;
         started.ready().await.map_err(text)?;
         line = line.replace("127.0.0.1:9464", started.address());
         router = Some(started);
     }
-    let mut answer = run(&line).await.map_err(text)?;
-    well(&answer)?;
+    let config = router.as_ref().map_or(config.as_path(), |router| router.config());
+    let mut answer = scene.stage.shell(binary(), config, &variables, &line).await.map_err(text)?;
+    if !(follows && answer.code == Some(STILL_FOLLOWED)) {
+        well(&answer)?;
+    }
     drop(router);
     if let Some((_, file)) = line.split_once(" > ").filter(|_| line.starts_with("maple-router ")) {
         answer.out = std::fs::read_to_string(scene.stage.dir().join(file)).map_err(text)?;
@@ -107,10 +119,6 @@ fn well(answer: &Answer) -> Result<(), String> {
 
 /// What must have been done before.
 fn before(command: &str) -> Vec<String> {
-    if command.starts_with("maple-router check") {
-        // The stage's own subscription is in a hurry.
-        return vec!["maple-router provision".to_owned()];
-    }
     if command.contains("router.outbox") || command.contains("--back 002") {
         return vec!["maple-router migrate --router --owner-url \"$OWNER_URL\"".to_owned()];
     }
@@ -131,6 +139,9 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             answer.out.contains(&scene.submission.to_string()) || answer.out.contains("Subject"),
             "tells of it",
         ),
+        ["maple-router", "watch", ..] => {
+            so(answer.out.contains(&scene.submission.to_string()), "tells of it")
+        }
         ["maple-router", "links", ..] => so(answer.out.contains("X-Goog-Signature"), "a signed link"),
         ["maple-router", "replay" | "release", ..] => {
             let expected = match (dry, words[1]) {

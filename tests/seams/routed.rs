@@ -36,7 +36,10 @@ struct Scene {
 
 impl Scene {
     async fn start(extra: &str) -> Self {
-        let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+        // As SOON says of it: the router reads it from the subscription.
+        let seconds = std::time::Duration::from_secs;
+        let (ack_deadline, retry) = (seconds(10), (std::time::Duration::from_millis(200), seconds(1)));
+        let options = StageOptions { sample_forms: false, ack_deadline, retry, ..StageOptions::default() };
         Self::on(Stage::start(options).await.expect("a stage"), extra).await
     }
 

@@ -62,6 +62,12 @@ async fn only_the_line_whose_part_is_wrong_fails() {
     let late = levels(&by_iam, Some(&probe), hour).await;
     assert_eq!((late.0, late.1), (Ok, Fail), "{:?}", late.2);
     assert!(late.2[1].remedy.as_deref().unwrap().contains("clock"), "{:?}", late.2);
+    fake.set_clock_offset(-2 * 3600);
+    let early = levels(&by_iam, Some(&probe), hour).await;
+    assert_eq!((early.0, early.1), (Ok, Fail), "{:?}", early.2);
+    assert!(early.2[1].detail.contains("SignatureDoesNotMatch): this host's clock is "), "{:?}", early.2);
+    assert!(early.2[1].detail.contains(" ahead of the object store's"), "{:?}", early.2);
+    assert!(early.2[1].remedy.as_deref().unwrap().contains("clock"), "{:?}", early.2);
     fake.set_clock_offset(0);
 
     fake.iam_script().always(Mishap::Status(403));

@@ -8,7 +8,7 @@ use devkit::stage::Source;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, SUBMISSIONS, Story, Sub, Tx};
+use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Refused, SUBMISSIONS, Story, Sub, Tx};
 
 fn files() -> impl Strategy<Value = Files> {
     prop_oneof![4 => Just(Files::None), 2 => Just(Files::Clean), 3 => Just(Files::Pending), 1 => Just(Files::Infected)]
@@ -50,6 +50,10 @@ fn again() -> impl Strategy<Value = Again> {
     prop_oneof![3 => Just(Again::Plain), 1 => (1..3_i32).prop_map(Again::Force), 1 => Just(Again::Replan)]
 }
 
+fn refused() -> impl Strategy<Value = Refused> {
+    select(vec![Refused::Nothing, Refused::Facts, Refused::Everything])
+}
+
 fn fault(daemon: usize) -> impl Strategy<Value = Op> {
     let to = prop_oneof![Just(None), (0..3_usize).prop_map(Some)];
     // Once the 250 is written nothing is left to spoil.
@@ -71,6 +75,7 @@ fn single(source: Source) -> impl Strategy<Value = Op> {
         8 => daemon.clone().prop_flat_map(fault),
         3 => (daemon.clone(), database_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::Outage(daemon, down)),
+        2 => any::<bool>().prop_map(Op::Hide),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::RelayDown(daemon, down)),
         8 => (daemon.clone(), point(source)).prop_map(|(daemon, at)| Op::CrashAt(daemon, at)),
         1 => daemon.clone().prop_map(Op::Crash),
@@ -80,6 +85,7 @@ fn single(source: Source) -> impl Strategy<Value = Op> {
         1 => (100..1300_u64).prop_map(Op::Jump),
         3 => daemon.clone().prop_map(Op::Stop),
         4 => daemon.prop_map(Op::Sweep),
+        3 => (sub.clone(), refused()).prop_map(|(sub, refused)| Op::Refuse(sub, refused)),
         3 => (sub, again()).prop_map(|(sub, again)| Op::Replay(sub, again)),
         2 => (1..4_u64, any::<bool>()).prop_map(|(times, limited)| Op::SlackFault(times, limited)),
         1 => Just(Op::Mend),
@@ -143,6 +149,9 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
             between(Files::Infected, each(Op::CutAt, half(Tx::Fail))),
             // Not clean any more between claim and begin: given back.
             between(Files::Pending, crash(half(Tx::Release))),
+            // Infected, and out of sight, between claim and begin.
+            [&between(Files::Infected, [Op::Hide(true), Op::Rush])[..], &[Op::Advance(5), Op::Hide(false)]]
+                .concat(),
             // A worker sleeps until its claim has gone to another, and wakes.
             vec![
                 Op::StallAt(daemon, at),

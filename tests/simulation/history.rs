@@ -2,7 +2,8 @@
 //! submission with the transaction, the process and the moment it came from.
 //!
 //! The trigger runs as superuser inside the writer's transaction, so nobody can change a row unseen, and what is rolled
-//! back was never there. It changes nothing of what it watches.
+//! back was never there. It changes nothing of what it watches. Another trigger, a stranger's, refuses facts where
+//! it is told to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,6 +40,18 @@ BEGIN
       WHERE x.submission_id = NEW.id AND x.clamav_status IS DISTINCT FROM 'clean');
   RETURN NULL;
 END $$;
+CREATE TABLE sim.refused (submission uuid PRIMARY KEY, everything boolean NOT NULL);
+CREATE FUNCTION sim.facts(ledger jsonb) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT count(*) FROM jsonb_each(ledger->'deliveries') AS e(k, v) WHERE e.v->>'state' = 'accepted' $$;
+CREATE FUNCTION sim.refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  IF EXISTS (SELECT FROM sim.refused r WHERE r.submission = NEW.id
+    AND (r.everything OR sim.facts(NEW.routing_result) > sim.facts(OLD.routing_result))) THEN
+    RAISE 'this row takes no write';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON submissions FOR EACH ROW EXECUTE FUNCTION sim.refuse();
 CREATE TRIGGER remember AFTER UPDATE ON submissions FOR EACH ROW EXECUTE FUNCTION sim.remember();
 ",
         clock = clock.display()
@@ -96,7 +109,7 @@ pub(crate) async fn install(database: &TestDatabase, eyes: &Client, clock: &Path
 
 /// Forgets everything, for the next sequence.
 pub(crate) async fn clear(eyes: &Client) {
-    let sql = "TRUNCATE submissions, submission_fields, attachments, audit_log, sim.history";
+    let sql = "TRUNCATE submissions, submission_fields, attachments, audit_log, sim.history, sim.refused";
     eyes.batch_execute(sql).await.expect("an empty database");
 }
 

@@ -199,6 +199,14 @@ pub(crate) enum How {
     Garbage,
 }
 
+/// What a row does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Refused {
+    Nothing,
+    Facts,
+    Everything,
+}
+
 /// What an operator asks for beside opening it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Again {
@@ -228,6 +236,8 @@ pub(crate) enum Op {
     CutAt(usize, Point),
     /// The daemon's database is gone, or back.
     Outage(usize, bool),
+    /// A policy that shows attachments to the daemons is dropped, or there again.
+    Hide(bool),
     /// The daemon's relay is gone, or back.
     RelayDown(usize, bool),
     CrashAt(usize, Point),
@@ -244,6 +254,8 @@ pub(crate) enum Op {
     Sweep(usize),
     /// An operator opens it again.
     Replay(usize, Again),
+    /// Its row takes no fact or no write at all any more, or takes them again.
+    Refuse(usize, Refused),
     /// The webhook refuses so many times, with 429 or with 500.
     SlackFault(u64, bool),
     /// Whatever was wrong is well again, and whoever was held goes on.
@@ -268,6 +280,8 @@ impl Op {
             Self::CutAt(..) => "cut the database at",
             Self::Outage(_, true) => "database down",
             Self::Outage(_, false) => "database up",
+            Self::Hide(true) => "attachments hidden",
+            Self::Hide(false) => "attachments shown",
             Self::RelayDown(_, true) => "relay down",
             Self::RelayDown(_, false) => "relay up",
             Self::CrashAt(..) => "crash at",
@@ -279,13 +293,16 @@ impl Op {
             Self::Stop(_) => "stop",
             Self::Sweep(_) => "sweep",
             Self::Replay(..) => "replay",
+            Self::Refuse(_, Refused::Facts) => "facts refused",
+            Self::Refuse(_, Refused::Everything) => "writes refused",
+            Self::Refuse(_, Refused::Nothing) => "writes taken again",
             Self::SlackFault(..) => "slack fault",
             Self::Mend => "mend",
             Self::Rush => "rush",
         }
     }
 
-    pub(crate) const LABELS: [&'static str; 26] = [
+    pub(crate) const LABELS: [&'static str; 31] = [
         "submit",
         "deliver",
         "redeliver",
@@ -298,6 +315,8 @@ impl Op {
         "cut the database at",
         "database down",
         "database up",
+        "attachments hidden",
+        "attachments shown",
         "relay down",
         "relay up",
         "crash at",
@@ -309,6 +328,9 @@ impl Op {
         "stop",
         "sweep",
         "replay",
+        "facts refused",
+        "writes refused",
+        "writes taken again",
         "slack fault",
         "mend",
         "rush",

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use maple_router::config::Config;
+use maple_router::config::{Config, Pooling};
 use maple_router::db::Pool;
 use maple_router::ops::chance::Chance;
+use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::feed::FeedParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::outbox::store::OutboxStore;
@@ -74,10 +75,11 @@ pub(crate) fn source(
     chance: Arc<Chance>,
 ) -> OutboxSource {
     let name = config.routing.worker_name.as_deref().unwrap_or("maple-router");
-    let bell = parts::bell(config, Arc::clone(&clock)).expect("a bell");
+    let bell = parts::bell(config, Pooling::Session, Arc::clone(&clock)).expect("a bell");
     let store = OutboxStore::new(pool.clone(), name);
     let settings = parts::outbox_feed(config, MOST);
-    OutboxSource::open(FeedParts { store, settings, clock, chance }, bell, None)
+    let set_aside = SetAside::new(Arc::clone(&clock), None);
+    OutboxSource::open(FeedParts { store, settings, clock, chance, set_aside }, bell, None)
 }
 
 /// One more event that names it.

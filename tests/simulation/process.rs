@@ -14,6 +14,7 @@ use devkit::trap::Trapped;
 use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
 use maple_router::db::Pool;
+use maple_router::db::contract::{self, ContractOptions, Verdict};
 use maple_router::db::readiness::Readiness;
 use maple_router::gateway::signed_url::UrlSigner;
 use maple_router::gateway::slack::Slack;
@@ -32,7 +33,7 @@ use maple_router::routing::outages::Outages;
 use maple_router::routing::persist::Persist;
 use maple_router::routing::prepare::{MailRules, Preparer};
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
-use maple_router::routing::spool::Spool;
+use maple_router::routing::spool::{Spool, Try};
 use maple_router::routing::store::Store;
 use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::sweep::{Outlet, Sweeper};
@@ -66,7 +67,7 @@ impl Tools {
         let signer = Arc::new(parts::signer(&config).expect("a signer"));
         let webhook = config.slack_webhook().expect("a secret").expect("an address");
         let slack = Slack::new(&webhook.secret, "#alerts", config.slack.timeout).expect("a client");
-        let head = Letterhead { host: parts::host(), channel: "#alerts".to_owned() };
+        let head = Letterhead { host: parts::host(), channel: "#alerts".to_owned(), ..Letterhead::default() };
         Self { signer, webhook: Arc::new(slack), head }
     }
 }
@@ -202,8 +203,9 @@ impl Process {
         let (find, found) = tokio::sync::mpsc::channel(16);
         let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
         let outlet = Outlet { queue: Some(find), events: None };
+        let aside = || worker.outages.set_aside.clone();
         let sweeper =
-            Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.chance));
+            Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.chance), aside());
         let sweeper = Arc::new(sweeper);
         let sweep =
             sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
@@ -214,6 +216,7 @@ impl Process {
             store: AlertStore::new(pool.clone(), &readiness, &config),
             clock: Arc::clone(&clock),
             chance: Arc::clone(&worker.chance),
+            set_aside: aside(),
         };
         let desk = Desk {
             webhook: Arc::clone(&place.tools.webhook),
@@ -240,7 +243,7 @@ impl Process {
         let main = tokio::spawn(async move {
             // What was accepted is known before anything is sent, as in `daemon/spool.rs`.
             spool.prepare().await.expect("a directory");
-            while spool.replay(&store).await.is_err() && !stopping.is_cancelled() {
+            while spool.replay(&store, Try::Everything).await.is_err() && !stopping.is_cancelled() {
                 clock.sleep(Duration::from_secs(2)).await;
             }
             drop(store);
@@ -329,7 +332,7 @@ pub(crate) fn stage(at: At) -> Stage {
 async fn keep_empty(spool: Spool, store: Store, clock: Arc<dyn Clock>) {
     loop {
         clock.sleep(Duration::from_secs(60)).await;
-        drop(spool.replay(&store).await);
+        drop(spool.replay(&store, Try::Waiting).await);
     }
 }
 
@@ -344,6 +347,23 @@ fn outages(
     let (incidents, open) = Incidents::new();
     let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), chance);
     let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
+    let (looked_at, breaker) = (pool.clone(), outages.contract.clone());
+    // Whatever could not be asked has not ended.
+    let contract: Probe = Box::new(move || {
+        let (pool, breaker) = (looked_at.clone(), breaker.clone());
+        async move {
+            let lines = contract::inspect_essentials(&pool, &ContractOptions::default()).await;
+            match (contract::broken(&lines), contract::verdict(&lines)) {
+                (Some(broken), _) => Err(broken.what),
+                (None, Verdict::Start) => Ok(()),
+                (None, Verdict::LookAgain | Verdict::Refuse) if breaker.is_open() => {
+                    Err("not asked".to_owned())
+                }
+                (None, Verdict::LookAgain | Verdict::Refuse) => Ok(()),
+            }
+        }
+        .boxed()
+    });
     let sender = preparer.rules.from.address.clone();
     let postgres: Probe = Box::new(move || {
         let pool = pool.clone();
@@ -359,6 +379,7 @@ fn outages(
         tokio::spawn(probers.postgres.run(postgres)),
         tokio::spawn(probers.relay.run(relay)),
         tokio::spawn(probers.signer.run(signer)),
+        tokio::spawn(probers.contract.run(contract)),
     ];
     (outages, open, tasks.into())
 }

@@ -58,10 +58,16 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 
 /// Plays a story of `stories.rs` with either source, each in a world of its own.
 pub(crate) fn holds(story: &Story) {
+    holds_and(story, |_| Vec::new());
+}
+
+/// The same, and what else must be right afterwards.
+pub(crate) fn holds_and(story: &Story, also: impl Fn(&World) -> Vec<String>) {
     for source in [Source::Pubsub, Source::Postgres] {
         runtime().block_on(async {
             let mut world = World::new(source, Arc::default()).await;
-            let wrong = play(&mut world, story).await;
+            let mut wrong = play(&mut world, story).await;
+            wrong.extend(also(&world));
             assert!(wrong.is_empty(), "{source:?}: {}", wrong.join("\n"));
         });
     }

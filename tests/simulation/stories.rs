@@ -1,7 +1,7 @@
 //! Stories: sequences that say something by themselves, and every shrunk sequence that ever failed.
 
-use crate::ops::{Again, At, Files, FormKind, Op, Point, Story, Sub, Tx};
-use crate::run::holds;
+use crate::ops::{Again, At, Files, FormKind, Op, Point, Refused, Story, Sub, Tx};
+use crate::run::{holds, holds_and};
 
 /// Submissions without attachments, and what happens to them.
 fn story(steps: &[Op]) -> Story {
@@ -79,6 +79,41 @@ fn a_fact_outlives_the_database_and_two_processes() {
         &[Op::Advance(5)],
     ];
     holds(&story(&steps.concat()));
+}
+
+/// A row takes no write at all, before its claim, under it and when it is taken back: the others go on, and it ends when it
+/// takes them again.
+#[test]
+fn a_row_that_takes_no_write_keeps_nothing_from_the_others() {
+    let refuse = |sub| Op::Refuse(sub, Refused::Everything);
+    let stand = Op::StallAt(0, Point::Smtp(At::Stored));
+    let steps = [
+        &[Op::Outage(1, true), refuse(0), Op::Rush, Op::Deliver(0), stand][..],
+        &[Op::Rush, Op::Deliver(1), refuse(1), Op::Resume(0), Op::Deliver(2), Op::Deliver(3)],
+        &[Op::Advance(700), Op::Advance(700), Op::Sweep(0)],
+    ];
+    holds(&story(&steps.concat()));
+}
+
+/// Its row takes no fact for longer than its claim lasts, and is taken back: its daemon knows what was sent, sends nothing of
+/// it again, routes others meanwhile, and records it in the end.
+#[test]
+fn what_is_refused_lies_in_the_spool_and_is_not_sent_again() {
+    let long = [Op::Advance(700); 4];
+    let others = [Op::Deliver(1), Op::Deliver(2), Op::Deliver(3)];
+    let steps = [
+        &[Op::Outage(1, true), Op::Refuse(0, Refused::Facts), Op::Deliver(0)][..],
+        &long,
+        &others,
+        &[Op::Deliver(0), Op::Advance(300), Op::Refuse(0, Refused::Nothing), Op::Advance(90), Op::Deliver(0)],
+    ];
+    holds_and(&story(&steps.concat()), |world| {
+        let of_it = world.submissions[0].id.simple().to_string();
+        let mails = world.mails();
+        let sent = mails.iter().filter(|mail| mail.message_id.as_ref().is_some_and(|id| id.contains(&of_it)));
+        let sent = sent.count();
+        (sent != 1).then(|| format!("it was sent {sent} times")).into_iter().collect()
+    });
 }
 
 /// The other daemon's relay gives the mail that an operator asked for the queue id which the first one gave the mail

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::clock::SimClock;
 use crate::coverage::Coverage;
 use crate::history;
-use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Story, Sub};
+use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Refused, Story, Sub};
 use crate::outbox;
 use crate::process::{Armed, Doom, Place, Process, Tools};
 use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
@@ -66,6 +66,8 @@ pub(crate) struct World {
     pub(crate) unclean_since: Vec<(Uuid, Timestamp)>,
     started: u64,
     hold: bool,
+    /// `forms_app` sees no attachment.
+    hidden: bool,
     pub(crate) coverage: Arc<Coverage>,
     dir: PathBuf,
     _temporary: TempDir,
@@ -108,6 +110,7 @@ impl World {
             unclean_since: Vec::new(),
             started: 0,
             hold: false,
+            hidden: false,
             coverage,
             dir,
             _temporary: temporary,
@@ -127,6 +130,7 @@ impl World {
             std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
         self.rest().await;
+        self.show().await;
         history::clear(&self.eyes).await;
         match &self.topic {
             Some(topic) => topic.clear(),
@@ -158,7 +162,9 @@ impl World {
             Files::Pending => seed.attachment("a.pdf", "pending"),
             Files::Infected => seed.attachment("a.pdf", "infected"),
         };
-        let seeded = seed.insert(&self.backend).await.expect("a row");
+        // The backend's role adds nothing that it does not see.
+        let backend = if self.hidden { &self.eyes } else { &self.backend };
+        let seeded = seed.insert(backend).await.expect("a row");
         let placed = Placed { id: seeded.id, attachment: seeded.attachments.first().copied() };
         if matches!(sub.1, Files::Pending | Files::Infected) {
             self.unclean_since.push((placed.id, self.real_time().await));
@@ -219,6 +225,7 @@ impl World {
                 Some(process) => process.proxy.sever(down),
                 None => return false,
             },
+            Op::Hide(hidden) => return self.hide(hidden).await,
             Op::RelayDown(daemon, true) => self.relays[daemon].stop().await,
             Op::RelayDown(daemon, false) => self.relays[daemon].restart().await.expect("its port"),
             Op::Crash(daemon) => self.crash(daemon).await,
@@ -231,6 +238,7 @@ impl World {
                 None => return false,
             },
             Op::Replay(sub, again) => return self.replay(sub, again).await,
+            Op::Refuse(sub, refused) => self.refuse(sub, refused).await,
             Op::SlackFault(times, limited) => {
                 let mishap = if limited { Mishap::RetryAfter(3) } else { Mishap::Status(500) };
                 self.slack.script().next(usize::try_from(times).expect("a few"), mishap);
@@ -410,12 +418,42 @@ impl World {
             Files::Pending => "pending",
             Files::Infected => "infected",
         };
-        forms::scan(&self.backend, attachment, status).await.expect("scanned");
+        let scanner = if self.hidden { &self.eyes } else { &self.backend };
+        forms::scan(scanner, attachment, status).await.expect("scanned");
         self.unclean_since.retain(|(unclean, _)| *unclean != id);
         if to != Files::Clean {
             self.unclean_since.push((id, self.real_time().await));
         }
         true
+    }
+
+    /// Takes the policy away, or gives it back. Not while somebody who stands still holds the table.
+    async fn hide(&mut self, hidden: bool) -> bool {
+        let sql = if hidden {
+            "DROP POLICY attachments_app ON attachments"
+        } else {
+            "CREATE POLICY attachments_app ON attachments FOR ALL TO forms_app USING (true) WITH CHECK (true)"
+        };
+        if hidden == self.hidden {
+            return false;
+        }
+        let done = self.eyes.batch_execute(&format!("SET lock_timeout = '150ms'; {sql}")).await.is_ok();
+        self.eyes.batch_execute("RESET lock_timeout").await.expect("reset");
+        if done {
+            self.hidden = hidden;
+        }
+        done
+    }
+
+    /// Gives the policy back, as soon as the last transaction of whoever died is gone.
+    async fn show(&mut self) {
+        for _ in 0..50 {
+            if !self.hidden || self.hide(false).await {
+                break;
+            }
+        }
+        assert!(!self.hidden, "somebody still holds the attachments");
+        self.rest().await;
     }
 
     /// Says whether there was something to open again.
@@ -434,6 +472,21 @@ impl World {
         matches!(replayed, Ok(Replayed::Done { .. }))
     }
 
+    async fn refuse(&self, sub: usize, refused: Refused) {
+        let id = &self.submissions[sub].id;
+        let told = match refused {
+            Refused::Nothing => {
+                self.eyes.execute("DELETE FROM sim.refused WHERE submission = $1", &[id]).await
+            }
+            Refused::Facts | Refused::Everything => {
+                let sql = "INSERT INTO sim.refused VALUES ($1, $2)
+                    ON CONFLICT (submission) DO UPDATE SET everything = excluded.everything";
+                self.eyes.execute(sql, &[id, &(refused == Refused::Everything)]).await
+            }
+        };
+        told.expect("told to the trigger");
+    }
+
     /// PostgreSQL's real clock.
     async fn real_time(&self) -> Timestamp {
         self.eyes.query_one("SELECT clock_timestamp()", &[]).await.expect("a time").get(0)
@@ -442,6 +495,7 @@ impl World {
     /// No more faults: everybody is there, everything works, nobody is held.
     pub(crate) async fn heal(&mut self) {
         self.slack.script().clear();
+        self.eyes.execute("DELETE FROM sim.refused", &[]).await.expect("told to the trigger");
         for daemon in 0..DAEMONS {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
@@ -452,6 +506,7 @@ impl World {
             }
         }
         self.rest().await;
+        self.show().await;
     }
 
     /// Time goes on until nothing is left to do; says whether it came to that.

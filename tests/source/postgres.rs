@@ -14,6 +14,7 @@ use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::Incidents;
+use maple_router::ops::set_aside::SetAside;
 use maple_router::ops::supervised::Open;
 use maple_router::outbox::bell::Bell;
 use maple_router::outbox::feed::{FeedParts, FeedSettings};
@@ -93,7 +94,8 @@ impl Outbox {
         };
         let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
         let bell = Bell::hang(place.database.clone(), PoolOptions::new(clock.clone()));
-        OutboxSource::open(FeedParts { store, settings, clock, chance }, bell, None)
+        let set_aside = SetAside::new(clock.clone(), None);
+        OutboxSource::open(FeedParts { store, settings, clock, chance, set_aside }, bell, None)
     }
 }
 

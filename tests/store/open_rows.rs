@@ -84,6 +84,8 @@ async fn some(source: &mut dyn EventSource) -> Incoming {
 async fn only_what_could_be_claimed_is_found() {
     let bench = Bench::of(&[Form::new("f").mail_to("a@x.test"), Form::new("g").mail_to("a@x.test")]).await;
     let due = |at: &str| SubmissionSeed::of("f").ledger(json!({"v": 1, "next_attempt_at": at}));
+    let soon: Timestamp =
+        bench.eyes.query_one("SELECT now() + interval '1 minute'", &[]).await.expect("a time").get(0);
     let before: Timestamp = "2025-01-01T00:00:00Z".parse().expect("a time");
     let table = [
         ("ready", SubmissionSeed::of("f"), true),
@@ -91,7 +93,8 @@ async fn only_what_could_be_claimed_is_found() {
         ("being scanned", SubmissionSeed::of("f").attachment("a", "clean").attachment("b", "pending"), false),
         ("infected", SubmissionSeed::of("f").attachment("a", "pending").attachment("b", "infected"), true),
         ("due", due("2026-01-01T00:00:00Z"), true),
-        ("not due", due("2999-01-01T00:00:00Z"), false),
+        ("not due", due(&soon.to_string()), false),
+        ("due beyond any back-off, just written", due("2999-01-01T00:00:00Z"), false),
         ("no time, for the claim to judge", due("2026-02-30T00:00:00Z"), true),
         ("no time at all", SubmissionSeed::of("f").ledger(json!({"next_attempt_at": [7]})), true),
         ("not an object", SubmissionSeed::of("f").ledger(json!("x")), true),
@@ -127,7 +130,7 @@ async fn only_what_could_be_claimed_is_found() {
     // The rest of the question: what is not wanted, from where on, how many, and how others stand.
     let (first, second) = (&answer.rows[0], &answer.rows[1]);
     let question = OpenQuestion {
-        answered: vec![ids[0], ids[12], ids[13], Uuid::nil()],
+        answered: vec![ids[0], ids[13], ids[14], Uuid::nil()],
         but: vec![second.id],
         after: first.place(),
         most: 2,
@@ -135,6 +138,14 @@ async fn only_what_could_be_claimed_is_found() {
     let part = store.open_rows(&question, not_before).await.expect("an answer");
     assert_eq!(part.rows, answer.rows[2..4]);
     assert_eq!(part.open.into_keys().collect::<Vec<_>>(), [ids[0]]);
+    // A clock that was ahead is not waited for: counted from the last change, or at once where it has written that, too.
+    let beyond = ids[6];
+    for changed in ["now() - interval '301 s'", "now() + interval '1 hour'", "'infinity'"] {
+        bench.tamper(beyond, &format!("updated_at = {changed}")).await;
+        let answer = store.open_rows(&all, not_before).await.expect("an answer");
+        assert!(answer.rows.iter().any(|row| row.id == beyond), "changed {changed}");
+    }
+    bench.tamper(beyond, "updated_at = now()").await;
     // Found in spite of times that are none to us.
     bench.tamper(ids[0], "updated_at = 'infinity'").await;
     let answer = store.open_rows(&all, not_before).await.expect("an answer");

@@ -73,7 +73,7 @@ async fn a_finish_that_waits_for_a_reset_is_stale_and_its_fact_is_not() {
     bench.untouched(id, 700).await;
     bench.gated().await;
     let (store, here) = (bench.store.clone(), bounds());
-    let sweep = tokio::spawn(async move { store.sweep_stuck(&here, None, 500, "s").await });
+    let sweep = tokio::spawn(async move { store.sweep_stuck(&here, None, 500, "s", &[]).await });
     waiting(&bench.eyes, 1).await;
     let store = bench.store.clone();
     let finish = tokio::spawn(async move {
@@ -109,7 +109,7 @@ async fn a_sweep_that_meets_a_finish_leaves_it_alone() {
             async move { store.record(scope(id, "t", &all_tried()), &all_accepted("t", "n")).await },
         );
     waiting(&bench.eyes, 1).await;
-    let page = bench.store.sweep_stuck(&bounds(), None, 500, "s").await.expect("swept").expect("alone");
+    let page = bench.store.sweep_stuck(&bounds(), None, 500, "s", &[]).await.expect("swept").expect("alone");
     assert_eq!(page.rows, [], "while the worker stands at the gate");
     bench.open_the_gate().await;
     let finished = finish.await.expect("no panic").expect("answered");
@@ -184,8 +184,8 @@ async fn mixed_writers_in_mixed_orders_never_deadlock() {
                         aging.execute(old, &[&batch[0]]).await.expect("old");
                     }
                     2 => {
-                        store.sweep_stuck(&bounds(), None, 500, "sweep").await.expect("swept");
-                        store.sweep_orphans(&bounds(), 500).await.expect("swept");
+                        store.sweep_stuck(&bounds(), None, 500, "sweep", &[]).await.expect("swept");
+                        store.sweep_orphans(&bounds(), 500, &[]).await.expect("swept");
                     }
                     _ => {
                         let (id, token) = (batch[0], format!("0/{}", batch[0]));

@@ -20,7 +20,7 @@ impl Bench {
 
     /// One pass over stuck claims.
     pub(crate) async fn sweep_stuck(&self) -> HashMap<Uuid, RetakenEnd> {
-        let page = self.store.sweep_stuck(&bounds(), None, 500, "sweep").await.expect("swept");
+        let page = self.store.sweep_stuck(&bounds(), None, 500, "sweep", &[]).await.expect("swept");
         page.expect("alone").rows.into_iter().map(|row| (row.id, row.end)).collect()
     }
 }
@@ -189,7 +189,7 @@ async fn only_what_is_untouched_for_stuck_after_is_taken_back_and_history_is_lef
     }
     let not_before = Some("2026-06-01T00:00:00Z".parse().expect("a time"));
     let later = SweepBounds { not_before, ..bounds() };
-    let page = bench.store.sweep_stuck(&later, None, 500, "s").await.expect("swept").expect("alone");
+    let page = bench.store.sweep_stuck(&later, None, 500, "s", &[]).await.expect("swept").expect("alone");
     assert_eq!(page.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [ours], "not {history}");
     assert!(bench.sweep_stuck().await.contains_key(&history), "without a not_before everything is ours");
 }
@@ -208,7 +208,8 @@ async fn a_pass_goes_page_by_page_and_rows_that_are_left_do_not_hold_it_up() {
     }
     let (mut after, mut pages, mut seen) = (None, 0, Vec::new());
     loop {
-        let page = bench.store.sweep_stuck(&bounds(), after, 2, "s").await.expect("swept").expect("alone");
+        let page =
+            bench.store.sweep_stuck(&bounds(), after, 2, "s", &[]).await.expect("swept").expect("alone");
         assert!(page.rows.len() <= 2);
         pages += 1;
         seen.extend(page.rows.into_iter().map(|row| row.id));
@@ -232,7 +233,7 @@ async fn the_sweep_waits_for_nobody_and_a_late_worker_finds_its_claim_gone() {
     }
     let hold = bench.backend.transaction().await.expect("a transaction");
     hold.execute("SELECT FROM submissions WHERE id = $1 FOR UPDATE", &[&busy]).await.expect("locked");
-    let page = bench.store.sweep_stuck(&bounds(), None, 500, "s").await.expect("swept").expect("alone");
+    let page = bench.store.sweep_stuck(&bounds(), None, 500, "s", &[]).await.expect("swept").expect("alone");
     assert_eq!(page.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [free]);
     hold.commit().await.expect("let go");
     let before = bench.row(free).await;
@@ -265,7 +266,7 @@ async fn a_race_between_the_sweep_and_the_worker_has_one_winner() {
         let others = store(&bench.db, 2);
         let here = bounds();
         let (swept, finished, beat) = futures::join!(
-            others.sweep_stuck(&here, None, 500, "sweep"),
+            others.sweep_stuck(&here, None, 500, "sweep", &[]),
             bench.store.record(scope(id, "t", &tried), &ends),
             async {
                 let claim = [(id, "t".to_owned())];
@@ -301,15 +302,15 @@ async fn of_many_sweepers_one_takes_each_claim_back_and_none_sweeps_beside_anoth
     let hold = bench.backend.transaction().await.expect("a transaction");
     hold.execute(lock, &[]).await.expect("locked");
     let here = bounds();
-    assert_eq!(bench.store.sweep_stuck(&here, None, 500, "s").await.expect("answered"), None);
-    assert_eq!(bench.store.sweep_orphans(&here, 10).await.expect("answered"), None);
-    assert_eq!(bench.store.sweep_infected(&here, None, 500, "s").await.expect("answered"), None);
+    assert!(bench.store.sweep_stuck(&here, None, 500, "s", &[]).await.expect("answered").is_none());
+    assert!(bench.store.sweep_orphans(&here, 10, &[]).await.expect("answered").is_none());
+    assert!(bench.store.sweep_infected(&here, None, 500, "s", &[]).await.expect("answered").is_none());
     hold.commit().await.expect("let go");
     let stores: Vec<Store> = (0..4).map(|_| store(&bench.db, 1)).collect();
     let sweeps = stores.iter().map(|store| async {
         let mut taken = Vec::new();
         loop {
-            match store.sweep_stuck(&here, None, 3, "s").await.expect("answered") {
+            match store.sweep_stuck(&here, None, 3, "s", &[]).await.expect("answered") {
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
                 Some(page) if page.rows.is_empty() => break,
                 Some(page) => taken.extend(page.rows.into_iter().map(|row| row.id)),

@@ -137,6 +137,7 @@ async fn each_record_of_a_batch_has_its_own_end() {
     let ends = join_all(records).await.into_iter().map(|end| match end.expect("recorded") {
         Recorded::Continue(_) => "continue",
         Recorded::Stale => "stale",
+        Recorded::NoRow => "nowhere",
         Recorded::Concluded(Conclusion::Routed { .. }) => "routed",
         Recorded::Concluded(Conclusion::Failed { reason: FailReason::Refused, .. }) => "refused",
         Recorded::Concluded(Conclusion::Failed { .. }) => "failed otherwise",

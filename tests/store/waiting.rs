@@ -15,8 +15,8 @@ impl Bench {
     }
 
     async fn orphans_within(&self, bounds: &SweepBounds, room: usize) -> Vec<Uuid> {
-        let found = self.store.sweep_orphans(bounds, room).await.expect("swept").expect("alone");
-        found.into_iter().map(|found| found.id).collect()
+        let found = self.store.sweep_orphans(bounds, room, &[]).await.expect("swept").expect("alone");
+        found.rows.into_iter().map(|found| found.id).collect()
     }
 }
 
@@ -32,9 +32,18 @@ async fn what_waits_is_found_when_its_time_has_come_and_not_before() {
         ("due for longer", "11:50:00", Some("2026-11-21T11:57:59.999Z"), true),
         ("due, written by the database", "11:50:00", Some("2026-11-21T11:57:59.123456+00:00"), true),
         ("due, in another zone", "11:50:00", Some("2026-11-21T12:57:59+01:00"), true),
-        ("not due, in another zone", "11:50:00", Some("2026-11-21T11:57:59-01:00"), false),
+        ("not due, in another zone", "11:50:00", Some("2026-11-21T11:04:00-01:00"), false),
         ("due, but touched within the grace", "11:58:00", Some("2026-11-21T11:50:00Z"), false),
-        ("not due for long, however old", "09:00:00", Some("2026-11-21T12:30:00Z"), false),
+        ("not due for long", "11:50:00", Some("2026-11-21T12:05:00Z"), false),
+        // The longest back-off is 300 s: nothing of ours is due later than that, unless a clock was ahead.
+        (
+            "due in a year, changed before back-off and grace",
+            "11:52:59.999",
+            Some("2027-11-21T12:00:00Z"),
+            true,
+        ),
+        ("due in a year, changed just then", "11:53:00", Some("2027-11-21T12:00:00Z"), false),
+        ("due in a year, and changed in an hour", "13:00:00", Some("2027-11-21T12:00:00Z"), true),
         ("no time, young", "11:50:00", Some("tomorrow"), false),
         ("no time, old", "11:44:00", Some("tomorrow"), true),
         ("no such day", "11:44:00", Some("2026-02-30T10:00:00Z"), true),
@@ -68,6 +77,20 @@ async fn what_waits_is_found_when_its_time_has_come_and_not_before() {
     }
     assert_eq!(count, SweepCount { stuck: 0, orphans: found.len().try_into().expect("few"), infected: 0 });
     assert_eq!(bench.orphans().await, BTreeSet::new(), "touched rows are not found again at once");
+}
+
+/// The touch makes its last change this moment, from which the back-off would be counted anew.
+#[tokio::test]
+async fn what_no_clock_of_ours_has_put_off_is_claimed_when_it_is_found() {
+    let bench = Bench::new().await;
+    let ledger = json!({"v": 1, "attempts": 1, "next_attempt_at": "2999-01-01T00:00:00Z", "of_another": 1});
+    let id = bench.insert(&SubmissionSeed::of("f").ledger(ledger)).await;
+    assert!(matches!(bench.claim(id, "t").await, Claimed::Nacked(_)), "it has only just been changed");
+    bench.tamper(id, "updated_at = now() - interval '10 minutes'").await;
+    assert_eq!(bench.orphans().await, BTreeSet::from([id]));
+    let Claimed::Taken(taken) = bench.claim(id, "t").await else { panic!("found, and not to be had") };
+    assert_eq!(taken.ledger.attempts, 2);
+    assert_eq!(bench.row(id).await.ledger["of_another"], json!(1), "the rest of the ledger stays");
 }
 
 /// Every text that the statement would cast is a time to PostgreSQL.
@@ -157,7 +180,8 @@ async fn infected_rows_fail_with_their_audit_whatever_their_ledger_says() {
     assert_eq!(bench.store.sweep_count(&here).await.expect("counted").infected, 4);
     let (mut after, mut failed) = (None, BTreeSet::new());
     loop {
-        let page = bench.store.sweep_infected(&here, after, 1, "sweep").await.expect("swept").expect("alone");
+        let page =
+            bench.store.sweep_infected(&here, after, 1, "sweep", &[]).await.expect("swept").expect("alone");
         for row in page.rows {
             assert_eq!(row.reason, FailReason::Infected);
             failed.insert(row.id);

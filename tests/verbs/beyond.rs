@@ -5,7 +5,7 @@ use devkit::stage::Stage;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{action, fits_a_screen, json_of, ledger, run, run_with, seed, shown, stage};
+use crate::harness::{action, fits_a_screen, json_of, ledger, run, run_with, seed, shown, stage, status};
 
 const FOLLOWED: &str = "[relay_log]\nenabled = true\nfile = \"/var/log/mail.log\"\n";
 
@@ -174,9 +174,10 @@ async fn list_finds_lost_mails_and_replay_takes_the_same_filter() {
     let text = run(&stage, &["list", "--bounced"]).await.out;
     assert!(text.contains("2 accepted (1 bounced)") && text.contains("(1 expired)"), "{text}");
     // Without saying what, a routed one stays as it is, and says what to say.
-    let refused = run(&stage, &["replay", "--bounced", "--status", "routed", "--reason", "mended"]).await;
+    let refused =
+        run(&stage, &["replay", "--bounced", "--status", "routed", "--reason", "mended", "--yes"]).await;
     assert!(refused.code == Some(1) && refused.out.contains("--force-action N"), "{refused:?}");
-    let replay = ["replay", "--bounced", "--force-action", "1", "--reason", "mended", "--json"];
+    let replay = ["replay", "--bounced", "--force-action", "1", "--reason", "mended", "--yes", "--json"];
     let done = run(&stage, &replay).await.json().expect("JSON");
     assert_eq!(
         (&done["matched"], done["changed"].as_array().map(Vec::len)),
@@ -218,7 +219,7 @@ async fn status_counts_what_was_accepted_and_not_delivered() {
         seeded(&stage, "routed", damaged).await;
     }
     let null = json!({"accepted_undelivered": null, "oldest_seconds": null});
-    assert_eq!(json_of(&stage, &["status", "--json"]).await["relay"], null);
+    assert_eq!(status(&stage).await["relay"], null);
     let status = async |arguments: &[&str]| run_with(&stage, FOLLOWED, arguments).await;
     let told = status(&["status", "--json"]).await.json().expect("JSON");
     assert_eq!(told["relay"]["accepted_undelivered"], json!(null));

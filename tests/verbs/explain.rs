@@ -277,7 +277,7 @@ async fn a_document_that_no_parser_takes_stops_no_verb() {
         assert_eq!(told["audit"][0]["action"], "submission_route_failed", "{told:#}");
         let listed = crate::harness::json_of(&stage, &["list", "--json"]).await;
         assert_eq!(listed[0]["reason"], "ledger unreadable", "{listed:#}");
-        assert_eq!(run(&stage, &["status"]).await.code, Some(0));
+        assert_eq!(run_beside(&stage, &["status"]).await.code, Some(0));
         let attachment = seeded.attachments[0].to_string();
         let marked = run(&stage, &["mark-attachment", &attachment, "--clean"]).await;
         assert_eq!(marked.code, Some(0), "{marked:?}");

@@ -97,6 +97,13 @@ pub(crate) async fn run_beside(stage: &Stage, arguments: &[&str]) -> Answer {
     answer
 }
 
+/// `status --json` beside a daemon that works.
+pub(crate) async fn status(stage: &Stage) -> Value {
+    let answer = run_beside(stage, &["status", "--json"]).await;
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    answer.json().expect("JSON")
+}
+
 pub(crate) async fn explained(stage: &Stage, id: Uuid) -> Value {
     let answer = run_beside(stage, &["explain", &id.to_string(), "--json"]).await;
     assert_eq!(answer.code, Some(0), "{answer:?}");

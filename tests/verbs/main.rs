@@ -1,8 +1,11 @@
 //! The verbs about submissions, as people and scripts meet them: the real binary on a whole stage.
 
+mod audit;
 mod beyond;
 mod explain;
+mod follow;
 mod harness;
+mod ids;
 mod links;
 mod outbox;
 mod overview;

@@ -16,7 +16,7 @@ use maple_router::outbox::store::OutboxStore;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{binary, explained, fits_a_screen, json_of, run, run_beside, seed, shown};
+use crate::harness::{binary, explained, fits_a_screen, json_of, run, run_beside, seed, shown, status};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -143,7 +143,7 @@ async fn explain_tells_where_the_event_is_and_what_to_do_about_it() {
 async fn status_counts_what_waits_and_what_was_given_up_on() {
     let scene = Scene::new().await;
     let none = json!({"pending": 0, "delivering": 0, "oldest_seconds": 0, "dead_letter": 0});
-    assert_eq!(json_of(&scene.stage, &["status", "--json"]).await["outbox"], none);
+    assert_eq!(status(&scene.stage).await["outbox"], none);
     scene.submitted(HOUR).await;
     scene.settle(Command::GiveUp, true).await;
     scene.submitted(HOUR).await;
@@ -152,7 +152,7 @@ async fn status_counts_what_waits_and_what_was_given_up_on() {
     scene
         .alter("UPDATE router.outbox SET available_at = now() - interval '7 min' WHERE state = 'pending'")
         .await;
-    let told = json_of(&scene.stage, &["status", "--json"]).await;
+    let told = status(&scene.stage).await;
     assert_eq!(
         (&told["outbox"]["pending"], &told["outbox"]["dead_letter"]),
         (&json!(2), &json!(1)),
@@ -163,7 +163,7 @@ async fn status_counts_what_waits_and_what_was_given_up_on() {
     let text = run(&scene.stage, &["status"]).await.out;
     assert!(text.contains("2 wait (due for 7m), 1 given up on (maple-router dlq list)"), "{text}");
     scene.alter("DROP SCHEMA router CASCADE").await;
-    assert_eq!(json_of(&scene.stage, &["status", "--json"]).await["outbox"], Value::Null);
+    assert_eq!(status(&scene.stage).await["outbox"], Value::Null);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use devkit::forms::{Form, SubmissionSeed};
 use serde_json::{Value, json};
 
-use crate::harness::{action, json_of, run, run_with, seed, stage};
+use crate::harness::{action, json_of, run, run_beside, run_with, seed, stage, status};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -21,17 +21,69 @@ fn failed(reason: &str, alert: &Value) -> Value {
 #[tokio::test]
 async fn status_names_every_status_even_of_an_empty_database() {
     let stage = stage(&forms()).await;
-    let told = json_of(&stage, &["status", "--json"]).await;
+    let told = status(&stage).await;
     let none = json!({"received": 0, "processing": 0, "routed": 0, "failed": 0, "purged": 0});
     assert_eq!((&told["counts"], &told["oldest_seconds"]), (&none, &none), "{told:#}");
     assert_eq!(
         told,
         json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
-               "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": false,
+               "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": true, "daemon": {"state": "working"},
+               "dead_letters": {"unreadable": 0, "unknown_submission": 0, "exhausted": 0},
                "relay": {"accepted_undelivered": null, "oldest_seconds": null}, "outbox": null})
     );
-    let text = run(&stage, &["status"]).await.out;
-    assert!(text.contains("nothing in doubt"), "{text}");
+    let text = run_beside(&stage, &["status"]).await.out;
+    assert!(text.contains("nothing in doubt") && !text.contains("dead letter"), "{text}");
+}
+
+#[tokio::test]
+async fn status_of_a_host_without_a_daemon_is_found_wanting_and_counts_all_the_same() {
+    let stage = stage(&forms()).await;
+    seed(&stage, SubmissionSeed::of("contact")).await;
+    let told = run(&stage, &["status", "--json"]).await;
+    let report = told.json().expect("JSON");
+    assert_eq!((told.code, &report["daemon"]["state"]), (Some(1), &json!("silent")), "{told:?}");
+    assert_eq!((&report["daemon_reachable"], &report["counts"]["received"]), (&json!(false), &json!(1)));
+    let text = run(&stage, &["status"]).await;
+    assert!(text.code == Some(1) && text.out.contains("✗ no daemon answers on this host"), "{text:?}");
+}
+
+/// With Pub/Sub as the source, and without schema `router`: what is a record is seen in either place.
+#[tokio::test]
+async fn status_counts_open_dead_letters_whatever_the_source_is() {
+    let stage = stage(&forms()).await;
+    let exhausted = failed("exhausted", &json!(null));
+    let spent = seed(&stage, SubmissionSeed::of("contact").status("failed").ledger(exhausted)).await.id;
+    let record = json!({"record": {"id": "0190f5b0-7a4c-7c3e-9a51-2f6d1f0a9b11", "kind": "unreadable", "at": "2026-11-01T10:00:00Z",
+        "submission_id": null, "reason": "not_json", "payload_sha256": "", "message_id": "m1", "attributes": {}}});
+    let state = stage.dir().join("special");
+    std::fs::create_dir_all(&state).expect("a state directory");
+    std::fs::write(state.join("dead_letters.jsonl"), format!("{record}\n")).expect("a record");
+    let told = status(&stage).await;
+    assert_eq!(
+        told["dead_letters"],
+        json!({"unreadable": 1, "unknown_submission": 0, "exhausted": 1}),
+        "{told:#}"
+    );
+    let text = run_beside(&stage, &["status"]).await.out;
+    assert!(
+        text.contains("! 2 open dead letters: 1 exhausted, 1 unreadable (maple-router dlq list)"),
+        "{text}"
+    );
+
+    let owner = stage.database.owner_url();
+    let migrated = run(&stage, &["migrate", "--router", "--owner-url", &owner]).await;
+    assert_eq!(migrated.code, Some(0), "{migrated:?}");
+    let sql = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256)
+        VALUES (gen_random_uuid(), 'unknown_submission', now(), 'gone', 'm-2', '\\x7b', encode(sha256('\\x7b'), 'hex'))";
+    stage.database.superuser().await.expect("superuser").execute(sql, &[]).await.expect("a record");
+    let closed = run(&stage, &["dlq", "discard", &spent.to_string(), "--reason", "why"]).await;
+    assert_eq!(closed.code, Some(0), "{closed:?}");
+    let told = status(&stage).await;
+    assert_eq!(
+        told["dead_letters"],
+        json!({"unreadable": 1, "unknown_submission": 1, "exhausted": 0}),
+        "{told:#}"
+    );
 }
 
 /// PostgreSQL before 17 subtracts nothing from them.
@@ -47,7 +99,7 @@ async fn status_counts_what_has_no_instant() {
             client.execute(&sql, &[&id]).await.expect("changed");
         }
     }
-    let told = json_of(&stage, &["status", "--json"]).await;
+    let told = status(&stage).await;
     for status in ["received", "failed"] {
         assert_eq!(
             (&told["counts"][status], &told["oldest_seconds"][status]),
@@ -112,7 +164,7 @@ async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
         }
     }
     seed(&stage, SubmissionSeed::of("contact").status("failed").attachment("x", "infected")).await;
-    let told = json_of(&stage, &["status", "--json"]).await;
+    let told = status(&stage).await;
     assert_eq!(
         told["counts"],
         json!({"received": 10, "processing": 8, "routed": 10, "failed": 12, "purged": 0}),
@@ -131,7 +183,7 @@ async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
     );
     let oldest = told["oldest_seconds"]["received"].as_i64().expect("seconds");
     assert!((7200..7300).contains(&oldest), "{told:#}");
-    let text = run(&stage, &["status"]).await.out;
+    let text = run_beside(&stage, &["status"]).await.out;
     assert!(text.contains("! 3 deliveries in doubt") && text.contains("received"), "{text}");
     let before = "[routing]\nnot_before = 2999-01-01T00:00:00Z\n";
     let told = run_with(&stage, before, &["status", "--json"]).await.json().expect("JSON");
@@ -203,6 +255,43 @@ async fn list_shows_what_is_asked_for_oldest_first() {
     assert!(cut.err.contains("only the first 2 are shown"), "{cut:?}");
     assert!(!run(&stage, &["list", "--limit", "6"]).await.err.contains("only the first"));
     let text = run(&stage, &["list"]).await.out;
-    assert!(text.lines().count() == 6 && text.contains("ledger unreadable"), "{text}");
+    assert!(text.lines().count() == 7 && text.contains("ledger unreadable"), "{text}");
+    assert!(text.starts_with("id   "), "a header: {text}");
+
+    let newest = json_of(&stage, &["list", "--json", "--newest", "--limit", "2"]).await;
+    assert_eq!(ids(&newest).iter().collect::<Vec<_>>(), [&infected, &fresh]);
+    for (recipient, expected) in
+        [("A@example.ORG", vec![&routed]), ("a@example.com", vec![]), ("example.org@x", vec![])]
+    {
+        let answer = run(&stage, &["list", "--json", "--recipient", recipient]).await;
+        assert_eq!(ids(&answer.json().expect("JSON")).iter().collect::<Vec<_>>(), expected, "{recipient}");
+        assert!(!format!("{answer:?}").to_lowercase().contains("a@example"), "never shown: {answer:?}");
+    }
+    let message_id = format!("<maple.{}.1.0@greenpeace.org>", routed.replace('-', ""));
+    let told = json_of(&stage, &["list", "--json", "--message-id", &message_id]).await;
+    assert_eq!(ids(&told), [routed.as_str()]);
+    assert_eq!(run(&stage, &["list", "--message-id", "<x@y>"]).await.code, Some(2));
+    assert!(run(&stage, &["list", "--since", "2999-01-01"]).await.out.contains("no submission matches"));
+    assert_eq!(ids(&json_of(&stage, &["list", "--json", "--since", "2020-01-01"]).await).len(), 6);
+
+    let counts = json_of(&stage, &["list", "--json", "--group-by", "form"]).await;
+    assert_eq!(counts, json!([{"form": "contact", "count": 3}, {"form": "press", "count": 3}]));
+    let counts = json_of(&stage, &["list", "--json", "--group-by", "reason", "--status", "failed"]).await;
+    let one = |reason: &str| json!({"reason": reason, "count": 1});
+    assert_eq!(counts, json!([one("exhausted"), one("infected"), one("refused")]));
+    let days = json_of(&stage, &["list", "--json", "--group-by", "day"]).await;
+    let all: i64 = days.as_array().expect("days").iter().filter_map(|day| day["count"].as_i64()).sum();
+    assert!(all == 6 && days[0]["day"].as_str().is_some_and(|day| day.len() == 10), "{days}");
+    let text = run(&stage, &["list", "--group-by", "status"]).await.out;
+    assert!(text.starts_with("status    count\nfailed        3\nreceived      2\n"), "{text}");
+    assert_eq!(run(&stage, &["list", "--group-by", "day", "--limit", "2"]).await.code, Some(2));
+
+    let csv = run(&stage, &["list", "--csv", "--status", "routed"]).await.out;
+    let [head, line] = csv.lines().collect::<Vec<_>>()[..] else { panic!("{csv}") };
+    assert!(head.starts_with("id,form_id,status,attempts,reason,updated_at,accepted,open,"), "{csv}");
+    assert!(
+        line.starts_with(&format!("{routed},press,routed,1,,")) && line.ends_with(",2,0,0,1,0,0,0,0"),
+        "{csv}"
+    );
     assert_eq!(run(&stage, &["list", "--reason-code", "refussed"]).await.code, Some(2));
 }

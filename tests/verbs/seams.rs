@@ -81,7 +81,7 @@ async fn finalize_sets_the_configured_column_once_and_says_who() {
         .get(0);
     assert!(updated, "updated_at is a liveness clock: no verb touches it");
     let told = run_with(&stage, extra, &["explain", &id]).await.out;
-    assert!(told.contains("finalize operator:") && told.contains("backend forgot"), "{told}");
+    assert!(told.contains("finalize by operator:") && told.contains("backend forgot"), "{told}");
 }
 
 #[tokio::test]

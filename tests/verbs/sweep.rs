@@ -7,7 +7,7 @@ use devkit::stage::{SUBSCRIPTION, Stage};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{action, explained, json_of, run, run_with, seed, stage};
+use crate::harness::{action, explained, json_of, run, run_with, seed, stage, status};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -58,7 +58,7 @@ async fn one_pass_does_what_the_daemon_would_and_announces_what_it_finds() {
         (&json!(true), &json!(1)),
         "{told:#}"
     );
-    let status = json_of(&stage, &["status", "--json"]).await;
+    let status = status(&stage).await;
     assert_eq!(status["in_doubt"], 1, "{status:#}");
     let text = run(&stage, &["sweep", "--once"]).await;
     assert!(text.out.contains("0  stuck") && text.out.contains("1  never ready"), "{text:?}");

@@ -14,11 +14,14 @@ use super::receiver;
 use super::shape::{FORM, Shape};
 use super::summary::Run;
 use super::{meter, now, verify};
+use crate::postgres::{Bouncer, PoolMode};
 use crate::stage::{Router, Source, TOPIC};
 
 /// No turn takes longer than this, but on a machine that does something else.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 const STEP: Duration = Duration::from_millis(100);
+/// Sessions of the server behind the proxy: more than the router's pool has connections, so that nobody waits for one.
+const SESSIONS: u32 = 20;
 
 /// A way to route submissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Contestant {
     Router,
     /// `maple-router` with its events from PostgreSQL (schema `router`).
     RouterPostgres,
+    /// The same behind a PgBouncer that pools transactions, as which it says every statement unnamed.
+    RouterPooled,
     /// A worker in Python that follows the design document.
     Python,
     /// graphile-worker with nodemailer.
@@ -40,6 +45,7 @@ impl fmt::Display for Contestant {
         f.write_str(match self {
             Self::Router => "router",
             Self::RouterPostgres => "router-postgres",
+            Self::RouterPooled => "router-pooled",
             Self::Python => "python",
             Self::GraphileJs => "graphile-js",
             Self::GraphileRs => "graphile-rs",
@@ -49,12 +55,18 @@ impl fmt::Display for Contestant {
 
 impl Contestant {
     /// Everybody.
-    pub const ALL: [Self; 5] =
-        [Self::Router, Self::RouterPostgres, Self::Python, Self::GraphileJs, Self::GraphileRs];
+    pub const ALL: [Self; 6] = [
+        Self::Router,
+        Self::RouterPostgres,
+        Self::RouterPooled,
+        Self::Python,
+        Self::GraphileJs,
+        Self::GraphileRs,
+    ];
 
     pub(super) fn source(self) -> Source {
         match self {
-            Self::Router | Self::Python => Source::Pubsub,
+            Self::Router | Self::RouterPooled | Self::Python => Source::Pubsub,
             // The queues have no broker either; their events are their jobs. Schema router is the router's own.
             Self::RouterPostgres | Self::GraphileJs | Self::GraphileRs => Source::Postgres,
         }
@@ -62,13 +74,14 @@ impl Contestant {
 
     /// Whether it is `maple-router`.
     pub fn is_router(self) -> bool {
-        matches!(self, Self::Router | Self::RouterPostgres)
+        matches!(self, Self::Router | Self::RouterPostgres | Self::RouterPooled)
     }
 }
 
 /// A contestant's process.
 pub(super) enum Running {
-    Router(Box<Router>),
+    /// With the proxy that it goes through, if any.
+    Router(Box<(Router, Option<Bouncer>)>),
     Peer(Box<Peer>),
 }
 
@@ -78,15 +91,22 @@ impl Running {
         if !contestant.is_router() {
             return Ok(Self::Peer(Box::new(Peer::start(arena.options, turn, contestant).await?)));
         }
-        let settings = turn.settings(&arena.options.router_settings);
+        let mut settings = turn.settings(&arena.options.router_settings);
+        let mut bouncer = None;
+        if contestant == Contestant::RouterPooled {
+            let proxy = Bouncer::start(&turn.stage.database, PoolMode::Transaction, SESSIONS).await?;
+            settings
+                .push_str(&format!("\n[database]\nurl = \"{}\"\npooling = \"transaction\"\n", proxy.url()));
+            bouncer = Some(proxy);
+        }
         let mut router = turn.stage.router(&arena.options.binary, "router", &settings).await?;
         router.ready().await?;
-        Ok(Self::Router(Box::new(router)))
+        Ok(Self::Router(Box::new((router, bouncer))))
     }
 
     pub(super) fn pid(&self) -> Result<u32> {
         let pid = match self {
-            Self::Router(router) => router.pid(),
+            Self::Router(router) => router.0.pid(),
             Self::Peer(peer) => peer.pid(),
         };
         pid.context("it has ended")
@@ -94,8 +114,8 @@ impl Running {
 
     pub(super) fn still_runs(&mut self) -> Result<()> {
         match self {
-            Self::Router(router) => match router.end()? {
-                Some(status) => bail!("it ended with {status}:\n{}", tail(&router.log())),
+            Self::Router(router) => match router.0.end()? {
+                Some(status) => bail!("it ended with {status}:\n{}", tail(&router.0.log())),
                 None => Ok(()),
             },
             Self::Peer(peer) => peer.still_runs(),
@@ -104,7 +124,7 @@ impl Running {
 
     pub(super) async fn stop(self) -> Result<()> {
         match self {
-            Self::Router(mut router) => router.stop().await.map(drop),
+            Self::Router(mut router) => router.0.stop().await.map(drop),
             Self::Peer(peer) => peer.stop().await,
         }
     }
@@ -182,7 +202,7 @@ pub(super) async fn play(
 /// Lets all events go at once; answers when the first could be had, by the database's clock.
 async fn let_go(turn: &Turn, contestant: Contestant) -> Result<f64> {
     match contestant {
-        Contestant::Router | Contestant::Python => {
+        Contestant::Router | Contestant::RouterPooled | Contestant::Python => {
             let began = turn.clock().await?;
             for id in &turn.ids {
                 let event = serde_json::json!({"submission_id": id, "form_id": FORM, "reason": "finalized"});

@@ -75,7 +75,9 @@ async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<La
     let pid = running.pid()?;
     let queued = match contestant {
         Contestant::GraphileJs | Contestant::GraphileRs => true,
-        Contestant::Router | Contestant::RouterPostgres | Contestant::Python => false,
+        Contestant::Router | Contestant::RouterPostgres | Contestant::RouterPooled | Contestant::Python => {
+            false
+        }
     };
     let submissions = rate * arena.options.lag_seconds;
     let mut people = Vec::new();

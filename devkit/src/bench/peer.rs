@@ -39,7 +39,7 @@ struct Program {
 impl Program {
     fn of(contestant: Contestant) -> Option<Self> {
         let (file, script, role) = match contestant {
-            Contestant::Router | Contestant::RouterPostgres => return None,
+            Contestant::Router | Contestant::RouterPostgres | Contestant::RouterPooled => return None,
             // As the design document says: the backend's own role.
             Contestant::Python => ("python/bin/python", Some("python/worker.py"), "forms_app"),
             // They bring a schema of their own.

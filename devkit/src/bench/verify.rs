@@ -17,9 +17,10 @@ pub(super) async fn settled(turn: &Turn, contestant: Contestant) -> Result<usize
     let mut settled = 0;
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
         settled = match contestant {
-            Contestant::Router | Contestant::RouterPostgres | Contestant::Python => {
-                usize::try_from(turn.stage.events().await?.acked)?
-            }
+            Contestant::Router
+            | Contestant::RouterPostgres
+            | Contestant::RouterPooled
+            | Contestant::Python => usize::try_from(turn.stage.events().await?.acked)?,
             Contestant::GraphileJs | Contestant::GraphileRs => {
                 let left: i64 =
                     turn.superuser.query_one("SELECT count(*) FROM graphile_worker.jobs", &[]).await?.get(0);

@@ -19,7 +19,7 @@ struct Arguments {
     /// Rounds; the table has medians [default: 5 of one action and one recipient, 3 of the other shapes]
     #[arg(long, env = "REPEAT")]
     repeat: Option<usize>,
-    /// Only these, separated by spaces or commas: router, router-postgres, python, graphile-js, graphile-rs, peers;
+    /// Only these, separated by spaces or commas: router, router-postgres, router-pooled, python, graphile-js, graphile-rs, peers;
     /// limit-smtp, limit-database, limit-combined, limits; lag [default: all]
     #[arg(long, env = "ONLY", default_value = "", hide_default_value = true)]
     only: String,
@@ -176,7 +176,7 @@ mod tests {
         let (contestants, limits, with_lag) = chosen("router limits").unwrap();
         assert_eq!((contestants, limits.len(), with_lag), (vec![Contestant::Router], 3, false));
         assert_eq!(chosen("peers,lag").unwrap().0.len(), 3);
-        assert_eq!(chosen("").unwrap().0.len(), 5);
+        assert_eq!(chosen("").unwrap(), (Contestant::ALL.to_vec(), Limit::ALL.to_vec(), true));
         assert!(chosen("routers").is_err());
     }
 }

@@ -27,6 +27,8 @@ pub struct SubscriptionSpec {
     pub retry: Option<Backoff>,
     /// When a failed message is given up; never when absent.
     pub dead_letter: Option<DeadLetter>,
+    /// Deleted after a month without use, as the service does where nobody says otherwise.
+    pub expires: bool,
 }
 
 impl SubscriptionSpec {
@@ -39,7 +41,15 @@ impl SubscriptionSpec {
             ack_deadline: Duration::from_secs(10),
             retry: None,
             dead_letter: None,
+            expires: true,
         }
+    }
+
+    /// Kept also where nobody uses it, as `maple-router provision` makes it.
+    #[must_use]
+    pub fn kept(mut self) -> Self {
+        self.expires = false;
+        self
     }
 
     /// With this lease.
@@ -71,7 +81,7 @@ impl SubscriptionSpec {
             topic: self.topic,
             ack_deadline_seconds: i32::try_from(seconds).unwrap_or(i32::MAX),
             message_retention_duration: Some(seconds_of(7 * ONE_DAY)),
-            expiration_policy: Some(ExpirationPolicy { ttl: Some(seconds_of(31 * ONE_DAY)) }),
+            expiration_policy: Some(ExpirationPolicy { ttl: self.expires.then(|| seconds_of(31 * ONE_DAY)) }),
             retry_policy: self.retry.map(|retry| RetryPolicy {
                 minimum_backoff: prost_types::Duration::try_from(retry.min).ok(),
                 maximum_backoff: prost_types::Duration::try_from(retry.max).ok(),

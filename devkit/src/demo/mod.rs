@@ -101,6 +101,7 @@ pub async fn run(options: Options) -> Result<Ending> {
         }
     };
     if options.keep && ending != Ending::Interrupted {
+        theatre.mend_forms().await?;
         narrator.print(&report::addresses(&options, &theatre), Tone::Plain);
         stop.cancelled().await;
     }

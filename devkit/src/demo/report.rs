@@ -9,7 +9,7 @@ use super::narration::{Narrator, Tone};
 use super::play::Played;
 use super::scenarios::{EXPLAINED, GIBBERISH, GIBBERISH_ROW, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
 use super::table::aligned;
-use super::theatre::{Theatre, mail_dir};
+use super::theatre::{Theatre, mail_dir, slack_dir, wrapper};
 use crate::stage::{PROJECT, SUBSCRIPTION, Source};
 
 /// Mark of a row that is as expected.
@@ -178,6 +178,11 @@ impl Report {
             &format!("\n{mails} mails as they were sent: {}/*.eml", mail_dir(&options.dir).display()),
             Tone::Plain,
         );
+        let posted = theatre.stage.slack.messages().len();
+        narrator.print(
+            &format!("{posted} messages as Slack has them: {}/*.txt", slack_dir(&options.dir).display()),
+            Tone::Plain,
+        );
         let log = theatre.router.log_file().display();
         narrator
             .print(&format!("configuration: {}, log: {log}", theatre.router.config().display()), Tone::Plain);
@@ -208,8 +213,6 @@ pub(super) fn orientation(theatre: &Theatre) -> String {
 /// Where everything listens, for somebody who wants to go on by hand.
 pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
     let Theatre { stage, router, .. } = theatre;
-    let binary = options.binary.display();
-    let config = router.config().display();
     let events = match stage.source() {
         Source::Pubsub => format!(
             "\x20 Pub/Sub       PUBSUB_EMULATOR_HOST={}  project {PROJECT}, {SUBSCRIPTION}\n",
@@ -220,7 +223,7 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
     format!(
         "\nEverything goes on running until Ctrl-C:\n\
          \x20 router        http://{http}/metrics  /-/ready  /-/healthy\n\
-         \x20 verbs         GCE_METADATA_HOST={metadata} {binary} --config {config} status\n\
+         \x20 verbs         {verbs} status; list; explain ID; watch ID; …\n\
          \x20 database      psql '{database}'\n\
          {events}\
          \x20 relay         {relay} (SMTP)\n\
@@ -228,7 +231,7 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
          \x20 object store  {storage}\n\
          \x20 Slack         {slack}",
         http = router.address(),
-        metadata = stage.google.metadata_host(),
+        verbs = wrapper(&options.dir).display(),
         database = stage.database.url_as("forms_app"),
         relay = stage.relay.address(),
         iam = stage.google.iam_endpoint(),

@@ -2,6 +2,7 @@
 //! configuration file. Files stay in one directory afterwards; everything else goes with the value.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,8 +19,12 @@ use crate::stage::{Answer, DEAD_TOPIC, Router, Source, Stage, StageOptions};
 
 /// Redelivery back-off of the demo's subscription: five attempts are over within some seconds.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
-/// Laid over the stage's configuration: the whole story in the log, and alerts while somebody is still watching.
-const SETTINGS: &str = "[log]\nlevel = \"debug\"\n[slack]\ngroup_wait = \"2s\"\n";
+/// Laid over the stage's configuration: the whole story in the log, and alerts while somebody is still watching; links no longer
+/// than Google is sure of, for whom nobody keeps a key file.
+const SETTINGS: &str =
+    "[log]\nlevel = \"debug\"\n[slack]\ngroup_wait = \"2s\"\n[signed_url]\nttl = \"12h\"\n";
+/// Forms that `maple-router check` warns of, rightly: without actions, and with none that is carried out.
+const BROKEN: [&str; 2] = ["newsletter", "helpdesk"];
 /// How long the router is given to end by itself when a terminal's Ctrl-C has reached it as well.
 const OWN_END: Duration = Duration::from_secs(1);
 
@@ -52,6 +57,7 @@ impl Theatre {
         let settings = StageOptions {
             retry: RETRY,
             smtp: SmtpOptions { dir: Some(mail_dir(&options.dir)), ..SmtpOptions::default() },
+            slack_dir: Some(slack_dir(&options.dir)),
             dir: Some(options.dir.clone()),
             ..of_source
         };
@@ -70,8 +76,10 @@ impl Theatre {
                 None => rule,
             });
         }
-        let mut router = stage.router(&options.binary, "router", SETTINGS).await?;
+        let settings = format!("{SETTINGS}[routing]\nnot_before = {}\n", installed(&stage).await?);
+        let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
+        write_wrapper(options, &stage, &router)?;
         let binary = options.binary.clone();
         Ok(Self { router, stage, _cluster: cluster, binary, _lock: lock })
     }
@@ -82,6 +90,18 @@ impl Theatre {
     /// It cannot be started.
     pub(super) async fn verb(&self, arguments: &[&str]) -> Result<Answer> {
         self.stage.ask(&self.binary, self.router.config(), arguments).await
+    }
+
+    /// Gives the two forms whose stories need them broken what they lack, as their owners would: whoever looks around
+    /// afterwards finds nothing wrong with them.
+    ///
+    /// # Errors
+    /// The database is gone.
+    pub(super) async fn mend_forms(&self) -> Result<()> {
+        let mut forms = forms::samples()?;
+        forms.retain(|form| BROKEN.contains(&form.id.as_str()));
+        let mended: Vec<Form> = forms.into_iter().map(|form| form.mail_to("forms@example.org")).collect();
+        forms::load(&mut self.stage.database.client_as("forms_loader").await?, &mended).await
     }
 
     /// Stops the router and says what is wrong with how it ended, if anything is; then the rest.
@@ -98,9 +118,50 @@ impl Theatre {
     }
 }
 
+/// The time of installation, as a host's configuration has it.
+async fn installed(stage: &Stage) -> Result<String> {
+    let sql = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
+    Ok(stage.database.superuser().await?.query_one(sql, &[]).await?.get(0))
+}
+
 /// Where the relay keeps what it was sent.
 pub(super) fn mail_dir(dir: &Path) -> PathBuf {
     dir.join("mail")
+}
+
+/// Where Slack's messages are kept.
+pub(super) fn slack_dir(dir: &Path) -> PathBuf {
+    dir.join("slack")
+}
+
+/// The program that runs a verb with this demo's configuration.
+pub(super) fn wrapper(dir: &Path) -> PathBuf {
+    dir.join("maple")
+}
+
+/// Writes [`wrapper`], which says so where this process, and with it everything a verb would ask, is gone.
+fn write_wrapper(options: &Options, stage: &Stage, router: &Router) -> Result<()> {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let binary = options.binary.canonicalize().context("finding the router")?;
+    let text = format!(
+        "#!/bin/sh\n\
+         # maple-router with the configuration of this demo, while it runs: {name} status\n\
+         if ! kill -0 {demo} 2>/dev/null; then\n\
+         \techo 'This demo is over. KEEP=1 make demo leaves one running.' >&2\n\
+         \texit 69\n\
+         fi\n\
+         export GCE_METADATA_HOST={metadata}\n\
+         exec {binary} --config {config} \"$@\"\n",
+        name = wrapper(&options.dir).display(),
+        demo = std::process::id(),
+        metadata = stage.google.metadata_host(),
+        binary = quoted(&binary),
+        config = quoted(router.config()),
+    );
+    let path = wrapper(&options.dir);
+    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }
 
 /// Empties the directory, and keeps a second demo out of it.

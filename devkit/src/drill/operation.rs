@@ -6,6 +6,8 @@ use anyhow::{Result, bail};
 
 use super::Step;
 use super::world::{FASTER, Promise, World};
+use crate::forms::SubmissionSeed;
+use crate::postgres::Refusing;
 use crate::prometheus::Prometheus;
 use crate::smtp::{Rule, Stage as At};
 
@@ -19,9 +21,11 @@ pub(super) const KILLS: &[Step] = &[
 pub(super) const STEPS: &[Step] = &[
     Step { name: "broken-configuration", play: |world| Box::pin(broken_config(world)) },
     Step { name: "state-directory-gone", play: |world| Box::pin(state_gone(world)) },
+    Step { name: "row-refuses-writes", play: |world| Box::pin(row_refuses(world)) },
     Step { name: "everything-paused", play: |world| Box::pin(all_paused(world)) },
     Step { name: "claims-stolen", play: |world| Box::pin(stolen(world)) },
     Step { name: "grant-taken", play: |world| Box::pin(grant_taken(world)) },
+    Step { name: "sweep-broken", play: |world| Box::pin(sweep_broken(world)) },
     Step { name: "slow-database", play: |world| Box::pin(slow_database(world)) },
     Step { name: "heartbeat-refused", play: |world| Box::pin(heartbeat(world)) },
     Step { name: "scrape-forgotten", play: |world| Box::pin(absent(world)) },
@@ -107,6 +111,25 @@ async fn state_gone(world: &mut World) -> Result<()> {
     world.slack_over("spool").await
 }
 
+/// A constraint that a ready row breaks already; nobody has announced it, or those beside it.
+async fn row_refuses(world: &mut World) -> Result<()> {
+    let mut ids = Vec::new();
+    world.tamper("ALTER TABLE submissions DISABLE TRIGGER USER").await?;
+    for _ in 0..3 {
+        let old = SubmissionSeed::of("contact").age(Duration::from_secs(3600));
+        ids.push(world.seed(old, false).await?);
+    }
+    world.tamper("ALTER TABLE submissions ENABLE TRIGGER USER").await?;
+    world.stage.database.refuse(Refusing::Check, &ids[..1]).await?;
+    world.journal("set_aside", "submissions_refused").await?;
+    world.slack("set_aside", Promise { submissions: &ids[..1], ..Promise::default() }).await?;
+    world.alert("MapleRouterRowsSetAside").await?;
+    world.become_all(&ids[1..], "routed").await?;
+    world.stage.database.refuse(Refusing::Check, &[]).await?;
+    world.become_all(&ids, "routed").await?;
+    world.slack_over("set aside").await
+}
+
 /// Somebody writes into rows that are in work.
 async fn stolen(world: &mut World) -> Result<()> {
     world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
@@ -138,17 +161,40 @@ async fn stolen(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// The role may not read what says whether a submission is ready: no pass comes to its end, and nothing is claimed.
+/// The role may not read what says whether a submission is ready: nothing is claimed, and nobody spends an attempt.
 async fn grant_taken(world: &mut World) -> Result<()> {
     world.tamper("REVOKE SELECT ON attachments FROM forms_app").await?;
-    world.alert("MapleRouterSweepStalled").await?;
-    let told = world.shell("maple-router check").await?;
-    let named = told.out.lines().any(|line| line.starts_with('✗') && line.contains("attachments"));
+    let ids = world.submit("contact", 2).await?;
+    world.journal("breaker_open", "attachments").await?;
+    world.slack("breaker_contract", Promise { failing: "grants", ..Promise::default() }).await?;
+    world.alert("MapleRouterBreakerOpen").await?;
     world.tamper("GRANT SELECT ON attachments TO forms_app").await?;
-    anyhow::ensure!(told.code == Some(1) && named, "check names what is missing: {told:?}");
-    world.say("  pasted    maple-router check: names the table");
-    let ids = world.submit("contact", 1).await?;
+    world.slack_over("data contract").await?;
+    world.become_all(&ids, "routed").await
+}
+
+/// A search path that somebody has set leads to another function than the one that the sweep calls.
+async fn sweep_broken(world: &mut World) -> Result<()> {
+    let database = world.stage.database.name().to_owned();
+    let shadow = format!(
+        "CREATE SCHEMA red; GRANT USAGE ON SCHEMA red TO PUBLIC;
+         CREATE FUNCTION red.pg_try_advisory_xact_lock(integer, integer) RETURNS boolean LANGUAGE plpgsql AS
+         $$ BEGIN RAISE 'red was here'; END $$;
+         ALTER ROLE forms_app IN DATABASE {database} SET search_path = red, pg_catalog, public"
+    );
+    world.tamper(&shadow).await?;
+    world.stage.database.disconnect("forms_app").await?;
+    let ids = world.submit("contact", 2).await?;
     world.become_all(&ids, "routed").await?;
+    world.say("  routed    whatever an event announces");
+    world.alert("MapleRouterSweepStalled").await?;
+    let told = world.shell("maple-router sweep --once").await?;
+    let mended =
+        format!("ALTER ROLE forms_app IN DATABASE {database} RESET search_path; DROP SCHEMA red CASCADE");
+    world.tamper(&mended).await?;
+    world.stage.database.disconnect("forms_app").await?;
+    anyhow::ensure!(told.code != Some(0) && told.err.contains("red was here"), "it says why: {told:?}");
+    world.say("  pasted    maple-router sweep --once: says why");
     world.prometheus.falls_silent("MapleRouterSweepStalled", super::world::PATIENCE).await
 }
 

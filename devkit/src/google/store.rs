@@ -19,7 +19,17 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new().fallback(serve).with_state(shared)
 }
 
+/// Every answer says what time it is to the store.
 async fn serve(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Response {
+    let mut response = answer(&shared, request).await;
+    let date = shared.store_time().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    if let Ok(date) = HeaderValue::from_str(&date) {
+        response.headers_mut().insert(header::DATE, date);
+    }
+    response
+}
+
+async fn answer(shared: &Shared, request: Request<Body>) -> Response {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return refusal(
             405,

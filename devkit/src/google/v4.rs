@@ -13,6 +13,9 @@ use super::key::AccountKey;
 /// Longest life of a V4 URL.
 const MAX_EXPIRES: i64 = 604_800;
 
+/// So far ahead may a signer's clock be, in seconds: documented for the expiry of a request, 15 minutes.
+const CLOCK_TOLERANCE: i64 = 15 * 60;
+
 /// Why the object is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -82,6 +85,10 @@ pub(super) fn judge(
         key.verifies(string_to_sign.as_bytes(), &signature)
     };
     if account != key.email || !(matches(Port::Dropped) || matches(Port::Kept)) {
+        return Err(Refusal::Mismatch);
+    }
+    // What is signed in the future is refused like what is signed wrongly: the message gives no hint of the clock.
+    if signed_at.as_second() > now.as_second() + CLOCK_TOLERANCE {
         return Err(Refusal::Mismatch);
     }
     if now.as_second() > signed_at.as_second() + expires {

@@ -46,16 +46,19 @@ pub(super) struct Server {
 
 /// The unprivileged account that runs the server when we are root.
 #[derive(Debug, Clone)]
-struct Account {
-    uid: u32,
-    gid: u32,
+pub(super) struct Account {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// Whom a server has to run as: somebody without rights where we are root.
+pub(super) fn unprivileged_account() -> Result<Option<Account>> {
+    if fs::metadata("/proc/self")?.uid() == 0 { account().map(Some) } else { Ok(None) }
 }
 
 impl Server {
     pub(super) fn new(root: PathBuf) -> Result<Self> {
-        let run_as =
-            if fs::metadata("/proc/self")?.uid() == 0 { Some(unprivileged_account()?) } else { None };
-        Ok(Self { root, bin: newest_binaries()?, run_as })
+        Ok(Self { root, bin: newest_binaries()?, run_as: unprivileged_account()? })
     }
 
     /// Directory of the unix socket, the data and the log.
@@ -109,6 +112,7 @@ impl Server {
             "listen_addresses = ''".to_owned(),
             format!("unix_socket_directories = '{}'", self.pg().display()),
             "max_connections = 300".to_owned(),
+            "max_prepared_transactions = 50".to_owned(),
             "shared_buffers = '64MB'".to_owned(),
             "max_wal_size = '256MB'".to_owned(),
             "deadlock_timeout = '200ms'".to_owned(),
@@ -204,7 +208,7 @@ fn newest_binaries() -> Result<PathBuf> {
 }
 
 /// `postgres` where the package made it, else `nobody`: the server refuses to run as root.
-fn unprivileged_account() -> Result<Account> {
+fn account() -> Result<Account> {
     let passwd = fs::read_to_string("/etc/passwd")?;
     for wanted in ["postgres", "nobody"] {
         for line in passwd.lines() {

@@ -70,24 +70,32 @@ impl Client {
             }
         }
     }
+
+    /// One mail, from EHLO to QUIT; answers its queue id. `message` has its headers, ends with `\r\n`, and no line of it begins
+    /// with a dot.
+    ///
+    /// # Errors
+    /// Something was refused; says what.
+    pub async fn submit(&mut self, from: &str, to: &[&str], message: &str) -> Result<String> {
+        let mut commands = vec!["EHLO client.test".to_owned(), format!("MAIL FROM:<{from}>")];
+        commands.extend(to.iter().map(|recipient| format!("RCPT TO:<{recipient}>")));
+        for command in commands {
+            let reply = self.command(&command).await?;
+            if !reply.starts_with('2') {
+                bail!("{command} was answered with {reply}");
+            }
+        }
+        let queued = self.data(message.as_bytes()).await?;
+        self.command("QUIT").await?;
+        let id = queued.rsplit_once("queued as ").map(|(_, id)| id.to_owned());
+        id.with_context(|| format!("the dot was answered with {queued}"))
+    }
 }
 
-/// One mail; answers its queue id. `message` has its headers, ends with `\r\n`, and no line of it begins with a dot.
+/// One mail of a client of its own; answers its queue id. See [`Client::submit`].
 ///
 /// # Errors
 /// Something was refused; says what.
 pub async fn submit(port: u16, from: &str, to: &[&str], message: &str) -> Result<String> {
-    let mut client = Client::connect(port).await?;
-    let mut commands = vec!["EHLO client.test".to_owned(), format!("MAIL FROM:<{from}>")];
-    commands.extend(to.iter().map(|recipient| format!("RCPT TO:<{recipient}>")));
-    for command in commands {
-        let reply = client.command(&command).await?;
-        if !reply.starts_with('2') {
-            bail!("{command} was answered with {reply}");
-        }
-    }
-    let queued = client.data(message.as_bytes()).await?;
-    client.command("QUIT").await?;
-    let id = queued.rsplit_once("queued as ").map(|(_, id)| id.to_owned());
-    id.with_context(|| format!("the dot was answered with {queued}"))
+    Client::connect(port).await?.submit(from, to, message).await
 }

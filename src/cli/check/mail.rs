@@ -109,6 +109,7 @@ fn test_mail(rules: &MailRules, host: &str) -> Result<Vec<u8>, String> {
             body: MailBody::Template,
             time_zone: &rules.now().time_zone,
             recipients: &destination::parse(&action.destination, 1, 1),
+            reply_to_fields: &[],
         },
         date: at,
     });

@@ -3,6 +3,8 @@
 //!
 //! Reads files only. Never shows a secret, only where it is.
 
+use std::path::Path;
+
 use crate::cli::Context;
 use crate::config::dsn::Dsn;
 use crate::config::secret::{self, DATABASE_PASSWORD};
@@ -11,8 +13,9 @@ use crate::config::{Config, ConfigError, Loaded};
 use crate::daemon::{self, DaemonError};
 use crate::gateway::heartbeat::Heartbeat;
 use crate::ops::state_dir::StateDir;
-use crate::parts::PartError;
+use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
+use crate::routing::spool::Spool;
 
 /// `config`: a line for each fault, or one that says what was read. The configuration comes along wherever its keys
 /// were understood, even if they contradict each other: what it names can still be looked at.
@@ -74,7 +77,7 @@ pub(super) async fn preflight(ctx: &Context) -> Vec<CheckLine> {
 /// A further line `config` where the state directory cannot be used by whoever runs the check.
 pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
     let dir = &config.state.dir;
-    let error = StateDir::new(dir).probe().await.err()?;
+    let Some(error) = StateDir::new(dir).probe().await.err() else { return bad_facts(dir).await };
     Some(CheckLine::warn(
         "config",
         format!(
@@ -83,6 +86,20 @@ pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
             dir.display()
         ),
         "create it and give it to the daemon's user, or set [state] dir; systemd does both by StateDirectory=",
+    ))
+}
+
+/// The same where facts lie in it that nobody can record.
+async fn bad_facts(dir: &Path) -> Option<CheckLine> {
+    let (_, bad) = Spool::count(dir).await.ok().filter(|(_, bad)| *bad > 0)?;
+    Some(CheckLine::warn(
+        "config",
+        format!(
+            "state.dir = {}: {bad} files in spool/ are set aside as .bad: what the relay has accepted is not recorded, and this \
+             host sends nothing of their submissions",
+            dir.display()
+        ),
+        "see section spool of rb-009-routing-failure.md",
     ))
 }
 
@@ -116,6 +133,17 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
             told.push("nothing is sent to the heartbeat URL without canary events".to_owned());
             open.push("set canary.interval = \"60s\"".to_owned());
         }
+    }
+    match parts::audit_key_there(&loaded.config) {
+        Err(PartError::Audit(why)) if matches!(loaded.config.audit_key(), Ok(Some(_))) => faults.push(why),
+        Err(PartError::Audit(why)) => told.push(why),
+        // Told above, where it is configured.
+        Ok(Some((key, path))) if matches!(loaded.config.audit_key(), Ok(None)) => told.push(format!(
+            "the audit log's key {} was made on this host ({}): several hosts share one, set audit.key_file on each",
+            key.name().unwrap_or_default(),
+            path.display()
+        )),
+        Ok(_) | Err(_) => {}
     }
     if Dsn::read(&loaded.config.database.url).has_password {
         let origin = loaded.sources.get("database.url").map(ToString::to_string).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::entry::Entry;
-use super::{Close, LIMIT, fault, find, one};
+use super::{Close, LIMIT, fault, find, meant, one};
 use crate::cli::announce::{Again, Announced, Announcer};
 use crate::cli::desk::{self, Desk};
 use crate::cli::replay::{Asked, Changed, Report};
@@ -33,7 +33,13 @@ pub(super) async fn run(
             let found = find(records, Some(kind), false, args.limit.unwrap_or(LIMIT)).await?;
             found.iter().map(Entry::id).collect()
         }
-        None => bulk::each_once(args.ids.clone()),
+        None => {
+            let mut named = Vec::with_capacity(args.ids.len());
+            for id in &args.ids {
+                named.push(meant(desk, records, id).await?);
+            }
+            bulk::each_once(named)
+        }
     };
     let closer = Closer { desk, records, actor: &actor, args, how };
     let mut report = Report::new("left as it is", ids.len(), args.dry_run);

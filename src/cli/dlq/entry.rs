@@ -4,13 +4,12 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::routing::dead_letter::{Origin, Record};
+use crate::cli::layout::{Side, Table};
+use crate::routing::dead_letter::{EXHAUSTED, Kind, Origin, Record, original_attributes};
+use crate::routing::event;
 use crate::routing::explain::at;
 use crate::routing::store::dead_letters::ExhaustedRow;
 use crate::routing::text::{bounded, one_line};
-
-/// What a submission with no attempts left is called.
-pub(super) const EXHAUSTED: &str = "exhausted";
 
 /// One record, wherever it is.
 pub(super) enum Entry {
@@ -46,6 +45,9 @@ impl Entry {
             Self::Letter(record) => {
                 let mut told = json!(record);
                 told["origin"] = json!(record.origin().label());
+                if let Some(trouble) = unreadable(record) {
+                    told["unreadable"] = json!(trouble);
+                }
                 if let Origin::Outbox(row) = record.origin() {
                     told["outbox_row"] = json!(row);
                 }
@@ -58,31 +60,27 @@ impl Entry {
         }
     }
 
-    pub(super) fn line(&self) -> String {
+    /// Submission, and why; who closed it.
+    fn about(&self) -> (String, String) {
         let (about, reason) = match self {
             Self::Letter(record) => (record.submission_id, &record.reason),
             Self::Row(row) => (Some(row.id), &row.reason),
         };
-        let about = about.map_or("-".to_owned(), |id| id.to_string());
         let closed = match self {
             Self::Letter(record) => {
                 record.closed.as_ref().map(|closed| format!("; closed by {}", closed.actor))
             }
             Self::Row(_) => None,
         };
-        format!(
-            "{}  {}  {:<18}  {about:<36}  {}{}\n",
-            self.id(),
-            at(self.at()),
-            self.kind(),
-            bounded(one_line(reason), 60),
-            one_line(&closed.unwrap_or_default())
-        )
+        let closed = one_line(&closed.unwrap_or_default());
+        let about = about.map_or("-".to_owned(), |id| id.to_string());
+        (about, format!("{}{closed}", bounded(one_line(reason), 60)))
     }
 
     /// Everything about it.
     pub(super) fn page(&self) -> String {
-        let mut text = self.line();
+        let (about, reason) = self.about();
+        let mut text = format!("{}  {}  {}  {about}  {reason}\n", self.id(), at(self.at()), self.kind());
         match self {
             Self::Letter(record) => letter(&mut text, record),
             Self::Row(row) => text
@@ -90,6 +88,25 @@ impl Entry {
         }
         text
     }
+}
+
+/// A line each.
+pub(super) fn table(entries: &[Entry]) -> Table {
+    let names = ["id", "at", "kind", "submission", "reason"];
+    let mut table = Table::new(&names.map(|name| (name, Side::Left)));
+    for entry in entries {
+        let (about, reason) = entry.about();
+        table.row(vec![entry.id().to_string(), at(entry.at()), entry.kind().to_owned(), about, reason]);
+    }
+    table
+}
+
+/// What cannot be read of it: which field, and where; absent where it can be, or its payload is not kept.
+fn unreadable(record: &Record) -> Option<String> {
+    if record.kind != Kind::Unreadable {
+        return None;
+    }
+    event::trouble(&original_attributes(&record.attributes), &record.payload)
 }
 
 fn letter(text: &mut String, record: &Record) {
@@ -117,6 +134,9 @@ fn letter(text: &mut String, record: &Record) {
     }
     row("sha256", record.payload_sha256.clone());
     let payload = String::from_utf8_lossy(&record.payload);
+    if let Some(trouble) = unreadable(record) {
+        row("unreadable", trouble);
+    }
     row("payload", format!("{} bytes: {}", record.payload.len(), bounded(one_line(&payload), 400)));
     row("alerted", record.alerted_at.map_or("nobody yet".to_owned(), at));
     if let Some(closed) = &record.closed {

@@ -1,21 +1,20 @@
-//! The page as text: fits a screen of 24 lines of 100 for a normal submission, and can be read half asleep.
+//! The page as text: fits a screen of 24 lines of 100 for a normal submission, is as wide as the terminal otherwise, and can
+//! be read half asleep.
 //!
 //! Pure. Whatever others wrote (form names, recipients, file names, a relay's words, actors) is put on one line and
 //! stripped of control and direction characters before it gets here or here: none reaches the terminal.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::events::EventPart;
 use super::{DeliveryPart, Page, RelayPart};
+use crate::cli::layout::wrapped;
 use crate::cli::output::Palette;
 use crate::lifecycle::submission::Status;
 use crate::routing::explain::{at, said};
-use crate::routing::store::view::AuditRow;
 use crate::routing::text::{bounded, one_line};
+use jiff::Timestamp;
 
-/// Columns of the page.
-const WIDTH: usize = 100;
+/// Columns of the page where results do not go to a terminal.
+pub(super) const WIDTH: usize = 100;
 /// Columns of the names on its left.
 const LABEL: usize = 10;
 /// Entries shown of each list; the rest is counted.
@@ -24,8 +23,8 @@ const MOST: usize = 10;
 const MOST_EVENTS: usize = 2;
 
 /// The page.
-pub(super) fn page(page: &Page, palette: Palette) -> String {
-    let mut out = Lines::default();
+pub(super) fn page(page: &Page, palette: Palette, width: usize) -> String {
+    let mut out = Lines { text: String::new(), width };
     let name = match &page.form_name {
         Some(name) if *name != page.form_id => format!(" \"{}\"", bounded(one_line(name), 40)),
         Some(_) | None => String::new(),
@@ -46,16 +45,14 @@ pub(super) fn page(page: &Page, palette: Palette) -> String {
         Status::Routed | Status::Failed => out.row("files", &files(page)),
         Status::Purged => {}
     }
+    unclean(&mut out, page);
     if page.status != Status::Purged {
         out.row("attempts", &attempts(page));
     }
     plan(&mut out, page);
     deliveries(&mut out, page, palette);
     events(&mut out, page);
-    audit(&mut out, page);
-    for entry in page.overrides.iter().rev().take(3).rev() {
-        out.row("override", &override_line(entry));
-    }
+    history(&mut out, page);
     out.row("why", &clean(&page.explanation.why, 600));
     out.row("next", &clean(&page.explanation.next.what, 400));
     if let Some(when) = page.explanation.next.when {
@@ -76,9 +73,9 @@ pub(super) fn page(page: &Page, palette: Palette) -> String {
     out.text
 }
 
-#[derive(Default)]
 struct Lines {
     text: String,
+    width: usize,
 }
 
 impl Lines {
@@ -89,26 +86,22 @@ impl Lines {
 
     /// A name and its value, wrapped under itself.
     fn row(&mut self, name: &str, value: &str) {
-        let mut line = format!("{name:LABEL$}");
-        let mut empty = true;
-        for word in value.split(' ') {
-            if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-                self.raw(&line);
-                line = " ".repeat(LABEL);
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
-        }
-        self.raw(&line);
+        self.painted(name, value, LABEL, str::to_owned);
     }
 
-    /// One line of a list, cut at the right.
+    /// One of a list: a line where the page is wide, cut at its right; else what goes on below stands further in.
     fn entry(&mut self, name: &str, value: &str) {
-        self.raw(&bounded(format!("{name:LABEL$}{value}"), WIDTH));
+        if self.width >= WIDTH {
+            let line = bounded(format!("{name:LABEL$}{value}"), self.width);
+            return self.raw(&line);
+        }
+        self.painted(name, value, LABEL + 4, str::to_owned);
+    }
+
+    fn painted(&mut self, name: &str, value: &str, indent: usize, paint: impl Fn(&str) -> String) {
+        for line in wrapped(&format!("{name:LABEL$}"), indent, value, self.width) {
+            self.raw(&paint(&line));
+        }
     }
 }
 
@@ -202,11 +195,11 @@ fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
     });
     for (n, delivery) in shown.iter().take(MOST).enumerate() {
         let (first, second) = delivery_lines(delivery, page.now);
-        let first = bounded(format!("{:LABEL$}{first}", if n == 0 { "delivery" } else { "" }), WIDTH);
-        out.raw(&match (delivery.state, beyond(delivery)) {
-            ("failed", _) | (_, "bounced" | "expired") => palette.red(&first),
-            ("open", _) | (_, "deferred") => palette.yellow(&first),
-            _ => first,
+        let name = if n == 0 { "delivery" } else { "" };
+        out.painted(name, &first, LABEL + 4, |line| match (delivery.state, beyond(delivery)) {
+            ("failed", _) | (_, "bounced" | "expired") => palette.red(line),
+            ("open", _) | (_, "deferred") => palette.yellow(line),
+            _ => line.to_owned(),
         });
         if !second.is_empty() {
             out.entry("", &format!("  {second}"));
@@ -285,13 +278,16 @@ fn events(out: &mut Lines, page: &Page) {
     }
     for (n, row) in rows.iter().take(MOST_EVENTS).enumerate() {
         out.entry(if n == 0 { "events" } else { "" }, &event_line(row, page.now));
+        if let Some(error) = row.error.as_deref().filter(|_| row.delivered_at.is_none()) {
+            out.entry("", &format!("  {}", clean(error, 80)));
+        }
     }
     if rows.len() > MOST_EVENTS {
         out.entry("", &format!("and {} earlier: --json shows all", rows.len() - MOST_EVENTS));
     }
 }
 
-/// `outbox row 7 (finalized), written 3m ago: retry wait, tried 3 times, again in 5m: …`
+/// `outbox row 7 (finalized), written 3m ago: retry wait, tried 3 times, again in 5m`; what was said stands below.
 fn event_line(row: &EventPart, now: Timestamp) -> String {
     let reason = row.reason.as_deref().map(|reason| format!(" ({})", clean(reason, 20))).unwrap_or_default();
     let mut facts = vec![match row.state {
@@ -307,71 +303,36 @@ fn event_line(row: &EventPart, now: Timestamp) -> String {
         ));
     }
     facts.extend(row.due_at.filter(|due| *due > now).map(|due| format!("again {}", away(now, due))));
-    let error = row.error.as_deref().filter(|_| row.delivered_at.is_none());
-    let error = error.map(|error| format!(": {}", clean(error, 80))).unwrap_or_default();
     let (id, age) = (row.outbox_row, away(now, row.written_at));
-    format!("outbox row {id}{reason}, written {age}: {}{error}", facts.join(", "))
+    format!("outbox row {id}{reason}, written {age}: {}", facts.join(", "))
 }
 
-fn audit(out: &mut Lines, page: &Page) {
-    let Some(trail) = &page.audit else {
-        out.row("audit", page.audit_note.unwrap_or_default());
-        return;
-    };
-    if trail.is_empty() {
-        out.row("audit", "nothing yet");
-        return;
-    }
-    let hidden = trail.len().saturating_sub(MOST);
-    for (n, row) in trail.iter().skip(hidden).enumerate() {
-        out.entry(if n == 0 { "audit" } else { "" }, &audit_line(row));
+/// What happened, the latest of it; and what of it cannot be known.
+fn history(out: &mut Lines, page: &Page) {
+    let mut name = "history";
+    let hidden = page.timeline.len().saturating_sub(MOST);
+    for moment in page.timeline.iter().skip(hidden) {
+        out.entry(std::mem::take(&mut name), &format!("{} {}", at(moment.at), moment.line()));
     }
     if hidden > 0 {
         out.entry("", &format!("and {hidden} earlier: --json shows all"));
     }
-}
-
-fn audit_line(row: &AuditRow) -> String {
-    let field = |name: &str| -> Option<String> {
-        match row.detail.as_ref()?.get(name)? {
-            Value::String(text) => Some(clean(text, 60)),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        }
-    };
-    let domain = row.detail.as_ref().and_then(|detail| detail.pointer("/recipient/domain")?.as_str());
-    let mut facts = Vec::new();
-    facts.extend(field("attempt").map(|attempt| format!("attempt {attempt}")));
-    facts.extend(field("action_order").map(|order| format!("action {order}")));
-    facts.extend(domain.map(|domain| clean(domain, 40)));
-    facts.extend(field("queue_id"));
-    facts.extend(field("reason"));
-    let error = |name: &str| row.detail.as_ref().and_then(|detail| detail.pointer(&format!("/error/{name}")));
-    facts.extend(error("stage").and_then(Value::as_str).map(|stage| clean(stage, 10)));
-    facts.extend(error("code").and_then(Value::as_u64).map(|code| code.to_string()));
-    for flag in ["duplicate", "stale", "late"] {
-        if row.detail.as_ref().is_some_and(|detail| detail.get(flag) == Some(&Value::Bool(true))) {
-            facts.push(flag.to_owned());
-        }
+    match page.audit_note {
+        Some(note) => out.row(name, note),
+        None if page.timeline.is_empty() => out.row(name, "nothing yet"),
+        None => {}
     }
-    let by = row
-        .actor
-        .as_deref()
-        .filter(|actor| !actor.starts_with("maple-router"))
-        .map(|actor| format!(" by {}", clean(actor, 30)));
-    format!(
-        "{} {}{} {}",
-        at(row.occurred_at),
-        clean(&row.action, 30),
-        by.unwrap_or_default(),
-        facts.join(", ")
-    )
 }
 
-fn override_line(entry: &Value) -> String {
-    let field = |name: &str| entry.get(name).and_then(Value::as_str).map(|text| clean(text, 80));
-    let when = field("at").and_then(|text| text.parse::<Timestamp>().ok()).map(at);
-    [when, field("verb"), field("actor"), field("reason")].into_iter().flatten().collect::<Vec<_>>().join(" ")
+/// Attachments that are not clean, with the ids that `mark-attachment` takes.
+fn unclean(out: &mut Lines, page: &Page) {
+    let all = || page.readiness.attachments.iter().filter(|scan| !scan.is_clean());
+    for (n, scan) in all().take(MOST).enumerate() {
+        let state = clean(scan.clamav_status.as_deref().unwrap_or("not scanned"), 20);
+        let file = scan.file_name.as_deref().map(|file| clean(file, 80)).unwrap_or_default();
+        out.entry(if n == 0 { "file" } else { "" }, &format!("{} {state} {file}", scan.id));
+    }
+    more(out, all().count());
 }
 
 fn more(out: &mut Lines, all: usize) {
@@ -424,9 +385,9 @@ mod tests {
 
     #[test]
     fn long_values_are_wrapped_under_themselves_and_never_wider_than_the_page() {
-        let mut out = Lines::default();
+        let mut out = Lines { text: String::new(), width: WIDTH };
         out.row("why", &"word ".repeat(60));
-        out.entry("audit", &"x".repeat(300));
+        out.entry("history", &"words ".repeat(50));
         assert!(out.text.lines().all(|line| line.chars().count() <= WIDTH), "{}", out.text);
         assert!(
             out.text.lines().skip(1).take(2).all(|line| line.starts_with("          word")),

@@ -74,6 +74,13 @@ const OUTBOX: [(&str, &str); 7] = [
     ("router.transitions", "DELETE"),
 ];
 
+const DAEMONS: [(&str, &str); 4] = [
+    ("router.daemons", "SELECT"),
+    ("router.daemons", "INSERT"),
+    ("router.daemons", "UPDATE"),
+    ("router.daemons", "DELETE"),
+];
+
 /// Privileges that are missing, or whose table is.
 async fn may(client: &Client, needed: &[(&str, &str)]) -> Result<Vec<String>, DbError> {
     let sql = "SELECT n.p || ' on ' || n.t FROM unnest($1::text[], $2::text[]) AS n (t, p)
@@ -108,6 +115,14 @@ async fn outbox(client: &Client, options: &ContractOptions) -> Result<CheckLine,
         let detail =
             format!("present, with the outbox, but sweeps are slow without index {}", slow.join(", "));
         return Ok(CheckLine::warn(NAME, detail, MIGRATE));
+    }
+    if !may(client, &DAEMONS).await?.is_empty() {
+        return Ok(CheckLine::warn(
+            NAME,
+            "present, with the outbox, but without router.daemons (003) or a right to it: a transaction that makes a submission \
+             ready cannot be prepared (PREPARE TRANSACTION), and `pause` is confirmed by the daemons of its own host alone",
+            MIGRATE,
+        ));
     }
     Ok(CheckLine::ok(
         NAME,

@@ -162,13 +162,13 @@ async fn undelivered(client: &Client) -> Result<i64, MigrateError> {
     Ok(row.get(0))
 }
 
-/// Takes a file of schema router back with what it made, as its `down/` file says, and its line in the history. Without
-/// `force` it waits for the daemon to deliver what is left once nobody writes any more. Answers how many undelivered events
-/// went with it.
+/// Takes a file of schema router back with what it made, and before it those that were applied after it: as their `down/` files
+/// say, and their lines in the history. Without `force` it waits for the daemon to deliver what is left once nobody writes any
+/// more. Answers how many undelivered events went with it.
 ///
 /// # Errors
 /// [`MigrateError::Undelivered`] without `force`: the triggers are gone, the outbox is not; it may be repeated.
-/// [`MigrateError::NoWayBack`]: it is not the last one applied, or has no way back.
+/// [`MigrateError::NoWayBack`]: it is not applied, or has no way back.
 pub async fn back(
     client: &mut Client,
     stem: &str,
@@ -176,33 +176,48 @@ pub async fn back(
     patience: Patience,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<i64, MigrateError> {
-    let (version, sql) = down(stem)?;
+    let ways = ways_back(stem)?;
     locked(client, &ROUTER, async |client| {
-        if newest(client).await? != Some(version) {
-            let why = "it is not the last file applied here";
-            return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
+        let no = |why| MigrateError::NoWayBack { stem: stem.to_owned(), why };
+        let newest = newest(client).await?.ok_or_else(|| no("nothing is applied here"))?;
+        if ways.iter().all(|way| way.version != newest) {
+            return Err(no("it is not applied here, or a file of a newer version is"));
         }
         limits(client, patience.lock).await?;
-        let mut parts: Vec<&str> = sql.split(PART).skip(1).collect();
-        let last = parts.pop().unwrap_or_default();
-        for part in parts {
-            // One statement for the server, so one transaction.
-            let (sql, mut tries) = (format!("-- {part}"), Tries::new(patience, told));
-            let taken =
-                async || client.batch_execute(&sql).await.map_err(|error| failed("taking back", error));
-            while tries.end(taken().await).await?.is_none() {}
+        let mut left = 0;
+        for way in ways.iter().filter(|way| way.version <= newest) {
+            left += take_back(client, way, force, patience, told).await?;
         }
-        if !force {
-            drained(client, patience, told).await?;
-        }
-        let mut tries = Tries::new(patience, told);
-        loop {
-            if let Some(left) = tries.end(bury(client, version, last, force).await).await? {
-                return Ok(left);
-            }
-        }
+        Ok(left)
     })
     .await
+}
+
+/// One file. Answers how many undelivered events went with it.
+async fn take_back(
+    client: &mut Client,
+    way: &WayBack,
+    force: bool,
+    patience: Patience,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<i64, MigrateError> {
+    let mut parts: Vec<&str> = way.sql.split(PART).skip(1).collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        // One statement for the server, so one transaction.
+        let (sql, mut tries) = (format!("-- {part}"), Tries::new(patience, told));
+        let taken = async || client.batch_execute(&sql).await.map_err(|error| failed("taking back", error));
+        while tries.end(taken().await).await?.is_none() {}
+    }
+    if way.takes_events && !force {
+        drained(client, patience, told).await?;
+    }
+    let mut tries = Tries::new(patience, told);
+    loop {
+        if let Some(left) = tries.end(bury(client, way, last, force).await).await? {
+            return Ok(left);
+        }
+    }
 }
 
 /// Where a part of a `down/` file begins.
@@ -243,35 +258,63 @@ async fn drained(
     }
 }
 
-/// The `down/` file of a file of schema router, by stem or number.
+/// A `down/` file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WayBack {
+    /// Number of the file that it takes back.
+    pub version: i32,
+    /// That file.
+    pub stem: &'static str,
+    /// In parts.
+    pub sql: &'static str,
+    /// The outbox goes with it.
+    takes_events: bool,
+}
+
+/// Those there are, the newest first.
+const WAYS_BACK: [WayBack; 2] = [
+    WayBack {
+        version: 3,
+        stem: "003_daemons",
+        sql: include_str!("../../../migrations/router/down/003_daemons.sql"),
+        takes_events: false,
+    },
+    WayBack {
+        version: 2,
+        stem: "002_outbox",
+        sql: include_str!("../../../migrations/router/down/002_outbox.sql"),
+        takes_events: true,
+    },
+];
+
+/// The ways back from every file after this one and from itself, by stem or number, the newest first.
 ///
 /// # Errors
 /// [`MigrateError::NoWayBack`]: it has none.
-pub fn down(stem: &str) -> Result<(i32, &'static str), MigrateError> {
+pub fn ways_back(stem: &str) -> Result<&'static [WayBack], MigrateError> {
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
-    let found = DOWN.iter().find(|(name, _)| *name == stem || number(name) == stem.trim_start_matches('0'));
+    let meant = |way: &WayBack| way.stem == stem || number(way.stem) == stem.trim_start_matches('0');
     let why = "there is no such file, or no way back from it";
-    let no = || MigrateError::NoWayBack { stem: stem.to_owned(), why };
-    let (name, sql) = found.ok_or_else(no)?;
-    Ok((number(name).parse().map_err(|_| no())?, sql))
+    let last = WAYS_BACK.iter().position(meant);
+    last.map(|last| &WAYS_BACK[..=last]).ok_or_else(|| MigrateError::NoWayBack { stem: stem.to_owned(), why })
 }
 
-const DOWN: [(&str, &str); 1] =
-    [("002_outbox", include_str!("../../../migrations/router/down/002_outbox.sql"))];
-
-/// One try: the outbox is locked, looked at, and then gone or left alone.
-async fn bury(client: &mut Client, version: i32, last: &str, force: bool) -> Result<i64, MigrateError> {
+/// One try. Where the outbox goes, it is locked, looked at, and then gone or left alone.
+async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Result<i64, MigrateError> {
     let failing = |error| failed("taking back", error);
     let transaction = client.transaction().await.map_err(failing)?;
-    let lock = "LOCK TABLE router.outbox IN ACCESS EXCLUSIVE MODE";
-    transaction.batch_execute(lock).await.map_err(failing)?;
-    let left = undelivered(transaction.client()).await?;
+    let mut left = 0;
+    if way.takes_events {
+        let lock = "LOCK TABLE router.outbox IN ACCESS EXCLUSIVE MODE";
+        transaction.batch_execute(lock).await.map_err(failing)?;
+        left = undelivered(transaction.client()).await?;
+    }
     if left > 0 && !force {
         return Err(MigrateError::Undelivered { left });
     }
     transaction.batch_execute(&format!("-- {last}")).await.map_err(failing)?;
     let history = format!("DELETE FROM {} WHERE version = $1", ROUTER.history_table);
-    transaction.execute(&history, &[&version]).await.map_err(failing)?;
+    transaction.execute(&history, &[&way.version]).await.map_err(failing)?;
     transaction.commit().await.map_err(failing)?;
     Ok(left)
 }
@@ -392,18 +435,35 @@ mod tests {
 
     #[test]
     fn the_way_back_is_found_by_number_or_name() {
+        let versions =
+            |name: &str| ways_back(name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>());
         for name in ["002", "2", "002_outbox"] {
-            assert_eq!(down(name).expect(name).0, 2);
+            assert_eq!(versions(name).expect(name), [3, 2], "what came after it goes first");
         }
-        for name in ["001", "003", "", "outbox", "002_records"] {
-            assert!(down(name).is_err(), "{name}");
+        assert_eq!(versions("003").expect("the last"), [3]);
+        for name in ["001", "004", "", "outbox", "002_records"] {
+            assert!(ways_back(name).is_err(), "{name}");
         }
-        let (_, sql) = down("002").expect("it");
-        let parts: Vec<&str> = sql.split(PART).skip(1).collect();
+        for (way, file) in WAYS_BACK.iter().zip(ROUTER.files.iter().rev()) {
+            assert_eq!(way.stem, file.0, "every file after the first has one");
+            assert!(way.stem.starts_with(&format!("{:03}_", way.version)), "{way:?}");
+        }
+        let parts: Vec<&str> = WAYS_BACK[1].sql.split(PART).skip(1).collect();
         assert_eq!(parts.len(), 3);
         for (part, table, other) in [(0, "attachments", "submissions"), (1, "submissions", "attachments")] {
             assert!(parts[part].contains(&format!("ON public.{table}")), "{table}");
             assert!(!parts[part].contains(&format!("public.{other}")), "one table at a time");
         }
+    }
+
+    /// What 003 took away comes back as 002 has it.
+    #[test]
+    fn the_bell_comes_back_as_it_was() {
+        let (_, file) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");
+        let body = |text: &str| {
+            let (_, after) = text.split_once("FUNCTION router.ring()").expect("it");
+            after.split_once("\n$$;").expect("its end").0.to_owned()
+        };
+        assert_eq!(body(WAYS_BACK[0].sql), body(file));
     }
 }

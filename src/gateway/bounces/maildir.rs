@@ -23,6 +23,8 @@ const LARGEST: u64 = 512 * 1024;
 const MOST_NAMES: usize = 20_000;
 /// Mails that nobody understood; beyond, the oldest make room. A public address draws anything.
 pub(super) const MOST_UNREAD: usize = 1_000;
+/// Treated mails that are kept, however young; beyond, the oldest make room.
+const MOST_KEPT: usize = 10_000;
 /// Mark of a mail that was seen, as mail programs write it.
 const SEEN: &str = ":2,S";
 
@@ -63,6 +65,17 @@ pub struct Look {
     pub more: bool,
     /// Some could not be read; they stay where they are.
     pub unreadable: Option<MaildirError>,
+}
+
+/// How many mails were removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Treated long ago.
+    pub old: usize,
+    /// Treated, the oldest of too many.
+    pub treated: usize,
+    /// Set aside, the oldest of too many.
+    pub aside: usize,
 }
 
 impl Maildir {
@@ -129,12 +142,12 @@ impl Maildir {
             .await
     }
 
-    /// Removes treated mails that came longer than `keep` before `now` (since 1970), and the oldest of those set aside
-    /// where there are too many. How many of each.
+    /// Removes treated mails that came longer than `keep` before `now` (since 1970), and the oldest of those treated or set
+    /// aside where there are too many.
     ///
     /// # Errors
     /// [`MaildirError`].
-    pub async fn prune(&self, keep: Duration, now: Duration) -> Result<(usize, usize), MaildirError> {
+    pub async fn prune(&self, keep: Duration, now: Duration) -> Result<Pruned, MaildirError> {
         self.blocking(move |dir| {
             let (mut old, cur) = (0, dir.join("cur"));
             for name in names(&cur)? {
@@ -146,14 +159,9 @@ impl Maildir {
                     old += 1;
                 }
             }
-            let (mut many, unread) = (0, dir.join(".unread/new"));
-            let waiting = names(&unread)?;
-            for name in waiting.iter().take(waiting.len().saturating_sub(MOST_UNREAD)) {
-                let path = unread.join(name);
-                gone_is_fine(fs::remove_file(&path)).map_err(at(&path))?;
-                many += 1;
-            }
-            Ok((old, many))
+            let treated = make_room(&cur, MOST_KEPT)?;
+            let aside = make_room(&dir.join(".unread/new"), MOST_UNREAD)?;
+            Ok(Pruned { old, treated, aside })
         })
         .await
     }
@@ -207,6 +215,21 @@ pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, MaildirError> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Removes the oldest until no more than `most` are left; how many.
+fn make_room(dir: &Path, most: usize) -> Result<usize, MaildirError> {
+    let mut removed = 0;
+    loop {
+        // Of very many only some are seen at once.
+        let seen = names(dir)?;
+        let Some(many) = seen.len().checked_sub(most).filter(|many| *many > 0) else { return Ok(removed) };
+        for name in seen.iter().take(many) {
+            let path = dir.join(name);
+            gone_is_fine(fs::remove_file(&path)).map_err(at(&path))?;
+            removed += 1;
+        }
+    }
 }
 
 fn page(dir: &Path, after: Option<&OsStr>, most: usize) -> Result<Look, MaildirError> {

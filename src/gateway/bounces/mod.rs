@@ -7,5 +7,5 @@ mod maildir;
 mod report;
 
 pub use inspect::inspect;
-pub use maildir::{Found, Look, Maildir, MaildirError};
+pub use maildir::{Found, Look, Maildir, MaildirError, Pruned};
 pub use report::read;

@@ -151,15 +151,19 @@ pub fn differences(
                 back_off(settings.retry_min, settings.retry_max)
             ),
         ),
-        Some((min, max)) if (min, max) != (settings.retry_min, settings.retry_max) => note(
-            Wrong,
-            "retry_policy",
-            format!(
-                "its retry policy is {}, {} is configured",
-                back_off(min, max),
-                back_off(settings.retry_min, settings.retry_max)
-            ),
-        ),
+        // How soon an event comes again is the operator's choice: nothing that must hold between the timings rests on it. At once
+        // is one only where that is asked for.
+        Some((min, max)) if min.is_zero() && !settings.retry_min.is_zero() || max != settings.retry_max => {
+            note(
+                Wrong,
+                "retry_policy",
+                format!(
+                    "its retry policy is {}, {} is configured",
+                    back_off(min, max),
+                    back_off(settings.retry_min, settings.retry_max)
+                ),
+            );
+        }
         Some(_) => {}
     }
     if found.ack_deadline != settings.ack_deadline {
@@ -279,15 +283,18 @@ pub(super) mod tests {
     #[test]
     fn every_difference_is_found_and_weighed() {
         type Case = (fn(&mut SubscriptionFacts), Option<(&'static str, Gravity)>);
-        let cases: [Case; 12] = [
+        let cases: [Case; 14] = [
             (|_| {}, None),
+            // Any minimum that leaves time between two attempts.
+            (|f| f.retry = Some((Duration::from_millis(200), Duration::from_secs(600))), None),
+            (|f| f.retry = Some((Duration::from_secs(600), Duration::from_secs(600))), None),
             (|f| f.detached = true, Some(("detached", Gravity::Hopeless))),
             (|f| f.topic = "_deleted-topic_".to_owned(), Some(("topic", Gravity::Hopeless))),
             (|f| f.delivered_by = Some("push"), Some(("push_config", Gravity::Hopeless))),
             (|f| f.filter = Some("hasPrefix".to_owned()), Some(("filter", Gravity::Hopeless))),
             (|f| f.retry = None, Some(("retry_policy", Gravity::Wrong))),
             (
-                |f| f.retry = Some((Duration::from_secs(11), Duration::from_secs(600))),
+                |f| f.retry = Some((Duration::ZERO, Duration::from_secs(600))),
                 Some(("retry_policy", Gravity::Wrong)),
             ),
             (

@@ -22,6 +22,7 @@ use google_cloud_gax::retry_policy::RetryPolicyExt;
 use google_cloud_pubsub::client::{Publisher, Subscriber, SubscriptionAdmin, TopicAdmin};
 use google_cloud_pubsub::retry_policy::RetryableErrors;
 
+use self::facts::SubscriptionFacts;
 use crate::config;
 use crate::ports::SourceError;
 use error::PubsubError;
@@ -110,6 +111,14 @@ impl PubsubSettings {
             retry_max: config.retry_max,
             call_timeout: CALL_TIMEOUT,
         })
+    }
+
+    /// The same, with what only describes the subscription as the subscription itself has it. Without a retry policy it
+    /// redelivers at once.
+    #[must_use]
+    pub fn with_found(self, found: &SubscriptionFacts) -> Self {
+        let (retry_min, retry_max) = found.retry.unwrap_or_default();
+        Self { ack_deadline: found.ack_deadline, retry_min, retry_max, ..self }
     }
 
     /// The topic events go to.

@@ -20,7 +20,7 @@ use self::packed::{Source, packed_by};
 use self::place::{Place, Sibling, siblings, written};
 use super::line::Reader;
 use super::trouble;
-use crate::ports::{LogBatch, RelayLog, RelayLogError};
+use crate::ports::{LogBatch, LogEntry, LogLine, RelayLog, RelayLogError};
 
 /// Lines that were understood, in one answer.
 const LINES: usize = 2_000;
@@ -31,6 +31,9 @@ const CHUNK: usize = 256 << 10;
 /// Pauses between two looks at a file that does not grow.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// Stands where lines cannot be read any more.
+const LOST: LogLine = LogLine { at: None, entry: LogEntry::Lost { suppressed: None } };
 
 /// A file that is followed.
 pub struct FileLog {
@@ -155,13 +158,20 @@ impl Tail {
         // Another file was seen to be written to: this one is complete.
         let mut complete = false;
         let (mut file, mut place) = self.find()?;
+        if self.gap.is_some() {
+            batch.lines.push(LOST);
+        }
         loop {
             let at_end = self.pour(&mut file, &mut place, complete, &mut looked_at, &mut batch)?;
             if !at_end {
                 break;
             }
             if complete {
+                let known = self.gap.clone();
                 if let Some((next, beginning)) = self.after(&place)? {
+                    if self.gap != known {
+                        batch.lines.push(LOST);
+                    }
                     (file, place, complete) = (next, beginning, false);
                     continue;
                 }
@@ -195,6 +205,7 @@ impl Tail {
                 Ok(had) => had,
                 Err(error) if file.is_packed() => {
                     self.lost(format!("a packed file of the log is damaged ({error})"));
+                    batch.lines.push(LOST);
                     0
                 }
                 Err(error) => return Err(self.io(&error)),

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use self::bell::Seen;
 use self::child::{From, Next, Run};
 use self::export::Entry;
-use super::line::Reader;
-use crate::ports::{LogBatch, LogLine, RelayLog, RelayLogError};
+use super::line::{Reader, suppressed_by_journald};
+use crate::ports::{LogBatch, LogEntry, LogLine, RelayLog, RelayLogError};
 
 /// Lines that were understood, in one answer.
 const LINES: usize = 2_000;
@@ -38,6 +38,9 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// The bell is believed to be silent for so many looks: five seconds.
 const GLANCES: u32 = 20;
 
+/// Stands where lines cannot be read any more.
+const LOST: LogLine = LogLine { at: None, entry: LogEntry::Lost { suppressed: None } };
+
 /// Where a reader stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
@@ -47,8 +50,15 @@ struct Place {
     cursor: Option<String>,
 }
 
+/// journald's own notice that it has suppressed lines of a unit (`SD_MESSAGE_JOURNAL_DROPPED`); `_TRANSPORT` is journald's own
+/// word, so that nobody else can say so.
+const SUPPRESSED: [&str; 3] = ["+", "_TRANSPORT=driver", "MESSAGE_ID=a596d6fe7bfa4994828e72309e95d61e"];
+const JOURNALD: &[u8] = b"systemd-journald";
+
 /// A unit's lines in the journal.
 pub struct JournalLog {
+    unit: String,
+    /// What is read of the journal, besides [`SUPPRESSED`].
     matches: Vec<String>,
     dir: Option<PathBuf>,
     lines: Reader,
@@ -84,6 +94,7 @@ impl JournalLog {
         };
         Self {
             place: kept.filter(|_| gap.is_none()),
+            unit,
             matches,
             dir: dir.map(Path::to_owned),
             lines: Reader::new(syslog_name),
@@ -95,7 +106,9 @@ impl JournalLog {
     }
 
     fn start(&self, from: From<'_>) -> Result<Run, RelayLogError> {
-        Run::start(&self.matches, self.dir.as_deref(), from)
+        let notices = SUPPRESSED.iter().map(|word| (*word).to_owned());
+        let matches: Vec<String> = self.matches.iter().cloned().chain(notices).collect();
+        Run::start(&matches, self.dir.as_deref(), from)
     }
 
     /// How many of the last `lines` lines were understood.
@@ -124,7 +137,9 @@ impl JournalLog {
             Some(place) => place.clone(),
             None => {
                 let place = self.find_end().await?;
-                let batch = LogBatch { caught_up: true, gap: self.gap.take(), ..LogBatch::default() };
+                let gap = self.gap.take();
+                let lines = gap.iter().map(|_| LOST).collect();
+                let batch = LogBatch { lines, caught_up: true, gap, ..LogBatch::default() };
                 return Ok(self.answered(place, batch));
             }
         };
@@ -176,6 +191,7 @@ impl JournalLog {
                     .to_owned(),
             );
             place.cursor = Some(text(&entry.cursor));
+            batch.lines.push(LOST);
             batch.lines.extend(self.line(entry));
         }
         Ok(())
@@ -204,9 +220,18 @@ impl JournalLog {
     }
 
     fn line(&self, entry: &Entry) -> Option<LogLine> {
-        let said = self.lines.message(&entry.identifier, entry.pid(), &entry.message)?;
+        let said = match entry.identifier.as_slice() {
+            JOURNALD => self.suppressed(&entry.message)?,
+            identifier => self.lines.message(identifier, entry.pid(), &entry.message)?,
+        };
         let at = entry.realtime().and_then(|micros| Timestamp::from_microsecond(micros).ok());
         Some(LogLine { at, entry: said })
+    }
+
+    /// A notice about this unit stands before the first of its lines that were kept again.
+    fn suppressed(&self, message: &[u8]) -> Option<LogEntry> {
+        let (count, unit) = suppressed_by_journald(std::str::from_utf8(message).ok()?)?;
+        (unit == self.unit).then_some(LogEntry::Lost { suppressed: Some(count) })
     }
 
     /// From here on `batch` is answered: the next one goes on behind it.

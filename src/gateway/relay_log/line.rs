@@ -6,9 +6,11 @@
 //! is not exactly as Postfix 3.7 writes it is foreign, and says nothing. Whoever may write to the log itself can write
 //! what he likes; who that is, the journal and a file's owner decide.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 
-use crate::ports::{LogEntry, LogLine, RecipientLine, RelayStatus};
+use crate::ports::{LogEntry, LogLine, RecipientLine, RelayStatus, SessionSummary};
 
 /// Bytes of a line that are looked at; Postfix's own lines are shorter than 3 KiB.
 pub const LOOKED_AT: usize = 8 * 1024;
@@ -33,6 +35,7 @@ enum Program {
     /// Whatever delivers, or fails to.
     Agent,
     Local,
+    Pickup,
     Postsuper,
 }
 
@@ -43,6 +46,7 @@ impl Program {
             b"cleanup" => Some(Self::Cleanup),
             b"qmgr" | b"oqmgr" | b"nqmgr" => Some(Self::Qmgr),
             b"local" => Some(Self::Local),
+            b"pickup" => Some(Self::Pickup),
             b"smtp" | b"lmtp" | b"virtual" | b"pipe" | b"error" | b"retry" | b"discard" | b"bounce"
             | b"defer" => Some(Self::Agent),
             b"postsuper" => Some(Self::Postsuper),
@@ -71,14 +75,17 @@ impl Reader {
         let line = bounded(line);
         let (stamp, rest) = stamp(line)?;
         let tag = after(rest, b' ')?;
+        let time = || stamp.and_then(|stamp| std::str::from_utf8(stamp).ok()?.parse::<Timestamp>().ok());
+        if let Some(entry) = suppressed(tag) {
+            return Some(LogLine { at: time(), entry });
+        }
         let at = tag.strip_prefix(self.head.as_slice()).and_then(|_| memchr::memchr(b':', tag))?;
         let (tag, message) = (&tag[..at], tag[at + 1..].strip_prefix(b" ")?);
         let open = memchr::memchr(b'[', tag)?;
         let program = self.program(&tag[..open])?;
         let pid = number(tag[open + 1..].strip_suffix(b"]")?)?;
         let entry = entry(program, Some(pid), message)?;
-        let at = stamp.and_then(|stamp| std::str::from_utf8(stamp).ok()?.parse::<Timestamp>().ok());
-        Some(LogLine { at, entry })
+        Some(LogLine { at: time(), entry })
     }
 
     /// `NAME/program` or `NAME/service/program`.
@@ -111,8 +118,15 @@ fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry>
         if message.starts_with(b"connect from ") {
             return Some(LogEntry::SessionBegan { session: pid? });
         }
-        if message.starts_with(b"disconnect from ") {
-            return Some(LogEntry::SessionEnded { session: pid? });
+        if let Some(rest) = message.strip_prefix(b"disconnect from ") {
+            return Some(LogEntry::SessionEnded { session: pid?, summary: summary(rest) });
+        }
+        // Only there it says how much of a content it had read: behind the dot it says nothing, or END-OF-MESSAGE.
+        if [b"lost connection after DATA (".as_slice(), b"timeout after DATA ("]
+            .iter()
+            .any(|words| message.starts_with(words))
+        {
+            return Some(LogEntry::Cut { session: pid? });
         }
     }
     let colon = memchr::memchr(b':', &message[..message.len().min(LONGEST_ID + 1)])?;
@@ -120,8 +134,8 @@ fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry>
     let said = message[colon + 1..].strip_prefix(b" ")?;
     match program {
         Program::Smtpd => {
-            said.starts_with(b"client=").then_some(())?;
-            Some(LogEntry::Received { id: id.to_owned(), session: pid? })
+            let client = client(said.strip_prefix(b"client=")?);
+            Some(LogEntry::Received { id: id.to_owned(), session: pid?, client })
         }
         Program::Cleanup => match said.strip_prefix(b"message-id=") {
             Some(value) => Some(LogEntry::MessageId { id: id.to_owned(), message_id: message_id(value)? }),
@@ -131,7 +145,8 @@ fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry>
         Program::Agent => of_recipient(id, said),
         // It went through an alias or a .forward and waits under another queue id, with the same Message-ID: what becomes of
         // it is told there.
-        Program::Local => of_recipient(id, said).filter(|entry| !is_forwarded(entry)),
+        Program::Local => of_recipient(id, said).and_then(forwarded),
+        Program::Pickup => picked_up(id, said),
         Program::Postsuper => match said {
             b"removed" => {
                 Some(LogEntry::Expired { id: id.to_owned(), why: "removed from the relay's queue by hand" })
@@ -148,7 +163,7 @@ fn of_queue(id: &str, said: &[u8]) -> Option<LogEntry> {
     if said == b"removed" {
         return Some(LogEntry::Removed { id: id.to_owned() });
     }
-    let (_, rest) = address(said.strip_prefix(b"from=")?)?;
+    let (sender, rest) = address(said.strip_prefix(b"from=")?)?;
     match rest {
         b", status=expired, returned to sender" => {
             Some(LogEntry::Expired { id: id.to_owned(), why: "waited too long in the relay's queue" })
@@ -158,8 +173,11 @@ fn of_queue(id: &str, said: &[u8]) -> Option<LogEntry> {
         }
         _ => {
             let rest = digits(rest.strip_prefix(b", size=")?)?;
-            let rest = digits(rest.strip_prefix(b", nrcpt=")?)?;
-            (rest == b" (queue active)").then(|| LogEntry::Active { id: id.to_owned() })
+            let counted = rest.strip_prefix(b", nrcpt=")?;
+            let rest = digits(counted)?;
+            let recipients = number(&counted[..counted.len() - rest.len()])?;
+            let sender = whole(sender).unwrap_or_default();
+            (rest == b" (queue active)").then(|| LogEntry::Active { id: id.to_owned(), sender, recipients })
         }
     }
 }
@@ -208,9 +226,85 @@ fn of_recipient(id: &str, said: &[u8]) -> Option<LogEntry> {
     Some(LogEntry::Recipient { id: id.to_owned(), line })
 }
 
-fn is_forwarded(entry: &LogEntry) -> bool {
-    matches!(entry, LogEntry::Recipient { line, .. }
-        if line.status == RelayStatus::Delivered && line.text.starts_with("forwarded as "))
+/// What local says where it has made another message of it: only its own words begin like that.
+fn forwarded(entry: LogEntry) -> Option<LogEntry> {
+    let LogEntry::Recipient { id, line } = entry else { return Some(entry) };
+    match line.text.strip_prefix("forwarded as ").filter(|_| line.status == RelayStatus::Delivered) {
+        Some(next) => {
+            let next = queue_id(next.as_bytes())?.to_owned();
+            Some(LogEntry::Forwarded { id, to: line.original.unwrap_or(line.to), next })
+        }
+        None => Some(LogEntry::Recipient { id, line }),
+    }
+}
+
+/// `uid=102 from=<it@example.org> orig_id=2D702990324`; the last of it only after `postsuper -r`.
+fn picked_up(id: &str, said: &[u8]) -> Option<LogEntry> {
+    let (_, rest) = address(digits(said.strip_prefix(b"uid=")?)?.strip_prefix(b" from=")?)?;
+    let original = match rest {
+        b"" => None,
+        _ => Some(queue_id(rest.strip_prefix(b" orig_id=")?)?.to_owned()),
+    };
+    Some(LogEntry::PickedUp { id: id.to_owned(), original })
+}
+
+/// The address in `localhost[127.0.0.1]`, with the port behind it (`smtpd_client_port_logging`) or other fields.
+fn client(said: &[u8]) -> Option<IpAddr> {
+    let (open, close) = (memchr::memchr(b'[', said)?, memchr::memchr(b']', said)?);
+    let behind = &said[close + 1..];
+    let port = behind.strip_prefix(b":").and_then(digits).unwrap_or(behind);
+    (port.is_empty() || port.starts_with(b", ")).then_some(())?;
+    let address: IpAddr = std::str::from_utf8(said.get(open + 1..close)?).ok()?.parse().ok()?;
+    Some(address.to_canonical())
+}
+
+/// `localhost[127.0.0.1] ehlo=1 mail=3 rcpt=3 data=2/3 commands=9/10`: of each command how many succeeded, and of how many.
+fn summary(said: &[u8]) -> Option<SessionSummary> {
+    let mut words = std::str::from_utf8(said).ok()?.split(' ').skip(1);
+    let mut summary = SessionSummary { taken: 0, quit: false, chunked: false };
+    let mut ended = false;
+    for word in words.by_ref() {
+        let (command, counts) = word.split_once('=')?;
+        let (done, tried) = counts.split_once('/').unwrap_or((counts, counts));
+        let (done, _): (u32, u32) = (number(done.as_bytes())?, number(tried.as_bytes())?);
+        match command {
+            "data" => summary.taken = done,
+            "quit" => summary.quit = done > 0,
+            "bdat" => summary.chunked = true,
+            _ => {}
+        }
+        ended = command == "commands";
+    }
+    ended.then_some(summary)
+}
+
+/// A notice in a file that lines were suppressed before they got there: rsyslog's of its own limits, and journald's of a unit
+/// of Postfix. They say whose, if at all, by a process id: each of them counts.
+fn suppressed(line: &[u8]) -> Option<LogEntry> {
+    let colon = memchr::memchr(b':', line)?;
+    let program = &line[..memchr::memchr(b'[', &line[..colon]).unwrap_or(colon)];
+    if ![b"rsyslogd".as_slice(), b"systemd-journald"].contains(&program) {
+        return None;
+    }
+    let said = std::str::from_utf8(line[colon + 1..].strip_prefix(b" ")?).ok()?;
+    match program {
+        b"rsyslogd" if said.contains("due to rate-limiting") => {
+            let mut words = said.split(' ');
+            let count = words.find_map(|word| word.parse().ok()).filter(|_| said.contains(" lost "));
+            Some(LogEntry::Lost { suppressed: count })
+        }
+        b"systemd-journald" => {
+            let (count, unit) = suppressed_by_journald(said)?;
+            unit.starts_with("postfix").then_some(LogEntry::Lost { suppressed: Some(count) })
+        }
+        _ => None,
+    }
+}
+
+/// `Suppressed 120 messages from postfix@-.service`: how many, and of which unit.
+pub(super) fn suppressed_by_journald(said: &str) -> Option<(u64, &str)> {
+    let (count, unit) = said.strip_prefix("Suppressed ")?.split_once(" messages from ")?;
+    Some((count.parse().ok()?, unit))
 }
 
 /// A queue id, short (hexadecimal) or long (without vowels); `NOQUEUE` is neither.

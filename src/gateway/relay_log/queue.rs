@@ -187,10 +187,11 @@ impl<W: Fn(&str) -> bool> Listing<W> {
                 self.mail.id = value();
                 self.message = true;
             }
+            b"sender" => self.mail.sender = value(),
             b"recipient" if self.mail.recipients.len() < RECIPIENTS && (self.wanted)(&self.mail.id) => {
                 self.mail.recipients.push(value());
             }
-            // The protocol's name; size, time, sender, why it waits.
+            // The protocol's name; size, time, why it waits.
             _ => {}
         }
     }
@@ -205,5 +206,5 @@ impl<W: Fn(&str) -> bool> Listing<W> {
 }
 
 fn nothing() -> QueuedMail {
-    QueuedMail { id: String::new(), queue: String::new(), recipients: Vec::new() }
+    QueuedMail { id: String::new(), queue: String::new(), sender: String::new(), recipients: Vec::new() }
 }

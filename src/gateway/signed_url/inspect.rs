@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::object::MAX_TTL;
 use super::{SignError, UrlSigner};
 use crate::config::SignerKind;
@@ -82,6 +84,9 @@ pub async fn try_to_sign(signer: &UrlSigner) -> Result<(), SignError> {
     signer.sign(&request).await.map(|_| ())
 }
 
+/// Clocks that differ by less sign links that work.
+const CLOCKS_AGREE: Duration = Duration::from_secs(60);
+const SET_CLOCK: &str = "set this host's clock (chrony or systemd-timesyncd)";
 const PROBE_FORM: &str = "write it as \"bucket/object\"";
 
 async fn signing_line(signer: &UrlSigner, error: Option<&SignError>, ttl: Duration) -> CheckLine {
@@ -115,7 +120,7 @@ fn signing_verdict(kind: SignerKind, account: &str, ttl: Duration) -> CheckLine 
                 "{signs}; links are to live {lives}, Google is sure of about 12 h with keys it manages itself"
             ),
             "use signer = \"key-file\" or ttl = \"12h\", or live with it: \
-             the mail says \"valid until at the latest\" and `links` makes new ones",
+             the mail says \"until … at the latest\" and `links` makes new ones",
         );
     }
     CheckLine::ok("signing", format!("{signs}; links live {lives}"))
@@ -124,8 +129,15 @@ fn signing_verdict(kind: SignerKind, account: &str, ttl: Duration) -> CheckLine 
 /// What a GET brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fetched {
-    Answer { status: u16, code: Option<String> },
-    Nothing { timeout: bool },
+    Answer {
+        status: u16,
+        code: Option<String>,
+        /// How far this host's clock is ahead of the store's; absent where the store did not say what time it is.
+        ahead: Option<SignedDuration>,
+    },
+    Nothing {
+        timeout: bool,
+    },
 }
 
 async fn fetch(http: &reqwest::Client, url: &str) -> Fetched {
@@ -134,12 +146,35 @@ async fn fetch(http: &reqwest::Client, url: &str) -> Fetched {
         Err(error) => return Fetched::Nothing { timeout: error.is_timeout() },
     };
     let status = response.status();
+    let ahead = stores_time(&response).map(|theirs| hosts_time().duration_since(theirs));
     if status.is_success() {
         // The status is the answer; the object itself is left where it is.
-        return Fetched::Answer { status: status.as_u16(), code: None };
+        return Fetched::Answer { status: status.as_u16(), code: None, ahead };
     }
     let code = response.text().await.ok().and_then(|body| xml_code(&body));
-    Fetched::Answer { status: status.as_u16(), code }
+    Fetched::Answer { status: status.as_u16(), code, ahead }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is this host's clock that is asked about; nothing is stored"
+)]
+fn hosts_time() -> Timestamp {
+    Timestamp::now()
+}
+
+/// When the object store says that it answered (RFC 9110, `Date`: as RFC 5322 writes a time).
+fn stores_time(response: &reqwest::Response) -> Option<Timestamp> {
+    let said = response.headers().get(reqwest::header::DATE)?;
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(said.as_bytes()).ok()
+}
+
+/// What is wrong with this host's clock, told by a store that is ahead of it or behind.
+fn clock_off(ahead: Option<SignedDuration>) -> Option<String> {
+    let off = ahead.filter(|ahead| ahead.unsigned_abs() > CLOCKS_AGREE)?;
+    let by = humantime::format_duration(Duration::from_secs(off.unsigned_abs().as_secs()));
+    let way = if off.is_positive() { "ahead of" } else { "behind" };
+    Some(format!("this host's clock is {by} {way} the object store's"))
 }
 
 /// The `<Code>` of the object store's XML.
@@ -151,8 +186,8 @@ fn xml_code(body: &str) -> Option<String> {
 
 /// Says what a GET of the probe object means. The only place that does.
 fn link_line(fetched: &Fetched, probe: &str) -> CheckLine {
-    let (status, code) = match fetched {
-        Fetched::Answer { status, code } => (*status, code.as_deref().unwrap_or("no code")),
+    let (status, code, ahead) = match fetched {
+        Fetched::Answer { status, code, ahead } => (*status, code.as_deref().unwrap_or("no code"), *ahead),
         Fetched::Nothing { timeout } => {
             let how = if *timeout { "did not answer in time" } else { "cannot be reached" };
             return CheckLine::fail(
@@ -165,14 +200,23 @@ fn link_line(fetched: &Fetched, probe: &str) -> CheckLine {
     let fail = |detail: String, remedy: &str| CheckLine::fail("link", detail, remedy);
     match (status, code) {
         (200..=299, _) => CheckLine::ok("link", format!("{probe} opens through a signed URL")),
-        (_, "SignatureDoesNotMatch") => fail(
-            format!("the object store does not accept the signature ({status} {code})"),
-            "check that the key is still listed for the service account, and that no proxy rewrites requests",
-        ),
-        (_, "ExpiredToken" | "RequestTimeTooSkewed" | "RequestNotYetValid") => fail(
-            format!("the object store finds the link outside its time ({status} {code})"),
-            "set this host's clock (chrony or systemd-timesyncd)",
-        ),
+        (_, "SignatureDoesNotMatch") => match clock_off(ahead) {
+            Some(off) => fail(
+                format!("the object store does not accept the signature ({status} {code}): {off}"),
+                SET_CLOCK,
+            ),
+            None => fail(
+                format!("the object store does not accept the signature ({status} {code})"),
+                "check that the key is still listed for the service account, and that no proxy rewrites requests",
+            ),
+        },
+        (_, "ExpiredToken" | "RequestTimeTooSkewed" | "RequestNotYetValid") => {
+            let off = clock_off(ahead).map(|off| format!(": {off}")).unwrap_or_default();
+            fail(
+                format!("the object store finds the link outside its time ({status} {code}){off}"),
+                SET_CLOCK,
+            )
+        }
         (401 | 403, _) => fail(
             format!("the signer may sign but not read {probe} ({status} {code}): every link would answer so"),
             "grant the service account storage.objects.get on the bucket (roles/storage.objectViewer)",
@@ -194,7 +238,13 @@ mod tests {
     use crate::ports::CheckLevel;
 
     fn answer(status: u16, code: Option<&str>) -> Fetched {
-        Fetched::Answer { status, code: code.map(str::to_owned) }
+        answer_at(status, code, None)
+    }
+
+    /// An answer of a store that is so many seconds behind this host.
+    fn answer_at(status: u16, code: Option<&str>, ahead: Option<i64>) -> Fetched {
+        let ahead = ahead.map(SignedDuration::from_secs);
+        Fetched::Answer { status, code: code.map(str::to_owned), ahead }
     }
 
     #[test]
@@ -215,6 +265,30 @@ mod tests {
                 CheckLevel::Fail,
                 "signature",
                 "key is still listed",
+            ),
+            (
+                answer_at(403, Some("SignatureDoesNotMatch"), Some(3720)),
+                CheckLevel::Fail,
+                "clock is 1h 2m ahead of",
+                "timesyncd",
+            ),
+            (
+                answer_at(403, Some("SignatureDoesNotMatch"), Some(-90)),
+                CheckLevel::Fail,
+                "clock is 1m 30s behind",
+                "timesyncd",
+            ),
+            (
+                answer_at(403, Some("SignatureDoesNotMatch"), Some(59)),
+                CheckLevel::Fail,
+                "signature",
+                "key is still listed",
+            ),
+            (
+                answer_at(400, Some("ExpiredToken"), Some(3720)),
+                CheckLevel::Fail,
+                "outside its time (400 ExpiredToken): this host's clock is 1h 2m ahead",
+                "clock",
             ),
             (answer(400, Some("ExpiredToken")), CheckLevel::Fail, "outside its time", "clock"),
             (answer(503, None), CheckLevel::Fail, "503", "again later"),

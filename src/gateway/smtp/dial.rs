@@ -3,10 +3,10 @@
 //! Nothing has been said yet when it is done, or dropped.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 use super::SmtpSettings;
@@ -50,9 +50,37 @@ async fn dial_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream
     Err(last)
 }
 
+/// Where a relay sees our connections come from: of each of its addresses the one of this host that leads there. Nothing is
+/// sent. Empty where it has none now.
+pub async fn our_addresses(host: &str, port: u16) -> Vec<IpAddr> {
+    let mut ours = Vec::new();
+    for relay in tokio::net::lookup_host((host, port)).await.into_iter().flatten() {
+        ours.extend(our_address(relay).await.ok().filter(|address| !ours.contains(address)));
+    }
+    ours
+}
+
+async fn our_address(relay: SocketAddr) -> io::Result<IpAddr> {
+    let any: IpAddr =
+        if relay.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(relay).await?;
+    Ok(socket.local_addr()?.ip().to_canonical())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn our_address_is_the_one_the_relay_sees() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (client, seen) = tokio::join!(TcpStream::connect(("127.0.0.1", port)), listener.accept());
+        client.unwrap();
+        assert_eq!(our_addresses("127.0.0.1", port).await, [seen.unwrap().1.ip()]);
+        assert!(our_addresses("no.such.host.invalid", port).await.is_empty());
+    }
 
     #[tokio::test]
     async fn the_next_address_is_tried_where_one_is_closed() {

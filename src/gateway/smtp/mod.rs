@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub use brake::Brake;
 pub use classify::{Heard, Verdict, classify};
+pub use dial::our_addresses;
 pub use envelope::Envelope;
 pub use lane::Lane;
 pub use lanes::Lanes;

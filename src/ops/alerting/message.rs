@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::groups::Say;
-use crate::ports::Story;
+use crate::ports::{Runbook, Story};
 use crate::scrub::scrub;
 
 /// Longest cause, in characters.
@@ -23,6 +23,10 @@ pub struct Letterhead {
     pub host: String,
     /// The channel it is meant for; a webhook may post elsewhere.
     pub channel: String,
+    /// Where a browser finds the runbooks (`slack.runbooks_url`); none: the message names the file on the host.
+    pub runbooks: Option<String>,
+    /// The dashboard (`slack.dashboard_url`).
+    pub dashboard: Option<String>,
 }
 
 /// What is said of a story.
@@ -67,12 +71,32 @@ pub fn text(head: &Letterhead, headline: Headline, story: &Story) -> String {
         lines.extend(story.details.iter().take(LINES).map(|line| shown(line, LINE_LIMIT)));
         lines.extend(story.commands.iter().take(LINES).map(|line| format!("→ `{}`", code(line))));
         if !story.runbook.file.is_empty() {
-            lines.push(format!("runbook: {}", shown(&story.runbook.to_string(), LINE_LIMIT)));
+            lines.push(format!("runbook: {}", runbook(head, story.runbook)));
+        }
+        if let Some(dashboard) = &head.dashboard {
+            lines.push(link(dashboard, "dashboard"));
         }
     }
     let origin = format!("maple-router on {} {}", head.host, head.channel);
     lines.push(format!("_{}_", shown(&origin, LINE_LIMIT)));
     lines.join("\n")
+}
+
+/// The section as a link where the runbooks have an address, else as a file of the host.
+fn runbook(head: &Letterhead, runbook: Runbook) -> String {
+    match &head.runbooks {
+        Some(base) => {
+            let address = format!("{}/{}#{}", base.trim_end_matches('/'), runbook.file, runbook.section);
+            link(&address, &format!("{}, section {}", runbook.file, runbook.section))
+        }
+        None => shown(&runbook.to_string(), LINE_LIMIT),
+    }
+}
+
+/// Slack's form of a link. Only an address of the configuration gets into one: its validation lets none pass with a character
+/// that would end the link early.
+fn link(address: &str, words: &str) -> String {
+    format!("<{}|{}>", escaped(address), shown(words, LINE_LIMIT))
 }
 
 /// Scrubbed, on one line, bounded, escaped.
@@ -124,7 +148,11 @@ mod tests {
     use crate::ports::Runbook;
 
     fn head() -> Letterhead {
-        Letterhead { host: "maple-1".to_owned(), channel: "#us-soc-alerts".to_owned() }
+        Letterhead {
+            host: "maple-1".to_owned(),
+            channel: "#us-soc-alerts".to_owned(),
+            ..Letterhead::default()
+        }
     }
 
     fn story() -> Story {
@@ -149,6 +177,23 @@ mod tests {
         runbook: /usr/share/doc/maple-router/runbooks/rb-009-routing-failure.md, section refused
         _maple-router on maple-1 #us-soc-alerts_
         ");
+    }
+
+    #[test]
+    fn runbook_and_dashboard_are_links_where_they_have_addresses() {
+        let head = Letterhead {
+            runbooks: Some("https://wiki.example.org/runbooks/".to_owned()),
+            dashboard: Some("https://grafana.example.org/d/maple?var-a=1&orgId=1".to_owned()),
+            ..head()
+        };
+        let told = text(&head, Headline::Pile { count: 1, more: false }, &story());
+        let links: Vec<&str> = told.lines().filter(|line| line.contains("<http")).collect();
+        let section = "https://wiki.example.org/runbooks/rb-009-routing-failure.md#refused";
+        let runbook = format!("runbook: <{section}|rb-009-routing-failure.md, section refused>");
+        let dashboard = "<https://grafana.example.org/d/maple?var-a=1&amp;orgId=1|dashboard>";
+        assert_eq!(links, [runbook.as_str(), dashboard]);
+        let over = Headline::Incident { say: Say::Over, lasts: Duration::from_secs(1) };
+        assert!(!text(&head, over, &story()).contains("http"), "nothing is to be done any more");
     }
 
     #[test]
@@ -186,7 +231,7 @@ mod tests {
             commands: vec![hostile.clone(); 40],
             runbook: Runbook { file: "rb-009-routing-failure.md", section: "refused" },
         };
-        let head = Letterhead { host: hostile.clone(), channel: hostile };
+        let head = Letterhead { host: hostile.clone(), channel: hostile, ..Letterhead::default() };
         let told = text(&head, Headline::Pile { count: 1, more: true }, &story);
         assert!(told.starts_with(":rotating_light: *1+ × "), "{told}");
         assert!(!told.contains(['<', '>', '@', '\u{7}']) && !told.contains("me@"), "{told}");

@@ -77,6 +77,17 @@ closed_set! {
     }
 }
 closed_set! {
+    /// Why the relay's log does not prove what it could have.
+    LogFlaw {
+        /// Lines cannot be read any more.
+        Gap = "gap",
+        /// Lines were suppressed by a rate limit.
+        Suppressed = "suppressed",
+        /// A mail under a Message-ID of ours that is not known to have come from us.
+        Unproved = "unproved",
+    }
+}
+closed_set! {
     /// What a returned mail was.
     ReturnedResult {
         /// A delivery status notification about a mail of ours.
@@ -128,6 +139,8 @@ closed_set! {
         Signer = "signer",
         /// Pub/Sub.
         Pubsub = "pubsub",
+        /// What the database has to be, as the data contract says: it answers, and is something else.
+        Contract = "contract",
     }
 }
 closed_set! {

@@ -19,6 +19,12 @@ WITH c AS (
 )
 SELECT * FROM u ORDER BY u.id";
 
+/// A row that is to be taken, if there is one. Reads only, so that looking often costs little; in the order of the index, since
+/// EXISTS would let the planner read the table from its beginning.
+pub(super) const WAITS: &str = "-- outbox_waits
+SELECT o.id FROM router.outbox o WHERE o.state = 'pending' AND o.available_at <= now()
+ORDER BY o.available_at, o.id LIMIT 1";
+
 /// `$1` at most so many, `$2` actor.
 pub(super) const FALL_DUE: &str = "-- outbox_fall_due
 WITH c AS (

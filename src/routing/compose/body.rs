@@ -1,21 +1,27 @@
 //! Bodies: the interim text, the list of fields, or the pinned template; each followed by the attachment links.
 //!
 //! Invariant: the interim body holds no field value, whatever the action. It is what goes out until an operator sets
-//! `mail.body = "template"`, and it must be safe for every form.
+//! `mail.body = "template"`, and it must be safe for every form. Bodies of our own are text and HTML that say the same; a
+//! template's are what it has.
 
-use super::links::{html_block, readable_time, text_block};
+use super::html::Page;
+use super::links::{When, html_block, text_block};
 use super::template::{Part, Variables};
+use super::when::readable_time;
 use super::{ComposeFault, ComposeInput};
 use crate::config::MailBody;
 use crate::routing::plan::ActionType;
 use crate::routing::text::{lines, one_line};
+
+/// Longest HTML of our own, in octets. Beside a longer text it is left out, so that it costs no mail its delivery.
+const MAX_OWN_HTML: usize = 256 * 1024;
 
 /// The body in the forms in which it is sent.
 #[derive(Debug)]
 pub(super) struct Bodies {
     /// Plain text, always there.
     pub(super) text: String,
-    /// HTML, where the template has one.
+    /// HTML, where the template has one, or the body is our own.
     pub(super) html: Option<String>,
 }
 
@@ -23,47 +29,72 @@ pub(super) struct Bodies {
 pub(super) fn bodies(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Result<Bodies, ComposeFault> {
     let (text, html) = match (input.mail.body, input.action.action_type) {
         (_, ActionType::HappyfoxTemplate) => return Err(ComposeFault::not_mail(input)),
-        (MailBody::Interim, ActionType::EmailTemplate | ActionType::EmailRaw) => (interim(input), None),
-        (MailBody::Template, ActionType::EmailRaw) => (field_list(input), None),
+        (MailBody::Interim, ActionType::EmailTemplate | ActionType::EmailRaw) => interim(input),
+        (MailBody::Template, ActionType::EmailRaw) => field_list(input),
         (MailBody::Template, ActionType::EmailTemplate) => from_template(input, variables)?,
     };
-    let zone = input.mail.time_zone;
+    let when = When { now: input.date, zone: input.mail.time_zone };
     let mut text = lines(&text).trim_end().to_owned();
     text.push('\n');
-    text.push_str(&text_block(input.attachments, zone));
-    let html = html.map(|html| with_block(&lines(&html), &html_block(input.attachments, zone)));
+    text.push_str(&text_block(input.attachments, when));
+    let html = html.map(|html| with_block(&lines(&html), &html_block(input.attachments, when)));
     Ok(Bodies { text, html })
 }
 
-fn interim(input: &ComposeInput<'_>) -> String {
-    format!(
-        "A new submission of the form \"{}\" has been received; details to follow.\n\n{}",
-        input.form_name(),
-        facts(input)
-    )
+fn interim(input: &ComposeInput<'_>) -> (String, Option<String>) {
+    let told = format!(
+        "A new submission of the form \"{}\" has been received; details to follow.",
+        input.form_name()
+    );
+    let mut page = Page::new(&heading(input));
+    page.paragraph(&told);
+    (format!("{told}\n\n{}", facts(input)), own(page, input))
 }
 
-/// What every text body may say about a submission.
+fn heading(input: &ComposeInput<'_>) -> String {
+    format!("New submission: {}", input.form_name())
+}
+
+/// What every body may say about a submission: terms and what they mean.
+fn terms(input: &ComposeInput<'_>) -> [(&'static str, String); 3] {
+    [
+        ("Form", input.form_name()),
+        ("Received", readable_time(input.submission.created_at, input.mail.time_zone)),
+        ("Submission", input.submission.id.to_string()),
+    ]
+}
+
 fn facts(input: &ComposeInput<'_>) -> String {
-    format!(
-        "Submission: {}\nForm:       {}\nReceived:   {}\n",
-        input.submission.id,
-        input.form_name(),
-        readable_time(input.submission.created_at, input.mail.time_zone)
-    )
+    terms(input).iter().map(|(term, meaning)| format!("{:<12}{meaning}\n", format!("{term}:"))).collect()
 }
 
-/// The fields in their order. Values are indented, so that none can pass for a line of ours.
-fn field_list(input: &ComposeInput<'_>) -> String {
+/// The page with the facts at its end; none where it is too long.
+fn own(mut page: Page, input: &ComposeInput<'_>) -> Option<String> {
+    let terms = terms(input);
+    page.terms(terms.iter().map(|(term, meaning)| (*term, meaning.as_str())));
+    let html = page.finished();
+    (html.len() <= MAX_OWN_HTML).then_some(html)
+}
+
+/// The fields in their order. In the text their values are indented, so that none can pass for a line of ours.
+fn field_list(input: &ComposeInput<'_>) -> (String, Option<String>) {
+    let fields: Vec<(String, String)> =
+        input.ordered_fields().iter().map(|field| (one_line(&field.key), lines(&field.value))).collect();
     let mut text = format!("A new submission of the form \"{}\".\n\n{}", input.form_name(), facts(input));
-    for field in input.ordered_fields() {
-        text.push_str(&format!("\n{}:\n", one_line(&field.key)));
-        for line in lines(&field.value).trim_end().split('\n') {
+    for (key, value) in &fields {
+        text.push_str(&format!("\n{key}:\n"));
+        for line in value.trim_end().split('\n') {
             text.push_str(format!("  {line}").trim_end());
             text.push('\n');
         }
     }
-    text
+    let mut page = Page::new(&heading(input));
+    if !fields.is_empty() {
+        page.heading("What was entered");
+        page.terms(fields.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    }
+    page.heading("About this submission");
+    (text, own(page, input))
 }
 
 /// Text and HTML of the pinned template. The text part is always there: where the template has HTML only, it says so.
@@ -94,9 +125,10 @@ fn from_template(
     }
 }
 
-/// The block before the end of the document's body, else at the end of the text.
+/// The block before the end of the document's main part, else of its body, else at the end of the text.
 fn with_block(html: &str, block: &str) -> String {
-    let end = html.to_ascii_lowercase().rfind("</body").unwrap_or(html.len());
+    let lower = html.to_ascii_lowercase();
+    let end = lower.rfind("</main").or_else(|| lower.rfind("</body")).unwrap_or(html.len());
     let (before, after) = html.split_at(end);
     format!("{before}{block}{after}")
 }

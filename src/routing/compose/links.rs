@@ -8,6 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::html::escaped;
+use super::when::{in_words, readable_time};
 use crate::ports::SignedLink;
 use crate::routing::text::{bounded, is_bidi_control, one_line};
 
@@ -77,26 +79,14 @@ pub fn clean_file_name(raw: &str) -> String {
     format!("{}{extension}", bounded(stem.to_owned(), MAX_FILE_NAME - extension.chars().count()))
 }
 
-/// A time for readers: `2026-06-04 16:03 CEST (Europe/Berlin)`, `2026-06-04 14:03 (UTC)`. Seconds are cut, so that
-/// "until" is never promised too late.
-pub(super) fn readable_time(at: Timestamp, zone: &TimeZone) -> String {
-    let local = at.to_zoned(zone.clone());
-    let abbreviation = local.strftime("%Z").to_string();
-    let minute = local.strftime("%Y-%m-%d %H:%M");
-    match zone.iana_name() {
-        Some(name) if name != abbreviation => format!("{minute} {abbreviation} ({name})"),
-        Some(_) | None => format!("{minute} ({abbreviation})"),
-    }
-}
-
 /// The block that ends a text body; empty without attachments.
-pub(super) fn text_block(attachments: &[AttachmentLink], zone: &TimeZone) -> String {
+pub(super) fn text_block(attachments: &[AttachmentLink], when: When<'_>) -> String {
     if attachments.is_empty() {
         return String::new();
     }
     let mut block = format!("\nAttachments ({}):\n", attachments.len());
     for attachment in attachments {
-        let shown = Shown::new(attachment, zone);
+        let shown = Shown::new(attachment, when);
         block.push_str(&format!("\n- {}{}\n", shown.name, shown.about));
         match shown.link {
             Ok((url, until)) => block.push_str(&format!("  {url}\n  {until}\n")),
@@ -106,26 +96,37 @@ pub(super) fn text_block(attachments: &[AttachmentLink], zone: &TimeZone) -> Str
     block
 }
 
-/// The block that ends an HTML body; empty without attachments.
-pub(super) fn html_block(attachments: &[AttachmentLink], zone: &TimeZone) -> String {
+/// The block that ends an HTML body; empty without attachments. A link has a line of its own: beside a name it could be too
+/// long to be sent as it is.
+pub(super) fn html_block(attachments: &[AttachmentLink], when: When<'_>) -> String {
     if attachments.is_empty() {
         return String::new();
     }
-    let mut block = format!("\n<hr>\n<p>Attachments ({}):</p>\n<ul>\n", attachments.len());
+    let mut block = format!("\n<h2>Attachments ({})</h2>\n<ul>\n", attachments.len());
     for attachment in attachments {
-        let shown = Shown::new(attachment, zone);
+        let shown = Shown::new(attachment, when);
         let (name, about) = (escaped(&shown.name), escaped(&shown.about));
         match shown.link {
             Ok((url, until)) => block.push_str(&format!(
-                "<li><a href=\"{}\">{name}</a>{about}<br>{}</li>\n",
+                "<li><a\nhref=\"{}\"\n>{name}</a>{about}<br>\n<span class=\"note\">{}</span></li>\n",
                 escaped(url),
                 escaped(&until)
             )),
-            Err(why) => block.push_str(&format!("<li>{name}{about}<br>{}</li>\n", escaped(&why))),
+            Err(why) => block.push_str(&format!(
+                "<li>{name}{about}<br>\n<span class=\"note\">{}</span></li>\n",
+                escaped(&why)
+            )),
         }
     }
     block.push_str("</ul>\n");
     block
+}
+
+/// When a mail is written, and in which zone its times are shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct When<'a> {
+    pub(super) now: Timestamp,
+    pub(super) zone: &'a TimeZone,
 }
 
 /// An attachment in words.
@@ -138,24 +139,61 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn new(attachment: &'a AttachmentLink, zone: &TimeZone) -> Self {
+    fn new(attachment: &'a AttachmentLink, when: When<'_>) -> Self {
         let facts: Vec<String> = attachment
             .size_bytes
             .map(human_size)
             .into_iter()
-            .chain(attachment.content_type.as_deref().map(|kind| bounded(one_line(kind), 100)))
+            .chain(attachment.content_type.as_deref().map(kind_of_file))
             .filter(|fact| !fact.is_empty())
             .collect();
         let about = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
         let link = match &attachment.link {
             Ok(link) => Ok((
                 link.url.as_str(),
-                format!("valid until at the latest {}", readable_time(link.valid_until, zone)),
+                format!(
+                    "The link works until {} at the latest, about {} after this mail.",
+                    readable_time(link.valid_until, when.zone),
+                    in_words(when.now, link.valid_until)
+                ),
             )),
-            Err(why) => Err(format!("can no longer be linked: {}", bounded(one_line(why), 300))),
+            Err(why) => Err(format!(
+                "It can no longer be linked: {}.",
+                bounded(one_line(why), 300).trim_end_matches('.')
+            )),
         };
         Self { name: clean_file_name(&attachment.file_name), about, link }
     }
+}
+
+/// What a MIME type is called; one that has no common name is shown as it is.
+fn kind_of_file(mime: &str) -> String {
+    let mime = bounded(one_line(mime), 100);
+    let bare = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let name =
+        match bare.as_str() {
+            "application/pdf" => "PDF document",
+            "application/zip" | "application/x-zip-compressed" => "ZIP archive",
+            "application/msword"
+            | "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => "Word document",
+            "application/vnd.ms-excel"
+            | "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" => "Excel sheet",
+            "application/vnd.ms-powerpoint"
+            | "application/vnd.openxmlformats-officedocument.presentationml.presentation" => {
+                "PowerPoint presentation"
+            }
+            "application/vnd.oasis.opendocument.text" => "OpenDocument text",
+            "application/vnd.oasis.opendocument.spreadsheet" => "OpenDocument sheet",
+            "image/gif" => "GIF image",
+            "image/heic" => "HEIC image",
+            "image/jpeg" => "JPEG image",
+            "image/png" => "PNG image",
+            "text/csv" => "CSV table",
+            "text/plain" => "plain text",
+            "video/mp4" => "MP4 video",
+            _ => return mime,
+        };
+    name.to_owned()
 }
 
 /// A size in the decimal units that file managers show: `0 bytes`, `999 bytes`, `1.4 MB`.
@@ -170,22 +208,6 @@ fn human_size(bytes: u64) -> String {
         }
     }
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
-}
-
-/// Text for HTML, in element content and in quoted attributes.
-pub(super) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len() + text.len() / 8);
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            c => html.push(c),
-        }
-    }
-    html
 }
 
 #[cfg(test)]
@@ -265,16 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn times_name_their_zone() {
-        let time = at("2026-06-04T14:03:59Z");
-        let berlin = TimeZone::get("Europe/Berlin").expect("the zone database");
-        assert_eq!(readable_time(time, &berlin), "2026-06-04 16:03 CEST (Europe/Berlin)");
-        assert_eq!(readable_time(time, &TimeZone::UTC), "2026-06-04 14:03 (UTC)");
-        assert_eq!(readable_time(Timestamp::MAX, &TimeZone::UTC).len(), "9999-12-30 00:00 (UTC)".len());
-    }
-
-    #[test]
-    fn html_is_escaped() {
-        assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
+    fn kinds_of_files_have_names_that_people_use() {
+        let cases = [
+            ("application/pdf", "PDF document"),
+            ("Image/JPEG", "JPEG image"),
+            ("text/plain; charset=utf-8", "plain text"),
+            ("application/x-odd\r\nBcc: x", "application/x-odd Bcc: x"),
+            ("", ""),
+        ];
+        for (mime, expected) in cases {
+            assert_eq!(kind_of_file(mime), expected, "{mime:?}");
+        }
     }
 }

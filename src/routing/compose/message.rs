@@ -28,6 +28,7 @@ pub(super) fn assemble(
     input: &ComposeInput<'_>,
     message_id: &str,
     subject: &str,
+    reply_to: Option<&str>,
     bodies: Bodies,
 ) -> Result<Vec<u8>, ComposeFault> {
     let from = input.mail.from;
@@ -57,11 +58,15 @@ pub(super) fn assemble(
             )
         }
     };
-    let message = Message::builder()
+    let mut message = Message::builder()
         .envelope(envelope)
         .header(date(input.date))
         .raw_header(sender(from))
-        .raw_header(recipients(&input.mailboxes()))
+        .raw_header(recipients(&input.mailboxes()));
+    if let Some(address) = reply_to {
+        message = message.raw_header(token("Reply-To", address));
+    }
+    let message = message
         .raw_header(unstructured("Subject", subject))
         .raw_header(token("Message-ID", message_id))
         .raw_header(token("Auto-Submitted", "auto-generated"))

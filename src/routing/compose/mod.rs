@@ -1,6 +1,6 @@
 //! The mail of one action: subject, body, links and headers, composed from the pinned plan.
 //!
-//! Reading order: [`compose`] → `subject` → `body` (with `template` and `links`) → `message` (with `headers`).
+//! Reading order: [`compose`] → `subject` → `body` (with `template`, `html` and `links`) → `message` (with `headers`).
 //!
 //! If we die before the mail is sent, composing it again from the same input gives the same octets. Invariant: pure;
 //! nothing here reads a clock, draws a random number, resolves a name or opens a file, and nothing here logs. No
@@ -8,11 +8,14 @@
 
 mod body;
 mod headers;
+mod html;
 mod links;
 mod message;
+mod reply_to;
 mod subject;
 mod template;
 mod trial;
+mod when;
 
 use std::fmt;
 
@@ -21,6 +24,7 @@ use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 pub use links::{AttachmentLink, MAX_LINK_TTL, clean_file_name, link_ttl};
+pub use reply_to::ReplyTo;
 pub use subject::MAX_SUBJECT;
 pub use trial::trial_mail;
 
@@ -75,6 +79,8 @@ pub struct MailSettings<'a> {
     /// The action's targets; the usable ones are named in `To`, whether or not this attempt still sends to them, so
     /// that every attempt makes the same message.
     pub recipients: &'a [Target],
+    /// Fields whose address an answer goes to, the first that holds one: `mail.reply_to_fields`.
+    pub reply_to_fields: &'a [String],
 }
 
 /// Everything a mail is made from.
@@ -139,6 +145,10 @@ pub struct Composed {
     pub message_id: String,
     /// Its subject, as a reader sees it.
     pub subject: String,
+    /// Names that its templates gave out and that have no value, each a gap that readers see; no value is among them.
+    pub missing: Vec<String>,
+    /// What became of `mail.reply_to_fields`.
+    pub reply_to: ReplyTo,
 }
 
 impl fmt::Debug for Composed {
@@ -267,6 +277,7 @@ pub fn compose(input: &ComposeInput<'_>) -> Result<Composed, ComposeFault> {
         generation: input.generation,
     };
     let message_id = message_id(origin, &input.mail.from.address);
-    let message = message::assemble(input, &message_id, &subject, bodies)?;
-    Ok(Composed { message, message_id, subject })
+    let (answers, reply_to) = reply_to::reply_to(input);
+    let message = message::assemble(input, &message_id, &subject, answers.as_deref(), bodies)?;
+    Ok(Composed { message, message_id, subject, missing: variables.missing(), reply_to })
 }

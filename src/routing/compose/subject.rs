@@ -1,9 +1,11 @@
-//! The subject: the action's template, else the pinned template's, else `[form name] submission ID`.
+//! The subject: the action's template, else the pinned template's, else the form's name, the
+//! time of receipt and the beginning of the submission's id, so that no two look alike.
 //!
 //! Whatever a form's fields hold, the subject is one line of visible text of bounded length: line breaks and controls
 //! become spaces, direction marks vanish, so no value can add a header or disguise what follows.
 
 use super::template::{Part, Variables};
+use super::when::short_time;
 use super::{ComposeFault, ComposeInput};
 use crate::routing::text::{bounded, one_line};
 
@@ -37,6 +39,10 @@ enum Whose {
     Template,
 }
 
+/// `Incident report: new submission, 4 June 2026, 16:02 (7f0c2b1e)`.
 fn fallback(input: &ComposeInput<'_>) -> String {
-    bounded(format!("[{}] submission {}", input.form_name(), input.submission.id), MAX_SUBJECT)
+    let received = short_time(input.submission.created_at, input.mail.time_zone);
+    let id = input.submission.id.simple().to_string();
+    let told = id.get(..8).unwrap_or(&id);
+    bounded(format!("{}: new submission, {received} ({told})", input.form_name()), MAX_SUBJECT)
 }

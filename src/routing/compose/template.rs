@@ -6,21 +6,28 @@
 //! | `form.id`, `form.name` | the form; its name falls back to its id |
 //! | `fields.KEY`, `fields["a key"]` | the field's value; several values of one key are joined with `, ` |
 //!
-//! A key that does not exist is empty, also where something is looked up in it, so that an optional field needs no
-//! `if`. `fields` iterates in the submission's order. Nothing else is reachable: there is no loader, so `include` and
-//! `extends` find nothing, no environment, no file, no clock. A template runs out of fuel rather than of time.
-//! Templates come from the forms' own YAML and are trusted that far: one written to exhaust memory still could.
+//! A key that does not exist is a gap that readers see (`[missing: phone]`) where it is given out, and false where it is
+//! asked for, also where something is looked up in it: an optional field needs an `if`, or `default`. `fields` iterates
+//! in the submission's order. Nothing else is reachable: there is no loader, so `include` and `extends` find nothing, no
+//! environment, no file, no clock. A template runs out of fuel rather than of time, and out of its [`budget`] of bytes
+//! rather than of memory.
 
-use std::cell::OnceCell;
+mod budget;
+mod filters;
+mod gaps;
+mod rewrite;
+
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, LazyLock};
 
+use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse};
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 
 use super::ComposeInput;
-use super::links::readable_time;
+use super::when::readable_time;
 use crate::routing::text::{bounded, one_line};
 
 /// Instructions one rendering may take; a loop over a thousand fields takes some ten thousand.
@@ -37,12 +44,19 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The text's name, as in the `templates` table. The engine escapes by the name's ending.
-    fn file_name(self) -> &'static str {
+    /// The text's name, as in the `templates` table.
+    fn name(self) -> &'static str {
         match self {
             Self::Subject => "subject",
             Self::BodyText => "body_text",
-            Self::BodyHtml => "body_html.html",
+            Self::BodyHtml => "body_html",
+        }
+    }
+
+    fn escape(self) -> AutoEscape {
+        match self {
+            Self::Subject | Self::BodyText => AutoEscape::None,
+            Self::BodyHtml => AutoEscape::Html,
         }
     }
 
@@ -69,9 +83,11 @@ static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine.set_fuel(Some(FUEL));
     engine.set_recursion_limit(RECURSION);
-    // `debug()` prints every value at once; `namespace()` lets a loop double a text until memory ends.
+    // `debug()` prints every value at once; a `namespace()` changes, so what was weighed could grow.
     engine.remove_global("debug");
     engine.remove_global("namespace");
+    filters::install(&mut engine);
+    engine.set_formatter(budget::give_out);
     engine
 });
 
@@ -79,17 +95,31 @@ static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
 pub(super) struct Variables<'a> {
     input: &'a ComposeInput<'a>,
     made: OnceCell<Value>,
+    /// Names that templates gave out and that have no value, each once.
+    missing: RefCell<Vec<String>>,
 }
 
 impl<'a> Variables<'a> {
     pub(super) fn of(input: &'a ComposeInput<'a>) -> Self {
-        Self { input, made: OnceCell::new() }
+        Self { input, made: OnceCell::new(), missing: RefCell::default() }
+    }
+
+    /// Names that the templates rendered so far gave out and that have no value: each is a gap in the mail.
+    pub(super) fn missing(self) -> Vec<String> {
+        self.missing.into_inner()
     }
 
     /// Renders one text of a template.
     pub(super) fn render(&self, part: Part, source: &str) -> Result<String, RenderFault> {
         let variables = self.made.get_or_init(|| variables(self.input)).clone();
-        render(part, source, variables)
+        let (text, gaps) = render(part, source, variables)?;
+        let mut missing = self.missing.borrow_mut();
+        for name in gaps {
+            if !missing.contains(&name) {
+                missing.push(name);
+            }
+        }
+        Ok(text)
     }
 }
 
@@ -102,20 +132,27 @@ fn variables(input: &ComposeInput<'_>) -> Value {
     context! { submission, form, fields => Value::from_object(Fields::new(input)) }
 }
 
-fn render(part: Part, source: &str, variables: Value) -> Result<String, RenderFault> {
-    let mut rendered =
-        Bounded { bytes: Vec::with_capacity(source.len()), limit: part.limit(), exceeded: false };
-    let template =
-        ENGINE.template_from_named_str(part.file_name(), source).map_err(|error| uncompilable(&error))?;
-    let outcome = template.render_captured_to(variables, &mut rendered).map(drop);
-    if rendered.exceeded {
+/// The text, and the names in it that have no value.
+fn render(part: Part, source: &str, variables: Value) -> Result<(String, Vec<String>), RenderFault> {
+    rewrite::parseable(source).map_err(|(line, what)| RenderFault { line: Some(line), what })?;
+    let tree = parse(source, part.name(), SyntaxConfig::default()).map_err(|error| uncompilable(&error))?;
+    let mut code = CodeGenerator::new(part.name(), source);
+    code.compile_stmt(&rewrite::bounded(&tree));
+    let (instructions, blocks) = code.finish();
+    let mut text = String::with_capacity(source.len());
+    let outcome =
+        eval(&ENGINE, &instructions, variables, &blocks, &mut make_string_output(&mut text), part.escape());
+    let gaps = match outcome {
+        Ok((_, mut state)) => {
+            state.get_extension_mut::<gaps::Missing>().map(|missing| std::mem::take(&mut missing.0))
+        }
+        Err(error) => return Err(unrunnable(&error, source)),
+    };
+    if text.len() > part.limit() {
         let what = format!("it renders to more than {} KiB", part.limit() / 1024);
         return Err(RenderFault { line: None, what });
     }
-    match outcome {
-        Ok(()) => Ok(String::from_utf8_lossy(&rendered.bytes).into_owned()),
-        Err(error) => Err(unrunnable(&error, source)),
-    }
+    Ok((text, gaps.unwrap_or_default()))
 }
 
 /// The engine's words about a text that does not compile: they quote the text alone.
@@ -131,6 +168,9 @@ fn uncompilable(error: &minijinja::Error) -> RenderFault {
 /// `map(fields.x)`), and faults are logged, so the line of the text is quoted in its place.
 fn unrunnable(error: &minijinja::Error, source: &str) -> RenderFault {
     let line = error.line();
+    if let Some(what) = budget::told_by(error) {
+        return RenderFault { line, what: what.to_owned() };
+    }
     let quoted = line.and_then(|line| source.lines().nth(line.saturating_sub(1))).unwrap_or_default();
     let what = format!("{} in \"{}\"", error.kind(), bounded(one_line(quoted), 120));
     RenderFault { line, what }
@@ -158,6 +198,11 @@ impl Fields {
         }
         Self(joined.into_iter().map(|(key, value)| (key, Value::from(value))).collect())
     }
+
+    /// Octets of all keys and values.
+    fn octets(&self) -> usize {
+        self.0.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+    }
 }
 
 impl Object for Fields {
@@ -176,27 +221,5 @@ impl Object for Fields {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         let keys: Vec<Value> = self.0.iter().map(|(key, _)| Value::from(key.as_str())).collect();
         Enumerator::Iter(Box::new(keys.into_iter()))
-    }
-}
-
-/// A buffer that refuses to grow beyond its limit, and so ends the rendering.
-struct Bounded {
-    bytes: Vec<u8>,
-    limit: usize,
-    exceeded: bool,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + more.len() > self.limit {
-            self.exceeded = true;
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

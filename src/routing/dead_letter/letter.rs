@@ -41,6 +41,9 @@ impl Kind {
     }
 }
 
+/// Kind of a failed submission that is its own record: nothing was left to try.
+pub const EXHAUSTED: &str = "exhausted";
+
 /// What a dead letter turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letter {

@@ -3,6 +3,7 @@
 //! Which of the two is asked each time, so that a schema that comes later is used at once; what lies in the file stays
 //! visible. What was added is on a disk when it is said so.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::file::RecordFile;
-use super::letter::{Closed, Closing, Record, Silent};
+use super::letter::{Closed, Closing, EXHAUSTED, Kind, Record, Silent};
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::ops::state_dir::StateDir;
@@ -112,6 +113,26 @@ impl Records {
         found.sort_by_key(|record| (record.at, record.id));
         found.truncate(limit);
         Ok(found)
+    }
+
+    /// How many are open in both places, by the label of their kind: every kind, and `exhausted` for the submissions that are
+    /// records of themselves.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub async fn open(&self) -> Result<BTreeMap<&'static str, u64>, RecordError> {
+        let mut open: BTreeMap<&'static str, u64> = Kind::ALL.iter().map(|kind| (kind.label(), 0)).collect();
+        if self.store.is_there().await?.0 {
+            for (kind, count) in self.store.open().await? {
+                *open.entry(kind.label()).or_default() += count;
+            }
+        }
+        let here = self.file.all().await.map_err(|source| self.fault(source))?;
+        for record in here.iter().filter(|record| record.closed.is_none()) {
+            *open.entry(record.kind.label()).or_default() += 1;
+        }
+        open.insert(EXHAUSTED, self.store.exhausted_count().await?);
+        Ok(open)
     }
 
     /// One record with its payload.

@@ -9,7 +9,12 @@ fn at(text: &str) -> Timestamp {
 
 fn decide(status: Status, stored: &Value, finalized: bool, pending: i64, infected: bool) -> ClaimDecision {
     let ledger = Ledger::read(stored);
-    claim(&RowView { status, ledger: &ledger, finalized, pending, infected }, at(NOW), 5)
+    let (touched, longest_pause) = (Some(at(NOW)), Duration::from_secs(300));
+    claim(
+        &RowView { status, ledger: &ledger, finalized, pending, infected, touched, longest_pause },
+        at(NOW),
+        5,
+    )
 }
 
 #[test]
@@ -115,11 +120,43 @@ fn the_verdict_table_of_the_protocol() {
     assert_eq!(verdict(&none, 5), Verdict::Failed(FailReason::NoActions));
 }
 
+/// The longest back-off of these tests is 300 s.
+#[test]
+fn a_due_time_that_no_clock_of_ours_wrote_counts_as_the_longest_back_off() {
+    let now = "2026-11-01T10:00:00Z";
+    // Due as it was written, last changed, due as it is believed.
+    let table = [
+        ("2026-11-01T09:00:00Z", Some("2026-11-01T08:59:50Z"), "2026-11-01T09:00:00Z"),
+        ("2026-11-01T10:05:00Z", Some("2026-11-01T10:00:00Z"), "2026-11-01T10:05:00Z"),
+        ("2026-11-01T10:05:01Z", Some("2026-11-01T10:00:00Z"), "2026-11-01T10:05:00Z"),
+        ("2026-11-01T11:03:00Z", Some("2026-11-01T09:58:00Z"), "2026-11-01T10:03:00Z"),
+        ("2026-11-01T11:03:00Z", Some("2026-11-01T09:00:00Z"), "2026-11-01T09:05:00Z"),
+        ("9999-12-30T22:00:00.999999999Z", Some("2026-11-01T10:00:00Z"), "2026-11-01T10:05:00Z"),
+        // The same clock has written both.
+        ("2026-11-01T11:03:00Z", Some("2026-11-01T11:00:00Z"), now),
+        ("2026-11-01T11:03:00Z", None, now),
+    ];
+    for (written, touched, believed) in table {
+        let ledger =
+            Ledger::read(&json!({"v": 1, "attempts": 1, "next_attempt_at": written})).expect("a ledger");
+        let found = due(&ledger, touched.map(at), at(now), Duration::from_secs(300));
+        assert_eq!(found, Some(at(believed)), "{written}, changed {touched:?}");
+    }
+    assert_eq!(due(&Ledger::default(), Some(at(now)), at(now), Duration::from_secs(300)), None);
+}
+
 #[test]
 fn all_accepted_before_a_crash_still_ends_routed_when_no_attempts_are_left() {
     let row = ledger(5, &json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
-    let view =
-        RowView { status: Status::Received, ledger: &Ok(row), finalized: true, pending: 0, infected: false };
+    let view = RowView {
+        status: Status::Received,
+        ledger: &Ok(row),
+        finalized: true,
+        pending: 0,
+        infected: false,
+        touched: Some(at(NOW)),
+        longest_pause: Duration::from_secs(300),
+    };
     assert_eq!(claim(&view, at(NOW), 5), ClaimDecision::Take);
 }
 

@@ -17,9 +17,11 @@ use super::lost::{self, Lost, LostCause, Mail, Pages, Shown, Snapshot};
 use crate::db::DbError;
 use crate::ops::alerting::message::span;
 use crate::ops::chance::Chance;
+use crate::ops::set_aside::{SetAside, Writing};
 use crate::ports::{AlertLease, Clock, Failures, LedgerTrouble, Story, Unalerted};
 use crate::routing::cause::anonymous;
 use crate::routing::store::delivery_told::{TellingStore, Untold};
+use crate::routing::sweep::named;
 use crate::routing::text::{bounded, one_line};
 use crate::scrub::scrub;
 
@@ -36,13 +38,21 @@ pub struct Book {
     lease: Duration,
     clock: Arc<dyn Clock>,
     chance: Arc<Chance>,
+    set_aside: SetAside,
 }
 
 impl Book {
     /// An empty book. `lease`: how long telling may take before another try is made.
     #[must_use]
     pub fn new(store: TellingStore, lease: Duration, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Self {
-        Self { pages: Arc::default(), store, lease, clock, chance }
+        let set_aside = SetAside::new(Arc::clone(&clock), None);
+        Self { pages: Arc::default(), store, lease, clock, chance, set_aside }
+    }
+
+    /// The same, sharing the rows set aside with others.
+    #[must_use]
+    pub fn setting_aside(self, set_aside: SetAside) -> Self {
+        Self { set_aside, ..self }
     }
 
     /// Takes in a mail whose ledger says that it is lost and not that people were told; idempotent. Call it after the
@@ -108,11 +118,16 @@ impl Book {
     /// waits for the next time.
     async fn write(&self) -> Result<usize, DbError> {
         let mut written = 0;
-        let mails = self.pages().unwritten(lost::MOST);
+        let mut mails = self.pages().unwritten(lost::MOST);
+        mails.retain(|mail| !self.set_aside.is_resting(Writing::Told, mail.submission_id));
         for page in mails.chunks(PAGE) {
             let marked = self.store.told(page).await?;
             written += marked.written;
-            self.pages().forget(page.iter().filter(|mail| !marked.busy.contains(&mail.submission_id)));
+            let refuses = |id: Uuid| marked.refused.iter().any(|refused| refused.id == id);
+            let is_over = |id: Uuid| !marked.busy.contains(&id) && !refuses(id);
+            let over = page.iter().map(|mail| mail.submission_id).filter(|id| is_over(*id));
+            self.set_aside.note(Writing::Told, over, &named(&marked.refused));
+            self.pages().forget(page.iter().filter(|mail| is_over(mail.submission_id)));
         }
         Ok(written)
     }

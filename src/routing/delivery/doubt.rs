@@ -82,7 +82,7 @@ impl Doubts {
             if !delivery.in_doubt(&claim.token) {
                 continue;
             }
-            match delivery.relay.as_ref().filter(|mark| mark.generation == generation) {
+            match delivery.relay.as_ref().filter(|mark| mark.generation == generation && !mark.claimed) {
                 Some(mark) => resolved.found(ledger, key, &mark.into()),
                 None => left.push((key, delivery.log_mark.as_deref())),
             }

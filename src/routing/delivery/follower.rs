@@ -2,7 +2,8 @@
 //!
 //! Lines are read, understood by the [`Tracker`], recorded, and only then is their place in the log kept: if we die in the
 //! middle they are read again, which changes nothing. While the database does not take them nothing more is read, so that
-//! memory is flat. A log that cannot be read, or has lost lines, is said so loudly; nothing is concluded from its silence.
+//! memory is flat; what a single row refuses is kept beside that place, and the log is read on. A log that cannot be read, or
+//! has lost lines, is said so loudly; nothing is concluded from its silence.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,18 +17,21 @@ use super::Seen;
 use super::book::Book;
 use super::followed::FILE;
 use super::lost::Snapshot;
-use super::tracker::{Evidence, Tracker};
+use super::tracker::{Evidence, Ours, Tracker};
 use super::trouble;
+use crate::db::DbError;
 use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
 use crate::ops::incident::{IncidentKey, Incidents};
-use crate::ops::metrics::{self, Resolution};
+use crate::ops::metrics::{self, LogFlaw, Resolution};
+use crate::ops::set_aside::Writing;
 use crate::ops::state_dir::StateDir;
-use crate::ports::{Clock, LogBatch, QueueListing, RelayLog, RelayLogError};
+use crate::ports::{Clock, LogBatch, LogEntry, LogLine, QueueListing, RelayLog, RelayLogError};
 use crate::routing::journal;
 use crate::routing::message_id::Origin;
 use crate::routing::outages::Outages;
 use crate::routing::store::Store;
+use crate::routing::sweep::named;
 use crate::scrub::scrub;
 
 /// Larger than that it is not ours, in bytes.
@@ -38,6 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const COLLECT: Duration = Duration::from_millis(250);
 /// Recorded in one transaction.
 const PAGE: usize = 500;
+/// Marks kept of rows that refuse them.
+const MOST_ASIDE: usize = 10_000;
 /// Between two tries of what does not work.
 const RETRY: Duration = Duration::from_secs(2);
 /// What was read is kept so often; rarer where it is much, so that no more than about a megabyte a second is written.
@@ -84,6 +90,8 @@ pub struct FollowerParts {
     pub incidents: Incidents,
     /// Told when lines are gone; absent where nobody is told of anything.
     pub alerts: Option<Alerts>,
+    /// Tells our mails from those of whoever knows a Message-ID.
+    pub ours: Ours,
 }
 
 /// Reads the log. Its [`Following`] answers questions meanwhile.
@@ -94,6 +102,8 @@ pub struct Follower {
     since: Option<Timestamp>,
     position: String,
     pending: Vec<Seen>,
+    /// Of rows that refuse it: kept, saved and tried again, while the log is read on.
+    aside: Vec<Seen>,
     /// Why the log cannot be read, and since when; said once.
     trouble: Option<(String, Instant)>,
     /// Why lines are missing, until people were told; and whether they were.
@@ -180,7 +190,7 @@ impl Follower {
         parts.book.restore(untold);
         let id = if id.is_empty() { parts.chance.uuid().simple().to_string() } else { id };
         let (asking, asks) = mpsc::channel(64);
-        let tracker = Arc::new(Mutex::new(tracker.restored()));
+        let tracker = Arc::new(Mutex::new(tracker.restored(parts.ours.clone())));
         let following = Following { id: id.into(), tracker, asks: asking };
         let save_after = parts.clock.monotonic();
         let follower = Self {
@@ -190,6 +200,7 @@ impl Follower {
             since,
             position: position.clone(),
             pending,
+            aside: Vec::new(),
             trouble: None,
             gap: None,
             telling: None,
@@ -255,7 +266,7 @@ impl Follower {
             };
             match read {
                 Ok(batch) => {
-                    self.readable(batch.gap.as_deref());
+                    self.readable(batch.gap.clone().or_else(|| suppressed(&batch.lines)));
                     let (caught_up, had_lines) = (batch.caught_up, !batch.lines.is_empty());
                     self.take(batch);
                     self.record().await;
@@ -297,20 +308,47 @@ impl Follower {
     fn take(&mut self, batch: LogBatch) {
         let mut tracker = self.following.tracker();
         for line in &batch.lines {
+            if let LogEntry::Lost { suppressed } = line.entry {
+                metrics::relay_log_flaw(suppressed.map_or(LogFlaw::Gap, |_| LogFlaw::Suppressed));
+            }
             self.pending.extend(tracker.read(line));
         }
         drop(tracker);
         self.position = batch.position;
     }
 
-    /// Records what was read, however long it takes; what is locked by somebody else comes again.
+    /// Records what was read, however long it takes; what is locked by somebody else comes again, and so does what rows
+    /// refuse, unless that is too much to keep: then nothing more is read.
     async fn record(&mut self) {
+        loop {
+            self.leave_resting();
+            self.record_pending().await;
+            if self.aside.len() < MOST_ASIDE {
+                return;
+            }
+            self.parts.clock.sleep(RETRY).await;
+        }
+    }
+
+    async fn record_pending(&mut self) {
         let mut busy = Vec::new();
         while !self.pending.is_empty() {
             let page = self.pending.len().min(PAGE);
             match self.parts.store.record_seen(&self.pending[..page], &self.following.id).await {
                 Ok(recorded) => {
-                    self.pending.drain(..page);
+                    let fault = recorded.fault;
+                    if fault.is_none() {
+                        let aside = &self.parts.outages.set_aside;
+                        let tried: Vec<Seen> = self.pending.drain(..page).collect();
+                        let refuses = |seen: &Seen| {
+                            recorded.refused.iter().any(|refused| refused.id == seen.origin.submission)
+                        };
+                        let is_busy = |seen: &Seen| recorded.busy.contains(seen);
+                        let took = tried.iter().filter(|seen| !refuses(seen) && !is_busy(seen));
+                        let took = took.map(|seen| seen.origin.submission);
+                        aside.note(Writing::Mark, took, &named(&recorded.refused));
+                        self.aside.extend(tried.into_iter().filter(refuses));
+                    }
                     for marked in &recorded.marked {
                         metrics::delivery_status(marked.status.into());
                         if marked.found {
@@ -318,25 +356,42 @@ impl Follower {
                         }
                         journal::beyond(marked);
                     }
+                    for seen in &recorded.unproved {
+                        metrics::relay_log_flaw(LogFlaw::Unproved);
+                        journal::unproved(seen);
+                    }
                     recorded.untold.into_iter().for_each(|lost| self.parts.book.add(lost.into()));
-                    busy.extend(recorded.busy);
+                    match fault {
+                        None => busy.extend(recorded.busy),
+                        Some(error) => self.not_recorded(&error).await,
+                    }
                 }
-                Err(error) => {
-                    self.parts.outages.database(&error);
-                    tracing::warn!(
-                        waiting = self.pending.len(),
-                        "what the relay's log tells could not be recorded yet: {}",
-                        scrub(&error.to_string())
-                    );
-                    self.parts.clock.sleep(RETRY).await;
-                }
+                Err(error) => self.not_recorded(&error).await,
             }
         }
         self.pending = busy;
     }
 
-    fn readable(&mut self, gap: Option<&str>) {
-        if let Some(gap) = gap.map(scrub) {
+    async fn not_recorded(&self, error: &DbError) {
+        self.parts.outages.database(error);
+        tracing::warn!(
+            waiting = self.pending.len(),
+            "what the relay's log tells could not be recorded yet: {}",
+            scrub(&error.to_string())
+        );
+        self.parts.clock.sleep(RETRY).await;
+    }
+
+    /// What is about rows that rest is left until their pause is over, in the order it was logged.
+    fn leave_resting(&mut self) {
+        let aside = &self.parts.outages.set_aside;
+        let all = self.aside.drain(..).chain(self.pending.drain(..));
+        let (resting, due) = all.partition(|seen| aside.is_resting(Writing::Mark, seen.origin.submission));
+        (self.aside, self.pending) = (resting, due);
+    }
+
+    fn readable(&mut self, gap: Option<String>) {
+        if let Some(gap) = gap.map(|gap| scrub(&gap)) {
             tracing::error!(
                 "lines of the relay's log are missing: {gap}; what they told of mails is not known, `maple-router status` \
                  counts those nothing was heard of"
@@ -396,7 +451,7 @@ impl Follower {
             since: self.since,
             position: self.position.clone(),
             tracker: self.following.tracker().clone(),
-            pending: self.pending.clone(),
+            pending: self.aside.iter().chain(&self.pending).cloned().collect(),
             untold: self.parts.book.snapshot(),
         };
         self.told = self.parts.book.changes();
@@ -409,4 +464,15 @@ impl Follower {
         self.kept.clone_from(&self.position);
         (self.unsaved, self.save_after) = (false, self.parts.clock.monotonic() + pace);
     }
+}
+
+/// Why lines are missing that nobody can read any more, where whoever suppressed them has said so.
+fn suppressed(lines: &[LogLine]) -> Option<String> {
+    let mut count = None;
+    for line in lines {
+        if let LogEntry::Lost { suppressed } = line.entry {
+            count = Some(count.unwrap_or(0_u64).saturating_add(suppressed.unwrap_or_default()));
+        }
+    }
+    count.map(trouble::suppressed)
 }

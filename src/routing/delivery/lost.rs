@@ -17,6 +17,8 @@ use crate::ports::{RelayStatus, Runbook, Story, Unalerted};
 pub const MOST: usize = 10_000;
 /// Entries of one lease, so of one message.
 pub const LEASED: usize = 1_000;
+/// Begins a cause that is only claimed.
+const CLAIMED: &str = "claimed ";
 /// The cause of those that are only counted.
 const BEYOND: &str = "beyond";
 
@@ -25,14 +27,16 @@ const BEYOND: &str = "beyond";
 #[serde(from = "String", into = "String")]
 pub struct LostCause {
     expired: bool,
+    /// A returned mail says so, which another recipient could have written.
+    claimed: bool,
     dsn: Option<(u8, u16, u16)>,
 }
 
 impl LostCause {
     /// From what the relay's log or a returned mail says. A status that is no RFC 3463 status is left out.
     #[must_use]
-    pub fn of(status: RelayStatus, dsn: Option<&str>) -> Self {
-        Self { expired: status == RelayStatus::Expired, dsn: dsn.and_then(parsed) }
+    pub fn of(status: RelayStatus, dsn: Option<&str>, claimed: bool) -> Self {
+        Self { expired: status == RelayStatus::Expired, claimed, dsn: dsn.and_then(parsed) }
     }
 
     /// In words.
@@ -43,12 +47,17 @@ impl LostCause {
         } else {
             "refused beyond the relay"
         };
+        let lost = if self.claimed {
+            "a returned mail says (any of its recipients could have written it): mail lost after it was accepted"
+        } else {
+            "mail lost after it was accepted"
+        };
         match self.dsn {
             Some((class, subject, detail)) => {
                 let meaning = meaning(subject, detail);
-                format!("mail lost after it was accepted: {what} ({class}.{subject}.{detail}, {meaning})")
+                format!("{lost}: {what} ({class}.{subject}.{detail}, {meaning})")
             }
-            None => format!("mail lost after it was accepted: {what}"),
+            None => format!("{lost}: {what}"),
         }
     }
 }
@@ -90,6 +99,7 @@ fn meaning(subject: u16, detail: u16) -> &'static str {
 
 impl std::fmt::Display for LostCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.claimed { CLAIMED } else { "" })?;
         f.write_str(if self.expired { "expired" } else { "bounced" })?;
         match self.dsn {
             Some((class, subject, detail)) => write!(f, " {class}.{subject}.{detail}"),
@@ -106,8 +116,10 @@ impl From<LostCause> for String {
 
 impl From<String> for LostCause {
     fn from(key: String) -> Self {
-        let (word, dsn) = key.split_once(' ').unwrap_or((&key, ""));
-        Self { expired: word == "expired", dsn: parsed(dsn) }
+        let said = key.strip_prefix(CLAIMED);
+        let key = said.unwrap_or(&key);
+        let (word, dsn) = key.split_once(' ').unwrap_or((key, ""));
+        Self { expired: word == "expired", claimed: said.is_some(), dsn: parsed(dsn) }
     }
 }
 

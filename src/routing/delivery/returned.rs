@@ -13,22 +13,25 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 pub use verdict::{Verdict, verdict};
 
 use super::Seen;
 use super::sender::ReturnAddress;
 use crate::config::Config;
-use crate::db::{DbError, DbErrorKind};
-use crate::gateway::bounces::{Found, Look, Maildir, MaildirError};
+use crate::db::DbError;
+use crate::gateway::bounces::{Found, Look, Maildir, MaildirError, Pruned};
 use crate::ops::clock::since_epoch;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::metrics::{self, Resolution, ReturnedResult};
+use crate::ops::set_aside::Writing;
 use crate::ports::Clock;
 use crate::routing::journal;
 use crate::routing::outages::Outages;
 use crate::routing::store::Store;
 use crate::routing::store::delivery::{SeenRecorded, Untold};
+use crate::routing::sweep::named;
 use crate::scrub::scrub;
 
 /// Between two looks into the Maildir.
@@ -77,7 +80,7 @@ enum Treated {
     Understood(ReturnedResult),
     /// A person must look at it.
     Aside(ReturnedResult),
-    /// Its row is locked by somebody else: it comes again.
+    /// Its row is locked by somebody else, or refuses what it tells: it comes again.
     Busy,
 }
 
@@ -111,15 +114,17 @@ impl Returns {
     /// Looks once: everything that waits is treated, as far as it can be.
     pub async fn look(&mut self) {
         let looked = self.everything().await;
+        let many = looked.as_ref().is_ok_and(|treated| *treated >= PAGE);
         self.usable(looked.err());
         let now = self.parts.clock.monotonic();
-        if self.prune_at.is_none_or(|at| now >= at) {
+        if many || self.prune_at.is_none_or(|at| now >= at) {
             self.prune().await;
             self.prune_at = Some(now + PRUNE);
         }
     }
 
-    async fn everything(&mut self) -> Result<(), MaildirError> {
+    /// How many mails were there.
+    async fn everything(&mut self) -> Result<usize, MaildirError> {
         self.parts.maildir.prepare().await?;
         if !self.again {
             self.again = self.kept().await?;
@@ -127,11 +132,12 @@ impl Returns {
         self.pass().await
     }
 
-    /// Everything that waits, a page at a time.
-    async fn pass(&self) -> Result<(), MaildirError> {
-        let mut after: Option<OsString> = None;
+    /// Everything that waits, a page at a time; how many mails that were.
+    async fn pass(&self) -> Result<usize, MaildirError> {
+        let (mut after, mut looked_at): (Option<OsString>, usize) = (None, 0);
         loop {
             let Look { mails, more, unreadable } = self.parts.maildir.look(after.take(), PAGE).await?;
+            looked_at += mails.len();
             for found in &mails {
                 match self.treat(found).await {
                     Ok(Treated::Understood(result)) => {
@@ -145,13 +151,13 @@ impl Returns {
                     Ok(Treated::Busy) => {}
                     Err(error) => {
                         self.not_recorded(&error);
-                        return Ok(());
+                        return Ok(looked_at);
                     }
                 }
             }
             after = mails.into_iter().next_back().map(|found| found.name);
             if !more || after.is_none() {
-                return unreadable.map_or(Ok(()), Err);
+                return unreadable.map_or(Ok(looked_at), Err);
             }
         }
     }
@@ -165,7 +171,6 @@ impl Returns {
                 let Verdict::Report(seen) = verdict(&found.mail, &self.parts.address) else { continue };
                 match self.record(&seen).await {
                     Ok(_) => {}
-                    Err(error) if error.kind() == DbErrorKind::Bug => {}
                     Err(error) => {
                         self.not_recorded(&error);
                         return Ok(false);
@@ -183,21 +188,12 @@ impl Returns {
     async fn treat(&self, found: &Found) -> Result<Treated, DbError> {
         let file = self.file(&found.name);
         Ok(match verdict(&found.mail, &self.parts.address) {
-            Verdict::Report(seen) => match self.record(&seen).await {
-                Ok(recorded) if !recorded.busy.is_empty() => Treated::Busy,
-                Ok(_) => Treated::Understood(ReturnedResult::Reported),
-                // It would come again for ever, and hold up those behind it.
-                Err(error) if error.kind() == DbErrorKind::Bug => {
-                    tracing::error!(
-                        submission_id =
-                            seen.first().map(|seen| tracing::field::display(seen.origin.submission)),
-                        "a returned mail ({file}) is set aside, because the database refuses what it tells: {}",
-                        scrub(&error.to_string())
-                    );
-                    Treated::Aside(ReturnedResult::NotUnderstood)
-                }
-                Err(error) => return Err(error),
-            },
+            Verdict::Report(seen) if self.rests(&seen) => Treated::Busy,
+            Verdict::Report(seen) => {
+                let recorded = self.record(&seen).await?;
+                let is_recorded = recorded.busy.is_empty() && recorded.refused.is_empty();
+                if is_recorded { Treated::Understood(ReturnedResult::Reported) } else { Treated::Busy }
+            }
             Verdict::Trial => {
                 tracing::warn!("a test mail came back ({file}): what it says is kept in cur");
                 Treated::Understood(ReturnedResult::Reported)
@@ -221,8 +217,20 @@ impl Returns {
         })
     }
 
+    /// Whether one of its rows refused what was told, a moment ago.
+    fn rests(&self, seen: &[Seen]) -> bool {
+        let aside = &self.parts.outages.set_aside;
+        seen.iter().any(|seen| aside.is_resting(Writing::Mark, seen.origin.submission))
+    }
+
     async fn record(&self, seen: &[Seen]) -> Result<SeenRecorded, DbError> {
         let mut recorded = self.parts.store.record_seen(seen, &self.parts.by).await?;
+        if let Some(error) = recorded.fault {
+            return Err(error);
+        }
+        let refuses = |id: &Uuid| recorded.refused.iter().any(|refused| refused.id == *id);
+        let took = seen.iter().map(|seen| seen.origin.submission).filter(|id| !refuses(id));
+        self.parts.outages.set_aside.note(Writing::Mark, took, &named(&recorded.refused));
         for marked in &recorded.marked {
             metrics::delivery_status(marked.status.into());
             if marked.found {
@@ -265,11 +273,12 @@ impl Returns {
 
     async fn prune(&self) {
         let keep = self.parts.config.borrow().bounces.keep;
+        let dir = self.parts.maildir.path().display();
         match self.parts.maildir.prune(keep, since_epoch()).await {
-            Ok((_, 0)) => {}
-            Ok((_, many)) => tracing::warn!(
-                "{many} mails that nobody understood were removed from {}/.unread, the oldest of too many: who writes there?",
-                self.parts.maildir.path().display()
+            Ok(Pruned { treated: 0, aside: 0, .. }) => {}
+            Ok(Pruned { treated, aside, .. }) => tracing::warn!(
+                "of too many returned mails the oldest were removed: {treated} understood ones from {dir}/cur, {aside} others \
+                 from {dir}/.unread; who writes there?"
             ),
             Err(error) => tracing::warn!("{}", scrub(&error.to_string())),
         }

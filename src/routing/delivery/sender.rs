@@ -3,8 +3,8 @@
 //!
 //! `LOCAL+TOKEN@DOMAIN`. A token carries submission, place and generation of the action, and a truncated HMAC-SHA256 over
 //! them, in base32: it survives whoever writes addresses in other case, and none can be made without a secret. Whoever was
-//! sent the mail knows its token and may return it; never believe more of a returned mail than what its sender could have
-//! known anyway. Pure: nothing is kept, so there is nothing to lose. The secrets are never shown.
+//! sent the mail knows its token and may return it: what is returned for one of several recipients is a claim (`status`).
+//! Pure: nothing is kept, so there is nothing to lose. The secrets are never shown.
 
 use std::fmt;
 

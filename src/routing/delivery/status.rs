@@ -1,6 +1,11 @@
 //! What follows from something [`Seen`] beyond the relay for the delivery it is about: the mark, whether people are to be
 //! told, and whether it resolves a doubt. Decided by whoever holds the row's lock, on what was read under it.
 //!
+//! A returned mail carries a token that every recipient of that mail has read. So where an action has one recipient, it speaks for
+//! that one; where it has several, each could have written what it says of the others: then it is *claimed*. That a mail is
+//! lost is shown and told all the same, since silence would be worse; but it is not audited as a failure, ends no doubt, never
+//! says that anything was delivered, and gives way to what the log proves.
+//!
 //! Invariant: nothing here does I/O. A mark never goes back: what is delivered does not wait again, what came back stays lost,
 //! unless another mail of the same delivery got through.
 
@@ -11,7 +16,7 @@ use super::Seen;
 use super::tracker::normal;
 use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
-use crate::routing::destination::recipient_digest;
+use crate::routing::destination::recipient;
 use crate::routing::ledger::{Delivery, DeliveryState, Ledger, RelayMark};
 use crate::scrub::scrub;
 
@@ -22,8 +27,10 @@ pub struct Change {
     pub key: String,
     /// Its mark from now on.
     pub mark: RelayMark,
-    /// The mail is lost, and was not before: detail of the audit row `email_failed`.
+    /// The mail is lost, and that was not proved before: detail of the audit row `email_failed`.
     pub lost: Option<Value>,
+    /// The mail is lost or said to be, and nobody was told of it.
+    pub untold: bool,
     /// The delivery was in doubt, and this proves an acceptance: `{key: {fact, audit}}`, as outcomes are recorded.
     pub found: Option<Map<String, Value>>,
 }
@@ -40,6 +47,8 @@ pub enum Decision {
     },
     /// It is about an action, a generation or a recipient that this ledger does not have.
     Foreign,
+    /// The log tells it of a queue id that is not known to be ours: whoever knows a Message-ID may have made it.
+    Unproved,
 }
 
 /// Whether a delivery is perhaps sent, and nobody is sending it at this moment.
@@ -82,6 +91,14 @@ fn of_returned<'k, 'a>(keys: &'k [(&'a str, String)], recipient: &str) -> Option
     }
 }
 
+/// How many addresses an action is sent to: each of them reads the token.
+fn recipients(ledger: &Ledger, action_order: i32) -> usize {
+    let is_address = |key: &str| {
+        key.split_once('|').is_some_and(|(_, address)| !address.is_empty() && !address.starts_with('!'))
+    };
+    ledger.deliveries_of(action_order).filter(|(key, _)| is_address(key)).count()
+}
+
 /// Decides about something seen. `by` names the teller.
 #[must_use]
 pub fn decide(ledger: &Ledger, status: Status, seen: &Seen, by: &str, now: Timestamp) -> Decision {
@@ -90,29 +107,48 @@ pub fn decide(ledger: &Ledger, status: Status, seen: &Seen, by: &str, now: Times
         return Decision::Foreign;
     }
     let Some(delivery) = ledger.deliveries.get(key) else { return Decision::Foreign };
+    if seen.queue_id.is_some() && !seen.proved && !is_named(delivery, seen) {
+        return Decision::Unproved;
+    }
+    let claimed = seen.queue_id.is_none() && recipients(ledger, seen.origin.action_order) > 1;
+    if claimed && seen.status == RelayStatus::Delivered {
+        return Decision::Known { untold: None };
+    }
     let live = ledger.claim.as_ref().map(|claim| claim.token.as_str());
-    let doubtful = is_doubtful(delivery, status, live);
+    let doubtful = !claimed && is_doubtful(delivery, status, live);
     let old = delivery.relay.as_ref().filter(|mark| mark.generation == seen.origin.generation);
-    if !doubtful && old.is_some_and(|old| !supersedes(old, seen)) {
+    if !doubtful && old.is_some_and(|old| !supersedes(old, seen, claimed)) {
         let is_untold = |old: &RelayMark| old.status.is_lost() && old.told_at.is_none() && old.by == by;
         let untold = seen.status.is_lost() && old.is_some_and(is_untold);
         return Decision::Known { untold: untold.then(|| key.to_owned()) };
     }
     let mark = match old {
-        Some(old) if !supersedes(old, seen) => old.clone(),
-        Some(_) | None => mark(seen, old, by, now),
+        Some(old) if !supersedes(old, seen, claimed) => old.clone(),
+        Some(_) | None => RelayMark { claimed, ..mark(seen, old, by, now) },
     };
-    let lost = mark.status.is_lost() && old.is_none_or(|old| !old.status.is_lost());
+    let was_lost = old.is_some_and(|old| old.status.is_lost() && (!old.claimed || mark.claimed));
+    let lost = mark.status.is_lost() && !mark.claimed && !was_lost;
     Decision::Changes(Box::new(Change {
         key: key.to_owned(),
         lost: lost.then(|| lost_detail(ledger, key, seen, &mark)),
+        untold: mark.status.is_lost() && !was_lost && mark.told_at.is_none(),
         found: doubtful.then(|| fact(ledger, key, &(&mark).into())),
         mark,
     }))
 }
 
+/// Whether the queue id is one that our own 250 has named, or that was believed before.
+fn is_named(delivery: &Delivery, seen: &Seen) -> bool {
+    let dups = delivery.dups.iter().map(|fact| fact["queue_id"].as_str());
+    let known = delivery.relay.as_ref().and_then(|mark| mark.queue_id.as_deref());
+    dups.chain([delivery.queue_id.as_deref(), known]).flatten().any(|id| seen.queue_id.as_deref() == Some(id))
+}
+
 /// Whether what is seen takes the place of what is known.
-fn supersedes(old: &RelayMark, seen: &Seen) -> bool {
+fn supersedes(old: &RelayMark, seen: &Seen, claimed: bool) -> bool {
+    if old.claimed && !claimed && old.status.is_lost() {
+        return seen.status != RelayStatus::Deferred;
+    }
     let same_mail = seen.queue_id.is_none() || old.queue_id.is_none() || seen.queue_id == old.queue_id;
     match (old.status, seen.status) {
         (RelayStatus::Deferred, RelayStatus::Deferred) => same_mail && old.dsn != seen.dsn,
@@ -132,6 +168,8 @@ fn supersedes(old: &RelayMark, seen: &Seen) -> bool {
 
 fn mark(seen: &Seen, old: Option<&RelayMark>, by: &str, now: Timestamp) -> RelayMark {
     let since = old.and_then(|old| old.since);
+    // What was claimed and told is not told once more when it is proved.
+    let told_at = old.filter(|old| old.status.is_lost() && seen.status.is_lost()).and_then(|old| old.told_at);
     RelayMark {
         status: seen.status,
         at: now,
@@ -143,7 +181,8 @@ fn mark(seen: &Seen, old: Option<&RelayMark>, by: &str, now: Timestamp) -> Relay
         relay: seen.relay.clone(),
         text: seen.text.clone(),
         by: by.to_owned(),
-        told_at: None,
+        told_at,
+        claimed: false,
     }
 }
 
@@ -207,7 +246,7 @@ fn detail(ledger: &Ledger, key: &str, generation: u32) -> Value {
     let destination = action.map_or("", |action| action.destination.as_str());
     json!({
         "v": 1, "attempt": ledger.attempts, "generation": generation, "action_order": order,
-        "recipient": recipient_digest(key, destination),
+        "recipient": recipient(key, destination),
     })
 }
 

@@ -16,6 +16,16 @@ pub fn unreadable(said: &str) -> Incident {
     )
 }
 
+/// Whoever writes the log has suppressed so many lines, or does not say how many (0).
+#[must_use]
+pub fn suppressed(count: u64) -> String {
+    let many = if count == 0 { "lines".to_owned() } else { format!("{count} lines") };
+    format!(
+        "{many} were suppressed by a rate limit (journald.conf: RateLimitBurst=, the unit's LogRateLimitBurst=; rsyslog: \
+         SysSock.RateLimit.Burst, imjournal's Ratelimit.Burst)"
+    )
+}
+
 /// Lines of the log are gone; `why` is scrubbed.
 #[must_use]
 pub fn gap(why: &str) -> Notice {

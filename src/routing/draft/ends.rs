@@ -21,6 +21,8 @@ pub enum Recorded {
     Concluded(Conclusion),
     /// The claim was lost: only facts were recorded.
     Stale,
+    /// No such row is to be seen: nothing was recorded.
+    NoRow,
 }
 
 /// How a claim ended.

@@ -9,6 +9,9 @@ use crate::routing::outcome::Entries;
 /// What a fact closes; what was known of the attempt at it is over.
 const OVER: [&str; 4] = ["begun", "doubt", "error", "log_mark"];
 
+/// Failed attempts a delivery remembers, the latest: more than a submission has, and few however often it is replayed.
+const MOST_TRIES: usize = 10;
+
 impl Draft {
     /// Merges facts, no matter who holds the claim (protocol §5): the first wins, later ones are kept under `dups`, and a
     /// nonce already known changes nothing. A fact of a former generation is kept there too and closes nothing: an operator
@@ -104,6 +107,10 @@ impl Draft {
             delivery.remove("begun");
             if let Value::Object(entry) = &recorded["entry"] {
                 delivery.extend(entry.clone());
+                if let Some(Value::Object(error)) = entry.get("error") {
+                    let tries = self.tried(&delivery, error);
+                    delivery.insert("tries".to_owned(), tries);
+                }
             }
             delivery.insert("at".to_owned(), json!(self.now));
             self.set(key, delivery);
@@ -113,6 +120,17 @@ impl Draft {
         }
         self.change.touched = true;
         self.change.happyfox_status = entries.happyfox_status.or(self.change.happyfox_status);
+    }
+
+    /// The failed attempts at a delivery with one more: what was said, when, and which attempt it was.
+    fn tried(&self, delivery: &Map<String, Value>, error: &Map<String, Value>) -> Value {
+        let mut tries = list(delivery, "tries");
+        let mut one = error.clone();
+        one.insert("at".to_owned(), json!(self.now));
+        one.insert("attempt".to_owned(), self.document.get("attempts").cloned().unwrap_or_default());
+        tries.push(Value::Object(one));
+        let old = tries.len().saturating_sub(MOST_TRIES);
+        Value::Array(tries.split_off(old))
     }
 
     /// Generation of a delivery's action, as text.

@@ -371,3 +371,29 @@ fn deliveries_are_replaced_as_a_whole_only_where_there_are_no_others() {
         "nothing is written"
     );
 }
+
+#[test]
+fn a_delivery_remembers_each_attempt_that_failed_and_not_more_than_the_latest_ten() {
+    let busy = |code| {
+        let reply = Reply { code: Some(code), enhanced: None, reply: format!("busy {code}") };
+        others(&Outcome::Deferred(Fault { stage: Stage::Rcpt, reply, about_us: false }))
+    };
+    let mut stored = claimed(json!({"state": "open"}));
+    for n in 1..=12 {
+        stored["attempts"] = json!(n);
+        let mut draft = draft(Status::Processing, stored.clone());
+        draft.note(&busy(440 + n));
+        let change = draft.into_change();
+        stored["deliveries"][A] = change.deliveries[A].clone();
+        let tries = change.deliveries[A]["tries"].as_array().expect("tries").clone();
+        let last = tries.last().expect("one");
+        assert_eq!((&last["attempt"], &last["code"], &last["at"]), (&json!(n), &json!(440 + n), &json!(NOW)));
+        assert_eq!(tries.len(), usize::from(n.min(10)));
+        assert_eq!(tries[0]["attempt"], n.max(10) - 9);
+    }
+    let mut draft = draft(Status::Processing, stored);
+    draft.merge("t", &fact("n", json!({})));
+    let kept = &draft.into_change().deliveries[A];
+    assert_eq!(kept["tries"].as_array().map(Vec::len), Some(10), "also once it is accepted: {kept}");
+    assert!(kept.get("error").is_none(), "{kept}");
+}

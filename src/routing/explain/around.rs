@@ -174,6 +174,7 @@ fn service(name: &str) -> &str {
         "postgres" => "the database",
         "signer" => "the signing of URLs",
         "pubsub" => "Pub/Sub",
+        "contract" => "the contract with the database",
         other => other,
     }
 }

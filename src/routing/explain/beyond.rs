@@ -29,7 +29,12 @@ pub(super) fn words(ledger: &Ledger) -> Option<String> {
         [(RelayStatus::Bounced, "refused further on"), (RelayStatus::Expired, "given up by the relay")]
     {
         if let Some((_, mark)) = with(status).next() {
-            parts.push(format!("{} lost, {verb}: {}", number(with(status).count(), "mail"), said(mark)));
+            let by = if mark.claimed {
+                " (so says a returned mail, which any recipient of that action could have written)"
+            } else {
+                ""
+            };
+            parts.push(format!("{} lost, {verb}: {}{by}", number(with(status).count(), "mail"), said(mark)));
         }
     }
     if let Some((_, mark)) = with(RelayStatus::Deferred).min_by_key(|(_, mark)| mark.since) {

@@ -1,6 +1,7 @@
 //! Submissions that have ended: `routed` and `failed`. Nothing moves them but retention, and a person.
 
 use super::super::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
+use super::super::link_life::{last_accepted, links_live};
 use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, beyond, deliveries, number, trouble};
 
 pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
@@ -46,7 +47,56 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
     if let Some(telling) = beyond::telling(ledger, rules.alerts) {
         next.what = format!("{telling}; {}", next.what);
     }
-    Explanation { why, next, remedy: beyond::remedy(case, ledger) }
+    let mut remedy = beyond::remedy(case, ledger);
+    if !case.infected.is_empty() {
+        why.push_str(&format!(
+            "; after it was sent the scan found malware in {} (rb-008), and {}",
+            number(case.infected.len(), "attachment"),
+            links(case, rules, ledger)
+        ));
+        next.what = format!("{}; {}", late_alert(case, rules, ledger), next.what);
+        remedy.splice(0..0, revoked(case));
+    }
+    Explanation { why, next, remedy }
+}
+
+/// Whether what was sent still leads to the file.
+fn links(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
+    let sent = last_accepted(ledger);
+    let left = links_live(sent, rules.link_ttl, case.retention_expires_at, case.now);
+    match case.now.checked_add(left) {
+        _ if left.is_zero() => "links in its mails have run out by now".to_owned(),
+        Ok(end) => format!("links in its mails work until {} at most", super::at(end)),
+        Err(_) => "links in its mails work".to_owned(),
+    }
+}
+
+/// Whether people have been or will be told of that.
+fn late_alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
+    let token = ledger.finished.as_ref().and_then(|finished| finished.token.as_ref());
+    let alert = ledger.late_infection.as_ref().filter(|alert| alert.finish.as_ref() == token);
+    match alert.and_then(|alert| alert.confirmed_at) {
+        Some(at) => format!("Slack took the alert of the malware at {}", super::at(at)),
+        None if case.is_history(rules) || ledger.finished.is_none() => {
+            "nobody is alerted of the malware, because it was not routed by this program after routing.not_before".to_owned()
+        }
+        None if rules.alerts => "the alert of the malware is sent until Slack confirms it".to_owned(),
+        None => "nobody is alerted of the malware, because no slack.webhook_file is set".to_owned(),
+    }
+}
+
+/// What may be done about links that are out.
+fn revoked(case: &Case<'_>) -> Vec<Remedy> {
+    let mut remedy = vec![Remedy::advice(format!(
+        "follow {INFECTED}, section infected_after_routing: a link cannot be revoked, so take its object away, then tell the \
+         recipients"
+    ))];
+    let from = remedy.len();
+    remedy.extend(case.marked_clean(case.infected));
+    if let Some(first) = remedy.get_mut(from) {
+        *first = first.clone().when("a false positive, proven as such? Then:");
+    }
+    remedy
 }
 
 pub(super) fn failed(case: &Case<'_>, rules: &Rules) -> Explanation {

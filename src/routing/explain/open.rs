@@ -21,6 +21,8 @@ pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
         finalized: case.finalized,
         pending: i64::try_from(case.pending.len()).unwrap_or(i64::MAX),
         infected: !case.infected.is_empty(),
+        touched: Some(case.updated_at),
+        longest_pause: rules.longest_pause,
     };
     match (decide::claim(&view, case.now, rules.max_attempts), &ledger) {
         (ClaimDecision::Fail(reason), _) => will_fail(case, rules, reason),
@@ -157,7 +159,7 @@ fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
 fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     let spent = ledger.attempts;
     let attempt = (spent + 1).min(rules.max_attempts);
-    let due = ledger.next_attempt_at.filter(|due| *due > case.now);
+    let due = due(case, rules).filter(|due| *due > case.now);
     let of = format!("attempt {attempt} of {}", rules.max_attempts);
     if ledger.plan.is_empty() && case.actions.is_none() {
         return Explanation {
@@ -172,7 +174,7 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     if ledger.plan.is_empty() && case.actions == Some(0) {
         return Explanation {
             why: "its form has no actions: there is nobody to send it to".to_owned(),
-            next: attempt_by(case, rules, ledger, &format!("{of}; after the last it fails as no_actions")),
+            next: attempt_by(case, rules, &format!("{of}; after the last it fails as no_actions")),
             remedy: vec![Remedy::advice("add actions to the form and reload the YAML")],
         };
     }
@@ -191,7 +193,7 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     };
     let doubt = doubt(case, ledger);
     why.push_str(&doubt);
-    let mut next = attempt_by(case, rules, ledger, &of);
+    let mut next = attempt_by(case, rules, &of);
     next.what.push_str(match (doubt.is_empty(), rules.resend) {
         (true, _) => "",
         (false, true) => "; what is in doubt is sent again then, with the same Message-ID",
@@ -232,11 +234,11 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
 }
 
 /// The next attempt: not before it is due; its event brings it, else the sweep.
-fn attempt_by(case: &Case<'_>, rules: &Rules, ledger: &Ledger, of: &str) -> Next {
+fn attempt_by(case: &Case<'_>, rules: &Rules, of: &str) -> Next {
     if let Some(every) = rules.looks_every {
         return looked_for(case, rules, Step::Attempt, of, every);
     }
-    match ledger.next_attempt_at {
+    match due(case, rules) {
         Some(_) | None if case.is_history(rules) => Next::now(
             Step::Attempt,
             format!(
@@ -262,7 +264,7 @@ fn looked_for(case: &Case<'_>, rules: &Rules, step: Step, what: &str, every: Dur
         let what = "nothing by itself: it was created before routing.not_before, so nobody looks for it";
         return Next::now(Step::Nothing, what);
     }
-    let due = case.ledger.ok().and_then(|ledger| ledger.next_attempt_at).filter(|due| *due > case.now);
+    let due = due(case, rules).filter(|due| *due > case.now);
     let every_so = humantime::format_duration(every);
     match due {
         Some(due) if step != Step::Fail => Next::at(
@@ -278,10 +280,15 @@ fn looked_for(case: &Case<'_>, rules: &Rules, step: Step, what: &str, every: Dur
     }
 }
 
+/// When its next attempt is due, as its claim will judge it.
+fn due(case: &Case<'_>, rules: &Rules) -> Option<Timestamp> {
+    decide::due(case.ledger.ok()?, Some(case.updated_at), case.now, rules.longest_pause)
+}
+
 /// When the sweep finds what waits and no event brings back, at the latest.
 fn found_by(case: &Case<'_>, rules: &Rules) -> Timestamp {
-    let found = match case.ledger.ok().and_then(|ledger| ledger.next_attempt_at) {
-        Some(due) => plus(due.max(case.updated_at), rules.due_grace),
+    let found = match due(case, rules) {
+        Some(due) => plus(due.max(case.updated_at.min(case.now)), rules.due_grace),
         None => plus(case.updated_at, rules.orphan_after),
     };
     plus(found, rules.sweep_interval).max(case.now)

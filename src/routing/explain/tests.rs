@@ -15,10 +15,12 @@ fn time(text: &str) -> Timestamp {
 fn rules() -> Rules {
     let s = Duration::from_secs;
     Rules {
+        link_ttl: Duration::from_secs(7 * 86_400),
         max_attempts: 5,
         unready_alert_after: s(3600),
         stuck_after: s(600),
         sweep_interval: s(60),
+        longest_pause: s(300),
         due_grace: s(120),
         orphan_after: s(900),
         not_before: Some(time("2026-01-01T00:00:00Z")),

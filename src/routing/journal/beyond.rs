@@ -5,6 +5,7 @@ use crate::ops::metrics::Resolution;
 use crate::ops::telemetry::EventName;
 use crate::ports::RelayStatus;
 use crate::routing::claims::Claim;
+use crate::routing::delivery::Seen;
 use crate::routing::ledger::{Ledger, order_of};
 use crate::routing::prepare::ActionScope;
 use crate::routing::store::delivery::Marked;
@@ -40,6 +41,17 @@ pub(in crate::routing) fn resolved(claim: &Claim, ledger: &Ledger, key: &str, re
         outcome = resolution.as_str(),
         "perhaps delivered before: {}",
         follows(resolution)
+    );
+}
+
+/// The relay's log tells of a mail under a Message-ID of ours that is not known to be ours.
+pub(in crate::routing) fn unproved(seen: &Seen) {
+    tracing::warn!(
+        submission_id = %seen.origin.submission,
+        action_order = seen.origin.action_order,
+        postfix_queue_id = seen.queue_id,
+        "the relay's log says {} of a mail that carries our Message-ID, and nothing proves that we sent it: that is not counted",
+        seen.status.label()
     );
 }
 

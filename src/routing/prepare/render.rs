@@ -48,6 +48,8 @@ pub struct Rendered {
     pub open: bool,
     /// Links in it.
     pub links: usize,
+    /// Names that its templates ask for and that have no value: gaps in it.
+    pub missing: Vec<String>,
 }
 
 impl std::fmt::Debug for Rendered {
@@ -115,7 +117,7 @@ impl Preparer {
             }
             let targets = destination::parse(&action.destination, order, usize::MAX);
             let (open, recipients) = self.recipients_now(&ledger, action, &targets);
-            let message = self
+            let composed = self
                 .compose(scope.id, action, &ledger, &dossier, &attachments, &targets)
                 .map_err(RenderError::Unmakeable)?;
             let origin =
@@ -124,9 +126,10 @@ impl Preparer {
                 action_order: order,
                 recipients,
                 message_id: message_id::message_id(origin, &self.rules.from.address),
-                message,
+                message: composed.message,
                 open,
                 links,
+                missing: composed.missing,
             });
         }
         Ok(mails)

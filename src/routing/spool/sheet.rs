@@ -69,11 +69,27 @@ impl Sheet {
         if sheet.facts.is_empty() || !sheet.facts.values().all(is_whole) {
             return Err("a fact in it is incomplete".to_owned());
         }
+        if content_has_nul(&sheet.facts) {
+            return Err("a text in it holds a NUL, which no database takes".to_owned());
+        }
         if !sheet.facts.keys().all(|key| crate::routing::ledger::order_of(key).is_some()) {
             return Err("a fact in it names no delivery".to_owned());
         }
         Ok(sheet)
     }
+}
+
+/// Whether a key or a text holds U+0000, which jsonb cannot.
+fn content_has_nul(facts: &Map<String, Value>) -> bool {
+    fn is_in(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains('\0'),
+            Value::Array(values) => values.iter().any(is_in),
+            Value::Object(map) => content_has_nul(map),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    facts.iter().any(|(key, value)| key.contains('\0') || is_in(value))
 }
 
 #[cfg(test)]
@@ -110,8 +126,11 @@ mod tests {
         newer["v"] = json!(2);
         let mut nameless = good.clone();
         nameless["facts"] = json!({"a@x.test": good["facts"]["1|a@x.test"]});
+        let mut with_nul = good.clone();
+        with_nul["facts"]["1|a@x.test"]["fact"]["queue_id"] = json!("4\0X");
         for broken in [
             json!([]),
+            with_nul,
             newer,
             nameless,
             without("/v"),

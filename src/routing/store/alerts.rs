@@ -8,6 +8,7 @@
 //! --older-than` and ages go by it, and being told of is no move); a cast of what was not tested; a wait for a row that
 //! somebody else has locked.
 
+mod late;
 mod sql;
 
 use std::sync::Arc;
@@ -18,9 +19,10 @@ use uuid::Uuid;
 
 use super::sql::LOCK_MANY;
 use crate::config::Config;
-use crate::db::DbError;
+use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
+use crate::db::{DbError, Parameter};
 use crate::ports::Unalerted;
 
 /// Rows looked at to find the causes; the rest follows once these are told of.
@@ -32,7 +34,8 @@ const LEASED: i64 = 10_000;
 /// Rows locked by one transaction.
 const PAGE: usize = 500;
 
-pub(super) use sql::is_unalerted;
+pub use late::{Late, LatePage};
+pub(super) use sql::{is_late, is_unalerted};
 
 /// The alerts' side of the mission's rows. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -44,12 +47,14 @@ pub struct AlertStore {
 }
 
 /// Rows that are ours to tell of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Leased {
     /// In id order.
     pub rows: Vec<Uuid>,
     /// There may be more.
     pub more: bool,
+    /// Rows that refuse the lease.
+    pub refused: Vec<Refused<Uuid>>,
 }
 
 /// What is shown of leased rows: the one that waits longest, and how far it reaches.
@@ -70,12 +75,14 @@ pub struct Sample {
 }
 
 /// What became of rows that were to be marked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Marked {
     /// So many were.
     pub marked: usize,
     /// Locked by somebody else: to be tried again.
     pub busy: Vec<Uuid>,
+    /// Rows that refuse it: told of again when their lease ends.
+    pub refused: Vec<Refused<Uuid>>,
 }
 
 impl AlertStore {
@@ -100,9 +107,9 @@ impl AlertStore {
             .pool
             .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.causes).await?;
-                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                let parameters: [&dyn Parameter; 4] =
                     [&self.not_before, &self.lease_seconds(), &LOOKED_AT, &CAUSES];
-                Ok(tx.query(&statement, &parameters).await?)
+                tx.query(&statement, &parameters).await
             })
             .await?;
         let count = |row: &tokio_postgres::Row| {
@@ -112,32 +119,37 @@ impl AlertStore {
         rows.iter().map(count).collect()
     }
 
-    /// Leases the failures of a cause under `token`, page by page in id order; rows that are leased or locked are left
-    /// to others.
+    /// Leases the failures of a cause under `token`, page by page in id order, but for `resting` (in order); rows that are
+    /// leased or locked are left to others.
     ///
     /// # Errors
     /// [`DbError`], where no row was leased; else what is leased is answered.
-    pub async fn lease(&self, cause: &str, token: Uuid) -> Result<Leased, DbError> {
+    pub async fn lease(&self, cause: &str, token: Uuid, resting: &[Uuid]) -> Result<Leased, DbError> {
         let mut candidates: Vec<Uuid> = self
             .pool
             .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.candidates).await?;
-                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                let parameters: [&dyn Parameter; 4] =
                     [&self.not_before, &self.lease_seconds(), &cause, &LEASED];
-                Ok(tx.query(&statement, &parameters).await?)
+                tx.query(&statement, &parameters).await
             })
             .await?
             .iter()
             .map(|row| row.get("id"))
             .collect();
         let full = i64::try_from(candidates.len()).is_ok_and(|found| found >= LEASED);
+        candidates.retain(|id| resting.binary_search(id).is_err());
         candidates.sort_unstable();
-        let mut leased = Leased { rows: Vec::new(), more: full };
+        let mut leased = Leased { rows: Vec::new(), more: full, refused: Vec::new() };
         for page in candidates.chunks(PAGE) {
-            match self.lease_page(page, cause, token).await {
-                Ok(mut rows) => leased.rows.append(&mut rows),
-                Err(error) if leased.rows.is_empty() => return Err(error),
-                Err(_) => {
+            let Batch { done, mut refused, fault } =
+                divided(page, |page| self.lease_page(page, cause, token)).await;
+            leased.rows.extend(done.into_iter().flatten());
+            leased.refused.append(&mut refused);
+            match fault {
+                None => {}
+                Some(error) if leased.rows.is_empty() && leased.refused.is_empty() => return Err(error),
+                Some(_) => {
                     leased.more = true;
                     break;
                 }
@@ -146,13 +158,13 @@ impl AlertStore {
         Ok(leased)
     }
 
-    async fn lease_page(&self, page: &[Uuid], cause: &str, token: Uuid) -> Result<Vec<Uuid>, DbError> {
+    async fn lease_page(&self, page: Vec<Uuid>, cause: &str, token: Uuid) -> Result<Vec<Uuid>, DbError> {
         let token = token.to_string();
         self.pool
             .transaction("alert_lease", async |tx| {
-                let locked = locked(&tx, page).await?;
+                let locked = locked(&tx, &page).await?;
                 let statement = tx.prepare_cached(&self.statements.lease).await?;
-                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                let parameters: [&dyn Parameter; 5] =
                     [&self.not_before, &self.lease_seconds(), &cause, &locked, &token];
                 let mut leased: Vec<Uuid> =
                     tx.query(&statement, &parameters).await?.iter().map(|row| row.get("id")).collect();
@@ -171,7 +183,7 @@ impl AlertStore {
             .pool
             .seeking_transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(sql::SAMPLE).await?;
-                Ok(tx.query_opt(&statement, &[&rows]).await?)
+                tx.query_opt(&statement, &[&rows]).await
             })
             .await?;
         let Some(row) = found else { return Ok(None) };
@@ -210,20 +222,27 @@ impl AlertStore {
         token: Uuid,
         rows: &[Uuid],
     ) -> Result<Marked, DbError> {
-        let token = token.to_string();
+        let token = &token.to_string();
         let mut all = Marked::default();
         for page in rows.chunks(PAGE) {
-            let (locked, marked) = self
-                .pool
-                .transaction(name, async |tx| {
-                    let locked = locked(&tx, page).await?;
-                    let statement = tx.prepare_cached(statement).await?;
-                    let marked = tx.execute(&statement, &[&locked, &token]).await?;
-                    Ok((locked, marked))
-                })
-                .await?;
-            all.marked += usize::try_from(marked).unwrap_or(page.len());
-            all.busy.extend(page.iter().filter(|id| locked.binary_search(id).is_err()));
+            let mark = |page: Vec<Uuid>| async move {
+                self.pool
+                    .transaction(name, async |tx| {
+                        let locked = locked(&tx, &page).await?;
+                        let statement = tx.prepare_cached(statement).await?;
+                        let marked = tx.execute(&statement, &[&locked, token]).await?;
+                        let busy = page.iter().copied().filter(|id| locked.binary_search(id).is_err());
+                        Ok((usize::try_from(marked).unwrap_or(page.len()), busy.collect::<Vec<Uuid>>()))
+                    })
+                    .await
+            };
+            let Batch { done, mut refused, fault } = divided(page, mark).await;
+            for (marked, mut busy) in done {
+                all.marked += marked;
+                all.busy.append(&mut busy);
+            }
+            all.refused.append(&mut refused);
+            fault.map_or(Ok(()), Err)?;
         }
         Ok(all)
     }

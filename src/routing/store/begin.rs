@@ -26,7 +26,8 @@ impl Store {
     /// attachment is clean at that moment (P6).
     ///
     /// # Errors
-    /// [`DbError`]: unknown whether the marks stand; nothing was sent, so treat the claim as not begun.
+    /// [`DbError`]: unknown whether the marks stand; nothing was sent, so treat the claim as not begun. [`DbError::Hidden`]:
+    /// they do not, because attachments may be hidden.
     pub async fn begin(&self, id: Uuid, token: &str, keys: &[String]) -> Result<Begun, DbError> {
         self.begin_after(id, token, keys, None).await
     }
@@ -46,20 +47,25 @@ impl Store {
         let beginning = Beginning { id, token, keys: keys.to_vec(), log_mark };
         match self.write(Writing::Begin(beginning)).await? {
             Written::Begun(begun) => Ok(begun),
+            Written::Hidden => Err(DbError::Hidden("attachments")),
             Written::Recorded(_) => Err(DbError::Shape("a begin was answered as a record".to_owned())),
         }
     }
 }
 
 impl Beginning {
-    /// What a row under its lock allows, and what is written then.
-    pub(super) fn decide(&self, held: &mut Held) -> Result<(Begun, Option<Change>), DbError> {
+    /// What a row under its lock allows, and what is written then. Where attachments may be hidden that is an answer of
+    /// its own and no error: others share the transaction.
+    pub(super) fn decide(&self, held: &mut Held) -> Result<(Written, Option<Change>), DbError> {
         let (Some(mut draft), Some(row)) = (held.draft(self.id)?, held.row(self.id)) else {
-            return Ok((Begun::Stale, None));
+            return Ok((Written::Begun(Begun::Stale), None));
         };
+        if !row.try_get::<_, bool>("visible")? {
+            return Ok((Written::Hidden, None));
+        }
         let attachments =
             Attachments { pending: row.try_get("pending")?, infected: row.try_get("infected")? };
         let begun = draft.begin(&self.token, &self.keys, self.log_mark.as_deref(), attachments);
-        Ok((begun, Some(draft.into_change())))
+        Ok((Written::Begun(begun), Some(draft.into_change())))
     }
 }

@@ -9,13 +9,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio_postgres::Row;
+use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use super::dossier::Dossier;
 use super::refusal::{Write, refusal};
 use super::stored::Stored;
-use super::{Store, sql};
+use super::sweep::all_took;
+use super::{Store, seen, shown, sql};
 use crate::db::DbError;
+use crate::db::batch::{Batch, divided};
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
@@ -96,12 +99,27 @@ impl Store {
     /// Claims what can be claimed and says of every request what became of it.
     ///
     /// # Errors
-    /// [`DbError`]: nothing is known; repeat with the same tokens.
+    /// [`DbError`]: nothing is known; repeat with the same tokens. [`DbError::Hidden`]: nothing is claimed, or failed, as long
+    /// as attachments may be hidden.
     pub async fn claim(&self, requests: &[ClaimRequest]) -> Result<HashMap<Uuid, Claimed>, DbError> {
         self.claim_and_begin(requests, &Ahead::default()).await
     }
 
-    /// The same; of those in `ahead` the first mail is begun with the claim, if it has no attachment: those have to be
+    /// [`Self::claim_and_begin`], each but for those whose rows refuse their claims.
+    pub async fn claim_each(
+        &self,
+        requests: &[ClaimRequest],
+        ahead: &Ahead,
+    ) -> Batch<usize, HashMap<Uuid, Claimed>> {
+        let all: Vec<usize> = (0..requests.len()).collect();
+        divided(&all, |part| async move {
+            let part: Vec<ClaimRequest> = part.iter().filter_map(|at| requests.get(*at).cloned()).collect();
+            self.claim_and_begin(&part, ahead).await
+        })
+        .await
+    }
+
+    /// [`Self::claim`]; of those in `ahead` the first mail is begun with the claim, if it has no attachment: those have to be
     /// linked first, and to be clean when it is begun.
     ///
     /// # Errors
@@ -121,6 +139,10 @@ impl Store {
                     tx.query(&read, &[&ids, &self.settings.pin_bodies]),
                 )
                 .await?;
+                seen(&rows)?;
+                if rows.len() < ids.len() {
+                    shown(&tx).await?;
+                }
                 let locked: HashSet<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let found: HashMap<Uuid, &Row> = rows.iter().map(|row| (row.get("id"), row)).collect();
                 let mut answers = HashMap::with_capacity(requests.len());
@@ -140,7 +162,8 @@ impl Store {
                     writes.extend(write);
                 }
                 if !writes.is_empty() {
-                    self.write_claims(&tx, &writes, &mut answers).await?;
+                    let written = self.write_received(&tx, &writes).await?;
+                    all_took(writes.len(), written.len())?;
                 }
                 Ok(answers)
             })
@@ -188,6 +211,8 @@ impl Store {
             finalized: row.try_get("finalized")?,
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
+            touched: row.try_get("touched")?,
+            longest_pause: self.settings.longest_pause,
         };
         let pauses = self.pauses();
         let open = match &ledger {
@@ -233,7 +258,7 @@ impl Store {
                     status: Status::Processing,
                     keys,
                     anew: false,
-                    audits: json!([]),
+                    audits: Vec::new(),
                 };
                 (Claimed::Taken(Box::new(taken)), Some(write))
             }
@@ -297,20 +322,6 @@ impl Store {
         (keys, ledger)
     }
 
-    async fn write_claims(
-        &self,
-        tx: &Transaction,
-        writes: &[Write],
-        answers: &mut HashMap<Uuid, Claimed>,
-    ) -> Result<(), DbError> {
-        let written = self.write_received(tx, writes).await?;
-        for id in writes.iter().map(|write| write.id).filter(|id| !written.contains(id)) {
-            // Impossible under the lock; if it ever happens the row is not ours.
-            answers.insert(id, Claimed::Dropped(DropReason::HeldElsewhere));
-        }
-        Ok(())
-    }
-
     /// Writes what was decided about `received` rows; answers the ids it has written.
     pub(super) async fn write_received(
         &self,
@@ -321,7 +332,8 @@ impl Store {
         let statuses: Vec<&str> = writes.iter().map(|w| w.status.label()).collect();
         let keys: Vec<&Value> = writes.iter().map(|w| &w.keys).collect();
         let anew: Vec<bool> = writes.iter().map(|w| w.anew).collect();
-        let audits: Vec<&Value> = writes.iter().map(|w| &w.audits).collect();
+        let sealed = |w: &Write| Json(self.settings.audit.sealed_rows(&w.audits));
+        let audits: Vec<_> = writes.iter().map(sealed).collect();
         let statement = tx.prepare_cached(sql::CLAIM_WRITE).await?;
         let written =
             tx.query(&statement, &[&ids, &statuses, &keys, &anew, &audits, &self.settings.actor]).await?;

@@ -97,6 +97,15 @@ WHERE s.status = 'failed' AND s.routing_result#>>'{finished,reason}' IN ('exhaus
   AND ($4::uuid IS NULL OR s.id = $4)
 ORDER BY s.updated_at, s.id LIMIT $2";
 
+const COUNTS: &str = "-- dead_letter_counts
+SELECT d.kind, count(*) AS n FROM router.dead_letters d WHERE d.redriven_at IS NULL AND d.discarded_at IS NULL GROUP BY d.kind";
+
+const EXHAUSTED_COUNT: &str = "-- dead_letter_exhausted_count
+SELECT count(*) AS n FROM submissions s
+WHERE s.status = 'failed' AND s.routing_result#>>'{finished,reason}' IN ('exhausted', 'no_actions')
+  AND NOT COALESCE(s.routing_result->'overrides' @> jsonb_build_array(
+    jsonb_build_object('verb', $1::text, 'for', s.routing_result#>>'{finished,token}')), false)";
+
 impl DeadLetterStore {
     /// Over `pool`.
     #[must_use]
@@ -243,6 +252,28 @@ impl DeadLetterStore {
         };
         rows.iter().map(read).collect()
     }
+
+    /// Open records by kind.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn open(&self) -> Result<Vec<(Kind, u64)>, DbError> {
+        let client = self.pool.get().await?;
+        let rows = client.query(COUNTS, &[]).await?;
+        rows.iter().map(|row| Ok((kind(row)?, count(row)?))).collect()
+    }
+
+    /// Open rows that are records of themselves.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn exhausted_count(&self) -> Result<u64, DbError> {
+        count(&self.pool.get().await?.query_one(EXHAUSTED_COUNT, &[&DISCARD]).await?)
+    }
+}
+
+fn count(row: &Row) -> Result<u64, DbError> {
+    Ok(u64::try_from(row.try_get::<_, i64>("n")?).unwrap_or_default())
 }
 
 fn kind(row: &Row) -> Result<Kind, DbError> {

@@ -13,8 +13,10 @@ use uuid::Uuid;
 
 use super::group::Rows;
 use super::stored::Stored;
+use super::sweep::all_took;
 use super::{Store, sql};
 use crate::db::DbError;
+use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
@@ -87,6 +89,8 @@ pub struct Untold {
     pub status: RelayStatus,
     /// RFC 3463 status.
     pub dsn: Option<String>,
+    /// See [`RelayMark::claimed`].
+    pub claimed: bool,
     /// When its mark was recorded, by the database.
     pub at: Timestamp,
 }
@@ -94,20 +98,21 @@ pub struct Untold {
 impl Untold {
     fn of(id: Uuid, key: &str, mark: &RelayMark) -> Self {
         let (generation, status, at) = (mark.generation, mark.status, mark.at);
-        Self { id, key: key.to_owned(), generation, status, dsn: mark.dsn.clone(), at }
+        let (dsn, claimed) = (mark.dsn.clone(), mark.claimed);
+        Self { id, key: key.to_owned(), generation, status, dsn, claimed, at }
     }
 }
 
 impl From<Untold> for Lost {
     fn from(untold: Untold) -> Self {
-        let Untold { id, key, generation, status, dsn, at } = untold;
+        let Untold { id, key, generation, status, dsn, claimed, at } = untold;
         let mail = Mail { submission_id: id, delivery: key, generation };
-        Self { mail, cause: LostCause::of(status, dsn.as_deref()), at, told: false }
+        Self { mail, cause: LostCause::of(status, dsn.as_deref(), claimed), at, told: false }
     }
 }
 
 /// What became of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SeenRecorded {
     /// What has changed.
     pub marked: Vec<Marked>,
@@ -115,6 +120,12 @@ pub struct SeenRecorded {
     pub untold: Vec<Untold>,
     /// Rows that somebody else has locked: to be tried again.
     pub busy: Vec<Seen>,
+    /// What was not believed, because nothing says that the mail was ours.
+    pub unproved: Vec<Seen>,
+    /// Rows that refuse the write.
+    pub refused: Vec<Refused<Uuid>>,
+    /// What ended the batch early; what is not answered here is to be tried again with all the rest: that changes nothing.
+    pub fault: Option<DbError>,
 }
 
 impl Store {
@@ -127,7 +138,26 @@ impl Store {
         for one in seen {
             by_row.entry(one.origin.submission).or_default().push(one);
         }
-        let (by_row, ids) = (&by_row, &by_row.keys().copied().collect::<Vec<Uuid>>());
+        let ids: Vec<Uuid> = by_row.keys().copied().collect();
+        let Batch { done, refused, fault } =
+            divided(&ids, |ids| self.record_rows(ids, &by_row, by)).await.unless_nothing()?;
+        let mut recorded = SeenRecorded { refused, fault, ..SeenRecorded::default() };
+        for mut part in done {
+            recorded.marked.append(&mut part.marked);
+            recorded.untold.append(&mut part.untold);
+            recorded.busy.append(&mut part.busy);
+            recorded.unproved.append(&mut part.unproved);
+        }
+        Ok(recorded)
+    }
+
+    async fn record_rows(
+        &self,
+        ids: Vec<Uuid>,
+        by_row: &BTreeMap<Uuid, Vec<&Seen>>,
+        by: &str,
+    ) -> Result<SeenRecorded, DbError> {
+        let ids = &ids;
         self.pool
             .transaction("record_seen", async |tx| {
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
@@ -189,10 +219,11 @@ impl Store {
         }
         let ids: Vec<Uuid> = writes.iter().map(|write| write.id).collect();
         let marks: Vec<Value> = writes.iter().map(|write| Value::Object(write.marks.clone())).collect();
-        let lost: Vec<Value> = writes.iter().map(|write| json!(write.lost)).collect();
+        let sealed = |detail| self.settings.audit.sealed(detail);
+        let lost: Vec<Value> = writes.iter().map(|write| write.lost.iter().map(sealed).collect()).collect();
         let statement = tx.prepare_cached(WRITE).await?;
-        tx.query(&statement, &[&ids, &marks, &lost, actor]).await?;
-        Ok(())
+        let written = tx.query(&statement, &[&ids, &marks, &lost, actor]).await?;
+        all_took(ids.len(), written.len())
     }
 }
 
@@ -222,6 +253,7 @@ fn judge(row: &Row, stored: &Stored, seen: &[&Seen], by: &str, recorded: &mut Se
     for one in seen {
         match status::decide(&ledger, status, one, by, row.now) {
             Decision::Foreign | Decision::Known { untold: None } => {}
+            Decision::Unproved => recorded.unproved.push((*one).clone()),
             Decision::Known { untold: Some(key) } => {
                 let untold = ledger.deliveries.get(&key).and_then(|delivery| delivery.relay.as_ref());
                 recorded.untold.extend(untold.map(|mark| Untold::of(row.id, &key, mark)));
@@ -238,9 +270,9 @@ fn judge(row: &Row, stored: &Stored, seen: &[&Seen], by: &str, recorded: &mut Se
 impl Write {
     /// Takes a change down, and into the ledger that the next one is decided on.
     fn note(&mut self, ledger: &mut Ledger, change: Change, recorded: &mut SeenRecorded) {
-        let Change { key, mark, lost, found } = change;
-        if let Some(lost) = lost {
-            self.lost.push(lost);
+        let Change { key, mark, lost, untold, found } = change;
+        self.lost.extend(lost);
+        if untold {
             recorded.untold.push(Untold::of(self.id, &key, &mark));
         }
         self.facts.extend(found.iter().flatten().map(|(key, fact)| (key.clone(), fact.clone())));

@@ -5,11 +5,14 @@
 //! Never here: a change of status or of `updated_at` (being told of is no move), a write to a purged row, a wait for a row
 //! that somebody else has locked.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::sql::LOCK_MANY;
 use crate::db::DbError;
+use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Pool;
 use crate::routing::delivery::lost::Mail;
 
@@ -72,12 +75,14 @@ pub struct Untold {
 }
 
 /// What became of mails people were told of.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Written {
     /// So many ledgers' marks say so now.
     pub written: usize,
     /// Submissions locked by somebody else: to be tried again.
     pub busy: Vec<Uuid>,
+    /// Submissions that refuse it.
+    pub refused: Vec<Refused<Uuid>>,
 }
 
 impl TellingStore {
@@ -97,7 +102,7 @@ impl TellingStore {
             .pool
             .transaction("alert_look", async |tx| {
                 let statement = tx.prepare_cached(UNTOLD).await?;
-                Ok(tx.query(&statement, &[&ids, &keys, &generations]).await?)
+                tx.query(&statement, &[&ids, &keys, &generations]).await
             })
             .await?;
         let untold = |row: &tokio_postgres::Row| {
@@ -115,8 +120,29 @@ impl TellingStore {
     /// Writes that people were told of `mails`; idempotent.
     ///
     /// # Errors
-    /// [`DbError`]; then nothing is written.
+    /// [`DbError`]; what is written by then stands.
     pub async fn told(&self, mails: &[Mail]) -> Result<Written, DbError> {
+        let mut by_row: BTreeMap<Uuid, Vec<&Mail>> = BTreeMap::new();
+        for mail in mails {
+            by_row.entry(mail.submission_id).or_default().push(mail);
+        }
+        let ids: Vec<Uuid> = by_row.keys().copied().collect();
+        let Batch { done, refused, fault } = divided(&ids, |ids| self.write_told(ids, &by_row)).await;
+        fault.map_or(Ok(()), Err)?;
+        let mut all = Written { refused, ..Written::default() };
+        for mut part in done {
+            all.written += part.written;
+            all.busy.append(&mut part.busy);
+        }
+        Ok(all)
+    }
+
+    async fn write_told(
+        &self,
+        rows: Vec<Uuid>,
+        by_row: &BTreeMap<Uuid, Vec<&Mail>>,
+    ) -> Result<Written, DbError> {
+        let mails = rows.iter().filter_map(|id| by_row.get(id)).flatten().copied();
         let (ids, keys, generations) = columns(mails);
         self.pool
             .transaction("alert_confirm", async |tx| {
@@ -133,6 +159,7 @@ impl TellingStore {
                 Ok(Written {
                     written: usize::try_from(written).unwrap_or_default(),
                     busy: there.into_iter().filter(|id| !locked.contains(id)).collect(),
+                    refused: Vec::new(),
                 })
             })
             .await
@@ -143,10 +170,12 @@ impl TellingStore {
 const THERE: &str = "-- delivery_there
 SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[])";
 
-fn columns(mails: &[Mail]) -> (Vec<Uuid>, Vec<&str>, Vec<String>) {
-    (
-        mails.iter().map(|mail| mail.submission_id).collect(),
-        mails.iter().map(|mail| mail.delivery.as_str()).collect(),
-        mails.iter().map(|mail| mail.generation.to_string()).collect(),
-    )
+fn columns<'a>(mails: impl IntoIterator<Item = &'a Mail>) -> (Vec<Uuid>, Vec<&'a str>, Vec<String>) {
+    let (mut ids, mut keys, mut generations) = (Vec::new(), Vec::new(), Vec::new());
+    for mail in mails {
+        ids.push(mail.submission_id);
+        keys.push(mail.delivery.as_str());
+        generations.push(mail.generation.to_string());
+    }
+    (ids, keys, generations)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::Store;
+use super::{Store, seen};
 use crate::db::DbError;
 
 /// The submission as its readers will see it.
@@ -54,13 +54,15 @@ impl Store {
     /// Reads what the mails of `id` are made from; `None` when there is no such row.
     ///
     /// # Errors
-    /// [`DbError`].
+    /// [`DbError`]; [`DbError::Hidden`] where a mail could lack attachments that nobody sees.
     pub async fn dossier(&self, id: Uuid) -> Result<Option<Dossier>, DbError> {
         let row = self
             .pool
             .keyed_transaction("dossier", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.dossier).await?;
-                Ok(tx.query_opt(&statement, &[&id]).await?)
+                let row = tx.query_opt(&statement, &[&id]).await?;
+                seen(&row)?;
+                Ok(row)
             })
             .await?;
         row.map(|row| Dossier::of(&row)).transpose()

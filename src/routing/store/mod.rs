@@ -11,6 +11,7 @@ pub mod dead_letters;
 pub mod delivery;
 pub mod delivery_told;
 mod dossier;
+pub mod ends;
 mod group;
 mod held;
 pub mod open_rows;
@@ -35,9 +36,13 @@ pub use dossier::{Attachment, Dossier};
 pub use record::{Conclusion, Merged, RecordScope, Recorded};
 pub use replay::Replayed;
 
+use tokio_postgres::Row;
+
 use crate::config::Config;
-use crate::db::pool::Pool;
+use crate::db::DbError;
+use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
+use crate::routing::audit_key::AuditKey;
 use crate::routing::pause::Pauses;
 use crate::routing::pauses::PauseBoard;
 
@@ -53,7 +58,7 @@ pub struct Store {
 }
 
 /// What the statements need from the configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct StoreSettings {
     /// `maple-router@host`, the audit log's actor.
     actor: String,
@@ -62,7 +67,37 @@ struct StoreSettings {
     max_attempts: u32,
     max_recipients: usize,
     claim_deadline: std::time::Duration,
+    /// No due time is believed that lies further ahead.
+    longest_pause: std::time::Duration,
     pin_bodies: bool,
+    /// Seals what the audit log is told of recipients.
+    audit: AuditKey,
+}
+
+/// Whether rows with a column `visible` (`Readiness::is_visible`) were read while every attachment could be seen.
+///
+/// # Errors
+/// [`DbError::Hidden`] where not: nothing may be concluded from an attachment that was not found.
+fn seen<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<(), DbError> {
+    for row in rows {
+        if !row.try_get::<_, bool>("visible")? {
+            return Err(DbError::Hidden("attachments"));
+        }
+    }
+    Ok(())
+}
+
+/// A submission that was not found is not there: row-level security shows them to this role. To be asked in the transaction that
+/// has locked the table, and only where one is missing.
+///
+/// # Errors
+/// [`DbError::Hidden`] where it does not: a fact about it may not be called stale, nor its event unknown.
+async fn shown(tx: &Transaction) -> Result<(), DbError> {
+    let statement = tx.prepare_cached(sql::SUBMISSIONS_SHOWN).await?;
+    if tx.query_one(&statement, &[]).await?.try_get("shown")? {
+        return Ok(());
+    }
+    Err(DbError::Hidden("submissions"))
 }
 
 impl Store {
@@ -78,7 +113,9 @@ impl Store {
                 max_attempts: config.routing.max_attempts,
                 max_recipients: config.mail.max_recipients,
                 claim_deadline: config.routing.claim_deadline,
+                longest_pause: config.routing.backoff_max,
                 pin_bodies: config.mail.body == crate::config::MailBody::Template,
+                audit: AuditKey::default(),
             }),
             pauses: PauseBoard::default(),
             writes: Group::default(),
@@ -89,6 +126,13 @@ impl Store {
     #[must_use]
     pub fn with_pauses(self, pauses: PauseBoard) -> Self {
         Self { pauses, ..self }
+    }
+
+    /// The same store, telling the audit log of recipients by digests made with this key; without one, by their domains alone.
+    #[must_use]
+    pub fn with_audit_key(self, audit: AuditKey) -> Self {
+        let settings = StoreSettings { audit, ..StoreSettings::clone(&self.settings) };
+        Self { settings: Arc::new(settings), ..self }
     }
 
     /// What is paused at this moment.

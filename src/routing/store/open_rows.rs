@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Store;
-use super::sql::TIME;
+use super::sql::{TIME, TOUCHED, has_come};
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, router};
 
@@ -76,10 +76,10 @@ SELECT s.id, s.form_id, {TOUCHED} AS touched FROM submissions s
 WHERE s.status = 'received' AND ($1::timestamptz IS NULL OR s.created_at >= $1)
   AND ($2::timestamptz IS NULL OR (s.updated_at, s.id) > ($2, $3::uuid)) AND s.id <> ALL($4::uuid[])
   AND ({infected} OR (
-    CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}'
-      THEN (s.routing_result->>'next_attempt_at')::timestamptz <= now() ELSE true END
+    CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}' THEN {due} ELSE true END
     AND (s.form_id = ANY($5::text[])) IS NOT TRUE AND {ready}))
-ORDER BY s.updated_at, s.id LIMIT $6"
+ORDER BY s.updated_at, s.id LIMIT $6",
+                due = has_come("<= now()", "$7"),
             ),
             standing: format!(
                 "-- open_rows_standing
@@ -88,9 +88,6 @@ SELECT s.id, {TOUCHED} AS touched FROM submissions s WHERE s.id = ANY($1::uuid[]
         }
     }
 }
-
-/// SQL: the time of the last change; NULL where it is infinite, which is no time to us.
-const TOUCHED: &str = "CASE WHEN isfinite(s.updated_at) THEN s.updated_at END";
 
 impl Store {
     /// What could be claimed now, created after `not_before` and not paused, oldest change first.
@@ -105,7 +102,7 @@ impl Store {
         let OpenQuestion { answered, but, after, most } = question;
         let (time, id) = after.unzip();
         let limit = i64::try_from(*most).unwrap_or(i64::MAX);
-        let paused = self.pauses().form_ids();
+        let (paused, longest) = (self.pauses().form_ids(), self.settings.longest_pause.as_secs_f64());
         self.pool
             .seeking_transaction("open_rows", async |tx| {
                 let mut open = HashMap::new();
@@ -116,7 +113,8 @@ impl Store {
                     }
                 }
                 let find = tx.prepare_cached(&self.statements.open_rows.find).await?;
-                let rows = tx.query(&find, &[&not_before, &time, &id, but, &paused, &limit]).await?;
+                let rows =
+                    tx.query(&find, &[&not_before, &time, &id, but, &paused, &limit, &longest]).await?;
                 let rows = rows.iter().map(open_row).collect::<Result<_, DbError>>()?;
                 Ok(OpenAnswer { open, rows })
             })

@@ -1,20 +1,28 @@
-//! Pauses in the database, where schema `router` is there. Nothing here touches a submission.
+//! Pauses in the database, and the daemons that go by them, where schema `router` is there. Nothing here touches a submission.
 //!
 //! Each statement stands for itself: if we die between two, the list is as one of them left it.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::routing::pause::{Pause, Scope};
+use crate::routing::presence::{FORGOTTEN, Identity, Presence};
 
 const NOW: &str = "-- pauses_now
-SELECT clock_timestamp() AS now, to_regclass('router.pauses') IS NOT NULL AS kept";
+SELECT clock_timestamp() AS now, to_regclass('router.pauses') IS NOT NULL AS kept,
+  COALESCE(has_table_privilege(to_regclass('router.daemons'), 'SELECT, INSERT'), false) AS daemons";
 
 const LIST: &str = "-- pauses_list
 SELECT p.scope, p.value, p.created_at, p.until, p.reason, p.actor FROM router.pauses p
 WHERE p.until IS NULL OR p.until > now() ORDER BY p.id";
+
+/// `$1` scope, `$2` value. Two operators at once: the second sees what the first has made.
+const REPLACED: &str = "-- pauses_replaced
+SELECT p.scope, p.value, p.created_at, p.until, p.reason, p.actor FROM router.pauses p
+WHERE p.scope = $1 AND p.value = $2 FOR UPDATE";
 
 /// `$1` scope, `$2` value, `$3` until, `$4` reason, `$5` actor. A new pause of the same takes the place of the old one.
 const PUT: &str = "-- pauses_put
@@ -27,6 +35,32 @@ RETURNING scope, value, created_at, until, reason, actor";
 const REMOVE: &str = "-- pauses_remove
 DELETE FROM router.pauses p WHERE ($1::text IS NULL OR (p.scope = $1 AND p.value = $2))
 RETURNING p.scope, p.value, p.created_at, p.until, p.reason, p.actor";
+
+/// `$1` id, `$2` worker, `$3` host, `$4` when it read the pauses, `$5` seconds after which one is forgotten.
+const BEAT: &str = "-- daemons_beat
+WITH gone AS (
+  DELETE FROM router.daemons d WHERE d.seen_at < now() - make_interval(secs => $5) AND d.id <> $1
+)
+INSERT INTO router.daemons (id, worker, host, seen_at, pauses_at) VALUES ($1, $2, $3, clock_timestamp(), $4)
+ON CONFLICT (id) DO UPDATE SET seen_at = EXCLUDED.seen_at, pauses_at = EXCLUDED.pauses_at";
+
+const DAEMONS: &str = "-- daemons_list
+SELECT d.id, d.worker, d.host, d.seen_at, d.pauses_at FROM router.daemons d ORDER BY d.worker, d.id";
+
+/// `$1` id.
+const LEAVE: &str = "-- daemons_leave
+DELETE FROM router.daemons d WHERE d.id = $1";
+
+/// What the database says before anything else is asked of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shelf {
+    /// Database time.
+    pub now: Timestamp,
+    /// Pauses are kept in this database.
+    pub pauses: bool,
+    /// So are the daemons' signs of life.
+    pub daemons: bool,
+}
 
 /// The database's side of the pauses.
 #[derive(Debug, Clone)]
@@ -41,14 +75,14 @@ impl PauseTable {
         Self { pool }
     }
 
-    /// Database time, and whether pauses are kept in this database.
+    /// Database time, and what is kept in this database.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn now(&self) -> Result<(Timestamp, bool), DbError> {
+    pub async fn now(&self) -> Result<Shelf, DbError> {
         let client = self.pool.get().await?;
         let row = client.query_one(&client.prepare_cached(NOW).await?, &[]).await?;
-        Ok((row.try_get("now")?, row.try_get("kept")?))
+        Ok(Shelf { now: row.try_get("now")?, pauses: row.try_get("kept")?, daemons: row.try_get("daemons")? })
     }
 
     /// Those in force.
@@ -61,17 +95,21 @@ impl PauseTable {
         rows.iter().map(pause).collect()
     }
 
-    /// Adds one, in the place of an older one of the same scope.
+    /// Adds one; answers it, and the older one of the same scope whose place it takes.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn put(&self, new: &Pause) -> Result<Pause, DbError> {
-        let client = self.pool.get().await?;
-        let statement = client.prepare_cached(PUT).await?;
+    pub async fn put(&self, new: &Pause) -> Result<(Pause, Option<Pause>), DbError> {
         let (scope, value) = (new.scope.label(), new.scope.value());
-        let row =
-            client.query_one(&statement, &[&scope, &value, &new.until, &new.reason, &new.actor]).await?;
-        pause(&row)
+        self.pool
+            .transaction("pauses_put", async |tx| {
+                let replaced = tx.prepare_cached(REPLACED).await?;
+                let put = tx.prepare_cached(PUT).await?;
+                let replaced = tx.query_opt(&replaced, &[&scope, &value]).await?;
+                let row = tx.query_one(&put, &[&scope, &value, &new.until, &new.reason, &new.actor]).await?;
+                Ok((pause(&row)?, replaced.as_ref().map(pause).transpose()?))
+            })
+            .await
     }
 
     /// Removes the one of this scope, or all of them; answers what was removed.
@@ -84,6 +122,49 @@ impl PauseTable {
         let (label, value) = (scope.map(Scope::label), scope.map(Scope::value));
         let rows = client.query(&statement, &[&label, &value]).await?;
         rows.iter().map(pause).collect()
+    }
+
+    /// A daemon's sign of life: it goes by the pauses as they were at `pauses_at`. Forgets those that are long gone.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn beat(&self, of: &Identity, pauses_at: Option<Timestamp>) -> Result<(), DbError> {
+        let client = self.pool.get().await?;
+        let forgotten = FORGOTTEN.as_secs_f64();
+        let statement = client.prepare_cached(BEAT).await?;
+        client.query(&statement, &[&of.id, &of.worker, &of.host, &pauses_at, &forgotten]).await?;
+        Ok(())
+    }
+
+    /// A daemon that is there no more.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn leave(&self, id: Uuid) -> Result<(), DbError> {
+        let client = self.pool.get().await?;
+        client.query(&client.prepare_cached(LEAVE).await?, &[&id]).await?;
+        Ok(())
+    }
+
+    /// The daemons' signs of life.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn daemons(&self) -> Result<Vec<Presence>, DbError> {
+        let client = self.pool.get().await?;
+        let rows = client.query(&client.prepare_cached(DAEMONS).await?, &[]).await?;
+        let presence = |row: &Row| {
+            Ok(Presence {
+                of: Identity {
+                    id: row.try_get("id")?,
+                    worker: row.try_get("worker")?,
+                    host: row.try_get("host")?,
+                },
+                seen_at: row.try_get("seen_at")?,
+                pauses_at: row.try_get("pauses_at")?,
+            })
+        };
+        rows.iter().map(presence).collect()
     }
 }
 

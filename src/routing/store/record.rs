@@ -16,6 +16,7 @@ use super::held::Held;
 use super::writing::{Writing, Written};
 use super::{Store, sql};
 use crate::db::DbError;
+use crate::db::batch::{Batch, Refused, divided};
 use crate::lifecycle::submission::Status;
 use crate::routing::claims::Heard;
 use crate::routing::draft::{Change, Draft, Ending};
@@ -29,8 +30,10 @@ pub use crate::routing::draft::{Conclusion, Recorded};
 pub enum Merged {
     /// They are in the ledger, now or already.
     Stand,
-    /// No such row.
-    Unknown,
+    /// No such row, and none can be hidden.
+    Gone,
+    /// No such row is to be seen, but a policy may hide it.
+    Hidden,
     /// Retention has emptied the submission: nothing is written to it.
     Purged,
 }
@@ -68,7 +71,7 @@ impl Record {
         held: &mut Held,
         max_attempts: u32,
     ) -> Result<(Recorded, Option<Change>), DbError> {
-        let Some(mut draft) = held.draft(self.id)? else { return Ok((Recorded::Stale, None)) };
+        let Some(mut draft) = held.draft(self.id)? else { return Ok((Recorded::NoRow, None)) };
         let Self { pause, refund, .. } = *self;
         let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
         let recorded = readable(self.id, draft.record(&self.entries, &ending));
@@ -88,7 +91,9 @@ impl Store {
         let record = Record { id, token, tried, pause, refund, entries: entries.clone() };
         match self.write(Writing::Record(record)).await? {
             Written::Recorded(recorded) => Ok(recorded),
-            Written::Begun(_) => Err(DbError::Shape("a record was answered as a begin".to_owned())),
+            Written::Begun(_) | Written::Hidden => {
+                Err(DbError::Shape("a record was answered as a begin".to_owned()))
+            }
         }
     }
 
@@ -120,11 +125,21 @@ impl Store {
         token: &str,
         facts: &Map<String, Value>,
     ) -> Result<Merged, DbError> {
-        let merge = |draft: &mut Draft| {
-            draft.merge(token, facts);
-            if draft.status() == Some(Status::Purged) { Merged::Purged } else { Merged::Stand }
-        };
-        Ok(self.write_one("merge_facts", id, merge).await?.unwrap_or(Merged::Unknown))
+        self.pool
+            .keyed_transaction("merge_facts", async |tx| {
+                let mut held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
+                let Some(mut draft) = held.draft(id)? else {
+                    // As the policies were when it was looked for: they cannot change under the lock we have on the table.
+                    let statement = tx.prepare_cached(sql::SUBMISSIONS_ALL_SHOWN).await?;
+                    let all: bool = tx.query_one(&statement, &[]).await?.try_get("shown")?;
+                    return Ok(if all { Merged::Gone } else { Merged::Hidden });
+                };
+                draft.merge(token, facts);
+                let purged = draft.status() == Some(Status::Purged);
+                self.write_held(&tx, &[(id, draft.into_change())]).await?;
+                Ok(if purged { Merged::Purged } else { Merged::Stand })
+            })
+            .await
     }
 
     /// Ends a claim as failed for a reason that is not in its deliveries (an attachment turned infected).
@@ -164,13 +179,38 @@ impl Store {
         Ok(self.write_one("release", scope.id, release).await?.unwrap_or(Recorded::Stale))
     }
 
-    /// Touches live claims. What somebody else has locked at this moment is in neither set: unknown.
+    /// Touches live claims, each but for those whose rows refuse it. What somebody else has locked at this moment is in neither
+    /// set: unknown.
     ///
     /// # Errors
-    /// [`DbError`].
+    /// [`DbError`]: of those that were not touched nothing is known.
     pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<Heard, DbError> {
-        let (ids, tokens): (Vec<Uuid>, Vec<&str>) =
-            claims.iter().map(|(id, token)| (*id, token.as_str())).unzip();
+        let all: Vec<usize> = (0..claims.len()).collect();
+        let touch = |part: Vec<usize>| async move {
+            self.touch_claims(
+                part.iter().filter_map(|at| claims.get(*at)).map(|(id, token)| (*id, token.as_str())),
+            )
+            .await
+        };
+        let Batch { done, refused, fault } = divided(&all, touch).await.unless_nothing()?;
+        let mut heard = Heard::default();
+        for part in done {
+            heard.confirmed.extend(part.confirmed);
+            heard.lost.extend(part.lost);
+        }
+        let named = |Refused { id: at, error }: Refused<usize>| {
+            claims.get(at).map(|(id, _)| Refused { id: *id, error })
+        };
+        heard.refused = refused.into_iter().filter_map(named).collect();
+        // What was touched is told all the same; the rest is unknown until the next one.
+        if let Some(error) = fault {
+            tracing::warn!("some claims could not be touched: {error}");
+        }
+        Ok(heard)
+    }
+
+    async fn touch_claims(&self, claims: impl Iterator<Item = (Uuid, &str)>) -> Result<Heard, DbError> {
+        let (ids, tokens): (Vec<Uuid>, Vec<&str>) = claims.unzip();
         let (ids, tokens) = (&ids, &tokens);
         self.pool
             .keyed_transaction("heartbeat", async |tx| {
@@ -187,7 +227,7 @@ impl Store {
                 let confirmed = tx.query(&touch, &[&mine, &theirs]).await?;
                 let confirmed: BTreeSet<Uuid> = confirmed.iter().map(|row| row.get("id")).collect();
                 let lost = mine.into_iter().filter(|id| !confirmed.contains(id)).collect();
-                Ok(Heard { confirmed, lost })
+                Ok(Heard { confirmed, lost, refused: Vec::new() })
             })
             .await
     }

@@ -19,8 +19,8 @@ pub(super) struct Write {
     pub(super) keys: Value,
     /// The old document is replaced rather than merged.
     pub(super) anew: bool,
-    /// Audit rows as `[{action, detail}]`.
-    pub(super) audits: Value,
+    /// Audit rows as `[{action, detail}]`, to be sealed.
+    pub(super) audits: Vec<Value>,
 }
 
 /// What a failure writes; `token` names this end for its alert. A ledger that cannot be read is replaced; its original
@@ -57,5 +57,5 @@ pub(super) fn refusal(
         }
     };
     audits.push(json!({"action": "submission_route_failed", "detail": detail}));
-    Write { id, status: Status::Failed, keys, anew, audits: json!(audits) }
+    Write { id, status: Status::Failed, keys, anew, audits }
 }

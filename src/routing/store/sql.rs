@@ -23,6 +23,28 @@ SELECT s.id FROM submissions s WHERE s.id = $1 FOR NO KEY UPDATE";
 /// lets through. (A function that tries comes with PostgreSQL 16 only.)
 pub(super) const TIME: &str = r"^([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)$";
 
+/// SQL, boolean: `next_attempt_at` of `submissions s`, which is a [`TIME`], has come `by` an instant (SQL, comparison and instant:
+/// `<= now()`). Further ahead than `longest` (SQL, seconds) it is believed as `decide::due` says.
+pub(super) fn has_come(by: &str, longest: &str) -> String {
+    format!(
+        "CASE WHEN {beyond} THEN s.updated_at > now() OR s.updated_at {by} - make_interval(secs => {longest}::float8)
+    ELSE {NEXT} {by} END",
+        beyond = is_beyond(longest)
+    )
+}
+
+/// SQL, boolean: `next_attempt_at`, which is a [`TIME`], lies further ahead than `longest` (SQL, seconds): no clock that is right
+/// has written it.
+pub(super) fn is_beyond(longest: &str) -> String {
+    format!("{NEXT} > now() + make_interval(secs => {longest}::float8)")
+}
+
+/// SQL: when the next attempt is due, to be asked of a [`TIME`] only.
+const NEXT: &str = "(s.routing_result->>'next_attempt_at')::timestamptz";
+
+/// SQL, timestamptz: when `submissions s` was changed; NULL where that is no instant.
+pub(super) const TOUCHED: &str = "CASE WHEN isfinite(s.updated_at) THEN s.updated_at END";
+
 /// The texts that are put together, made once.
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -84,6 +106,7 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, pending, infected) =
             (readiness.is_finalized("s"), readiness.pending_count("s"), readiness.any_infected("s"));
+        let visible = readiness.is_visible();
         let (plan, plan_of_form) = (current_plan("s.form_id", "$2"), current_plan("f.id", "$2"));
         let ready_at = readiness.ready_at("s");
         Self {
@@ -96,8 +119,8 @@ WITH p AS MATERIALIZED (
   SELECT f.id, f.name, {plan_of_form} AS plan FROM forms f WHERE f.id IN (
     SELECT s.form_id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status = 'received')
 )
-SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, clock_timestamp() AS now,
-  {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
+SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, {TOUCHED} AS touched, clock_timestamp() AS now,
+  {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {visible} AS visible,
   {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN COALESCE(p.plan, '[]') END AS plan,
   p.name AS form_name,
   {}
@@ -110,7 +133,7 @@ WHERE s.id = ANY($1::uuid[])",
             dossier: format!(
                 "-- dossier
 SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
-  (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name,
+  (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name, {visible} AS visible,
   {}
 FROM submissions s {} WHERE s.id = $1",
                 dossier("true"),
@@ -119,7 +142,8 @@ FROM submissions s {} WHERE s.id = $1",
             read_begin: format!(
                 "-- read_begin
 SELECT s.id, s.status::text AS status, s.routing_result, clock_timestamp() AS now,
-  {pending} AS pending, {infected} AS infected FROM submissions s WHERE s.id = ANY($1::uuid[])"
+  {pending} AS pending, {infected} AS infected, {visible} AS visible
+FROM submissions s WHERE s.id = ANY($1::uuid[])"
             ),
             heartbeat: format!(
                 "-- heartbeat
@@ -198,6 +222,25 @@ UPDATE submissions s SET status = 'received', updated_at = clock_timestamp(),
     || jsonb_build_object('overrides', COALESCE(s.routing_result->'overrides', '[]')
       || jsonb_build_array($3::jsonb || jsonb_build_object('at', clock_timestamp())))
 WHERE s.id = $1 AND s.status IN ('failed', 'routed') RETURNING s.id";
+
+/// Whether this role sees submissions at all: no policy that binds it hides every one. A policy that shows it some is the
+/// database's own choice, of which `check` warns.
+pub(super) const SUBMISSIONS_SHOWN: &str = "-- submissions_shown
+SELECT NOT row_security_active(c.oid) OR EXISTS (SELECT FROM pg_policy p
+  WHERE p.polrelid = c.oid AND p.polpermissive AND p.polcmd IN ('*', 'r')
+    AND EXISTS (SELECT FROM unnest(p.polroles) AS r (oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE'))) AS shown
+FROM pg_class c WHERE c.oid = 'submissions'::regclass";
+
+/// Whether it is certain that this role sees every submission: only then one that is not found is gone. A policy whose condition
+/// is not literally `true` may hide one.
+pub(super) const SUBMISSIONS_ALL_SHOWN: &str = "-- submissions_all_shown
+SELECT c.relkind IN ('r', 'p') AND (NOT row_security_active(c.oid) OR COALESCE((
+  SELECT bool_or(p.permissive AND p.all_rows) AND bool_and(p.permissive OR p.all_rows) FROM (
+    SELECT p.polpermissive AS permissive, pg_get_expr(p.polqual, p.polrelid) IS NOT DISTINCT FROM 'true' AS all_rows
+    FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd IN ('*', 'r')
+      AND EXISTS (SELECT FROM unnest(p.polroles) AS r (oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE'))) AS p), false))
+  AS shown
+FROM pg_class c WHERE c.oid = 'submissions'::regclass";
 
 /// How a claim ended, where the answer to its last record was lost.
 pub(super) const READ_END: &str = "-- read_end

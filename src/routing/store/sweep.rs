@@ -1,13 +1,14 @@
 //! The sweep's statements (protocol, "Sweep"): what crashes, lost events and silent scans leave behind, page by page.
 //!
-//! Each page is one transaction: the advisory lock, the rows' locks, a read, a decision in Rust, one write. Rows that
-//! somebody else has locked are skipped and found again. If we die before the commit nothing happened; after it the
+//! A page is found, then written by one transaction: the advisory lock, the rows' locks, a read, a decision in Rust, one
+//! write; where a row refuses it, by halves. Rows that somebody else has locked are skipped and found again. If we die before the commit nothing happened; after it the
 //! rows are what their statuses say, and what was not handed on is found again when its time has come. Nothing here
 //! touches a claim that is alive, or a row that this version cannot read.
 
 mod sql;
 mod takeback;
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,9 +20,10 @@ pub use takeback::{Released, Retaken, RetakenEnd};
 
 use super::refusal::refusal;
 use super::stored::Stored;
-use super::{Store, sql as mission};
+use super::{Store, seen, sql as mission};
 use crate::config::Config;
 use crate::db::DbError;
+use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
 use crate::routing::decide::{self, ClaimDecision, RowView};
@@ -57,10 +59,14 @@ impl From<&Config> for SweepBounds {
 }
 
 /// One page of a pass.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Page<T> {
     /// What was done, row by row.
     pub rows: Vec<T>,
+    /// Rows that refuse the write.
+    pub refused: Vec<Refused<Uuid>>,
+    /// What ended the page early; the rest of it is found again.
+    pub fault: Option<DbError>,
     /// Where the next page begins; absent after the last.
     pub next: Option<Uuid>,
 }
@@ -76,7 +82,7 @@ pub struct Found {
 
 /// A submission that failed before any claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedRow {
     /// The submission.
     pub id: Uuid,
     /// Its form.
@@ -129,12 +135,13 @@ struct Locked {
     finalized: bool,
     pending: i64,
     infected: bool,
+    touched: Option<Timestamp>,
     waiting: Waiting,
 }
 
 impl Store {
-    /// Takes back one page of stuck claims, the ids behind `after`; `None` while another sweep is at it. `token` names
-    /// the ends among them.
+    /// Takes back one page of stuck claims, the ids behind `after` but for `resting`; `None` while another sweep is at it.
+    /// `token` names the ends among them.
     ///
     /// # Errors
     /// [`DbError`]: nothing is known; what is still stuck is found again.
@@ -144,27 +151,39 @@ impl Store {
         after: Option<Uuid>,
         page: usize,
         token: &str,
+        resting: &[Uuid],
     ) -> Result<Option<Page<Retaken>>, DbError> {
         let (untouched, limit) = (bounds.stuck_after.as_secs_f64(), limit(page));
-        self.pool
+        let found = self
+            .pool
             .seeking_transaction("sweep_stuck", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
                 let find = tx.prepare_cached(&self.statements.sweep.stuck).await?;
                 let found = tx.query(&find, &[&untouched, &bounds.not_before, &after, &limit]).await?;
-                let found: Vec<Uuid> = found.iter().map(|row| row.get("id")).collect();
-                let lock = tx.prepare_cached(&self.statements.sweep.stuck_lock).await?;
-                let locked = tx.query(&lock, &[&untouched, &bounds.not_before, &found]).await?;
-                let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
-                let rows = self.take_back(&tx, &ids, token, &self.settings.actor, None).await?;
-                Ok(Some(Page { rows, next: next(&found, page) }))
+                Ok(Some(found.iter().map(|row| row.get("id")).collect::<Vec<Uuid>>()))
             })
-            .await
+            .await?;
+        let Some(found) = found else { return Ok(None) };
+        let take_back = |ids: Vec<Uuid>| async move {
+            self.pool
+                .seeking_transaction("sweep_stuck", async |tx| {
+                    if !alone(&tx).await? {
+                        return Ok(Vec::new());
+                    }
+                    let lock = tx.prepare_cached(&self.statements.sweep.stuck_lock).await?;
+                    let locked = tx.query(&lock, &[&untouched, &bounds.not_before, &ids]).await?;
+                    let locked: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
+                    self.take_back(&tx, &locked, token, &self.settings.actor, None).await
+                })
+                .await
+        };
+        page_of(&found, page, divided(&without(&found, resting), take_back).await).map(Some)
     }
 
-    /// Touches and answers up to `room` ready submissions that no event has brought back in time; `None` while another
-    /// sweep is at it.
+    /// Touches and answers up to `room` ready submissions that no event has brought back in time, but for `resting`; `None`
+    /// while another sweep is at it.
     ///
     /// # Errors
     /// [`DbError`]: what was touched by a commit whose answer was lost is found again in its time.
@@ -172,30 +191,72 @@ impl Store {
         &self,
         bounds: &SweepBounds,
         room: usize,
-    ) -> Result<Option<Vec<Found>>, DbError> {
+        resting: &[Uuid],
+    ) -> Result<Option<Page<Found>>, DbError> {
         let (grace, orphan) = (bounds.due_grace.as_secs_f64(), bounds.orphan_after.as_secs_f64());
         let limit = limit(room);
         // What is paused would be found, handed on and dropped at every pass.
-        let paused = self.pauses().form_ids();
-        self.pool
+        let (paused, longest) = (self.pauses().form_ids(), self.settings.longest_pause.as_secs_f64());
+        let (found, mut batch) = (std::sync::Mutex::new(Vec::new()), None);
+        let at_once = self
+            .pool
             .seeking_transaction("sweep_orphans", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
                 let lock = tx.prepare_cached(&self.statements.sweep.orphans).await?;
-                let locked = tx.query(&lock, &[&grace, &orphan, &bounds.not_before, &limit, &paused]).await?;
+                let locked = tx
+                    .query(&lock, &[&grace, &orphan, &bounds.not_before, &limit, &paused, &resting, &longest])
+                    .await?;
                 let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
-                let touch = tx.prepare_cached(&self.statements.sweep.touch).await?;
-                let touched = tx.query(&touch, &[&ids]).await?;
-                let found =
-                    |row: &Row| Ok(Found { id: row.try_get("id")?, form_id: row.try_get("form_id")? });
-                Ok(Some(touched.iter().map(found).collect::<Result<_, DbError>>()?))
+                found.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&ids);
+                self.touch(&tx, &ids).await.map(Some)
+            })
+            .await;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match at_once {
+            Ok(None) => return Ok(None),
+            Ok(Some(rows)) => batch = Some(Batch { done: vec![rows], refused: Vec::new(), fault: None }),
+            Err(error) if !error.may_be_of_a_row() || found.is_empty() => return Err(error),
+            // Their locks are gone: what has been claimed meanwhile is not touched.
+            Err(_) => {}
+        }
+        let batch = match batch {
+            Some(batch) => batch,
+            None => divided(&found, |ids| self.touch_again(ids)).await,
+        };
+        page_of(&found, room, batch).map(Some)
+    }
+
+    async fn touch_again(&self, ids: Vec<Uuid>) -> Result<Vec<Found>, DbError> {
+        self.pool
+            .keyed_transaction("sweep_orphans", async |tx| {
+                let lock = tx.prepare_cached(mission::LOCK_MANY).await?;
+                let locked = tx.query(&lock, &[&ids]).await?;
+                let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
+                self.touch(&tx, &ids).await
             })
             .await
     }
 
-    /// Fails one page of waiting submissions with an infected attachment, as their claim would; `None` while another
-    /// sweep is at it.
+    async fn touch(&self, tx: &Transaction, ids: &[Uuid]) -> Result<Vec<Found>, DbError> {
+        let touch = tx.prepare_cached(&self.statements.sweep.touch).await?;
+        let touched = tx.query(&touch, &[&ids, &self.settings.longest_pause.as_secs_f64()]).await?;
+        let found = |row: &Row| Ok(Found { id: row.try_get("id")?, form_id: row.try_get("form_id")? });
+        let found: Vec<Found> = touched.iter().map(found).collect::<Result<_, DbError>>()?;
+        let missing: Vec<Uuid> =
+            ids.iter().copied().filter(|id| !found.iter().any(|found| found.id == *id)).collect();
+        // Those that a scan has just turned are not touched, and rightly.
+        let is_ready = |row: &Locked| {
+            row.status == Status::Received && row.finalized && row.pending == 0 && !row.infected
+        };
+        let kept_away = self.read_locked(tx, &missing).await?.into_iter().filter(is_ready).count();
+        all_took(found.len() + kept_away, found.len())?;
+        Ok(found)
+    }
+
+    /// Fails one page of waiting submissions with an infected attachment, as their claim would, but for `resting`; `None`
+    /// while another sweep is at it.
     ///
     /// # Errors
     /// [`DbError`].
@@ -205,18 +266,31 @@ impl Store {
         after: Option<Uuid>,
         page: usize,
         token: &str,
-    ) -> Result<Option<Page<Refused>>, DbError> {
+        resting: &[Uuid],
+    ) -> Result<Option<Page<RefusedRow>>, DbError> {
         let limit = limit(page);
-        self.pool
+        let found = self
+            .pool
             .seeking_transaction("sweep_infected", async |tx| {
                 if !alone(&tx).await? {
                     return Ok(None);
                 }
                 let find = tx.prepare_cached(&self.statements.sweep.infected).await?;
                 let found = tx.query(&find, &[&bounds.not_before, &after, &limit]).await?;
-                let found: Vec<Uuid> = found.iter().map(|row| row.get("id")).collect();
+                Ok(Some(found.iter().map(|row| row.get("id")).collect::<Vec<Uuid>>()))
+            })
+            .await?;
+        let Some(found) = found else { return Ok(None) };
+        let fail = |ids: Vec<Uuid>| self.fail_infected(ids, token);
+        page_of(&found, page, divided(&without(&found, resting), fail).await).map(Some)
+    }
+
+    /// Fails what of `ids` is infected still.
+    async fn fail_infected(&self, ids: Vec<Uuid>, token: &str) -> Result<Vec<RefusedRow>, DbError> {
+        self.pool
+            .keyed_transaction("sweep_infected", async |tx| {
                 let lock = tx.prepare_cached(mission::LOCK_MANY).await?;
-                let locked = tx.query(&lock, &[&found]).await?;
+                let locked = tx.query(&lock, &[&ids]).await?;
                 let ids: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
                 let mut rows = Vec::new();
                 let mut writes = Vec::new();
@@ -228,20 +302,22 @@ impl Store {
                         finalized: row.finalized,
                         pending: row.pending,
                         infected: row.infected,
+                        touched: row.touched,
+                        longest_pause: self.settings.longest_pause,
                     };
                     // The claim's own decision; what it would not fail has just been scanned anew.
                     if let ClaimDecision::Fail(reason) =
                         decide::claim(&view, row.now, self.settings.max_attempts)
                     {
                         writes.push(refusal(row.id, token, row.now, reason, &ledger, &row.stored.original()));
-                        rows.push(Refused { id: row.id, form_id: row.form_id, reason });
+                        rows.push(RefusedRow { id: row.id, form_id: row.form_id, reason });
                     }
                 }
                 if !writes.is_empty() {
                     let written = self.write_received(&tx, &writes).await?;
-                    rows.retain(|row| written.contains(&row.id));
+                    all_took(writes.len(), written.len())?;
                 }
-                Ok(Some(Page { rows, next: next(&found, page) }))
+                Ok(rows)
             })
             .await
     }
@@ -249,16 +325,17 @@ impl Store {
     /// Submissions that are not ready although they should long be. Reads only.
     ///
     /// # Errors
-    /// [`DbError`].
+    /// [`DbError`]; [`DbError::Hidden`] where nobody can tell who is ready.
     pub async fn unready(&self, bounds: &SweepBounds) -> Result<Unready, DbError> {
         let age = bounds.unready_alert_after.as_secs_f64();
         let row = self
             .pool
             .seeking_transaction("sweep_unready", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.sweep.unready).await?;
-                Ok(tx.query_one(&statement, &[&age, &bounds.not_before]).await?)
+                tx.query_one(&statement, &[&age, &bounds.not_before]).await
             })
             .await?;
+        seen([&row])?;
         Ok(Unready {
             count: count(&row, "n")?,
             oldest: age_of(row.try_get("oldest")?),
@@ -276,7 +353,7 @@ impl Store {
             .pool
             .seeking_transaction("sweep_open", async |tx| {
                 let statement = tx.prepare_cached(sql::OPEN).await?;
-                Ok(tx.query(&statement, &[&bounds.not_before]).await?)
+                tx.query(&statement, &[&bounds.not_before]).await
             })
             .await?;
         rows.iter().filter_map(depth).collect()
@@ -291,7 +368,7 @@ impl Store {
             .pool
             .transaction("sweep_ended", async |tx| {
                 let statement = tx.prepare_cached(sql::ENDED).await?;
-                Ok(tx.query(&statement, &[]).await?)
+                tx.query(&statement, &[]).await
             })
             .await?;
         let found = rows.iter().filter_map(depth).collect::<Result<Vec<_>, DbError>>()?;
@@ -308,14 +385,15 @@ impl Store {
     /// [`DbError`].
     pub async fn sweep_count(&self, bounds: &SweepBounds) -> Result<SweepCount, DbError> {
         let (grace, orphan) = (bounds.due_grace.as_secs_f64(), bounds.orphan_after.as_secs_f64());
-        let stuck = bounds.stuck_after.as_secs_f64();
+        let (stuck, longest) = (bounds.stuck_after.as_secs_f64(), self.settings.longest_pause.as_secs_f64());
         let row = self
             .pool
             .seeking_transaction("sweep_count", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.sweep.count).await?;
-                Ok(tx.query_one(&statement, &[&grace, &orphan, &bounds.not_before, &stuck]).await?)
+                tx.query_one(&statement, &[&grace, &orphan, &bounds.not_before, &stuck, &longest]).await
             })
             .await?;
+        seen([&row])?;
         Ok(SweepCount {
             stuck: count(&row, "stuck")?,
             orphans: count(&row, "orphans")?,
@@ -330,6 +408,7 @@ impl Store {
         }
         let read = tx.prepare_cached(&self.statements.sweep.read).await?;
         let rows = tx.query(&read, &[&ids]).await?;
+        seen(&rows)?;
         let locked = rows.iter().filter_map(|row| match Locked::of(row) {
             Ok(locked) => Some(locked),
             Err(error) => {
@@ -360,8 +439,31 @@ impl Locked {
             finalized: row.try_get("finalized")?,
             pending: row.try_get("pending")?,
             infected: row.try_get("infected")?,
+            touched: time("touched"),
         })
     }
+}
+
+/// What of `found` is to be tried; `resting` is in order.
+fn without(found: &[Uuid], resting: &[Uuid]) -> Vec<Uuid> {
+    found.iter().copied().filter(|id| resting.binary_search(id).is_err()).collect()
+}
+
+/// What a batch came to, as a page of `page` rows at most.
+fn page_of<T>(found: &[Uuid], page: usize, batch: Batch<Uuid, Vec<T>>) -> Result<Page<T>, DbError> {
+    let Batch { done, refused, fault } = batch.unless_nothing()?;
+    Ok(Page { rows: done.into_iter().flatten().collect(), refused, fault, next: next(found, page) })
+}
+
+/// Rows that are locked take a write, unless a policy or a trigger of somebody else's keeps them from it.
+pub(super) fn all_took(decided: usize, written: usize) -> Result<(), DbError> {
+    if written == decided {
+        return Ok(());
+    }
+    Err(DbError::Shape(format!(
+        "{} of {decided} locked submissions took no write: a policy or a trigger keeps forms_app from them",
+        decided - written
+    )))
 }
 
 async fn alone(tx: &Transaction) -> Result<bool, DbError> {

@@ -13,17 +13,21 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio_postgres::types::ToSql;
+pub use sql::UNKEYED_ROWS;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::config::{Config, MailBody};
-use crate::db::DbError;
-use crate::db::pool::Pool;
+use crate::db::pool::{Client, Pool};
 use crate::db::readiness::Readiness;
+use crate::db::{DbError, Parameter};
 use crate::lifecycle::submission::Status;
 use crate::routing::ledger::{Ledger, LedgerFault};
 use crate::routing::plan::PlannedAction;
 use crate::routing::store::stored::Stored;
+
+/// Whether this role sees rows of the audit log at all, as `readable`; no row where there is no log.
+pub(super) const AUDIT_READABLE: &str = sql::AUDIT_READABLE;
 
 /// The reading side of the mission's rows. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -45,6 +49,14 @@ pub struct Selection {
     pub reason: Option<String>,
     /// With a mail that was lost beyond the relay, of its action's present generation.
     pub lost: bool,
+    /// Routed, with an attachment that was found infected afterwards.
+    pub infected_late: bool,
+    /// With a delivery to this address, written small.
+    pub recipient: Option<String>,
+    /// This one.
+    pub id: Option<Uuid>,
+    /// The one changed last comes first.
+    pub newest: bool,
     /// Last changed longer ago than this.
     pub older_than: Option<Duration>,
     /// Created at or after this time.
@@ -74,6 +86,44 @@ pub struct Listed {
     pub deliveries: BTreeMap<&'static str, u64>,
     /// Deliveries by what became of their mails beyond the relay: `delivered`, `deferred`, `bounced`, `expired`.
     pub relay: BTreeMap<&'static str, u64>,
+}
+
+/// What submissions are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupBy {
+    /// Their form.
+    Form,
+    /// Their status.
+    Status,
+    /// Why they failed.
+    Reason,
+    /// The day (UTC) on which they were submitted.
+    Day,
+}
+
+impl GroupBy {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Form, Self::Status, Self::Reason, Self::Day];
+
+    /// The word for it.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Form => "form",
+            Self::Status => "status",
+            Self::Reason => "reason",
+            Self::Day => "day",
+        }
+    }
+}
+
+/// Submissions that have something in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// What; absent where they have none of it: no reason, no day.
+    pub key: Option<String>,
+    /// So many.
+    pub count: i64,
 }
 
 /// Mails that the relay has accepted and not delivered, as far as is known.
@@ -164,6 +214,17 @@ pub struct Sight {
     pub current: Result<Vec<PlannedAction>, String>,
 }
 
+/// What an id belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The id.
+    pub id: Uuid,
+    /// As the database calls it.
+    pub status: String,
+    /// What it is of.
+    pub about: String,
+}
+
 /// One row of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AuditRow {
@@ -175,6 +236,21 @@ pub struct AuditRow {
     pub action: String,
     /// See the data contract, "Audit detail".
     pub detail: Option<Value>,
+}
+
+/// Rows of the audit log that name a recipient in the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuditDigests {
+    /// Name of the key; absent where there is none.
+    pub key: Option<String>,
+    /// A digest without a key, which a list of addresses turns back.
+    pub unkeyed: bool,
+    /// So many.
+    pub rows: i64,
+    /// The first of them.
+    pub first: Timestamp,
+    /// The last.
+    pub last: Timestamp,
 }
 
 impl View {
@@ -252,44 +328,61 @@ impl View {
     /// # Errors
     /// [`DbError`].
     pub async fn list(&self, selection: &Selection) -> Result<Vec<Listed>, DbError> {
-        let client = self.pool.get().await?;
-        let status: Option<Vec<&str>> = (!selection.status.is_empty())
-            .then(|| selection.status.iter().map(|status| status.label()).collect());
-        let (older, within) = (seconds(selection.older_than), seconds(selection.within));
+        let asked = Asked::of(selection, self.not_before);
         let limit = i64::from(selection.limit);
-        let parameters: [&(dyn ToSql + Sync); 8] = [
-            &status,
-            &selection.form,
-            &older,
-            &selection.since,
-            &within,
-            &selection.reason,
-            &limit,
-            &selection.lost,
-        ];
-        // Row by row: only what is shown of a ledger is kept of it.
-        let rows = client.query_raw(&self.statements.list, parameters).await?;
-        futures::pin_mut!(rows);
-        let mut listed = Vec::new();
-        while let Some(row) = rows.try_next().await? {
-            let stored: Stored = row.try_get("routing_result")?;
-            let reason: Option<String> = row.try_get("reason")?;
-            let (attempts, deliveries, relay, reason) = match stored.ledger() {
-                Ok(ledger) => (Some(ledger.attempts), ledger.counts(), ledger.beyond(), reason),
-                Err(_) => (None, BTreeMap::new(), BTreeMap::new(), Some(UNREADABLE.to_owned())),
-            };
-            listed.push(Listed {
-                id: row.try_get("id")?,
-                form_id: row.try_get("form_id")?,
-                status: row.try_get("status")?,
-                attempts,
-                reason,
-                updated_at: row.try_get("updated_at")?,
-                deliveries,
-                relay,
-            });
+        let question = if selection.newest { &self.statements.list_newest } else { &self.statements.list };
+        self.pool
+            .transaction("list", async |tx| {
+                let mut parameters = asked.parameters();
+                parameters.push(&limit);
+                // Row by row: only what is shown of a ledger is kept of it.
+                let rows = tx.query_raw(question, &parameters).await?;
+                futures::pin_mut!(rows);
+                let mut listed = Vec::new();
+                while let Some(row) = rows.try_next().await? {
+                    let stored: Stored = row.try_get("routing_result")?;
+                    let reason: Option<String> = row.try_get("reason")?;
+                    let (attempts, deliveries, relay, reason) = match stored.ledger() {
+                        Ok(ledger) => (Some(ledger.attempts), ledger.counts(), ledger.beyond(), reason),
+                        Err(_) => (None, BTreeMap::new(), BTreeMap::new(), Some(UNREADABLE.to_owned())),
+                    };
+                    listed.push(Listed {
+                        id: row.try_get("id")?,
+                        form_id: row.try_get("form_id")?,
+                        status: row.try_get("status")?,
+                        attempts,
+                        reason,
+                        updated_at: row.try_get("updated_at")?,
+                        deliveries,
+                        relay,
+                    });
+                }
+                Ok(listed)
+            })
+            .await
+    }
+
+    /// How many of a selection there are, by one thing that is common to them: the largest group first, days in their order.
+    /// Its limit is not looked at.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn grouped(&self, selection: &Selection, by: GroupBy) -> Result<Vec<Group>, DbError> {
+        let (asked, label) = (Asked::of(selection, self.not_before), by.label());
+        let mut parameters = asked.parameters();
+        parameters.push(&label);
+        let rows = self.pool.get().await?.query(&self.statements.grouped, &parameters).await?;
+        let mut groups = Vec::with_capacity(rows.len());
+        for row in rows {
+            groups.push(Group { key: row.try_get("key")?, count: row.try_get("n")? });
         }
-        Ok(listed)
+        match by {
+            GroupBy::Day => groups.sort(),
+            GroupBy::Form | GroupBy::Status | GroupBy::Reason => {
+                groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
+            }
+        }
+        Ok(groups)
     }
 
     /// One submission; `None` when there is no such row.
@@ -324,6 +417,52 @@ impl View {
         }))
     }
 
+    /// Submissions whose ids lie between two, in their order; `about` is the form.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn submissions_between(
+        &self,
+        first: Uuid,
+        last: Uuid,
+        most: i64,
+    ) -> Result<Vec<Named>, DbError> {
+        self.between(sql::SUBMISSIONS_BETWEEN, first, last, most).await
+    }
+
+    /// Attachments whose ids lie between two, in their order; `about` names the submission.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn attachments_between(
+        &self,
+        first: Uuid,
+        last: Uuid,
+        most: i64,
+    ) -> Result<Vec<Named>, DbError> {
+        self.between(sql::ATTACHMENTS_BETWEEN, first, last, most).await
+    }
+
+    async fn between(
+        &self,
+        question: &'static str,
+        first: Uuid,
+        last: Uuid,
+        most: i64,
+    ) -> Result<Vec<Named>, DbError> {
+        self.pool
+            .seeking_transaction("view_between", async |tx| {
+                let statement = tx.prepare_cached(question).await?;
+                let rows = tx.query(&statement, &[&first, &last, &most]).await?;
+                let named = |row: &Row| {
+                    let (id, status) = (row.try_get("id")?, row.try_get("status")?);
+                    Ok(Named { id, status, about: row.try_get("about")? })
+                };
+                rows.iter().map(named).collect()
+            })
+            .await
+    }
+
     /// The audit trail of a submission, oldest first; `None` where this role may not read it: an empty trail would
     /// then prove nothing.
     ///
@@ -331,8 +470,7 @@ impl View {
     /// [`DbError`].
     pub async fn audit(&self, id: Uuid) -> Result<Option<Vec<AuditRow>>, DbError> {
         let client = self.pool.get().await?;
-        let readable = client.query_opt(sql::AUDIT_READABLE, &[]).await?;
-        if !readable.is_some_and(|row| row.get("readable")) {
+        if !audit_is_readable(&client).await? {
             return Ok(None);
         }
         let mut trail = Vec::new();
@@ -346,6 +484,58 @@ impl View {
             });
         }
         Ok(Some(trail))
+    }
+
+    /// How the audit log names recipients; `None` where this role may not read it. Reads all of it.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn audit_digests(&self) -> Result<Option<Vec<AuditDigests>>, DbError> {
+        let client = self.pool.get().await?;
+        if !audit_is_readable(&client).await? {
+            return Ok(None);
+        }
+        let rows = client.query(sql::AUDIT_DIGESTS, &[]).await?;
+        let digests = |row: &Row| {
+            Ok(AuditDigests {
+                key: row.try_get("key")?,
+                unkeyed: row.try_get("unkeyed")?,
+                rows: row.try_get("n")?,
+                first: row.try_get("first")?,
+                last: row.try_get("last")?,
+            })
+        };
+        rows.iter().map(digests).collect::<Result<_, DbError>>().map(Some)
+    }
+}
+
+async fn audit_is_readable(client: &Client) -> Result<bool, DbError> {
+    let readable = client.query_opt(sql::AUDIT_READABLE, &[]).await?;
+    Ok(readable.is_some_and(|row| row.get("readable")))
+}
+
+/// A selection as the statements ask it: their first eleven parameters.
+struct Asked<'a> {
+    selection: &'a Selection,
+    status: Option<Vec<&'static str>>,
+    older: Option<f64>,
+    within: Option<f64>,
+    /// What was created earlier is not ours.
+    not_before: Option<Timestamp>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(selection: &'a Selection, not_before: Option<Timestamp>) -> Self {
+        let status = selection.status.iter().map(|status| status.label()).collect::<Vec<_>>();
+        let status = (!status.is_empty()).then_some(status);
+        let (older, within) = (seconds(selection.older_than), seconds(selection.within));
+        Self { selection, status, older, within, not_before }
+    }
+
+    fn parameters(&self) -> Vec<&dyn Parameter> {
+        let Selection { form, since, reason, lost, recipient, id, infected_late, .. } = self.selection;
+        let Self { status, older, within, not_before, .. } = self;
+        vec![status, form, older, since, within, reason, lost, recipient, id, infected_late, not_before]
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) enum Writing {
 #[derive(Debug)]
 pub(super) enum Written {
     Begun(Begun),
+    /// Nothing: attachments may be hidden.
+    Hidden,
     Recorded(Recorded),
 }
 
@@ -78,10 +80,7 @@ impl Store {
                 continue;
             }
             let (written, change) = match &**one {
-                Writing::Begin(beginning) => {
-                    let (begun, change) = beginning.decide(&mut held)?;
-                    (Written::Begun(begun), change)
-                }
+                Writing::Begin(beginning) => beginning.decide(&mut held)?,
                 Writing::Record(record) => {
                     let (recorded, change) = record.decide(&mut held, self.settings.max_attempts)?;
                     (Written::Recorded(recorded), change)

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use crate::routing::blame::Tally;
 use crate::routing::claims::Claim;
 use crate::routing::prepare::Decided;
+use crate::routing::slots::Slot;
 use crate::routing::store::Dossier;
 use crate::routing::unrecorded::Place;
 
@@ -19,6 +20,8 @@ pub struct Luggage {
     pub dossier: Option<Dossier>,
     /// Deliveries of its first mail that are begun already, and their place.
     pub begun: Option<(Vec<String>, Place)>,
+    /// What it is carried out in; none: nobody counts.
+    pub slot: Option<Slot>,
 }
 
 /// One claim on its way.
@@ -35,13 +38,15 @@ pub(super) struct Journey<'a> {
     /// The first mail, if it was begun with the claim.
     pub(super) begun: Option<(Vec<String>, Place)>,
     pub(super) dossier: OnceCell<Dossier>,
+    pub(super) slot: Option<Slot>,
 }
 
 impl<'a> Journey<'a> {
     pub(super) fn of(claim: &'a Claim, luggage: Luggage) -> Self {
         let (tried, asked, tally) = (BTreeSet::new(), BTreeSet::new(), Tally::default());
-        let dossier = OnceCell::new_with(luggage.dossier);
-        Self { claim, tried, asked, tally, unrecorded: None, begun: luggage.begun, dossier }
+        let Luggage { dossier, begun, slot } = luggage;
+        let dossier = OnceCell::new_with(dossier);
+        Self { claim, tried, asked, tally, unrecorded: None, begun, dossier, slot }
     }
 
     /// Takes notice of what an action was decided to be.

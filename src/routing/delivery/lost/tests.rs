@@ -12,7 +12,7 @@ fn start() -> Instant {
 fn lost(n: u128, status: RelayStatus, dsn: &str) -> Lost {
     Lost {
         mail: Mail { submission_id: Uuid::from_u128(n), delivery: "1|bob@x.test".to_owned(), generation: 0 },
-        cause: LostCause::of(status, Some(dsn)),
+        cause: LostCause::of(status, Some(dsn), false),
         at: Timestamp::from_second(i64::try_from(n).expect("small")).expect("a time"),
         told: false,
     }
@@ -41,18 +41,24 @@ fn a_cause_is_made_of_closed_words() {
         (RelayStatus::Bounced, Some("9.1.1"), "bounced"),
         (RelayStatus::Bounced, Some(""), "bounced"),
     ] {
-        let cause = LostCause::of(status, dsn);
-        assert_eq!(cause.to_string(), key, "{dsn:?}");
-        assert_eq!(LostCause::from(key.to_owned()), cause);
+        for (claimed, key) in [(false, key.to_owned()), (true, format!("claimed {key}"))] {
+            let cause = LostCause::of(status, dsn, claimed);
+            assert_eq!(cause.to_string(), key, "{dsn:?}");
+            assert_eq!(LostCause::from(key), cause);
+        }
     }
     insta::assert_snapshot!(
         [("5.1.1", RelayStatus::Bounced), ("4.4.1", RelayStatus::Expired), ("", RelayStatus::Bounced)]
-            .map(|(dsn, status)| LostCause::of(status, Some(dsn)).words())
+            .map(|(dsn, status)| LostCause::of(status, Some(dsn), false).words())
             .join("\n"), @r"
     mail lost after it was accepted: refused beyond the relay (5.1.1, no such mailbox)
     mail lost after it was accepted: given up by the relay: it waited too long, or was removed by hand (4.4.1, the next system does not answer)
     mail lost after it was accepted: refused beyond the relay
     ");
+    insta::assert_snapshot!(
+        LostCause::of(RelayStatus::Bounced, Some("5.1.1"), true).words(),
+        @"a returned mail says (any of its recipients could have written it): mail lost after it was accepted: refused beyond the relay (5.1.1, no such mailbox)"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use uuid::Uuid;
 
 use super::*;
+use crate::routing::audit_key::AuditKey;
 use crate::routing::message_id::Origin;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -23,6 +24,7 @@ fn seen(status: RelayStatus, queue_id: Option<&str>) -> Seen {
         status,
         at: None,
         queue_id: queue_id.map(str::to_owned),
+        proved: true,
         message_id: Some("<m@x>".to_owned()),
         dsn: Some("5.1.1".to_owned()),
         relay: None,
@@ -38,7 +40,7 @@ fn with_mark(state: &str, status: RelayStatus, queue_id: &str) -> Value {
 fn changed(decision: Decision) -> Option<Change> {
     match decision {
         Decision::Changes(change) => Some(*change),
-        Decision::Known { .. } | Decision::Foreign => None,
+        Decision::Known { .. } | Decision::Foreign | Decision::Unproved => None,
     }
 }
 
@@ -101,7 +103,8 @@ fn the_first_word_makes_the_mark_and_a_lost_mail_is_audited_without_its_address(
         (&lost["queue_id"], &lost["generation"], &lost["attempt"]),
         (&json!("A"), &json!(1), &json!(2))
     );
-    assert!(!lost.to_string().contains("a@x.test"), "{lost}");
+    let sealed = AuditKey::default().sealed(&lost);
+    assert!(!sealed.to_string().contains("a@x.test"), "{sealed}");
     assert!(change.mark.text.contains("a@x.test"), "the ledger keeps what was said");
 }
 
@@ -134,6 +137,75 @@ fn another_recipient_action_or_generation_is_foreign() {
     assert!(changed(judged(&entry, &ours)).is_some());
 }
 
+/// Whoever knows a Message-ID may hand in a mail that carries it: what the log says of that one is about another queue id.
+#[test]
+fn what_nothing_proves_to_be_ours_counts_only_for_a_queue_id_that_our_own_250_named() {
+    let ours = json!({"state": "accepted", "queue_id": "A", "dups": [{"queue_id": "B"}]});
+    let found = with_mark("accepted", RelayStatus::Deferred, "C");
+    let doubt = json!({"state": "open", "doubt": true});
+    let cases = [
+        (&ours, "A", false, true),
+        (&ours, "B", false, true),
+        (&ours, "Z", false, false),
+        (&ours, "Z", true, true),
+        (&found, "C", false, true),
+        (&found, "Z", false, false),
+        (&doubt, "Z", false, false),
+        (&doubt, "Z", true, true),
+    ];
+    for (entry, id, proved, counts) in cases {
+        for status in [RelayStatus::Deferred, RelayStatus::Delivered, RelayStatus::Bounced] {
+            let seen = Seen { proved, dsn: Some("4.0.0".to_owned()), ..seen(status, Some(id)) };
+            let decision = judged(entry, &seen);
+            assert_eq!(decision != Decision::Unproved, counts, "{entry} {id} {proved} {status:?}");
+        }
+    }
+    // A returned mail has no queue id; its token is asked for elsewhere.
+    let returned = Seen { proved: false, ..seen(RelayStatus::Bounced, None) };
+    assert!(changed(judged(&ours, &returned)).is_some());
+}
+
+/// Every recipient of an action reads the same token: of several, each could have written what is returned for the others.
+#[test]
+fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
+    let of_several = |entry: &Value| {
+        let mut both = json!({"1|b@x.test": {"state": "accepted"}, "1|!1": {"state": "failed"}});
+        both[KEY] = entry.clone();
+        Ledger::read(&json!({"v": 1, "attempts": 1, "generations": {"1": 1}, "plan": [], "deliveries": both}))
+            .expect("a ledger")
+    };
+    let decided = |entry: &Value, seen: &Seen| decide(&of_several(entry), Status::Received, seen, "me", NOW);
+    let returned = seen(RelayStatus::Bounced, None);
+    let (accepted, doubt) = (json!({"state": "accepted"}), json!({"state": "open", "doubt": true}));
+
+    let alone = changed(decide(&ledger(&doubt), Status::Received, &returned, "me", NOW)).expect("a mark");
+    assert!(alone.found.is_some() && alone.lost.is_some() && alone.untold && !alone.mark.claimed);
+
+    for entry in [&accepted, &doubt] {
+        let claim = changed(decided(entry, &returned)).expect("a mark");
+        assert_eq!((claim.mark.status, claim.mark.claimed, claim.untold), (RelayStatus::Bounced, true, true));
+        assert_eq!((claim.lost, claim.found), (None, None), "it is told, and no fact: {entry}");
+    }
+    for entry in [&accepted, &doubt] {
+        let received = seen(RelayStatus::Delivered, None);
+        assert_eq!(decided(entry, &received), Decision::Known { untold: None }, "nor that it got there");
+    }
+
+    // What the log proves takes its place, and nobody is told of it a second time.
+    let claimed = |told: Value| {
+        json!({"state": "accepted", "queue_id": "A", "relay": {"status": "bounced", "at": NOW, "generation": 1,
+            "claimed": true, "by": "me", "told_at": told}})
+    };
+    for (told, untold) in [(Value::Null, true), (json!(NOW), false)] {
+        let proved =
+            changed(decided(&claimed(told), &seen(RelayStatus::Bounced, Some("A")))).expect("a mark");
+        assert!(proved.lost.is_some() && !proved.mark.claimed && proved.untold == untold, "{proved:?}");
+    }
+    let arrived = changed(decided(&claimed(Value::Null), &seen(RelayStatus::Delivered, Some("A"))));
+    assert_eq!(arrived.expect("a mark").mark.status, RelayStatus::Delivered);
+    assert_eq!(decided(&claimed(json!(NOW)), &returned), Decision::Known { untold: None }, "read again");
+}
+
 /// Each row: entry, status of the row, and whether what the log tells is a fact that nobody else will record.
 #[test]
 fn doubt_is_ended_unless_somebody_is_sending() {
@@ -164,7 +236,8 @@ fn doubt_is_ended_unless_somebody_is_sending() {
         if let Some(found) = change.found {
             assert_eq!(found[KEY]["fact"]["queue_id"], "A");
             assert_eq!(found[KEY]["fact"]["generation"], 1);
-            assert!(!found[KEY]["audit"].to_string().contains("a@x.test"));
+            let sealed = AuditKey::default().sealed(&found[KEY]["audit"]);
+            assert!(!sealed.to_string().contains("a@x.test"), "{sealed}");
         }
     }
     // The mark was there before the doubt was: it still ends it, and stays what it was.

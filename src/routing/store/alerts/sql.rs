@@ -38,9 +38,24 @@ pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before:
     )
 }
 
-/// SQL, boolean, never NULL: nobody is telling of this row now. `seconds` is SQL, the length of a lease.
-fn is_free(seconds: &str) -> String {
-    let until = "s.routing_result#>>'{alert,leased_until}' COLLATE \"C\"";
+/// SQL, boolean: routed by this program, after `not_before` (SQL, timestamptz or NULL), with an attachment that is infected
+/// now: it was judged so after its mails were begun.
+pub(in crate::routing::store) fn is_late(readiness: &Readiness, not_before: &str) -> String {
+    let infected = readiness.any_infected("s");
+    format!(
+        "(s.status = 'routed' AND ({not_before}::timestamptz IS NULL OR s.created_at >= {not_before}::timestamptz)
+  AND s.routing_result->'finished' IS NOT NULL AND {infected})"
+    )
+}
+
+/// SQL, boolean, never NULL: Slack has confirmed no word of it for the end that stands now.
+const LATE_UNTOLD: &str = "(s.routing_result#>>'{late_infection,confirmed_at}' IS NULL
+    OR s.routing_result#>>'{late_infection,for}' IS DISTINCT FROM s.routing_result#>>'{finished,token}')";
+
+/// SQL, boolean, never NULL: nobody is telling of this row now, under `key` of the ledger. `seconds` is SQL, the length of a
+/// lease.
+fn is_free(key: &str, seconds: &str) -> String {
+    let until = format!("s.routing_result#>>'{{{key},leased_until}}' COLLATE \"C\"");
     format!(
         "COALESCE({until} <= (SELECT to_char(now() AT TIME ZONE 'UTC', {UTC}))
     OR {until} > (SELECT to_char((now() + make_interval(secs => 2 * {seconds})) AT TIME ZONE 'UTC', {UTC})), true)"
@@ -76,11 +91,15 @@ pub(super) struct Statements {
     pub(super) causes: String,
     pub(super) candidates: String,
     pub(super) lease: String,
+    pub(super) late_find: String,
+    pub(super) late_lease: String,
 }
 
 impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
-        let (unalerted, free, cause) = (is_unalerted(readiness, "$1"), is_free("$2::float8"), cause());
+        let (unalerted, free, cause) =
+            (is_unalerted(readiness, "$1"), is_free("alert", "$2::float8"), cause());
+        let (late, late_free) = (is_late(readiness, "$1"), is_free("late_infection", "$2::float8"));
         Self {
             causes: format!(
                 "-- alert_causes
@@ -107,6 +126,29 @@ UPDATE submissions s SET routing_result =
       'leased_until', to_char((clock_timestamp() + make_interval(secs => $2::float8)) AT TIME ZONE 'UTC', {UTC})))
 WHERE s.id = ANY($4::uuid[]) AND {unalerted} AND {free} AND {cause} = $3
 RETURNING s.id"
+            ),
+            // One submission after the other, by its key: the planner takes what is routed for a fifth of the table.
+            late_find: format!(
+                "-- late_infection_find
+SELECT x.submission_id AS id, s.routed, s.untold FROM (
+  SELECT DISTINCT x.submission_id FROM attachments x
+  WHERE x.clamav_status = 'infected' AND ($3::uuid IS NULL OR x.submission_id > $3)
+  ORDER BY x.submission_id LIMIT $4
+) AS x LEFT JOIN LATERAL (
+  SELECT true AS routed, {LATE_UNTOLD} AND {late_free} AS untold FROM submissions s
+  WHERE s.id = x.submission_id AND {late} OFFSET 0
+) AS s ON true ORDER BY x.submission_id"
+            ),
+            late_lease: format!(
+                "-- late_infection_lease
+UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('late_infection',
+    (CASE WHEN jsonb_typeof(s.routing_result->'late_infection') = 'object' THEN s.routing_result->'late_infection'
+      ELSE '{{}}' END - 'confirmed_at')
+    || jsonb_build_object('for', s.routing_result#>'{{finished,token}}', 'lease', $4::text,
+      'leased_until', to_char((clock_timestamp() + make_interval(secs => $2::float8)) AT TIME ZONE 'UTC', {UTC})))
+WHERE s.id = ANY($3::uuid[]) AND {late} AND {LATE_UNTOLD} AND {late_free}
+RETURNING s.id, s.form_id, s.routing_result, clock_timestamp() AS now,
+  CASE WHEN isfinite(s.retention_expires_at) THEN s.retention_expires_at END AS retention_expires_at"
             ),
         }
     }
@@ -142,3 +184,17 @@ pub(super) const GIVE_BACK: &str = "-- alert_release
 UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('alert',
   (s.routing_result->'alert') - '{lease,leased_until}'::text[])
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'failed' AND s.routing_result#>>'{alert,lease}' = $2";
+
+/// Slack has confirmed it: for the end the lease was taken for, if that still stands. `$1` ids, `$2` lease token.
+pub(super) const LATE_CONFIRM: &str = "-- late_infection_confirm
+UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('late_infection',
+  ((s.routing_result->'late_infection') - '{lease,leased_until}'::text[])
+    || jsonb_build_object('confirmed_at', clock_timestamp()))
+WHERE s.id = ANY($1::uuid[]) AND s.status = 'routed' AND s.routing_result#>>'{late_infection,lease}' = $2
+  AND s.routing_result#>>'{late_infection,for}' IS NOT DISTINCT FROM s.routing_result#>>'{finished,token}'";
+
+/// Nobody was told: others may. `$1` ids, `$2` lease token.
+pub(super) const LATE_GIVE_BACK: &str = "-- late_infection_release
+UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('late_infection',
+  (s.routing_result->'late_infection') - '{lease,leased_until}'::text[])
+WHERE s.id = ANY($1::uuid[]) AND s.routing_result#>>'{late_infection,lease}' = $2";

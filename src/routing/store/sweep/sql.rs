@@ -2,7 +2,7 @@
 //! transaction; a ledger's shape is tested before anything is cast, so that a damaged one never aborts a page.
 
 use crate::db::readiness::Readiness;
-use crate::routing::store::sql::TIME;
+use crate::routing::store::sql::{TIME, TOUCHED, has_come, is_beyond};
 
 /// Keeps two sweeps from doing the same work; correctness never depends on it.
 pub(super) const ALONE: &str = "-- sweep_alone
@@ -32,17 +32,20 @@ const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_int
 
 /// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
 /// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
-fn due() -> String {
+fn due(longest: &str) -> String {
+    let by = "< now() - make_interval(secs => $1::float8)";
     format!(
         "CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}'
-  THEN (s.routing_result->>'next_attempt_at')::timestamptz < now() - make_interval(secs => $1::float8)
-    AND s.updated_at < now() - make_interval(secs => $1::float8)
-  ELSE s.updated_at < now() - make_interval(secs => $2::float8) END"
+  THEN {come} AND (s.updated_at {by} OR {beyond})
+  ELSE s.updated_at < now() - make_interval(secs => $2::float8) END",
+        come = has_come(by, longest),
+        beyond = is_beyond(longest),
     )
 }
 
 impl Statements {
     pub(in crate::routing::store) fn new(readiness: &Readiness) -> Self {
+        let visible = readiness.is_visible();
         let (finalized, pending, infected, ready) = (
             readiness.is_finalized("s"),
             readiness.pending_count("s"),
@@ -50,7 +53,8 @@ impl Statements {
             readiness.is_ready("s"),
         );
         let ours = "($3::timestamptz IS NULL OR s.created_at >= $3)";
-        let orphan = format!("s.status = 'received' AND {ours} AND {due} AND {ready}", due = due());
+        let orphan =
+            |longest| format!("s.status = 'received' AND {ours} AND {due} AND {ready}", due = due(longest));
         Self {
             stuck: format!(
                 "-- sweep_stuck
@@ -68,20 +72,26 @@ ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED"
                 "-- sweep_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.routing_result#>>'{{claim,token}}' AS token,
   clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected,
-  {ready_at} AS ready_at, s.created_at
+  {visible} AS visible, {ready_at} AS ready_at, s.created_at, {TOUCHED} AS touched
 FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id",
                 ready_at = readiness.ready_at("s"),
             ),
             orphans: format!(
                 "-- sweep_orphans_lock
 SELECT s.id FROM submissions s WHERE {orphan} AND (s.form_id = ANY($5::text[])) IS NOT TRUE
-ORDER BY s.updated_at, s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED"
+  AND s.id <> ALL($6::uuid[])
+ORDER BY s.updated_at, s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED",
+                orphan = orphan("$7"),
             ),
-            // Touched, so that the next pass does not find them again while they wait for their claim.
+            // Touched, so that the next pass does not find them again while they wait for their claim. What is not believed goes
+            // with it: the touch would put it off once more.
             touch: format!(
                 "-- sweep_touch
-UPDATE submissions s SET updated_at = clock_timestamp()
-WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.id, s.form_id"
+UPDATE submissions s SET updated_at = clock_timestamp(),
+  routing_result = CASE WHEN CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}' THEN {beyond} END
+    THEN s.routing_result - 'next_attempt_at' ELSE s.routing_result END
+WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.id, s.form_id",
+                beyond = is_beyond("$2"),
             ),
             infected: format!(
                 "-- sweep_infected
@@ -98,14 +108,15 @@ WITH u AS MATERIALIZED (
     AND s.created_at < now() - make_interval(secs => $1::float8) AND NOT {ready} AND NOT {infected}
 )
 SELECT count(*) AS n, EXTRACT(EPOCH FROM now() - min(u.created_at) FILTER (WHERE isfinite(u.created_at)))::float8 AS oldest,
-  (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample FROM u"
+  (SELECT o.id FROM u AS o ORDER BY o.created_at, o.id LIMIT 1) AS sample, {visible} AS visible FROM u"
             ),
             count: format!(
                 "-- sweep_count
 SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
   (SELECT count(*) FROM submissions s WHERE s.status = 'received' AND {ours} AND {infected}) AS infected,
-  (SELECT count(*) FROM submissions s WHERE {stuck}) AS stuck",
+  (SELECT count(*) FROM submissions s WHERE {stuck}) AS stuck, {visible} AS visible",
                 stuck = STUCK.replace("$1", "$4").replace("$2", "$3"),
+                orphan = orphan("$5"),
             ),
         }
     }

@@ -7,15 +7,17 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use super::super::refusal::{Write, refusal};
 use super::super::seams::Override;
 use super::super::{Store, sql as mission};
-use super::{Locked, sql};
+use super::{Locked, all_took, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::lifecycle::submission::Status;
+use crate::routing::audit_key::AuditKey;
 use crate::routing::decide::{self, StuckDecision};
 use crate::routing::ledger::{FailReason, Ledger, LedgerFault, VERSION};
 
@@ -115,8 +117,8 @@ impl Store {
             };
             retaken.push(Retaken { id: row.id, form_id: row.form_id, worker, end, waited });
         }
-        let written = write_back(tx, &writes, actor, note).await?;
-        retaken.retain(|row| row.end == RetakenEnd::Left || written.contains(&row.id));
+        let written = write_back(tx, &writes, &self.settings.audit, actor, note).await?;
+        all_took(writes.len(), written)?;
         Ok(retaken)
     }
 
@@ -143,7 +145,7 @@ impl Store {
                 });
                 keep_deliveries(&mut keys, &stored);
                 let write =
-                    Write { id: row.id, status: Status::Received, keys, anew: false, audits: json!([]) };
+                    Write { id: row.id, status: Status::Received, keys, anew: false, audits: Vec::new() };
                 (RetakenEnd::Reset { attempts, refunded: refund, in_doubt }, Some(write))
             }
         }
@@ -171,20 +173,21 @@ fn keep_deliveries(keys: &mut Value, stored: &Value) {
 async fn write_back(
     tx: &Transaction,
     writes: &[Takeback],
+    key: &AuditKey,
     actor: &str,
     note: Option<&Value>,
-) -> Result<Vec<Uuid>, DbError> {
+) -> Result<usize, DbError> {
     if writes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(0);
     }
     let ids: Vec<Uuid> = writes.iter().map(|w| w.write.id).collect();
     let tokens: Vec<Option<&str>> = writes.iter().map(|w| w.token.as_deref()).collect();
     let statuses: Vec<&str> = writes.iter().map(|w| w.write.status.label()).collect();
     let keys: Vec<&Value> = writes.iter().map(|w| &w.write.keys).collect();
     let anew: Vec<bool> = writes.iter().map(|w| w.write.anew).collect();
-    let audits: Vec<&Value> = writes.iter().map(|w| &w.write.audits).collect();
+    let audits: Vec<_> = writes.iter().map(|w| Json(key.sealed_rows(&w.write.audits))).collect();
     let statement = tx.prepare_cached(sql::WRITE).await?;
     let written =
         tx.query(&statement, &[&ids, &tokens, &statuses, &keys, &anew, &audits, &actor, &note]).await?;
-    Ok(written.iter().map(|row| row.get("id")).collect())
+    Ok(written.len())
 }

@@ -2,7 +2,7 @@
 //! taken from it, so that a damaged one never aborts a statement about many.
 
 use crate::db::readiness::Readiness;
-use crate::routing::store::alerts::is_unalerted;
+use crate::routing::store::alerts::{is_late, is_unalerted};
 use crate::routing::store::sql::{TIME, current_plan};
 
 /// The texts that depend on the configuration, made once.
@@ -10,6 +10,8 @@ use crate::routing::store::sql::{TIME, current_plan};
 pub(super) struct Statements {
     pub(super) row: String,
     pub(super) list: String,
+    pub(super) list_newest: String,
+    pub(super) grouped: String,
     pub(super) unalerted: String,
     /// Mails that were accepted since `$1`, at most a week ago, and not heard of beyond the relay, or wait in its queue. A
     /// fact that comes late changes no `updated_at`, hence the day more.
@@ -20,7 +22,7 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
         let pending = readiness.pending_count("s");
-        let lost = lost();
+        let selected = selected(&infected, &is_late(readiness, "$11"));
         let (plan, unalerted) = (current_plan("s.form_id", "$2"), is_unalerted(readiness, "$1"));
         Self {
             row: format!(
@@ -32,23 +34,20 @@ SELECT s.form_id, f.name AS form_name, s.status::text AS status, s.routing_resul
     ORDER BY x.created_at, x.id) FROM attachments x WHERE x.submission_id = s.id), '[]') AS attachments
 FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1"
             ),
-            // A failure the scan worker recorded by itself has no reason in the ledger.
             list: format!(
                 "-- view_list
-SELECT l.* FROM (
-  SELECT s.id, s.form_id, s.status::text AS status, s.updated_at, s.routing_result,
-    COALESCE(s.routing_result#>>'{{finished,reason}}', CASE WHEN s.status = 'failed' AND {infected} THEN 'infected' END)
-      AS reason
-  FROM submissions s
-  WHERE (NOT $8::bool OR {lost})
-    AND ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
-    AND ($2::text IS NULL OR s.form_id = $2)
-    AND ($3::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $3))
-    AND ($4::timestamptz IS NULL OR s.created_at >= $4)
-    AND ($5::float8 IS NULL OR s.created_at >= now() - make_interval(secs => $5))
-) l
-WHERE $6::text IS NULL OR l.reason = $6
-ORDER BY l.updated_at, l.id LIMIT $7"
+{selected} SELECT l.* FROM l WHERE $6::text IS NULL OR l.reason = $6 ORDER BY l.updated_at, l.id LIMIT $12"
+            ),
+            list_newest: format!(
+                "-- view_list_newest
+{selected} SELECT l.* FROM l WHERE $6::text IS NULL OR l.reason = $6 ORDER BY l.updated_at DESC, l.id DESC LIMIT $12"
+            ),
+            grouped: format!(
+                "-- view_grouped
+{selected} SELECT CASE $12::text WHEN 'form' THEN l.form_id WHEN 'status' THEN l.status WHEN 'reason' THEN l.reason
+    WHEN 'day' THEN CASE WHEN isfinite(l.created_at) THEN to_char(l.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') END END
+    AS key, count(*) AS n
+FROM l WHERE $6::text IS NULL OR l.reason = $6 GROUP BY 1"
             ),
             unalerted: format!(
                 "-- view_unalerted
@@ -67,6 +66,31 @@ SELECT count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(d.at))::float8 
         }
     }
 }
+
+/// SQL: `l`, the submissions of a selection but for their reason, which is `$6`. A failure that the scan worker recorded by
+/// itself has no reason in the ledger.
+fn selected(infected: &str, late: &str) -> String {
+    let lost = lost();
+    format!(
+        "WITH l AS NOT MATERIALIZED (
+  SELECT s.id, s.form_id, s.status::text AS status, s.created_at, s.updated_at, s.routing_result,
+    COALESCE(s.routing_result#>>'{{finished,reason}}', CASE WHEN s.status = 'failed' AND {infected} THEN 'infected' END)
+      AS reason
+  FROM submissions s
+  WHERE (NOT $7::bool OR {lost}) AND (NOT $10::bool OR {late})
+    AND ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
+    AND ($2::text IS NULL OR s.form_id = $2)
+    AND ($3::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $3))
+    AND ($4::timestamptz IS NULL OR s.created_at >= $4)
+    AND ($5::float8 IS NULL OR s.created_at >= now() - make_interval(secs => $5))
+    AND ($8::text IS NULL OR EXISTS (SELECT FROM {DELIVERIES} WHERE lower(substr(e.k, strpos(e.k, '|') + 1)) = $8))
+    AND ($9::uuid IS NULL OR s.id = $9)
+)"
+    )
+}
+
+/// For a person to run: the audit rows that name a recipient by an unkeyed digest.
+pub const UNKEYED_ROWS: &str = "SELECT id FROM audit_log WHERE detail->'recipient' ? 'sha256'";
 
 /// SQL, jsonb: the deliveries of submission `s`, where they are an object.
 const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
@@ -133,9 +157,25 @@ SELECT has_table_privilege(c.oid, 'SELECT') AND (NOT row_security_active(c.oid) 
     AND EXISTS (SELECT FROM unnest(p.polroles) AS r(oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE')))) AS readable
 FROM pg_class c WHERE c.oid = to_regclass('audit_log')";
 
+/// How recipients are digested, and how often. Reads all of the log.
+pub(super) const AUDIT_DIGESTS: &str = "-- view_audit_digests
+SELECT a.detail #>> '{recipient,key}' AS key, a.detail->'recipient' ? 'sha256' AS unkeyed, count(*) AS n,
+  min(a.occurred_at) AS first, max(a.occurred_at) AS last
+FROM audit_log a WHERE jsonb_typeof(a.detail->'recipient') = 'object' GROUP BY 1, 2 ORDER BY 4, 1";
+
 /// The names of all forms; there are few.
 pub(super) const FORMS: &str = "-- view_forms
 SELECT f.id FROM forms f ORDER BY f.id LIMIT 10000";
+
+/// Submissions whose ids lie between `$1` and `$2`, `$3` at most.
+pub(super) const SUBMISSIONS_BETWEEN: &str = "-- view_submissions_between
+SELECT s.id, s.status::text AS status, s.form_id AS about FROM submissions s
+WHERE s.id >= $1 AND s.id <= $2 ORDER BY s.id LIMIT $3";
+
+/// Attachments whose ids lie between `$1` and `$2`, `$3` at most.
+pub(super) const ATTACHMENTS_BETWEEN: &str = "-- view_attachments_between
+SELECT x.id, COALESCE(x.clamav_status::text, '') AS status, 'of submission ' || x.submission_id AS about FROM attachments x
+WHERE x.id >= $1 AND x.id <= $2 ORDER BY x.id LIMIT $3";
 
 /// The trail of one submission.
 pub(super) const AUDIT: &str = "-- view_audit

@@ -1,0 +1,232 @@
+//! Claims, a batch at a time (protocol §2): whom to claim, and what follows from each answer.
+//!
+//! One batch is under way at once, in a task; what it asks for is in `claiming` until its answers are here. If we die, what was
+//! claimed is taken back by the sweep.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::super::decide::NackReason;
+use super::super::journal;
+use super::super::ledger::FailReason;
+use super::super::settlement::Settlement;
+use super::super::slots::{self, Slot};
+use super::super::store::{Ahead, ClaimRequest, Claimed, TakenRow};
+use super::super::unrecorded::Place;
+use super::super::worker::Luggage;
+use super::{ASIDE, Done, ROUND, Receiver};
+use crate::db::DbError;
+use crate::db::batch::{Batch, Refused};
+use crate::ops::gate::Passage;
+use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ops::set_aside::{Refusal, Writing};
+use crate::scrub::scrub;
+
+/// Waits before a claim is tried again after a database fault.
+const CLAIM_RETRY: Duration = Duration::from_secs(2);
+/// How long a trial waits for somebody who was not denied yet: the source is built anew when the gate opens, and one that is
+/// far away needs a token, a TLS session and a stream before the first event comes.
+const OTHERS: Duration = Duration::from_secs(3);
+/// Waits before a row that somebody else had locked is looked at again.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
+
+impl Receiver {
+    /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
+    /// load the next batch gathers while this one commits, and while those in hand keep the relay busy.
+    pub(super) fn claim_what_fits(&mut self) {
+        let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
+        let busy = self.worker.unrecorded.busy();
+        let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
+        let (waiting, working) = (self.hand.claimable(), self.working.len());
+        let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
+        if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
+            return;
+        }
+        let requests = self.hand.take_for_claim(worth);
+        let requests = self.claimable(requests);
+        if requests.is_empty() {
+            return;
+        }
+        self.claiming = Some(requests.clone());
+        let worker = Arc::clone(&self.worker);
+        let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
+        let ids = requests.iter().map(|request| request.id).take(places.len()).collect();
+        let ahead = Ahead { ids, log_mark: worker.doubts.mark() };
+        self.tasks.spawn(async move {
+            let before = worker.clock.monotonic();
+            let batch = worker.store.claim_each(&requests, &ahead).await;
+            let after = worker.clock.monotonic();
+            if let Some(error) = &batch.fault {
+                worker.outages.database(error);
+                if batch.done.is_empty() {
+                    drop(places);
+                    worker.clock.sleep(CLAIM_RETRY).await;
+                    return Done::Claim { before, after, batch, places: Vec::new() };
+                }
+            }
+            Done::Claim { before, after, batch, places }
+        });
+    }
+
+    /// Those that may be claimed now. Of some, what the relay has accepted lies in the spool, and the row does not tell: it
+    /// would be sent again. Others have refused their claims, and rest.
+    fn claimable(&mut self, requests: Vec<ClaimRequest>) -> Vec<ClaimRequest> {
+        let mut claimable = Vec::with_capacity(requests.len());
+        for request in requests {
+            if self.worker.spool.holds(request.id) {
+                self.nack(request.id, NackReason::FactsInSpool);
+            } else if self.is_set_aside(request.id) {
+                self.rest(request.id);
+            } else {
+                claimable.push(request);
+            }
+        }
+        claimable
+    }
+
+    fn is_set_aside(&self, id: Uuid) -> bool {
+        self.worker.outages.set_aside.is_resting(Writing::Claim, id)
+    }
+
+    /// Keeps what refuses its claim until it is tried again; some of it: others need the room, too.
+    fn rest(&mut self, id: Uuid) {
+        match self.worker.outages.set_aside.rests_for(Writing::Claim, id) {
+            Some(pause) if self.hand.held() < ASIDE => {
+                self.hand.hold(id, self.worker.clock.monotonic() + pause);
+            }
+            Some(_) | None => self.nack(id, NackReason::SetAside),
+        }
+    }
+
+    fn nack(&mut self, id: Uuid, why: NackReason) {
+        journal::nacked(id, why);
+        self.hand.settle(id, Settlement::of_unclaimed(why));
+    }
+
+    /// While the gate is shut a claim without an answer is not repeated, and nobody would touch what it may have taken: it is
+    /// given back, before the sweep takes its attempt for spent.
+    pub(super) fn let_go(&mut self) {
+        let postgres = &self.worker.outages.postgres;
+        if self.passage != Passage::Shut || self.claiming.is_some() || postgres.is_open() {
+            return;
+        }
+        let unanswered = self.hand.take_unanswered();
+        if unanswered.is_empty() {
+            return;
+        }
+        self.claiming = Some(unanswered.clone());
+        let worker = Arc::clone(&self.worker);
+        self.tasks.spawn(async move {
+            let let_go = worker.let_go(&unanswered).await;
+            if let Err(error) = &let_go {
+                worker.outages.database(error);
+                worker.clock.sleep(CLAIM_RETRY).await;
+            }
+            Done::LetGo(let_go)
+        });
+    }
+
+    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have [`OTHERS`] to come.
+    fn choose_trial(&mut self) -> bool {
+        let breaker = &self.worker.outages.relay;
+        let others_came = self.worker.clock.monotonic() >= self.passage_since + OTHERS;
+        self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
+    }
+
+    /// What became of a batch; those that got no answer are left in `claiming`. Answers what ended it early.
+    pub(super) fn answered(
+        &mut self,
+        batch: Batch<usize, HashMap<Uuid, Claimed>>,
+        when: (Instant, Instant),
+        mut places: Vec<Place>,
+    ) -> Option<DbError> {
+        let Batch { done, refused, fault } = batch;
+        let mut asked = self.claiming.take().unwrap_or_default();
+        let of = |refused: Refused<usize>| {
+            asked.get(refused.id).map(|request| (request.id, refused.error.named()))
+        };
+        let refused: Vec<Refusal> = refused.into_iter().filter_map(of).collect();
+        let mut answers: HashMap<Uuid, Claimed> = done.into_iter().flatten().collect();
+        let written = |(id, answer): (&Uuid, &Claimed)| {
+            matches!(answer, Claimed::Taken(_) | Claimed::Failed { .. }).then_some(*id)
+        };
+        self.worker.outages.set_aside.note(
+            Writing::Claim,
+            answers.iter().filter_map(written).collect::<Vec<_>>(),
+            &refused,
+        );
+        for (id, _) in &refused {
+            self.rest(*id);
+        }
+        asked.retain(|request| match answers.remove(&request.id) {
+            Some(answer) => {
+                self.claimed(request.id, when, answer, &mut places);
+                false
+            }
+            None => !refused.iter().any(|(id, _)| *id == request.id),
+        });
+        self.claiming = fault.is_some().then_some(asked);
+        fault
+    }
+
+    pub(super) fn not_claimed(&mut self, error: &DbError) {
+        tracing::warn!("nothing could be claimed, it is tried again: {}", scrub(&error.to_string()));
+        self.claim_again();
+    }
+
+    /// The next batches are smaller, so that one row that cannot be claimed stops nobody else.
+    pub(super) fn claim_again(&mut self) {
+        self.batch = (self.batch / 2).max(1);
+        self.hand.claim_again(self.claiming.take().unwrap_or_default());
+    }
+
+    fn claimed(
+        &mut self,
+        id: Uuid,
+        (before, after): (Instant, Instant),
+        answer: Claimed,
+        places: &mut Vec<Place>,
+    ) {
+        match answer {
+            Claimed::Taken(row) => {
+                self.hand.waits(id, row.waiting);
+                let claim = self.live.enter(id, &row, before);
+                journal::claimed(&claim, row.ledger.deliveries.len());
+                let worker = Arc::clone(&self.worker);
+                let TakenRow { ledger, dossier, begun, .. } = *row;
+                let begun = Some(begun).filter(|keys| !keys.is_empty()).zip(places.pop());
+                let luggage = Luggage { dossier, begun, slot: Some(Slot::of(self.given_back.0.clone())) };
+                let task =
+                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, luggage).await) });
+                self.working.insert(task.id(), id);
+            }
+            Claimed::Dropped(why) => {
+                journal::dropped(id, why);
+                self.hand.ack_seen(id);
+            }
+            Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
+            Claimed::Held { due, now } => {
+                let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
+                journal::held(id, pause);
+                self.hand.hold(id, after + pause);
+            }
+            Claimed::Nacked(why) => {
+                journal::nacked(id, why);
+                self.hand.settle(id, Settlement::of_unclaimed(why));
+            }
+            Claimed::Failed { form_id, reason, waiting, at } => {
+                journal::refused(id, &form_id, reason);
+                metrics::submission(SubmissionOutcome::Failed);
+                self.hand.waits(id, waiting);
+                // What is infected was never ready.
+                if reason != FailReason::Infected {
+                    self.measure(id, at);
+                }
+                self.hand.settle(id, Settlement::of_failure(reason));
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Infections that were found after the submission had been routed: found page by page, leased and confirmed in the ledger's
+//! `late_infection` as failures are in its `alert`.
+//!
+//! They are not asked for by what waits to be told of: a routed row is nothing that an index knows. So whoever looks begins
+//! with the attachments that are infected, of which schema `router` has an index, and asks for their submissions one by one.
+//! Never here: a change of status or of `updated_at`; a cast of what was not tested; a wait for a row that somebody else has
+//! locked.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{AlertStore, Marked, locked, sql};
+use crate::db::{DbError, Parameter};
+use crate::routing::link_life::{last_accepted, links_live};
+use crate::routing::store::stored::Stored;
+
+/// One page of submissions with an infected attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LatePage {
+    /// So many of them were routed before.
+    pub routed: usize,
+    /// Of these nobody was told, and nobody is telling of them now.
+    pub untold: Vec<Uuid>,
+    /// Behind which the next page begins; absent after the last.
+    pub next: Option<Uuid>,
+}
+
+/// A routed submission with an infected attachment that is ours to tell of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Late {
+    /// The submission.
+    pub id: Uuid,
+    /// Its form.
+    pub form_id: String,
+    /// How long ago its last mail was accepted; absent where its ledger does not tell.
+    pub sent: Option<Duration>,
+    /// For how long a link of that mail works at most; zero: none does any more.
+    pub links: Duration,
+}
+
+impl AlertStore {
+    /// Looks at up to `page` submissions with an infected attachment, in id order behind `after`. Reads only.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn late_infections(&self, after: Option<Uuid>, page: usize) -> Result<LatePage, DbError> {
+        let limit = i64::try_from(page).unwrap_or(i64::MAX);
+        let rows = self
+            .pool
+            .seeking_transaction("alert_look", async |tx| {
+                let statement = tx.prepare_cached(&self.statements.late_find).await?;
+                let parameters: [&dyn Parameter; 4] =
+                    [&self.not_before, &self.lease_seconds(), &after, &limit];
+                tx.query(&statement, &parameters).await
+            })
+            .await?;
+        let mut found = LatePage::default();
+        for row in &rows {
+            let (id, routed): (Uuid, Option<bool>) = (row.try_get("id")?, row.try_get("routed")?);
+            found.routed += usize::from(routed == Some(true));
+            if row.try_get::<_, Option<bool>>("untold")? == Some(true) {
+                found.untold.push(id);
+            }
+            found.next = Some(id);
+        }
+        found.next = found.next.filter(|_| rows.len() >= page);
+        Ok(found)
+    }
+
+    /// Leases those of `rows` under `token` that still are to be told of; the others are left alone. Links live for `ttl` at
+    /// most.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn lease_late(&self, rows: &[Uuid], token: Uuid, ttl: Duration) -> Result<Vec<Late>, DbError> {
+        let token = token.to_string();
+        self.pool
+            .transaction("alert_lease", async |tx| {
+                let locked = locked(&tx, rows).await?;
+                let statement = tx.prepare_cached(&self.statements.late_lease).await?;
+                let parameters: [&dyn Parameter; 4] =
+                    [&self.not_before, &self.lease_seconds(), &locked, &token];
+                let leased = tx.query(&statement, &parameters).await?;
+                leased.iter().map(|row| late(row, ttl)).collect()
+            })
+            .await
+    }
+
+    /// Confirms what is still leased under `token` for the end that stands now.
+    ///
+    /// # Errors
+    /// [`DbError`]; pages before it stand.
+    pub async fn confirm_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
+        self.mark("alert_confirm", sql::LATE_CONFIRM, token, rows).await
+    }
+
+    /// Gives back what is still leased under `token`.
+    ///
+    /// # Errors
+    /// [`DbError`]; pages before it stand.
+    pub async fn give_back_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
+        self.mark("alert_release", sql::LATE_GIVE_BACK, token, rows).await
+    }
+}
+
+fn late(row: &tokio_postgres::Row, ttl: Duration) -> Result<Late, DbError> {
+    let now: Timestamp = row.try_get("now")?;
+    let ends: Option<Timestamp> = row.try_get("retention_expires_at")?;
+    let ledger = row.try_get::<_, Stored>("routing_result")?.ledger();
+    let sent = ledger.ok().as_ref().and_then(last_accepted);
+    let since = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
+    Ok(Late {
+        id: row.try_get("id")?,
+        form_id: row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default(),
+        sent: sent.map(since),
+        links: links_live(sent, ttl, ends, now),
+    })
+}
