@@ -46,6 +46,7 @@ use crate::config::Config;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::gateway::smtp::{Lanes, SmtpSettings};
 use crate::journal;
+use crate::kernel::Card;
 use crate::ops::chance::Chance;
 use crate::ops::clock::{SystemClock, since_epoch};
 use crate::ops::gate::Gate;
@@ -69,39 +70,8 @@ use crate::routing::spool::Spool;
 use crate::routing::unrecorded::Unrecorded;
 use crate::routing::worker::{Pauses, Worker};
 
-/// Transactions whose times are measured.
-const TRANSACTIONS: [&str; 30] = [
-    "claim",
-    "dossier",
-    "begin",
-    "record",
-    "merge_facts",
-    "dead_letter",
-    "dead_letter_lease",
-    "dead_letter_alerted",
-    "fail",
-    "release",
-    "heartbeat",
-    "sweep_stuck",
-    "sweep_orphans",
-    "sweep_infected",
-    "sweep_unready",
-    "sweep_open",
-    "sweep_count",
-    "sweep_ended",
-    "alert_look",
-    "alert_lease",
-    "alert_confirm",
-    "alert_release",
-    "open_rows",
-    "router_outbox",
-    "outbox_claim",
-    "outbox_wake",
-    "outbox_settle",
-    "outbox_extend",
-    "outbox_prune",
-    "record_seen",
-];
+/// What each room brings.
+pub const ROOMS: &[&Card] = &[&crate::routing::card::CARD, &crate::outbox::card::CARD];
 /// What remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -156,7 +126,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
 
     let listener = http::bind(&config.http.listen).await?;
-    let handle = metrics::install(&TRANSACTIONS)?;
+    let handle = metrics::install(ROOMS)?;
     metrics::started(since_epoch());
     metrics::canary_interval(config.canary.interval);
     let readiness = Arc::new(http::Readiness::new());

@@ -10,7 +10,7 @@ pub mod config;
 pub mod daemon;
 pub mod db;
 pub mod gateway;
-pub mod lifecycle;
+pub mod kernel;
 pub mod ops;
 pub mod outbox;
 pub mod parts;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 #[tokio::test]
 async fn metrics_health_and_readiness_until_shutdown() {
     let recorder = metrics::recorder().expect("buckets are sound");
-    ::metrics::with_local_recorder(&recorder, || metrics::start(&["claim"]));
+    ::metrics::with_local_recorder(&recorder, || metrics::start(maple_router::daemon::ROOMS));
     let readiness = Arc::new(Readiness::new());
     let shutdown = CancellationToken::new();
     let listener = http::bind("127.0.0.1:0").await.expect("a free port");

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use maple_router::ops::metrics::{self, ActionType, Dependency, PauseScope, Status, SubmissionOutcome};
+use maple_router::ops::metrics::{self, ActionType, Dependency, PauseScope, SubmissionOutcome};
 use maple_router::ports::Outcome;
+use maple_router::routing::table::Status;
 
 /// The interfaces page, "Metrics", written out by hand on purpose: renaming one must turn this red.
 const SERIES: &[(&str, &str, &[&str])] = &[
@@ -26,7 +27,7 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("breaker_open", "dependency", &["postgres", "relay", "signer", "pubsub", "contract"]),
     ("last_success_timestamp_seconds", "", &[]),
     ("action_duration_seconds_count", "type", &["happyfox_template", "email_template", "email_raw"]),
-    ("db_transaction_seconds_count", "name", &["claim", "finish"]),
+    ("db_transaction_seconds_count", "name", &["claim", "outbox_claim"]),
     ("routing_lag_seconds_count", "", &[]),
     ("signed_url_seconds_count", "", &[]),
     // Beside the page's: what alerts need to know of the daemon itself.
@@ -76,7 +77,7 @@ const SERIES: &[(&str, &str, &[&str])] = &[
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.
 #[test]
 fn the_outbox_is_counted_in_the_words_of_its_lifecycle() {
-    use maple_router::lifecycle::outbox::{Command, State};
+    use maple_router::outbox::table::{Command, State};
     let labels = |family: &str| {
         let (.., values) = SERIES.iter().find(|(name, ..)| *name == family).expect("a family");
         values.to_vec()
@@ -90,7 +91,7 @@ fn the_outbox_is_counted_in_the_words_of_its_lifecycle() {
 fn rendered(count: impl FnOnce()) -> String {
     let recorder = metrics::recorder().expect("buckets are sound");
     ::metrics::with_local_recorder(&recorder, || {
-        metrics::start(&["claim", "finish"]);
+        metrics::start(maple_router::daemon::ROOMS);
         count();
     });
     recorder.handle().render()

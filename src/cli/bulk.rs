@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::desk::{self, Desk};
 use super::id::IdArg;
 use super::{CliError, Exit, Filters, list, output};
-use crate::lifecycle::submission::Status;
+use crate::routing::table::Status;
 
 /// What became of one, behind its id; `dry_run` where nothing did.
 pub(super) trait Told: Serialize {

@@ -56,7 +56,7 @@ fn heard(ready: Ready) -> Daemon {
         .map(|Told { name, detail }| Reason { name, detail })
         .filter(|reason| reason.name != "paused")
         .collect();
-    let breaker = |reason: &Reason| Dependency::ALL.iter().any(|known| known.as_str() == reason.name);
+    let breaker = |reason: &Reason| Dependency::ALL.iter().any(|known| known.label() == reason.name);
     if reasons.is_empty() {
         Daemon::Working
     } else if reasons.iter().all(breaker) {
@@ -68,9 +68,9 @@ fn heard(ready: Ready) -> Daemon {
 
 fn read(metrics: &str) -> Vec<BreakerPart> {
     let open = |dependency: &Dependency| {
-        let series = format!("maple_router_breaker_open{{dependency=\"{}\"}}", dependency.as_str());
+        let series = format!("maple_router_breaker_open{{dependency=\"{}\"}}", dependency.label());
         let value = metrics.lines().find_map(|line| line.strip_prefix(&series))?.trim();
-        Some(BreakerPart { dependency: dependency.as_str(), open: value.parse::<f64>().ok()? > 0.0 })
+        Some(BreakerPart { dependency: dependency.label(), open: value.parse::<f64>().ok()? > 0.0 })
     };
     Dependency::ALL.iter().filter_map(open).collect()
 }

@@ -20,7 +20,6 @@ use super::pause;
 use super::timeline::{self, Moment};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, InDoubt};
-use crate::lifecycle::submission::Status;
 use crate::routing::delivery::followed::Followed;
 use crate::routing::destination::{self, TargetKind};
 use crate::routing::expand;
@@ -31,6 +30,7 @@ use crate::routing::ledger::{
 use crate::routing::pause::{Pause, Pauses};
 use crate::routing::plan::{ActionType, PlannedAction};
 use crate::routing::store::view::{AuditRow, Scan, Sight};
+use crate::routing::table::Status;
 use crate::scrub::scrub;
 
 /// Records without end: they are without payloads.

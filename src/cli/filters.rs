@@ -9,8 +9,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-use crate::ops::metrics::Status;
 use crate::routing::message_id;
+use crate::routing::table::Status;
 
 /// Which submissions are meant; all conditions must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
@@ -57,7 +57,7 @@ pub enum Since {
 }
 
 fn status_parser() -> impl TypedValueParser<Value = Status> {
-    PossibleValuesParser::new(Status::ALL.iter().map(|status| status.as_str()))
+    PossibleValuesParser::new(Status::ALL.iter().map(|status| status.label()))
         .try_map(|text| Status::parse(&text).ok_or("no such status"))
 }
 

@@ -9,10 +9,10 @@ use super::desk::{self, Desk};
 use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, announce, operator, output};
 use crate::journal;
-use crate::lifecycle::submission::Status;
 use crate::ops::telemetry::EventName;
 use crate::routing::event::Reason;
 use crate::routing::store::seams::{Override, Standing, Touched};
+use crate::routing::table::Status;
 
 /// Arguments of `finalize`.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,8 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 
 use super::{CliError, Exit, output};
-use crate::lifecycle::describe::{self, Described};
+use crate::daemon::ROOMS;
+use crate::kernel::describe::Described;
 
 /// Arguments of `lifecycle`.
 #[derive(Debug, clap::Args)]
@@ -42,16 +43,16 @@ struct Show {
 #[derive(Debug, clap::Args)]
 struct Name {
     /// Its name
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(describe::NAMES))]
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(all().into_iter().map(|lifecycle| lifecycle.name)))]
     name: String,
 }
 
 /// Prints what was asked for.
 pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
     match &args.verb {
-        Verb::List(List { json: true }) => output::json(&describe::all())?,
+        Verb::List(List { json: true }) => output::json(&all())?,
         Verb::List(List { json: false }) => {
-            for lifecycle in describe::all() {
+            for lifecycle in all() {
                 output::text(&format!(
                     "{:<14}{} ({})",
                     lifecycle.name,
@@ -69,8 +70,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// The lifecycles of all rooms.
+fn all() -> Vec<Described> {
+    ROOMS.iter().flat_map(|room| room.lifecycles).map(|describe| describe()).collect()
+}
+
 fn find(Name { name }: &Name) -> Result<Described, CliError> {
-    describe::all()
+    all()
         .into_iter()
         .find(|lifecycle| lifecycle.name == name)
         .ok_or_else(|| CliError::new(Exit::Usage, anyhow::anyhow!("there is no lifecycle {name}")))
@@ -86,4 +92,27 @@ fn table(lifecycle: &Described) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::describe::Transition;
+
+    #[test]
+    fn each_name_is_described_and_every_transition_is_drawn() {
+        let all = all();
+        assert_eq!(all.iter().map(|lifecycle| lifecycle.name).collect::<Vec<_>>(), ["submission", "outbox"]);
+        for lifecycle in all {
+            let drawn = lifecycle.mermaid();
+            assert!(drawn.starts_with("stateDiagram-v2\n    [*] --> "), "{drawn}");
+            for Transition { from, to, command, who, guard, .. } in &lifecycle.transitions {
+                let arrow = format!("    {from} --> {to}: ");
+                let line = drawn.lines().find(|line| line.starts_with(&arrow)).expect("an arrow");
+                assert!(line[arrow.len()..].split(", ").any(|drawn| drawn == command), "{line}: {command}");
+                assert!(!who.is_empty() && !guard.is_empty(), "{command}");
+            }
+            assert!(!lifecycle.finals.is_empty(), "{drawn}");
+        }
+    }
 }

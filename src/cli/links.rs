@@ -13,7 +13,6 @@ use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, operator, output};
 use crate::gateway::signed_url::SignError;
 use crate::journal;
-use crate::lifecycle::submission::Status;
 use crate::ops::telemetry::EventName;
 use crate::parts;
 use crate::ports::LinkRequest;
@@ -22,6 +21,7 @@ use crate::routing::explain::at;
 use crate::routing::store::seams::{Noted, Override};
 use crate::routing::store::view::Scan;
 use crate::routing::store::{Attachment, Dossier};
+use crate::routing::table::Status;
 use crate::routing::text::one_line;
 
 /// Links signed at once.

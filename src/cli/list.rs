@@ -10,11 +10,11 @@ use super::desk::{self, Desk};
 use super::layout::{Side, Table};
 use super::output;
 use super::{CliError, Context, Exit, Filters, Since};
-use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
 use crate::routing::explain::at;
 use crate::routing::ledger::{DeliveryState, FailReason};
 use crate::routing::store::view::{Group, GroupBy, Listed, Selection};
+use crate::routing::table::Status;
 use crate::routing::text::{bounded, one_line};
 
 /// Shown where `--limit` says nothing.
@@ -107,7 +107,7 @@ pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
         None => (None, None),
     };
     Ok(Selection {
-        status: filters.status.iter().filter_map(|status| Status::from_label(status.as_str())).collect(),
+        status: filters.status.iter().filter_map(|status| Status::parse(status.label())).collect(),
         form: filters.form,
         reason: filters.reason_code,
         lost: filters.bounced,

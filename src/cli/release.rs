@@ -14,11 +14,11 @@ use super::desk::{self, Desk};
 use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, Filters, announce, operator, output};
 use crate::journal;
-use crate::lifecycle::submission::Status;
 use crate::ops::chance::Chance;
 use crate::ops::telemetry::EventName;
 use crate::routing::store::seams::Override;
 use crate::routing::store::sweep::{Found, Released, Retaken, RetakenEnd};
+use crate::routing::table::Status;
 
 /// Told as the actor's verb.
 const VERB: &str = "release";

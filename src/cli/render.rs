@@ -12,12 +12,12 @@ use super::desk::{self, Desk};
 use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
-use crate::lifecycle::submission::Status;
 use crate::ops::chance::Chance;
 use crate::ops::telemetry::EventName;
 use crate::parts;
 use crate::routing::prepare::{RenderError, RenderScope, Rendered};
 use crate::routing::store::view::Scan;
+use crate::routing::table::Status;
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]

@@ -15,11 +15,11 @@ use super::id::{self, IdArg};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
 use crate::journal;
-use crate::lifecycle::submission::Status;
 use crate::ops::telemetry::EventName;
 use crate::routing::replay::ReplayOptions;
 use crate::routing::store::seams::Override;
 use crate::routing::store::{Replayed, Store};
+use crate::routing::table::Status;
 
 /// Submissions reopened at once.
 const AT_ONCE: usize = 4;

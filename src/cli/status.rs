@@ -14,16 +14,16 @@ use super::output::{self, Palette};
 use super::pause;
 use super::{CliError, Context, Exit};
 use crate::config::SourceKind;
-use crate::lifecycle::outbox::State;
-use crate::lifecycle::submission::Status;
 use crate::ops::metrics::Dependency;
 use crate::outbox::store::Depth;
+use crate::outbox::table::State;
 use crate::parts;
 use crate::routing::dead_letter::RecordError;
 use crate::routing::delivery::followed::Followed;
 use crate::routing::explain::Daemon;
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
+use crate::routing::table::Status;
 use crate::routing::text::one_line;
 
 /// Arguments of `status`.
@@ -44,7 +44,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let (mut breakers, daemon) =
         futures::join!(daemon_word::breakers(listen), daemon_word::readiness(listen));
     if desk.config.source.kind != SourceKind::Pubsub {
-        breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.as_str()));
+        breakers.iter_mut().for_each(|all| all.retain(|one| one.dependency != Dependency::Pubsub.label()));
     }
     let report = Report {
         relay: Relay::of(&desk).await?,
@@ -304,7 +304,7 @@ fn text(report: &Report, palette: Palette) -> String {
 
 /// What an open breaker says.
 fn trouble(dependency: &str) -> String {
-    if dependency == Dependency::Contract.as_str() {
+    if dependency == Dependency::Contract.label() {
         return "the database is not what the data contract says, `maple-router check` names what".to_owned();
     }
     format!("{dependency} does not work")
@@ -339,7 +339,7 @@ fn ordered(counts: &BTreeMap<String, i64>) -> Vec<(&str, &i64)> {
 }
 
 fn is_open(status: &str) -> bool {
-    Status::from_label(status).is_some_and(|status| !status.is_terminal())
+    Status::parse(status).is_some_and(|status| !status.is_terminal())
 }
 
 fn span(seconds: i64) -> String {

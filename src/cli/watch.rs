@@ -17,11 +17,11 @@ use super::timeline::{self, Moment};
 use super::{CliError, Context, Exit};
 use crate::config::Routing;
 use crate::db::{DbError, DbErrorKind};
-use crate::lifecycle::submission::Status;
 use crate::routing::decide;
 use crate::routing::explain::at;
 use crate::routing::ledger::{DeliveryState, FailReason, Finished, Ledger};
 use crate::routing::store::view::{AuditRow, Sight};
+use crate::routing::table::Status;
 use crate::routing::text::{bounded, one_line};
 
 /// Between two looks.

@@ -153,7 +153,7 @@ fn why(reason: Shut) -> String {
         Shut::Breaker(dependency) => {
             format!(
                 "deliberately waiting until {} works again: nothing is claimed, no attempt is spent",
-                dependency.as_str()
+                dependency.label()
             )
         }
         Shut::Paused => {

@@ -163,7 +163,7 @@ async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Inci
             journal!(
                 error,
                 EventName::BreakerOpen,
-                dependency = Dependency::Pubsub.as_str(),
+                dependency = Dependency::Pubsub.label(),
                 reason = what.as_str(),
                 "Pub/Sub does not answer: {what}; events wait there, the sweep goes on"
             );
@@ -178,7 +178,7 @@ async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Inci
             journal!(
                 info,
                 EventName::BreakerClosed,
-                dependency = Dependency::Pubsub.as_str(),
+                dependency = Dependency::Pubsub.label(),
                 "Pub/Sub answers again"
             );
             incidents.resolve(key);

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio_postgres::types::WrongType;
 
+use crate::kernel::NotPossible;
+
 /// A call to the database that did not come to its end.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
@@ -99,6 +101,13 @@ pub enum DbErrorKind {
     Busy,
     /// Ours: a statement or a value that can never work.
     Bug,
+}
+
+impl From<NotPossible> for DbError {
+    /// A statement found a row in a state from which the table does not lead where the program went.
+    fn from(refusal: NotPossible) -> Self {
+        Self::Shape(refusal.to_string())
+    }
 }
 
 impl DbError {

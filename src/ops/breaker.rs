@@ -175,7 +175,7 @@ impl Inner {
     }
 
     fn follow(&self, change: &Change) {
-        let (name, shut) = (self.dependency.as_str(), Shut::Breaker(self.dependency));
+        let (name, shut) = (self.dependency.label(), Shut::Breaker(self.dependency));
         match change {
             Change::Opened(cause, said) => {
                 self.gate.close(shut);

@@ -25,7 +25,7 @@ impl Shut {
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Breaker(dependency) => dependency.as_str(),
+            Self::Breaker(dependency) => dependency.label(),
             Self::Paused => "paused",
         }
     }

@@ -15,11 +15,11 @@ use metrics_exporter_prometheus::{
 
 pub use self::labels::{
     ActionType, AlertResult, CanaryResult, DeadLetterKind, DeliveryStatus, Dependency, HeartbeatResult,
-    LogFlaw, OutboxCommand, OutboxState, PauseScope, Resolution, ReturnedResult, Status, SubmissionOutcome,
-    SweepResult,
+    LogFlaw, PauseScope, Resolution, ReturnedResult, SubmissionOutcome, SweepResult,
 };
 use super::incident::IncidentKey;
 use super::tally;
+use crate::kernel::{Card, Word};
 use crate::ports::Outcome;
 
 /// Version of this build.
@@ -84,9 +84,6 @@ names! {
     CANARY_INTERVAL = "canary_interval_seconds",
     HEARTBEATS = "heartbeats_total",
     ROWS_SET_ASIDE = "rows_set_aside",
-    OUTBOX_DEPTH = "outbox_depth",
-    OUTBOX_OLDEST = "outbox_oldest_age_seconds",
-    OUTBOX_TRANSITIONS = "outbox_transitions_total",
 }
 
 /// Readiness to finish: from a blink to the hours an outage lasts.
@@ -122,56 +119,55 @@ pub enum MetricsError {
 
 /// Sets metrics up for this process, once, and makes every series exist.
 ///
-/// `transactions` are the names of the named transactions, the labels of `db_transaction_seconds`.
-pub fn install(transactions: &[&'static str]) -> Result<PrometheusHandle, MetricsError> {
+/// What the rooms count they bring themselves, on their cards.
+pub fn install(rooms: &[&Card]) -> Result<PrometheusHandle, MetricsError> {
     let recorder = recorder()?;
     let handle = recorder.handle();
     ::metrics::set_global_recorder(recorder).map_err(|_| MetricsError::Twice)?;
-    start(transactions);
+    start(rooms);
     Ok(handle)
 }
 
-/// Describes every metric and makes every series exist.
-pub fn start(transactions: &[&'static str]) {
+/// Describes every metric and makes every series exist; the names of the rooms' transactions are labels of
+/// `db_transaction_seconds`.
+pub fn start(rooms: &[&Card]) {
     describe();
+    rooms.iter().for_each(|room| (room.metrics)());
     for outcome in SubmissionOutcome::ALL {
-        counter!(SUBMISSIONS, "outcome" => outcome.as_str()).increment(0);
+        counter!(SUBMISSIONS, "outcome" => outcome.label()).increment(0);
     }
     for kind in ActionType::ALL {
         for outcome in ACTION_OUTCOMES {
-            counter!(ACTION_ATTEMPTS, "type" => kind.as_str(), "outcome" => outcome).increment(0);
+            counter!(ACTION_ATTEMPTS, "type" => kind.label(), "outcome" => outcome).increment(0);
         }
-        drop(histogram!(ACTION_DURATION, "type" => kind.as_str()));
+        drop(histogram!(ACTION_DURATION, "type" => kind.label()));
     }
     for name in [REDELIVERED, STALE_SETTLE, RESCUED, ORPHANS] {
         counter!(name).increment(0);
     }
     for resolution in Resolution::ALL {
-        counter!(IN_DOUBT, "resolution" => resolution.as_str()).increment(0);
+        counter!(IN_DOUBT, "resolution" => resolution.label()).increment(0);
     }
     for kind in DeadLetterKind::ALL {
-        counter!(DEAD_LETTERS, "kind" => kind.as_str()).increment(0);
+        counter!(DEAD_LETTERS, "kind" => kind.label()).increment(0);
     }
     for result in AlertResult::ALL {
-        counter!(ALERTS, "result" => result.as_str()).increment(0);
+        counter!(ALERTS, "result" => result.label()).increment(0);
     }
     for status in DeliveryStatus::ALL {
-        counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(0);
+        counter!(DELIVERY_STATUS, "status" => status.label()).increment(0);
     }
     for flaw in LogFlaw::ALL {
-        counter!(RELAY_LOG_FLAWS, "flaw" => flaw.as_str()).increment(0);
+        counter!(RELAY_LOG_FLAWS, "flaw" => flaw.label()).increment(0);
     }
     for result in ReturnedResult::ALL {
-        counter!(RETURNED_MAILS, "result" => result.as_str()).increment(0);
+        counter!(RETURNED_MAILS, "result" => result.label()).increment(0);
     }
     for name in [ROUTING_LAG, SIGNED_URL] {
         drop(histogram!(name));
     }
-    for name in transactions {
+    for name in rooms.iter().flat_map(|room| room.transactions) {
         drop(histogram!(DB_TRANSACTION, "name" => *name));
-    }
-    for status in Status::ALL {
-        queue(*status, 0, Duration::ZERO);
     }
     for scope in PauseScope::ALL {
         paused(*scope, 0);
@@ -180,19 +176,13 @@ pub fn start(transactions: &[&'static str]) {
         breaker_open(*dependency, false);
     }
     for result in SweepResult::ALL {
-        counter!(SWEEPS, "result" => result.as_str()).increment(0);
+        counter!(SWEEPS, "result" => result.label()).increment(0);
     }
     for result in CanaryResult::ALL {
-        counter!(CANARIES, "result" => result.as_str()).increment(0);
+        counter!(CANARIES, "result" => result.label()).increment(0);
     }
     for result in HeartbeatResult::ALL {
-        counter!(HEARTBEATS, "result" => result.as_str()).increment(0);
-    }
-    for state in OutboxState::ALL {
-        outbox(*state, 0, Duration::ZERO);
-    }
-    for command in OutboxCommand::ALL {
-        outbox_transitions(*command, 0);
+        counter!(HEARTBEATS, "result" => result.label()).increment(0);
     }
     rows_set_aside(0);
     relay_queue(0);
@@ -269,16 +259,6 @@ fn describe() {
     );
     describe_counter!(HEARTBEATS, Unit::Count, "Calls of the heartbeat URL, by what became of them");
     describe_gauge!(
-        OUTBOX_DEPTH,
-        Unit::Count,
-        "Rows of the outbox by state, at the last look; 0 where there is none"
-    );
-    describe_gauge!(
-        OUTBOX_OLDEST,
-        Unit::Seconds,
-        "For how long the row of the outbox that waits longest is due, by state; of delivering and dead_letter its age"
-    );
-    describe_gauge!(
         ROWS_SET_ASIDE,
         Unit::Count,
         "Submissions that refuse a write which all others take: left for a while, and tried again"
@@ -303,18 +283,17 @@ fn describe() {
         Unit::Seconds,
         "Age of the oldest of them, since its acceptance"
     );
-    describe_counter!(OUTBOX_TRANSITIONS, Unit::Count, "What this process did with rows of the outbox");
 }
 
 /// Work on a submission ended.
 pub fn submission(outcome: SubmissionOutcome) {
     tally::submission(outcome);
-    counter!(SUBMISSIONS, "outcome" => outcome.as_str()).increment(1);
+    counter!(SUBMISSIONS, "outcome" => outcome.label()).increment(1);
 }
 
 /// One delivery was attempted.
 pub fn action_attempt(kind: impl Into<ActionType>, outcome: &Outcome) {
-    counter!(ACTION_ATTEMPTS, "type" => kind.into().as_str(), "outcome" => outcome.label()).increment(1);
+    counter!(ACTION_ATTEMPTS, "type" => kind.into().label(), "outcome" => outcome.label()).increment(1);
 }
 
 /// An event came again.
@@ -329,7 +308,7 @@ pub fn stale_settle() {
 
 /// Deliveries in doubt were resolved.
 pub fn in_doubt(resolution: Resolution, deliveries: u64) {
-    counter!(IN_DOUBT, "resolution" => resolution.as_str()).increment(deliveries);
+    counter!(IN_DOUBT, "resolution" => resolution.label()).increment(deliveries);
 }
 
 /// The sweep reset stuck claims.
@@ -344,27 +323,27 @@ pub fn orphans(submissions: u64) {
 
 /// A dead letter was dealt with.
 pub fn dead_letter(kind: DeadLetterKind) {
-    counter!(DEAD_LETTERS, "kind" => kind.as_str()).increment(1);
+    counter!(DEAD_LETTERS, "kind" => kind.label()).increment(1);
 }
 
 /// This became of so many alerts.
 pub fn alerts(result: AlertResult, alerts: usize) {
-    counter!(ALERTS, "result" => result.as_str()).increment(u64::try_from(alerts).unwrap_or(u64::MAX));
+    counter!(ALERTS, "result" => result.label()).increment(u64::try_from(alerts).unwrap_or(u64::MAX));
 }
 
 /// The relay's log told of an accepted mail.
 pub fn delivery_status(status: DeliveryStatus) {
-    counter!(DELIVERY_STATUS, "status" => status.as_str()).increment(1);
+    counter!(DELIVERY_STATUS, "status" => status.label()).increment(1);
 }
 
 /// The relay's log did not prove what it could have.
 pub fn relay_log_flaw(flaw: LogFlaw) {
-    counter!(RELAY_LOG_FLAWS, "flaw" => flaw.as_str()).increment(1);
+    counter!(RELAY_LOG_FLAWS, "flaw" => flaw.label()).increment(1);
 }
 
 /// A mail came back, and was treated.
 pub fn returned_mail(result: ReturnedResult) {
-    counter!(RETURNED_MAILS, "result" => result.as_str()).increment(1);
+    counter!(RETURNED_MAILS, "result" => result.label()).increment(1);
 }
 
 /// A submission was finished this long after it was ready.
@@ -374,7 +353,7 @@ pub fn routing_lag(lag: Duration) {
 
 /// A send took this long.
 pub fn action_duration(kind: impl Into<ActionType>, took: Duration) {
-    histogram!(ACTION_DURATION, "type" => kind.into().as_str()).record(took);
+    histogram!(ACTION_DURATION, "type" => kind.into().label()).record(took);
 }
 
 /// A named transaction took this long, retries included.
@@ -389,9 +368,9 @@ pub fn signed_url(took: Duration) {
 
 /// What the last sweep saw of a status.
 #[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
-pub fn queue(status: Status, depth: u64, oldest: Duration) {
-    gauge!(QUEUE_DEPTH, "status" => status.as_str()).set(depth as f64);
-    gauge!(OLDEST_AGE, "status" => status.as_str()).set(oldest);
+pub fn queue(status: impl Word, depth: u64, oldest: Duration) {
+    gauge!(QUEUE_DEPTH, "status" => status.label()).set(depth as f64);
+    gauge!(OLDEST_AGE, "status" => status.label()).set(oldest);
 }
 
 /// How many submissions this process holds.
@@ -411,12 +390,12 @@ pub fn waiting(submissions: usize) {
 /// How many pauses of a scope are in force.
 #[expect(clippy::cast_precision_loss, reason = "operators set a handful of pauses")]
 pub fn paused(scope: PauseScope, pauses: usize) {
-    gauge!(PAUSED, "scope" => scope.as_str()).set(pauses as f64);
+    gauge!(PAUSED, "scope" => scope.label()).set(pauses as f64);
 }
 
 /// A breaker opened or closed.
 pub fn breaker_open(dependency: Dependency, open: bool) {
-    gauge!(BREAKER_OPEN, "dependency" => dependency.as_str()).set(f64::from(u8::from(open)));
+    gauge!(BREAKER_OPEN, "dependency" => dependency.label()).set(f64::from(u8::from(open)));
 }
 
 /// A submission was routed at this time (the database's).
@@ -459,12 +438,12 @@ pub fn infected_after_routing(submissions: usize) {
 
 /// A pass of the sweep ended.
 pub fn sweep(result: SweepResult) {
-    counter!(SWEEPS, "result" => result.as_str()).increment(1);
+    counter!(SWEEPS, "result" => result.label()).increment(1);
 }
 
 /// This became of a canary event.
 pub fn canary(result: CanaryResult) {
-    counter!(CANARIES, "result" => result.as_str()).increment(1);
+    counter!(CANARIES, "result" => result.label()).increment(1);
 }
 
 /// How often canary events are published; `None`: never.
@@ -474,19 +453,7 @@ pub fn canary_interval(interval: Option<Duration>) {
 
 /// This became of a heartbeat.
 pub fn heartbeat(result: HeartbeatResult) {
-    counter!(HEARTBEATS, "result" => result.as_str()).increment(1);
-}
-
-/// What the last look at the outbox saw of a state.
-#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
-pub fn outbox(state: OutboxState, depth: u64, oldest: Duration) {
-    gauge!(OUTBOX_DEPTH, "state" => state.as_str()).set(depth as f64);
-    gauge!(OUTBOX_OLDEST, "state" => state.as_str()).set(oldest);
-}
-
-/// This process made so many transitions of outbox rows.
-pub fn outbox_transitions(command: OutboxCommand, rows: u64) {
-    counter!(OUTBOX_TRANSITIONS, "command" => command.as_str()).increment(rows);
+    counter!(HEARTBEATS, "result" => result.label()).increment(1);
 }
 
 /// So many submissions are set aside, because they refuse a write.

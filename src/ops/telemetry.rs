@@ -23,11 +23,12 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 use super::json_log::JsonLayer;
 use super::log_rate::LogRate;
 use crate::config::{Log, LogFormat, loud_library};
+use crate::kernel::words;
 
 /// The target of this program's own lines, and the root of all of them.
 const OWN: &str = "maple_router";
 
-closed_set! {
+words! {
     /// Words of the journal field `EVENT` (interfaces page, "Log fields").
     EventName {
         /// An event came in.
@@ -139,7 +140,7 @@ closed_set! {
 #[macro_export]
 macro_rules! journal {
     ($level:ident, $event:expr, $($rest:tt)+) => {
-        ::tracing::$level!(event = $crate::ops::telemetry::EventName::as_str($event), $($rest)+)
+        ::tracing::$level!(event = $crate::ops::telemetry::EventName::label($event), $($rest)+)
     };
 }
 
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn words_are_lower_case_and_told_apart() {
-        let words: std::collections::BTreeSet<&str> = EventName::ALL.iter().map(|e| e.as_str()).collect();
+        let words: std::collections::BTreeSet<&str> = EventName::ALL.iter().map(|e| e.label()).collect();
         assert_eq!(words.len(), EventName::ALL.len());
         assert!(words.iter().all(|w| w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
         assert_eq!(EventName::parse("stale_settle"), Some(EventName::StaleSettle));

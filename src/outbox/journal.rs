@@ -2,22 +2,23 @@
 //!
 //! Never says what stands in a payload.
 
+use super::card;
 use super::row::{Row, Settling};
 use super::store::Woken;
+use super::table::Command;
 use crate::journal;
-use crate::lifecycle::outbox::Command;
-use crate::ops::metrics::{self, DeadLetterKind, OutboxCommand};
+use crate::ops::metrics::{self, DeadLetterKind};
 use crate::ops::telemetry::EventName;
 
 /// So many rows were taken.
 pub(super) fn claimed(rows: usize) {
-    metrics::outbox_transitions(OutboxCommand::Claim, u64::try_from(rows).unwrap_or(u64::MAX));
+    card::transitions(Command::Claim, u64::try_from(rows).unwrap_or(u64::MAX));
 }
 
 /// So many rows were brought back.
 pub(super) fn woken(woken: Woken) {
-    metrics::outbox_transitions(OutboxCommand::Expire, woken.expired);
-    metrics::outbox_transitions(OutboxCommand::FallDue, woken.due);
+    card::transitions(Command::Expire, woken.expired);
+    card::transitions(Command::FallDue, woken.due);
     if woken.expired > 0 {
         tracing::warn!(
             rows = woken.expired,
@@ -33,9 +34,7 @@ pub(super) fn settled(row: &Row, settling: &Settling, ours: bool) {
         tracing::warn!(row = id, command = %settling.command, "the lease had run out: delivered again");
         return;
     }
-    if let Some(command) = OutboxCommand::parse(settling.command.label()) {
-        metrics::outbox_transitions(command, 1);
-    }
+    card::transitions(settling.command, 1);
     match settling.command {
         Command::GiveUp => {
             let kind = match settling.unreadable {
@@ -49,7 +48,7 @@ pub(super) fn settled(row: &Row, settling: &Settling, ours: bool) {
                 submission_id = row.submission().map(tracing::field::display),
                 outbox_row = id,
                 attempt = row.attempts,
-                outcome = kind.as_str(),
+                outcome = kind.label(),
                 reason = reason,
                 "an outbox row is given up on: it is recorded; see `maple-router dlq list`"
             );

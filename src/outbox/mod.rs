@@ -7,6 +7,7 @@
 //! Invariant: this room knows nothing of any other. What a row says is read by whom it is for.
 
 pub mod bell;
+pub mod card;
 pub mod feed;
 mod journal;
 mod pace;
@@ -14,4 +15,5 @@ pub mod relay;
 pub mod row;
 pub mod source;
 pub mod store;
+pub mod table;
 pub mod upkeep;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::backoff::backoff;
-use crate::lifecycle::outbox::Command;
+use crate::outbox::table::Command;
 use crate::ports::Attributes;
 
 /// Attribute that names the kind of a message (data contract, "The event").

@@ -1,7 +1,7 @@
 //! The rows of `router.outbox`: taken on a lease, settled under its fence, recorded in `router.transitions`.
 //!
 //! Each call is one transaction. If we die before its commit nothing happened; after it the row is what its state says,
-//! and a lease that nobody settles runs out. What a state allows is [`lifecycle::outbox`](crate::lifecycle::outbox)'s
+//! and a lease that nobody settles runs out. What a state allows is [`lifecycle::outbox`](crate::outbox::table)'s
 //! to say; these statements allow nothing else.
 
 mod sql;
@@ -18,8 +18,8 @@ use super::row::{Row, Settling};
 use crate::config::Pooling;
 use crate::db::pool::Pool;
 use crate::db::{DbError, router};
-use crate::lifecycle::outbox::{Command, State, TABLE};
-use crate::lifecycle::{NotPossible, next};
+use crate::kernel::{NotPossible, Transition, Who};
+use crate::outbox::table::{Command, Outbox, State};
 
 /// Kinds of dead-letter records that the outbox makes.
 const GRAVES: (&str, &str) = ("unreadable", "unknown_submission");
@@ -210,7 +210,8 @@ impl OutboxStore {
                 let redrive = tx.prepare_cached(sql::REDRIVE).await?;
                 tx.query(&lock, &[&vec![id]]).await?;
                 let Some(row) = tx.query_opt(&state, &[&id]).await? else { return Ok(Redriven::Unknown) };
-                if let Err(refusal) = next(TABLE, state_of(&row)?, Command::Redrive) {
+                let transition = Transition::<Outbox>::of(state_of(&row)?, Command::Redrive, Who::OPERATOR);
+                if let Err(refusal) = transition {
                     return Ok(Redriven::Refused(refusal));
                 }
                 tx.query(&redrive, &[&id, &actor, &reason]).await?;
@@ -319,7 +320,8 @@ impl<'a> Columns<'a> {
     fn of(settlings: &'a [Settling]) -> Self {
         let mut columns = Self::default();
         for settling in settlings {
-            let Ok(to) = next(TABLE, State::Delivering, settling.command) else {
+            let transition = Transition::<Outbox>::of(State::Delivering, settling.command, Who::WORKER);
+            let Ok(to) = transition.map(Transition::to) else {
                 tracing::error!(row = settling.id, command = %settling.command, "not a way to end a delivery");
                 continue;
             };
@@ -351,7 +353,7 @@ fn taken(row: &PgRow, token: Uuid) -> Result<Row, DbError> {
 
 fn state_of(row: &PgRow) -> Result<State, DbError> {
     let label: String = row.try_get("state")?;
-    State::from_label(&label)
+    State::parse(&label)
         .ok_or_else(|| DbError::Shape(format!("router.outbox.state {label:?} is not known here")))
 }
 

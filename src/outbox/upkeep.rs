@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::card;
 use super::store::{Depth, OutboxStore};
+use super::table::State;
 use crate::db::DbError;
 use crate::journal;
-use crate::lifecycle::outbox::State;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::metrics::{self, OutboxState};
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::scrub::scrub;
@@ -134,14 +134,12 @@ impl Upkeep {
     /// Removes what is old, and measures the rest.
     async fn look(&self) -> Result<Vec<Depth>, DbError> {
         if !self.store.is_there().await? {
-            OutboxState::ALL.iter().for_each(|state| metrics::outbox(*state, 0, Duration::ZERO));
+            card::OPEN.iter().for_each(|state| card::depth(*state, 0, Duration::ZERO));
             return Ok(Vec::new());
         }
         let depths = self.store.depths().await?;
         for depth in &depths {
-            if let Some(state) = OutboxState::parse(depth.state.label()) {
-                metrics::outbox(state, depth.count, depth.oldest);
-            }
+            card::depth(depth.state, depth.count, depth.oldest);
         }
         for _ in 0..PAGES {
             let page = u64::try_from(PAGE).unwrap_or(u64::MAX);

@@ -16,7 +16,7 @@ use super::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::pause::Pauses;
 use super::plan::PlannedAction;
 use crate::config::InDoubt;
-use crate::lifecycle::submission::Status;
+use crate::routing::table::Status;
 
 /// A due time within this distance is waited for; a later one goes back to the source (protocol §2).
 pub const HOLD_WITHIN: SignedDuration = SignedDuration::from_secs(60);

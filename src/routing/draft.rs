@@ -18,13 +18,14 @@ use serde_json::{Map, Value, json};
 pub use ends::{Conclusion, Ending, Recorded};
 
 use super::ledger::{Ledger, LedgerFault, VERSION};
-use crate::lifecycle::submission::Status;
+use super::table::{Status, Submission};
+use crate::kernel::Transition;
 
 /// What is written to one row.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// New status; absent where it stays.
-    pub status: Option<Status>,
+    /// To another status; absent where it stays.
+    pub transition: Option<Transition<Submission>>,
     /// Whether `updated_at` moves: not by facts that come without their claim.
     pub touched: bool,
     /// `claim` and `next_attempt_at` go, before the keys are set.

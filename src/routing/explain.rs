@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use super::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
 use super::text::{bounded, one_line};
-use crate::lifecycle::submission::Status;
 use crate::ports::{Reply, Stage};
+use crate::routing::table::Status;
 
 pub use around::{Around, Daemon, Letter, Reason};
 pub use event::Event;

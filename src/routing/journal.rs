@@ -77,7 +77,7 @@ pub(super) fn dead_letter(
                 submission_id = id,
                 pubsub_message_id = message_id,
                 delivery_attempt = deliveries,
-                outcome = kind.as_str(),
+                outcome = kind.label(),
                 payload_sha256 = sha256,
                 payload_len = payload.len(),
                 $follows
@@ -90,7 +90,7 @@ pub(super) fn dead_letter(
             EventName::DeadLetter,
             pubsub_message_id = message_id,
             delivery_attempt = deliveries,
-            outcome = kind.as_str(),
+            outcome = kind.label(),
             reason = why.label(),
             payload_sha256 = sha256,
             payload_len = payload.len(),

@@ -8,6 +8,7 @@
 pub mod alerts;
 pub mod audit_key;
 pub mod blame;
+pub mod card;
 pub mod cause;
 pub mod claims;
 pub mod compose;
@@ -42,6 +43,7 @@ pub mod slots;
 pub mod spool;
 pub mod store;
 pub mod sweep;
+pub mod table;
 pub(crate) mod text;
 pub mod unrecorded;
 pub mod worker;

@@ -441,7 +441,7 @@ impl PauseWatch {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             pauses.iter().for_each(|pause| *counts.entry(pause.scope.label()).or_default() += 1);
             for scope in PauseScope::ALL {
-                metrics::paused(*scope, counts.get(scope.as_str()).copied().unwrap_or_default());
+                metrics::paused(*scope, counts.get(scope.label()).copied().unwrap_or_default());
             }
             // The board before the gate: whoever passes sees what is paused.
             let all = pauses.of_all().is_some();

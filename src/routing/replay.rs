@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use super::expand;
 use super::ledger::{DeliveryState, ErrorClass, Ledger, LedgerFault, VERSION};
 use super::plan::PlannedAction;
-use crate::lifecycle::submission::Status;
+use super::table::{Command, Status, Submission};
+use crate::kernel::{Transition, Who};
 
 /// What the operator asks for beyond the plain replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +41,8 @@ pub struct ReplayView<'a> {
 /// What a replay writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
+    /// Back to `received`.
+    pub transition: Transition<Submission>,
     /// Keys of the ledger to be set.
     pub keys: Value,
     /// Deliveries that are to be sent now, by key.
@@ -123,6 +126,8 @@ pub fn replay(
         Status::Routed if options == ReplayOptions::default() => return Err(ReplayRefusal::Routed),
         Status::Routed | Status::Failed => {}
     }
+    let transition = Transition::of(view.status, Command::Replay, Who::OPERATOR)
+        .map_err(|_| ReplayRefusal::NotEnded(view.status))?;
     let ledger = view.ledger.map_err(|fault| ReplayRefusal::Ledger(fault.clone()))?;
     if view.infected {
         return Err(ReplayRefusal::Infected);
@@ -168,7 +173,7 @@ pub fn replay(
     }
     note["deliveries"] = json!(open.len());
     keys["deliveries"] = Value::Object(entries);
-    Ok(Replay { keys, open, note })
+    Ok(Replay { transition, keys, open, note })
 }
 
 /// The deliveries of a new plan. Facts stay under their keys, also where the new plan has no such recipient: they are

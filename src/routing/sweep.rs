@@ -394,9 +394,7 @@ pub fn named(refused: &[Refused<Uuid>]) -> Vec<Refusal> {
 
 fn gauges(depths: &[Depth]) {
     for depth in depths {
-        if let Some(status) = metrics::Status::parse(depth.status.label()) {
-            metrics::queue(status, depth.count, depth.oldest);
-        }
+        metrics::queue(depth.status, depth.count, depth.oldest);
     }
 }
 

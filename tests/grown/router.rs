@@ -11,10 +11,10 @@ use futures::future::join_all;
 use maple_router::config::Config;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
-use maple_router::lifecycle::outbox::Command;
 use maple_router::ops::clock::SystemClock;
 use maple_router::outbox::row::Settling;
 use maple_router::outbox::store::OutboxStore;
+use maple_router::outbox::table::Command;
 use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
 use maple_router::routing::dead_letter::{Closing, Kind, Record};
 use maple_router::routing::delivery::Seen;
@@ -269,7 +269,7 @@ impl Router {
             .checked_sub(jiff::SignedDuration::from_hours(24))
             .expect("a day");
         self.view.undelivered(since).await.expect("counted");
-        let failed = maple_router::lifecycle::submission::Status::Failed;
+        let failed = maple_router::routing::table::Status::Failed;
         let selection =
             Selection { status: vec![failed], within: Some(24 * HOUR), limit: 20, ..Selection::default() };
         self.view.list(&selection).await.expect("listed");

@@ -1,8 +1,8 @@
 //! P1 to P6, P8 and P10 of the protocol as laws over every reachable world, and what must be reachable at all, so that no law
 //! holds for want of an occasion. P2 is in [`super::liveness`]; P7 needs Slack and is not of this model.
 
-use maple_router::lifecycle::submission::Status;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::table::Status;
 use stateright::Property;
 
 use super::product;

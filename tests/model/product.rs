@@ -8,7 +8,6 @@ use std::hash::Hash;
 
 use jiff::Timestamp;
 use maple_router::config::InDoubt;
-use maple_router::lifecycle::submission::Status;
 use maple_router::ports::Stage;
 use maple_router::routing::decide::{self, ClaimDecision, RowView, StuckDecision, Verdict};
 use maple_router::routing::expand;
@@ -16,6 +15,7 @@ use maple_router::routing::ledger::{DeliveryState, ErrorClass, FailReason, Ledge
 use maple_router::routing::outcome::Entries;
 use maple_router::routing::plan::{ActionType, PlannedAction};
 use maple_router::routing::replay::{self, ReplayOptions, ReplayView};
+use maple_router::routing::table::Status;
 use serde_json::{Value, json};
 
 use super::world::{Attachment, Entry, Form, GONE, Row, Token};

@@ -2,9 +2,9 @@
 //! Decisions come from [`super::product`]; only the writes are retold here, and the real ones are tested against
 //! PostgreSQL in `tests/store`.
 
-use maple_router::lifecycle::submission::Status;
 use maple_router::routing::decide::Verdict;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::table::Status;
 
 use super::product::{self, Claim, Shape};
 use super::world::{Attachment, DELIVERIES, Heard, Row, Step, Token, World, has};

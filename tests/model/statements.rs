@@ -1,8 +1,8 @@
 //! What the store's statements leave in the row: facts, other outcomes, ends, releases, what the sweep takes back, replays.
 
-use maple_router::lifecycle::submission::Status;
 use maple_router::routing::decide::StuckDecision;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::table::Status;
 
 use super::product;
 use super::protocol::{Protocol, Rule};

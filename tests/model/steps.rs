@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use maple_router::lifecycle::submission::Status;
+use maple_router::routing::table::Status;
 use stateright::{Model, Property};
 
 use super::laws;

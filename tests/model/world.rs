@@ -4,9 +4,9 @@
 //! product's own decisions. Tokens are renamed after every step, so that two worlds that differ only in who minted what
 //! are one.
 
-use maple_router::lifecycle::submission::Status;
 use maple_router::routing::blame::Tally;
 use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::table::Status;
 
 /// Deliveries of a submission.
 pub(crate) const DELIVERIES: usize = 2;

@@ -77,7 +77,7 @@ async fn what_rules_and_dashboard_name_is_what_a_daemon_shows() {
 
     // What the library promises from the start, the process shows.
     let recorder = metrics::recorder().expect("buckets are sound");
-    ::metrics::with_local_recorder(&recorder, || metrics::start(&[]));
+    ::metrics::with_local_recorder(&recorder, || metrics::start(maple_router::daemon::ROOMS));
     let promised = recorder.handle().render();
     let series = |text: &str| -> BTreeSet<String> {
         let samples = text.lines().filter(|line| !line.starts_with('#'));

@@ -80,7 +80,7 @@ fn every_event_that_deserves_a_rule_has_one_and_no_rule_waits_for_what_is_never_
     for rest in file.split("\"(?i:event)\":\"").skip(1) {
         *rules.entry(rest.split('"').next().expect("a word").to_owned()).or_default() += 1;
     }
-    let words: BTreeSet<&str> = EventName::ALL.iter().map(|event| event.as_str()).collect();
+    let words: BTreeSet<&str> = EventName::ALL.iter().map(|event| event.label()).collect();
     for (event, count) in &rules {
         assert!(words.contains(event.as_str()), "no event is called {event:?}");
         assert_eq!(*count, 1, "{event} has two rules without an order between them");

@@ -6,13 +6,13 @@ use std::time::Duration;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::Config;
 use maple_router::db::{Pool, PoolOptions};
-use maple_router::lifecycle::outbox::State;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::feed::{FeedParts, FeedSettings};
 use maple_router::outbox::row::Retries;
 use maple_router::outbox::store::OutboxStore;
+use maple_router::outbox::table::State;
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -70,7 +70,7 @@ impl Bench {
 
     pub(crate) async fn state(&self, id: i64) -> State {
         let row = self.look(id).await;
-        State::from_label(row["state"].as_str().unwrap_or_default()).expect("a state")
+        State::parse(row["state"].as_str().unwrap_or_default()).expect("a state")
     }
 
     /// What was recorded of a row, in order.

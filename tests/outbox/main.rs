@@ -8,6 +8,8 @@
 
 mod crowd;
 mod harness;
+#[path = "../kernel/holds.rs"]
+mod holds;
 mod readiness;
 mod relay;
 mod statements;

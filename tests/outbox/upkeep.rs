@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use maple_router::lifecycle::outbox::State;
 use maple_router::ops::incident::{IncidentKey, Incidents, Open};
 use maple_router::ops::metrics;
+use maple_router::outbox::table::State;
 use maple_router::outbox::upkeep::Upkeep;
 use maple_router::ports::Clock;
 use tokio::sync::watch;
@@ -87,7 +87,7 @@ fn old_rows_go_page_by_page_and_the_others_are_measured() {
     let recorder = metrics::recorder().expect("buckets are sound");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     ::metrics::with_local_recorder(&recorder, || {
-        metrics::start(&[]);
+        metrics::start(maple_router::daemon::ROOMS);
         runtime.block_on(async {
             let bench = Bench::new().await;
             let rows = "INSERT INTO router.outbox (kind, payload, state, delivered_at)
@@ -95,7 +95,7 @@ fn old_rows_go_page_by_page_and_the_others_are_measured() {
                 FROM generate_series(1, 2510) n";
             bench.alter(rows).await;
             for state in State::ALL {
-                bench.row(state).await;
+                bench.row(*state).await;
             }
             bench.alter("UPDATE router.outbox SET available_at = now() - interval '100 s' WHERE state = 'pending'").await;
             // Not due: a pause before the next try is no delay, however old the row is.

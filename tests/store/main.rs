@@ -7,6 +7,8 @@ mod delivery;
 mod ends;
 mod facts;
 mod hidden;
+#[path = "../kernel/holds.rs"]
+mod holds;
 mod lifecycle;
 mod open_rows;
 mod races;

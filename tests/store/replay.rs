@@ -67,7 +67,7 @@ async fn a_replay_opens_what_failed_and_leaves_who_why_and_what_was() {
     let again = bench.replay(id, PLAIN).await;
     assert_eq!(
         again,
-        Replayed::Refused(ReplayRefusal::NotEnded(maple_router::lifecycle::submission::Status::Received))
+        Replayed::Refused(ReplayRefusal::NotEnded(maple_router::routing::table::Status::Received))
     );
     let Claimed::Taken(taken) = bench.claim(id, "t2").await else { panic!("it is free") };
     assert_eq!(taken.ledger.attempts, 1);

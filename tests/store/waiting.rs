@@ -1,9 +1,9 @@
 //! What the sweep finds among rows that wait: lost events, due retries, infected attachments, and what never gets ready.
 
-use maple_router::lifecycle::submission::Status;
 use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::Claimed;
 use maple_router::routing::store::sweep::{Depth, SweepBounds, SweepCount};
+use maple_router::routing::table::Status;
 use serde_json::json;
 
 use super::stuck::bounds;

@@ -9,10 +9,10 @@ use devkit::stage::{Answer, Source, Stage, StageOptions};
 use maple_router::config::Config;
 use maple_router::db::migrations::{self, ROUTER};
 use maple_router::db::{Pool, PoolOptions};
-use maple_router::lifecycle::outbox::Command;
 use maple_router::ops::clock::SystemClock;
 use maple_router::outbox::row::Settling;
 use maple_router::outbox::store::OutboxStore;
+use maple_router::outbox::table::Command;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

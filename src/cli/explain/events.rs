@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::cli::CliError;
 use crate::cli::desk::{self, Desk};
-use crate::lifecycle::outbox::State;
 use crate::outbox::store::About;
+use crate::outbox::table::State;
 use crate::parts;
 use crate::routing::explain::Event;
 
@@ -48,7 +48,7 @@ pub(super) fn event(rows: Option<&[EventPart]>) -> Event {
     let open = rows.iter().find(|row| row.delivered_at.is_none());
     let Some(row) = open.or(rows.first()) else { return Event::None };
     let said = row.error.clone();
-    match State::from_label(row.state) {
+    match State::parse(row.state) {
         Some(State::Pending | State::RetryWait) => {
             Event::Waiting { since: row.written_at, tries: row.tries, said }
         }

@@ -8,8 +8,8 @@ use super::events::EventPart;
 use super::{DeliveryPart, Page, RelayPart};
 use crate::cli::layout::wrapped;
 use crate::cli::output::Palette;
-use crate::lifecycle::submission::Status;
 use crate::routing::explain::{at, said};
+use crate::routing::table::Status;
 use crate::routing::text::{bounded, one_line};
 use jiff::Timestamp;
 

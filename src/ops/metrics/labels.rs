@@ -1,8 +1,9 @@
 //! The closed sets whose words are label values of metrics (interfaces, "Metrics"). Nothing here counts anything.
 
+use crate::kernel::words;
 use crate::ports::RelayStatus;
 
-closed_set! {
+words! {
     /// How work on a submission ended.
     SubmissionOutcome {
         /// Everything delivered.
@@ -13,7 +14,7 @@ closed_set! {
         Released = "released",
     }
 }
-closed_set! {
+words! {
     /// The database's `action_type`.
     ActionType {
         /// A HappyFox ticket.
@@ -24,7 +25,7 @@ closed_set! {
         EmailRaw = "email_raw",
     }
 }
-closed_set! {
+words! {
     /// How a delivery in doubt was resolved (protocol, "Crash, doubt, stop, replay").
     Resolution {
         /// The relay's log has it.
@@ -37,7 +38,7 @@ closed_set! {
         NeitherHeld = "neither_held",
     }
 }
-closed_set! {
+words! {
     /// What a dead letter was.
     DeadLetterKind {
         /// Nobody can read it.
@@ -52,7 +53,7 @@ closed_set! {
         Closed = "closed",
     }
 }
-closed_set! {
+words! {
     /// What became of an alert.
     AlertResult {
         /// Confirmed by Slack.
@@ -63,7 +64,7 @@ closed_set! {
         Suppressed = "suppressed",
     }
 }
-closed_set! {
+words! {
     /// What the relay's log says of an accepted mail.
     DeliveryStatus {
         /// Handed on.
@@ -76,7 +77,7 @@ closed_set! {
         Expired = "expired",
     }
 }
-closed_set! {
+words! {
     /// Why the relay's log does not prove what it could have.
     LogFlaw {
         /// Lines cannot be read any more.
@@ -87,7 +88,7 @@ closed_set! {
         Unproved = "unproved",
     }
 }
-closed_set! {
+words! {
     /// What a returned mail was.
     ReturnedResult {
         /// A delivery status notification about a mail of ours.
@@ -102,22 +103,7 @@ closed_set! {
         NotUnderstood = "not_understood",
     }
 }
-closed_set! {
-    /// The database's `submission_status`.
-    Status {
-        /// Waits.
-        Received = "received",
-        /// Claimed.
-        Processing = "processing",
-        /// Ended well.
-        Routed = "routed",
-        /// Ended badly.
-        Failed = "failed",
-        /// Emptied by retention.
-        Purged = "purged",
-    }
-}
-closed_set! {
+words! {
     /// What may be paused.
     PauseScope {
         /// Everything.
@@ -128,7 +114,7 @@ closed_set! {
         Destination = "destination",
     }
 }
-closed_set! {
+words! {
     /// What the daemon cannot work without.
     Dependency {
         /// PostgreSQL.
@@ -143,7 +129,7 @@ closed_set! {
         Contract = "contract",
     }
 }
-closed_set! {
+words! {
     /// What became of a canary event.
     CanaryResult {
         /// Pub/Sub took it.
@@ -156,7 +142,7 @@ closed_set! {
         Overdue = "overdue",
     }
 }
-closed_set! {
+words! {
     /// What became of a heartbeat.
     HeartbeatResult {
         /// Taken.
@@ -167,45 +153,13 @@ closed_set! {
         Withheld = "withheld",
     }
 }
-closed_set! {
+words! {
     /// How a pass of the sweep ended.
     SweepResult {
         /// Every part of it was done.
         Completed = "completed",
         /// The database did not let it be done.
         Failed = "failed",
-    }
-}
-closed_set! {
-    /// States of outbox rows that are not over (lifecycle "outbox").
-    OutboxState {
-        /// To be delivered now.
-        Pending = "pending",
-        /// Leased.
-        Delivering = "delivering",
-        /// Not before its time.
-        RetryWait = "retry_wait",
-        /// Given up on.
-        DeadLetter = "dead_letter",
-    }
-}
-closed_set! {
-    /// What a daemon does with outbox rows; a redrive is an operator's, and stands in the transition log.
-    OutboxCommand {
-        /// Taken.
-        Claim = "claim",
-        /// Delivered.
-        Succeed = "succeed",
-        /// Failed because of itself.
-        Fail = "fail",
-        /// Failed because of itself once too often.
-        GiveUp = "give_up",
-        /// Given back.
-        Release = "release",
-        /// Its lease ran out.
-        Expire = "expire",
-        /// Its time has come.
-        FallDue = "fall_due",
     }
 }
 

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::super::event::{Parsed, Poison};
 use super::super::ledger::FailReason;
-use crate::lifecycle::submission::Status;
 use crate::ports::Attributes;
+use crate::routing::table::Status;
 
 /// What is kept where no row tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Kind {
 
     /// The kind with this word.
     #[must_use]
-    pub fn from_label(label: &str) -> Option<Self> {
+    pub fn parse(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.label() == label)
     }
 }

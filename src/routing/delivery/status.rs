@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use super::Seen;
 use super::tracker::normal;
-use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
 use crate::routing::destination::recipient;
 use crate::routing::ledger::{Delivery, DeliveryState, Ledger, RelayMark};
+use crate::routing::table::Status;
 use crate::scrub::scrub;
 
 /// What something seen changes.

@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Draft;
-use crate::lifecycle::submission::Status;
+use crate::kernel::{NotPossible, Transition, Who};
 use crate::routing::decide::{self, Verdict};
 use crate::routing::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::outcome::{Entries, finish_detail};
+use crate::routing::table::{Command, Status};
 
 /// What the ledger said after a record.
 #[derive(Debug)]
@@ -80,23 +81,21 @@ impl Draft {
         if decide::next_action(&ledger, ending.tried).is_some() {
             return Ok(Recorded::Continue(Box::new(ledger)));
         }
-        Ok(Recorded::Concluded(
-            match decide::verdict_with_refund(&ledger, ending.max_attempts, ending.refund) {
-                Verdict::Routed => self.finish(ending.token, &ledger, None),
-                Verdict::Failed(reason) => {
-                    // What is still open fails with it.
-                    let open = Entries::exhausted(&ledger);
-                    if open.is_empty() {
-                        self.finish(ending.token, &ledger, Some(reason))
-                    } else {
-                        self.note(&open);
-                        let ledger = self.ledger()?;
-                        self.finish(ending.token, &ledger, Some(reason))
-                    }
+        Ok(concluded(match decide::verdict_with_refund(&ledger, ending.max_attempts, ending.refund) {
+            Verdict::Routed => self.finish(ending.token, &ledger, None),
+            Verdict::Failed(reason) => {
+                // What is still open fails with it.
+                let open = Entries::exhausted(&ledger);
+                if open.is_empty() {
+                    self.finish(ending.token, &ledger, Some(reason))
+                } else {
+                    self.note(&open);
+                    let ledger = self.ledger()?;
+                    self.finish(ending.token, &ledger, Some(reason))
                 }
-                Verdict::Release => self.give_back(ending),
-            },
-        ))
+            }
+            Verdict::Release => self.give_back(ending),
+        }))
     }
 
     /// Ends a claim as failed for a reason that is not in its deliveries.
@@ -108,42 +107,47 @@ impl Draft {
             return Ok(Recorded::Stale);
         }
         let ledger = self.ledger()?;
-        Ok(Recorded::Concluded(self.finish(token, &ledger, Some(reason))))
+        Ok(concluded(self.finish(token, &ledger, Some(reason))))
     }
 
     /// Gives the submission back.
     #[must_use]
     pub fn release(&mut self, ending: &Ending<'_>) -> Recorded {
-        if self.is_ours(ending.token) { Recorded::Concluded(self.give_back(ending)) } else { Recorded::Stale }
+        if self.is_ours(ending.token) { concluded(self.give_back(ending)) } else { Recorded::Stale }
     }
 
     /// The terminal transition with its one audit row (P3).
-    fn finish(&mut self, token: &str, ledger: &Ledger, reason: Option<FailReason>) -> Conclusion {
+    fn finish(
+        &mut self,
+        token: &str,
+        ledger: &Ledger,
+        reason: Option<FailReason>,
+    ) -> Result<Conclusion, NotPossible> {
         let at = self.now;
-        let (status, action) = match reason {
-            None => (Status::Routed, "submission_routed"),
-            Some(_) => (Status::Failed, "submission_route_failed"),
+        let (command, action) = match reason {
+            None => (Command::FinishRouted, "submission_routed"),
+            Some(_) => (Command::FinishFailed, "submission_route_failed"),
         };
+        let status = self.end(command)?;
         let mut finished = json!({"token": token, "at": at, "status": status.label()});
         if let Some(reason) = reason {
             finished["reason"] = json!(reason.label());
         }
         self.set_key("finished", finished);
         self.audit(action, finish_detail(ledger, reason));
-        self.end(status);
-        match reason {
+        Ok(match reason {
             Some(reason) => Conclusion::Failed { at, reason },
             None => {
                 let nothing_sent = |state| state == DeliveryState::NotImplemented;
                 let only_not_implemented = ledger.deliveries.values().all(|d| nothing_sent(d.state));
                 Conclusion::Routed { at, only_not_implemented }
             }
-        }
+        })
     }
 
     /// Back to `received`. A begin mark of another claim that is still there has no outcome: it becomes doubt. One of this
     /// claim was never followed by a send, because every record removes the marks of what was sent: it goes.
-    fn give_back(&mut self, ending: &Ending<'_>) -> Conclusion {
+    fn give_back(&mut self, ending: &Ending<'_>) -> Result<Conclusion, NotPossible> {
         let attempts = self.document.get("attempts").and_then(Value::as_u64).unwrap_or(0);
         // What the database stores is as fine as a microsecond.
         let pause = Duration::from_micros(u64::try_from(ending.pause.as_micros()).unwrap_or(u64::MAX));
@@ -164,20 +168,28 @@ impl Draft {
             }
             self.set(&key, delivery);
         }
-        self.end(Status::Received);
+        self.end(Command::Release)?;
         self.set_key("attempts", json!(attempts.saturating_sub(u64::from(ending.refund))));
         self.set_key("next_attempt_at", json!(due));
-        Conclusion::Released { due }
+        Ok(Conclusion::Released { due })
     }
 
-    fn end(&mut self, status: Status) {
+    /// Leaves `processing`; answers the new status.
+    fn end(&mut self, command: Command) -> Result<Status, NotPossible> {
+        let transition = Transition::of(self.status.unwrap_or(Status::Purged), command, Who::WORKER)?;
         if let Value::Object(document) = &mut self.document {
             document.remove("claim");
             document.remove("next_attempt_at");
         }
         self.change.ends_claim = true;
         self.change.touched = true;
-        self.change.status = Some(status);
-        self.status = Some(status);
+        self.change.transition = Some(transition);
+        self.status = Some(transition.to());
+        Ok(transition.to())
     }
+}
+
+/// What the table does not allow was not ours to end: the row is in another status.
+fn concluded(end: Result<Conclusion, NotPossible>) -> Recorded {
+    end.map_or(Recorded::Stale, Recorded::Concluded)
 }

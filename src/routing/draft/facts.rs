@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Draft;
-use crate::lifecycle::submission::Status;
 use crate::routing::outcome::Entries;
+use crate::routing::table::Status;
 
 /// What a fact closes; what was known of the attempt at it is over.
 const OVER: [&str; 4] = ["begun", "doubt", "error", "log_mark"];

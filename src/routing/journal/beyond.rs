@@ -22,7 +22,7 @@ pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, place: usize
         action_order = scope.action_order,
         action_type = scope.action_type.label(),
         delivery = format!("{}/{}", place + 1, scope.total.max(place + 1)),
-        outcome = resolution.as_str(),
+        outcome = resolution.label(),
         rfc_message_id = scope.message_id,
         "perhaps delivered before: {follows}"
     );
@@ -38,7 +38,7 @@ pub(in crate::routing) fn resolved(claim: &Claim, ledger: &Ledger, key: &str, re
         attempt = claim.attempt,
         action_order = order_of(key),
         delivery = place(ledger, key),
-        outcome = resolution.as_str(),
+        outcome = resolution.label(),
         "perhaps delivered before: {}",
         follows(resolution)
     );

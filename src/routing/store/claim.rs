@@ -20,12 +20,13 @@ use super::{Store, seen, shown, sql};
 use crate::db::DbError;
 use crate::db::batch::{Batch, divided};
 use crate::db::pool::Transaction;
-use crate::lifecycle::submission::Status;
+use crate::kernel::{Transition, Who};
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
 use crate::routing::expand;
 use crate::routing::lag::Waiting;
 use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, VERSION};
 use crate::routing::plan::PlannedAction;
+use crate::routing::table::{Command, Status};
 
 /// One submission to be claimed, with the token the claim shall have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +182,7 @@ impl Store {
         let now: Timestamp = row.try_get("now")?;
         let form_id: String = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
         let label: String = row.try_get("status")?;
-        let Some(status) = Status::from_label(&label) else {
+        let Some(status) = Status::parse(&label) else {
             return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
         };
         let ledger = stored.ledger();
@@ -225,7 +226,9 @@ impl Store {
             ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
-                let write = refusal(request.id, &request.token, now, reason, &ledger, &stored.original());
+                let failing = Transition::of(status, Command::Refuse, Who::WORKER)?;
+                let write =
+                    refusal(request.id, failing, &request.token, now, reason, &ledger, &stored.original());
                 (Claimed::Failed { form_id, reason, waiting, at: now }, Some(write))
             }
             ClaimDecision::Take => {
@@ -255,7 +258,7 @@ impl Store {
                 let taken = TakenRow { form_id, ledger, token, lives, waiting, dossier, begun };
                 let write = Write {
                     id: request.id,
-                    status: Status::Processing,
+                    transition: Transition::of(status, Command::Claim, Who::WORKER)?,
                     keys,
                     anew: false,
                     audits: Vec::new(),
@@ -329,7 +332,7 @@ impl Store {
         writes: &[Write],
     ) -> Result<Vec<Uuid>, DbError> {
         let ids: Vec<Uuid> = writes.iter().map(|w| w.id).collect();
-        let statuses: Vec<&str> = writes.iter().map(|w| w.status.label()).collect();
+        let statuses: Vec<&str> = writes.iter().map(|w| w.transition.to().label()).collect();
         let keys: Vec<&Value> = writes.iter().map(|w| &w.keys).collect();
         let anew: Vec<bool> = writes.iter().map(|w| w.anew).collect();
         let sealed = |w: &Write| Json(self.settings.audit.sealed_rows(&w.audits));

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::pool::Pool;
-use crate::lifecycle::submission::Status;
 use crate::routing::dead_letter::{Closed, Closing, Kind, Origin, Record, Silent, Standing};
 use crate::routing::ledger::FailReason;
+use crate::routing::table::Status;
 
 /// Verb of the override that closes an exhausted row.
 pub const DISCARD: &str = "dlq discard";
@@ -133,7 +133,7 @@ impl DeadLetterStore {
             return Ok(None);
         };
         let (label, reason): (String, Option<String>) = (row.try_get("status")?, row.try_get("reason")?);
-        let status = Status::from_label(&label)
+        let status = Status::parse(&label)
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
         let reason = FailReason::ALL.into_iter().find(|known| reason.as_deref() == Some(known.label()));
         Ok(Some((status, reason)))
@@ -278,7 +278,7 @@ fn count(row: &Row) -> Result<u64, DbError> {
 
 fn kind(row: &Row) -> Result<Kind, DbError> {
     let label: String = row.try_get("kind")?;
-    Kind::from_label(&label)
+    Kind::parse(&label)
         .ok_or_else(|| DbError::Shape(format!("router.dead_letters.kind {label:?} is not known here")))
 }
 

@@ -18,12 +18,12 @@ use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
-use crate::lifecycle::submission::Status;
 use crate::ports::RelayStatus;
 use crate::routing::delivery::Seen;
 use crate::routing::delivery::lost::{Lost, LostCause, Mail};
 use crate::routing::delivery::status::{self, Change, Decision};
 use crate::routing::ledger::{DeliveryState, Ledger, RelayMark};
+use crate::routing::table::Status;
 
 /// What is read of a locked row.
 const READ: &str = "-- delivery_read
@@ -246,7 +246,7 @@ struct Write {
 /// Decides about everything seen of one row, one after the other.
 fn judge(row: &Row, stored: &Stored, seen: &[&Seen], by: &str, recorded: &mut SeenRecorded) -> Option<Write> {
     // A ledger that is damaged or of a newer version is left to those who can read it.
-    let (Ok(mut ledger), Some(status)) = (stored.ledger(), Status::from_label(&row.status)) else {
+    let (Ok(mut ledger), Some(status)) = (stored.ledger(), Status::parse(&row.status)) else {
         return None;
     };
     let mut write = Write { id: row.id, marks: Map::new(), lost: Vec::new(), facts: Map::new() };

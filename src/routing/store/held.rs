@@ -17,8 +17,8 @@ use super::sweep::all_took;
 use super::{Store, shown, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
-use crate::lifecycle::submission::Status;
 use crate::routing::draft::{Change, Draft, Salvage};
+use crate::routing::table::Status;
 
 /// Some rows, locked.
 pub(super) struct Held {
@@ -51,7 +51,7 @@ impl Held {
 fn draft(row: &Row) -> Result<Draft, DbError> {
     let status: String = row.try_get("status")?;
     let stored = row.try_get::<_, Stored>("routing_result")?.parsed();
-    Ok(Draft::of(Status::from_label(&status), stored, row.try_get("now")?))
+    Ok(Draft::of(Status::parse(&status), stored, row.try_get("now")?))
 }
 
 impl Store {
@@ -135,7 +135,8 @@ impl Store {
         }
         let of = || changes.iter().map(|(_, change)| change);
         let ids: Vec<Uuid> = changes.iter().map(|(id, _)| *id).collect();
-        let statuses: Vec<Option<&str>> = of().map(|change| change.status.map(Status::label)).collect();
+        let statuses: Vec<Option<&str>> =
+            of().map(|change| change.transition.map(|transition| transition.to().label())).collect();
         let touched: Vec<bool> = of().map(|change| change.touched).collect();
         let ends: Vec<bool> = of().map(|change| change.ends_claim).collect();
         let keys: Vec<_> = of().map(keys).collect();

@@ -17,11 +17,11 @@ use super::writing::{Writing, Written};
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
-use crate::lifecycle::submission::Status;
 use crate::routing::claims::Heard;
 use crate::routing::draft::{Change, Draft, Ending};
 use crate::routing::ledger::{FailReason, Finished, LedgerFault};
 use crate::routing::outcome::Entries;
+use crate::routing::table::Status;
 
 pub use crate::routing::draft::{Conclusion, Recorded};
 

@@ -7,14 +7,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::lifecycle::submission::Status;
+use crate::kernel::Transition;
 use crate::routing::ledger::{DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
 use crate::routing::outcome::{Entries, refusal_detail};
+use crate::routing::table::Submission;
 
 /// A decision turned into what is written.
 pub(super) struct Write {
     pub(super) id: Uuid,
-    pub(super) status: Status,
+    pub(super) transition: Transition<Submission>,
     /// Keys to set.
     pub(super) keys: Value,
     /// The old document is replaced rather than merged.
@@ -23,10 +24,11 @@ pub(super) struct Write {
     pub(super) audits: Vec<Value>,
 }
 
-/// What a failure writes; `token` names this end for its alert. A ledger that cannot be read is replaced; its original
+/// What a failure writes: `failing` leads to `failed`. `token` names this end for its alert. A ledger that cannot be read is replaced; its original
 /// goes to the audit detail. Where attempts are spent, what is still open fails with it.
 pub(super) fn refusal(
     id: Uuid,
+    failing: Transition<Submission>,
     token: &str,
     now: Timestamp,
     reason: FailReason,
@@ -34,7 +36,7 @@ pub(super) fn refusal(
     stored: &Value,
 ) -> Write {
     let finished = json!({
-        "token": token, "at": now, "status": Status::Failed.label(), "reason": reason.label(),
+        "token": token, "at": now, "status": failing.to().label(), "reason": reason.label(),
     });
     let mut keys = json!({"v": VERSION, "finished": finished});
     let mut audits = Vec::new();
@@ -57,5 +59,5 @@ pub(super) fn refusal(
         }
     };
     audits.push(json!({"action": "submission_route_failed", "detail": detail}));
-    Write { id, status: Status::Failed, keys, anew, audits }
+    Write { id, transition: failing, keys, anew, audits }
 }

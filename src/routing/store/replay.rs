@@ -10,9 +10,9 @@ use super::seams::Override;
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
-use crate::lifecycle::submission::Status;
 use crate::routing::plan::PlannedAction;
 use crate::routing::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
+use crate::routing::table::Status;
 
 /// What became of a replay.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ impl Store {
                 .await?;
                 let Some(row) = row else { return Ok(Replayed::Unknown) };
                 let label: String = row.try_get("status")?;
-                let status = Status::from_label(&label).ok_or_else(|| {
+                let status = Status::parse(&label).ok_or_else(|| {
                     DbError::Shape(format!("submissions.status {label:?} is not known here"))
                 })?;
                 let stored: Stored = row.try_get("routing_result")?;
@@ -80,7 +80,11 @@ impl Store {
                         entry.extend(decided.clone());
                     }
                     let write = tx.prepare_cached(sql::REPLAY).await?;
-                    if tx.execute(&write, &[&id, &replay.keys, &entry]).await? != 1 {
+                    if tx
+                        .execute(&write, &[&id, &replay.keys, &entry, &replay.transition.to().label()])
+                        .await?
+                        != 1
+                    {
                         // Impossible under the lock.
                         return Err(DbError::Shape("the row changed under our lock".to_owned()));
                     }

@@ -13,7 +13,7 @@ use super::stored::Stored;
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
-use crate::lifecycle::submission::Status;
+use crate::routing::table::Status;
 
 /// Writes at the seams. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -256,6 +256,6 @@ async fn append(tx: &Transaction, id: Uuid, note: Override<'_>) -> Result<Noted,
 
 fn status(row: &Row) -> Result<Status, DbError> {
     let label: String = row.try_get("status")?;
-    Status::from_label(&label)
+    Status::parse(&label)
         .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))
 }

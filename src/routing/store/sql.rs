@@ -214,10 +214,10 @@ WITH u AS (
 )
 SELECT u.id FROM u";
 
-/// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override. The end and its alert
+/// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and its alert
 /// go: another failure is another alert.
 pub(super) const REPLAY: &str = "-- replay
-UPDATE submissions s SET status = 'received', updated_at = clock_timestamp(),
+UPDATE submissions s SET status = $4::text::submission_status, updated_at = clock_timestamp(),
   routing_result = (s.routing_result - '{claim,finished,alert,next_attempt_at}'::text[]) || $2::jsonb
     || jsonb_build_object('overrides', COALESCE(s.routing_result->'overrides', '[]')
       || jsonb_build_array($3::jsonb || jsonb_build_object('at', clock_timestamp())))

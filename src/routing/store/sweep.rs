@@ -25,10 +25,11 @@ use crate::config::Config;
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
-use crate::lifecycle::submission::Status;
+use crate::kernel::{Transition, Who};
 use crate::routing::decide::{self, ClaimDecision, RowView};
 use crate::routing::lag::Waiting;
 use crate::routing::ledger::FailReason;
+use crate::routing::table::{Command, Status};
 
 /// When the sweep finds what (protocol, "Defaults").
 #[derive(Debug, Clone, PartialEq)]
@@ -175,7 +176,7 @@ impl Store {
                     let lock = tx.prepare_cached(&self.statements.sweep.stuck_lock).await?;
                     let locked = tx.query(&lock, &[&untouched, &bounds.not_before, &ids]).await?;
                     let locked: Vec<Uuid> = locked.iter().map(|row| row.get("id")).collect();
-                    self.take_back(&tx, &locked, token, &self.settings.actor, None).await
+                    self.take_back(&tx, &locked, token, (Who::SYSTEM, &self.settings.actor), None).await
                 })
                 .await
         };
@@ -309,7 +310,9 @@ impl Store {
                     if let ClaimDecision::Fail(reason) =
                         decide::claim(&view, row.now, self.settings.max_attempts)
                     {
-                        writes.push(refusal(row.id, token, row.now, reason, &ledger, &row.stored.original()));
+                        let failing = Transition::of(row.status, Command::Refuse, Who::SYSTEM)?;
+                        let stored = row.stored.original();
+                        writes.push(refusal(row.id, failing, token, row.now, reason, &ledger, &stored));
                         rows.push(RefusedRow { id: row.id, form_id: row.form_id, reason });
                     }
                 }
@@ -423,7 +426,7 @@ impl Store {
 impl Locked {
     fn of(row: &Row) -> Result<Self, DbError> {
         let label: String = row.try_get("status")?;
-        let status = Status::from_label(&label)
+        let status = Status::parse(&label)
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
         let stored: Stored = row.try_get("routing_result")?;
         // What cannot be read here is only not measured.
@@ -479,7 +482,7 @@ fn next(ids: &[Uuid], page: usize) -> Option<Uuid> {
 /// A status that is not known here is left out.
 fn depth(row: &Row) -> Option<Result<Depth, DbError>> {
     let read = || {
-        let Some(status) = Status::from_label(row.try_get("status")?) else { return Ok(None) };
+        let Some(status) = Status::parse(row.try_get("status")?) else { return Ok(None) };
         Ok(Some(Depth { status, count: count(row, "n")?, oldest: age_of(row.try_get("oldest")?) }))
     };
     read().transpose()

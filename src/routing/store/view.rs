@@ -21,10 +21,10 @@ use crate::config::{Config, MailBody};
 use crate::db::pool::{Client, Pool};
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
-use crate::lifecycle::submission::Status;
 use crate::routing::ledger::{Ledger, LedgerFault};
 use crate::routing::plan::PlannedAction;
 use crate::routing::store::stored::Stored;
+use crate::routing::table::Status;
 
 /// Whether this role sees rows of the audit log at all, as `readable`; no row where there is no log.
 pub(super) const AUDIT_READABLE: &str = sql::AUDIT_READABLE;
@@ -395,7 +395,7 @@ impl View {
             return Ok(None);
         };
         let label: String = row.try_get("status")?;
-        let status = Status::from_label(&label)
+        let status = Status::parse(&label)
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
         let attachments: Value = row.try_get("attachments")?;
         let current: Value = row.try_get("plan")?;

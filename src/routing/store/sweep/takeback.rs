@@ -16,10 +16,11 @@ use super::super::{Store, sql as mission};
 use super::{Locked, all_took, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
-use crate::lifecycle::submission::Status;
+use crate::kernel::{NotPossible, Transition, Who};
 use crate::routing::audit_key::AuditKey;
 use crate::routing::decide::{self, StuckDecision};
 use crate::routing::ledger::{FailReason, Ledger, LedgerFault, VERSION};
+use crate::routing::table::{Command, Status};
 
 /// A claim that nobody ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +89,10 @@ impl Store {
                 if row.status != Status::Processing {
                     return Ok(Released::NotProcessing(row.status));
                 }
-                let retaken = self.take_back(&tx, &[id], token, note.actor, Some(&note.entry())).await?.pop();
+                let retaken = self
+                    .take_back(&tx, &[id], token, (Who::OPERATOR, note.actor), Some(&note.entry()))
+                    .await?
+                    .pop();
                 Ok(retaken.map_or(Released::Unknown, Released::Done))
             })
             .await
@@ -100,12 +104,12 @@ impl Store {
         tx: &Transaction,
         ids: &[Uuid],
         token: &str,
-        actor: &str,
+        (by, actor): (Who, &str),
         note: Option<&Value>,
     ) -> Result<Vec<Retaken>, DbError> {
         let (mut retaken, mut writes) = (Vec::new(), Vec::new());
         for row in self.read_locked(tx, ids).await? {
-            let (end, write) = self.judge_stuck(&row, token);
+            let (end, write) = self.judge_stuck(&row, token, by)?;
             writes.extend(write.map(|write| Takeback { token: row.token.clone(), write }));
             let worker = row.stored.ledger().ok().and_then(|ledger| ledger.claim).map(|claim| claim.worker);
             // What is infected was never ready.
@@ -122,13 +126,20 @@ impl Store {
         Ok(retaken)
     }
 
-    fn judge_stuck(&self, row: &Locked, token: &str) -> (RetakenEnd, Option<Write>) {
+    fn judge_stuck(
+        &self,
+        row: &Locked,
+        token: &str,
+        by: Who,
+    ) -> Result<(RetakenEnd, Option<Write>), NotPossible> {
         let ledger = row.stored.ledger();
         let stored = doubted(&ledger, row.stored.original());
-        match (decide::stuck(&ledger, row.infected, self.settings.max_attempts), &ledger) {
+        let transition = |command| Transition::of(row.status, command, by);
+        Ok(match (decide::stuck(&ledger, row.infected, self.settings.max_attempts), &ledger) {
             (StuckDecision::Leave, _) => (RetakenEnd::Left, None),
             (StuckDecision::Fail(reason), _) => {
-                let mut write = refusal(row.id, token, row.now, reason, &ledger, &stored);
+                let failing = transition(Command::FinishFailed)?;
+                let mut write = refusal(row.id, failing, token, row.now, reason, &ledger, &stored);
                 if ledger.is_ok() && write.keys.get("deliveries").is_none() {
                     keep_deliveries(&mut write.keys, &stored);
                 }
@@ -144,11 +155,11 @@ impl Store {
                     "next_attempt_at": row.now,
                 });
                 keep_deliveries(&mut keys, &stored);
-                let write =
-                    Write { id: row.id, status: Status::Received, keys, anew: false, audits: Vec::new() };
+                let transition = transition(Command::Reset)?;
+                let write = Write { id: row.id, transition, keys, anew: false, audits: Vec::new() };
                 (RetakenEnd::Reset { attempts, refunded: refund, in_doubt }, Some(write))
             }
-        }
+        })
     }
 }
 
@@ -182,7 +193,7 @@ async fn write_back(
     }
     let ids: Vec<Uuid> = writes.iter().map(|w| w.write.id).collect();
     let tokens: Vec<Option<&str>> = writes.iter().map(|w| w.token.as_deref()).collect();
-    let statuses: Vec<&str> = writes.iter().map(|w| w.write.status.label()).collect();
+    let statuses: Vec<&str> = writes.iter().map(|w| w.write.transition.to().label()).collect();
     let keys: Vec<&Value> = writes.iter().map(|w| &w.write.keys).collect();
     let anew: Vec<bool> = writes.iter().map(|w| w.write.anew).collect();
     let audits: Vec<_> = writes.iter().map(|w| Json(key.sealed_rows(&w.write.audits))).collect();

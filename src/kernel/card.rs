@@ -1,0 +1,16 @@
+//! What a room brings to the house. Daemon, `check`, metrics and tests read a list of cards; none of them names a room.
+
+use super::describe::Described;
+
+/// See the module's header.
+#[derive(Debug, Clone, Copy)]
+pub struct Card {
+    /// The room's name: that of its folder, of its section of the configuration and of its line of `check`.
+    pub name: &'static str,
+    /// What lives there.
+    pub lifecycles: &'static [fn() -> Described],
+    /// Its named transactions, whose times are measured.
+    pub transactions: &'static [&'static str],
+    /// Describes its metrics and makes every series exist, at 0.
+    pub metrics: fn(),
+}

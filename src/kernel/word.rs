@@ -1,0 +1,60 @@
+//! Closed sets of labels: states, commands, causes, label values of metrics. One declaration makes the enum, its labels, the way
+//! back from a label, and the list of all.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+
+/// A member of a closed set. What [`words!`] declares has the same as inherent constants and functions.
+pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
+    /// Every member, in the order of its declaration.
+    const ALL: &'static [Self];
+
+    /// How it is spelt in the database, in logs and in metrics.
+    fn label(self) -> &'static str;
+
+    /// The member that is spelt so, if there is one.
+    fn parse(label: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|member| member.label() == label)
+    }
+}
+
+/// Declares a closed set: `words! { /// What it is. Name { /// What this is. Member = "label", … } }`.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $member:ident = $label:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$of])* $member),* }
+
+        impl $name {
+            /// Every member, in the order of its declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$member),*];
+
+            /// How it is spelt in the database, in logs and in metrics.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$member => $label),* }
+            }
+
+            /// The member that is spelt so, if there is one.
+            #[must_use]
+            pub fn parse(label: &str) -> Option<Self> {
+                <Self as $crate::kernel::Word>::parse(label)
+            }
+        }
+
+        impl $crate::kernel::Word for $name {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn label(self) -> &'static str {
+                self.label()
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.label())
+            }
+        }
+    };
+}
+pub(crate) use words;

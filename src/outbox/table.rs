@@ -1,0 +1,166 @@
+//! The lifecycle of an outbox row: what must leave the database, from its birth in somebody's transaction until it is
+//! delivered. Two edges are ours: a lease that runs out, and an operator's redrive. Pure.
+//!
+//! `attempts` counts a claim when it is made; whatever was not the row's own fault gives it back.
+
+use crate::kernel::{Edge, Lifecycle, Timer, Who, words};
+
+words! {
+    /// `router.outbox.state`.
+    State {
+        /// To be delivered now.
+        Pending = "pending",
+        /// Leased by a worker that delivers it.
+        Delivering = "delivering",
+        /// Done.
+        Delivered = "delivered",
+        /// Not before its time.
+        RetryWait = "retry_wait",
+        /// Given up on; a person decides.
+        DeadLetter = "dead_letter",
+    }
+}
+
+words! {
+    /// What can be asked of a row.
+    Command {
+        /// A worker takes it.
+        Claim = "claim",
+        /// It was delivered.
+        Succeed = "succeed",
+        /// It failed because of itself; another try follows.
+        Fail = "fail",
+        /// It failed because of itself once too often.
+        GiveUp = "give_up",
+        /// Nothing is wrong with it: the other side was away, or the worker stops.
+        Release = "release",
+        /// Its worker is gone.
+        Expire = "expire",
+        /// Its time has come.
+        FallDue = "fall_due",
+        /// Deliver it after all.
+        Redrive = "redrive",
+    }
+}
+
+/// The lifecycle of a row of the outbox; its record is `router.transitions`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outbox;
+
+impl Lifecycle for Outbox {
+    type State = State;
+    type Command = Command;
+    const NAME: &'static str = "outbox";
+    const ABOUT: &'static str =
+        "an event that must leave the database, from the transaction that wrote it to its delivery";
+    const TABLE: &'static [Edge<State, Command>] = TABLE;
+}
+
+/// Every transition there is; each is recorded in `router.transitions` by the statement that makes it.
+const TABLE: &[Edge<State, Command>] = &[
+    Edge::new(
+        State::Pending,
+        Command::Claim,
+        State::Delivering,
+        &[Who::WORKER],
+        "row lock obtained, available_at passed",
+        "attempts + 1, lease token and end set",
+    ),
+    Edge::new(
+        State::Delivering,
+        Command::Succeed,
+        State::Delivered,
+        &[Who::WORKER],
+        "token; the topic's server has given its id, or the submission's claim was settled",
+        "delivered_at set, lease cleared",
+    ),
+    Edge::new(
+        State::Delivering,
+        Command::Fail,
+        State::RetryWait,
+        &[Who::WORKER],
+        "token; attempts below the maximum",
+        "available_at by exponential back-off with jitter, error kept, lease cleared",
+    ),
+    Edge::new(
+        State::Delivering,
+        Command::GiveUp,
+        State::DeadLetter,
+        &[Who::WORKER],
+        "token; attempts at the maximum",
+        "dead-letter record, from which people are told; lease cleared",
+    ),
+    Edge::new(
+        State::Delivering,
+        Command::Release,
+        State::RetryWait,
+        &[Who::WORKER],
+        "token",
+        "attempt refunded, available_at set, lease cleared",
+    ),
+    Edge::new(
+        State::Delivering,
+        Command::Expire,
+        State::RetryWait,
+        &[Who::SYSTEM],
+        "the lease has run out",
+        "attempt refunded, available at once, lease cleared",
+    )
+    .on(Timer::Lease),
+    Edge::new(
+        State::RetryWait,
+        Command::FallDue,
+        State::Pending,
+        &[Who::SYSTEM],
+        "available_at passed",
+        "nothing",
+    )
+    .on(Timer::Due),
+    Edge::new(
+        State::DeadLetter,
+        Command::Redrive,
+        State::Pending,
+        &[Who::OPERATOR],
+        "a reason",
+        "attempts 0, available at once, its dead-letter record closed",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Transition;
+    use crate::kernel::transition::checks::{every_triple, lines};
+
+    #[test]
+    fn every_triple_is_either_in_the_table_once_or_refused_with_the_legal_commands() {
+        every_triple::<Outbox>();
+    }
+
+    #[test]
+    fn the_edges_are_those_of_the_document_and_the_two_it_lacks() {
+        assert_eq!(
+            lines::<Outbox>(),
+            [
+                "pending claim delivering",
+                "delivering succeed delivered",
+                "delivering fail retry_wait",
+                "delivering give_up dead_letter",
+                "delivering release retry_wait",
+                "delivering expire retry_wait",
+                "retry_wait fall_due pending",
+                "dead_letter redrive pending",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_delivered_row_is_final_and_a_waiting_one_names_what_it_allows() {
+        let refusal =
+            Transition::<Outbox>::of(State::Delivered, Command::Redrive, Who::OPERATOR).expect_err("final");
+        assert!(refusal.to_string().contains("the state is final"), "{refusal}");
+        let refusal =
+            Transition::<Outbox>::of(State::RetryWait, Command::Claim, Who::WORKER).expect_err("not yet");
+        assert_eq!(refusal.legal, ["fall_due"]);
+    }
+}

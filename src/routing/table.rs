@@ -1,0 +1,193 @@
+//! The lifecycle of a submission's `status` (protocol, "Terms"): the one place where its transitions are written. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Edge, Lifecycle, Who, words};
+
+words! {
+    /// `submissions.status`, the only lifecycle state of a submission; the database's enum `submission_status`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Status {
+        /// Waiting: for its attachments, for its event, or for the next attempt.
+        Received = "received",
+        /// Claimed by a worker.
+        Processing = "processing",
+        /// Every delivery is accepted or not implemented.
+        Routed = "routed",
+        /// Something failed for good; the partial result is in the ledger.
+        Failed = "failed",
+        /// Emptied by retention. Nothing is written to it any more.
+        Purged = "purged",
+    }
+}
+
+impl Status {
+    /// Whether nothing happens to it any more unless a person asks.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Routed | Self::Failed | Self::Purged => true,
+            Self::Received | Self::Processing => false,
+        }
+    }
+}
+
+words! {
+    /// What can be asked of a submission.
+    Command {
+        /// A worker takes it (protocol §2).
+        Claim = "claim",
+        /// Fail it before any claim: infected, attempts spent, ledger damaged (protocol §2).
+        Refuse = "refuse",
+        /// End well (protocol §6).
+        FinishRouted = "finish_routed",
+        /// End badly (protocol §6).
+        FinishFailed = "finish_failed",
+        /// Give it back for a later attempt (protocol §6, §7).
+        Release = "release",
+        /// Take it back from a worker that is gone (protocol, "Sweep").
+        Reset = "reset",
+        /// Route it again (protocol, "Replay").
+        Replay = "replay",
+        /// Empty it when its time has come (retention).
+        Purge = "purge",
+    }
+}
+
+/// The lifecycle of a submission; its record is `audit_log`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submission;
+
+impl Lifecycle for Submission {
+    type State = Status;
+    type Command = Command;
+    const NAME: &'static str = "submission";
+    const ABOUT: &'static str = "the status of a submission, from its arrival to its retention's end";
+    const TABLE: &'static [Edge<Status, Command>] = TABLE;
+}
+
+/// Every transition there is.
+const TABLE: &[Edge<Status, Command>] = &[
+    Edge::new(
+        Status::Received,
+        Command::Claim,
+        Status::Processing,
+        &[Who::WORKER],
+        "ready, due, attempts left, ledger well-shaped",
+        "plan pinned, token and deadline set, attempts + 1",
+    ),
+    Edge::new(
+        Status::Received,
+        Command::Refuse,
+        Status::Failed,
+        &[Who::WORKER, Who::SYSTEM],
+        "an attachment is infected, attempts are spent, or the ledger is damaged",
+        "audit submission_route_failed",
+    ),
+    Edge::new(
+        Status::Processing,
+        Command::FinishRouted,
+        Status::Routed,
+        &[Who::WORKER],
+        "token; every delivery accepted or not implemented",
+        "audit submission_routed",
+    ),
+    Edge::new(
+        Status::Processing,
+        Command::FinishFailed,
+        Status::Failed,
+        &[Who::WORKER, Who::SYSTEM, Who::OPERATOR],
+        "token; nothing open and something failed, or no attempts left, or infected",
+        "audit submission_route_failed, email_failed for what was still open",
+    ),
+    Edge::new(
+        Status::Processing,
+        Command::Release,
+        Status::Received,
+        &[Who::WORKER],
+        "token; something open and attempts left, or the worker stops",
+        "claim cleared, next_attempt_at set, attempt refunded when nothing was tried",
+    ),
+    Edge::new(
+        Status::Processing,
+        Command::Reset,
+        Status::Received,
+        &[Who::SYSTEM, Who::OPERATOR],
+        "token as read; untouched for stuck_after, or a reason",
+        "begun deliveries marked in doubt, claim cleared, attempt refunded when nothing was begun",
+    ),
+    Edge::new(
+        Status::Failed,
+        Command::Replay,
+        Status::Received,
+        &[Who::OPERATOR],
+        "a reason",
+        "attempts 0, failed deliveries reopened, facts kept",
+    ),
+    Edge::new(
+        Status::Routed,
+        Command::Replay,
+        Status::Received,
+        &[Who::OPERATOR],
+        "a reason, and an action to force",
+        "attempts 0, accepted deliveries of the forced action reopened in a new generation",
+    ),
+    Edge::new(
+        Status::Routed,
+        Command::Purge,
+        Status::Purged,
+        &[Who::SYSTEM],
+        "retention has passed",
+        "contents removed",
+    ),
+    Edge::new(
+        Status::Failed,
+        Command::Purge,
+        Status::Purged,
+        &[Who::SYSTEM],
+        "retention has passed and its alert is confirmed",
+        "contents removed",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Transition;
+    use crate::kernel::transition::checks::{every_triple, lines};
+
+    #[test]
+    fn every_triple_is_either_in_the_table_once_or_refused_with_the_legal_commands() {
+        every_triple::<Submission>();
+    }
+
+    #[test]
+    fn the_edges_are_those_of_the_protocol_page() {
+        assert_eq!(
+            lines::<Submission>(),
+            [
+                "received claim processing",
+                "received refuse failed",
+                "processing finish_routed routed",
+                "processing finish_failed failed",
+                "processing release received",
+                "processing reset received",
+                "failed replay received",
+                "routed replay received",
+                "routed purge purged",
+                "failed purge purged",
+            ]
+        );
+    }
+
+    #[test]
+    fn purged_is_final_and_says_so() {
+        let refusal = Transition::<Submission>::of(Status::Purged, Command::Replay, Who::OPERATOR)
+            .expect_err("purged allows nothing");
+        assert_eq!(
+            refusal.to_string(),
+            "replay is not possible while purged; possible: nothing, the state is final"
+        );
+    }
+}
