@@ -57,7 +57,7 @@ use crate::ops::status_line::{self, Stage};
 use crate::ops::tally::Tally;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics, systemd};
-use crate::outbox::feed::FeedParts;
+use crate::outbox::parts::OutboxParts;
 use crate::parts::PartError;
 use crate::ports::{Clock, EventSource, SourceError};
 use crate::routing::claims::{ClaimBounds, LiveClaims};
@@ -208,17 +208,18 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 clock: Arc::clone(&clock),
                 chance: Arc::clone(&chance),
             });
-            let feed = FeedParts {
+            let outbox = OutboxParts {
                 store: crate::parts::outbox(&config, pool.clone()),
-                settings: crate::parts::outbox_feed(&config, relay::AT_ONCE),
+                settings: crate::parts::outbox_settings(&config, relay::AT_ONCE),
                 clock: Arc::clone(&clock),
-                chance: Arc::clone(&chance),
+                rng: Arc::clone(&chance),
+                others: ROOMS.iter().flat_map(|room| room.kinds).copied().collect(),
                 set_aside: worker.outages.set_aside.clone(),
             };
             let health = watch::Sender::new(None);
             kept.spawn(
                 Keeping {
-                    store: feed.store.clone(),
+                    store: outbox.store.clone(),
                     clock: Arc::clone(&clock),
                     incidents: incidents.clone(),
                     relay: source.pubsub().map(|_| health.subscribe()),
@@ -229,7 +230,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
             let settings = Arc::new(config.clone());
             relay_health::watch(&mut kept, &settings, &pool, &lanes, &incidents, &clock);
             let relaying =
-                source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, feed.clone(), health));
+                source.pubsub().map(|pubsub| Relaying::start(&config, pubsub, outbox.clone(), health));
             let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
             let consuming = Consuming::start(dead_letters::Parts {
                 config: &config,
@@ -254,7 +255,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
                 config: &config,
                 reloads: &reloads,
                 source,
-                feed,
+                outbox,
                 worker,
                 live,
                 readiness: &readiness,
@@ -302,7 +303,7 @@ struct Routing<'a> {
     config: &'a Config,
     reloads: &'a Reloads,
     source: Source,
-    feed: FeedParts,
+    outbox: OutboxParts,
     worker: Arc<Worker>,
     live: LiveClaims,
     readiness: &'a Arc<http::Readiness>,
@@ -323,7 +324,7 @@ impl Routing<'_> {
             config,
             reloads,
             source,
-            feed,
+            outbox,
             worker,
             live,
             readiness,
@@ -345,7 +346,7 @@ impl Routing<'_> {
             lanes: worker.lanes.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
-        let (mut events, health) = source.open(config, &worker, feed, room);
+        let (mut events, health) = source.open(config, &worker, outbox, room);
         let sweeping = Sweeping {
             pubsub: source.pubsub().cloned(),
             worker: Arc::clone(&worker),

@@ -13,14 +13,15 @@ use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
+use crate::kernel::jobs::Settings;
+use crate::kernel::jobs::listener::Listener;
+use crate::kernel::jobs::retries::Retries;
 use crate::ops::alerting::{Desk, Letterhead, Pace};
 use crate::ops::chance::Chance;
 use crate::ops::clock::SystemClock;
 use crate::ops::set_aside::SetAside;
 use crate::ops::state_dir::made_once;
-use crate::outbox::bell::Bell;
-use crate::outbox::feed::FeedSettings;
-use crate::outbox::row::Retries;
+use crate::outbox;
 use crate::outbox::store::OutboxStore;
 use crate::ports::Clock;
 use crate::routing::alerts::FailureAlerts;
@@ -89,18 +90,22 @@ fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, P
     Ok(options)
 }
 
-/// What rings when the outbox is written to, where it can be listened to. Must be called inside a tokio runtime.
+/// What hears that the outbox is written to, where it can be listened to. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// [`PartError`].
-pub fn bell(config: &Config, pooling: Pooling, clock: Arc<dyn Clock>) -> Result<Bell, PartError> {
+pub fn outbox_listener(
+    config: &Config,
+    pooling: Pooling,
+    clock: Arc<dyn Clock>,
+) -> Result<Listener, PartError> {
     if pooling == Pooling::Transaction && config.database.listen_url.is_none() {
         tracing::info!(
             "the outbox is only polled: a proxy that pools transactions carries no notifications; see database.listen_url"
         );
-        return Ok(Bell::silent());
+        return Ok(Listener::silent());
     }
-    Ok(Bell::hang(config.database.clone(), pool_options(config, clock)?))
+    Ok(Listener::start(outbox::CHANNEL, config.database.clone(), pool_options(config, clock)?))
 }
 
 /// The outbox, wherever there is one.
@@ -111,11 +116,11 @@ pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
 
 /// How rows of the outbox are taken: up to `most` at once.
 #[must_use]
-pub fn outbox_feed(config: &Config, most: usize) -> FeedSettings {
+pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let outbox = &config.outbox;
     let retries =
         Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max };
-    FeedSettings { most, lease: outbox.lease, poll: config.source.poll, retries }
+    Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
 /// Name of this host, for audit log and claims.

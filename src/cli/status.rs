@@ -14,8 +14,8 @@ use super::output::{self, Palette};
 use super::pause;
 use super::{CliError, Context, Exit};
 use crate::config::SourceKind;
+use crate::kernel::rows::Depth;
 use crate::ops::metrics::Dependency;
-use crate::outbox::store::Depth;
 use crate::outbox::table::State;
 use crate::parts;
 use crate::routing::dead_letter::RecordError;
@@ -155,7 +155,7 @@ impl Outbox {
         Ok(Some(depths.into_iter().fold(Self::default(), Self::with)))
     }
 
-    fn with(mut self, depth: Depth) -> Self {
+    fn with(mut self, depth: Depth<State>) -> Self {
         match depth.state {
             State::Pending | State::RetryWait => {
                 self.pending += depth.count;

@@ -14,7 +14,7 @@ use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::PubsubPublisher;
-use crate::outbox::feed::FeedParts;
+use crate::outbox::parts::OutboxParts;
 use crate::outbox::relay::Relay;
 use crate::parts;
 use crate::scrub::scrub;
@@ -35,10 +35,15 @@ pub(super) struct Relaying {
 
 impl Relaying {
     /// Looks for an outbox now and then, and publishes what is in it.
-    pub(super) fn start(config: &Config, pubsub: &PubsubSettings, feed: FeedParts, health: Health) -> Self {
+    pub(super) fn start(
+        config: &Config,
+        pubsub: &PubsubSettings,
+        outbox: OutboxParts,
+        health: Health,
+    ) -> Self {
         let stop = CancellationToken::new();
         let (config, pubsub) = (config.clone(), pubsub.clone());
-        let keeper = Keeper { config, pubsub, feed, health, stop: stop.clone() };
+        let keeper = Keeper { config, pubsub, outbox, health, stop: stop.clone() };
         Self { task: tokio::spawn(keeper.run()), stop }
     }
 
@@ -54,17 +59,17 @@ impl Relaying {
 struct Keeper {
     config: Config,
     pubsub: PubsubSettings,
-    feed: FeedParts,
+    outbox: OutboxParts,
     health: Health,
     stop: CancellationToken,
 }
 
 impl Keeper {
     async fn run(self) {
-        let clock = Arc::clone(&self.feed.clock);
+        let clock = Arc::clone(&self.outbox.clock);
         while !self.stop.is_cancelled() {
             // That the database does not answer tells its breaker.
-            if self.feed.store.is_there().await.unwrap_or(false) {
+            if self.outbox.store.is_there().await.unwrap_or(false) {
                 self.relay().await;
             }
             tokio::select! {
@@ -77,17 +82,17 @@ impl Keeper {
 
     /// Until the stop, or until there is no outbox any more.
     async fn relay(&self) {
-        let (publisher, bell) = match (
+        let (publisher, listener) = match (
             PubsubPublisher::open(&self.pubsub).await,
-            parts::bell(&self.config, self.feed.store.pooling(), Arc::clone(&self.feed.clock)),
+            parts::outbox_listener(&self.config, self.outbox.store.pooling(), Arc::clone(&self.outbox.clock)),
         ) {
-            (Ok(publisher), Ok(bell)) => (publisher, bell),
+            (Ok(publisher), Ok(listener)) => (publisher, listener),
             (Err(error), _) => return self.not_relayed(&error.to_string()),
             (_, Err(error)) => return self.not_relayed(&error.to_string()),
         };
         self.health.send_replace(None);
         tracing::info!("events of the outbox are published to the routing topic");
-        let relay = Relay::new(self.feed.clone(), bell, publisher).reporting_to(self.health.clone());
+        let relay = Relay::new(&self.outbox, listener, publisher).reporting_to(self.health.clone());
         relay.run(&self.stop, LAST_WORDS / 2).await;
     }
 

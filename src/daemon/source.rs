@@ -14,8 +14,9 @@ use crate::config::{Config, SourceKind};
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::pubsub::source::PubsubSource;
+use crate::kernel::jobs::Settings;
 use crate::ops::supervised::{Open, Supervised};
-use crate::outbox::feed::{FeedParts, FeedSettings};
+use crate::outbox::parts::OutboxParts;
 use crate::outbox::source::{NAME, OutboxSource};
 use crate::parts;
 use crate::ports::{EventSource, SourceError};
@@ -86,7 +87,7 @@ impl Source {
         &self,
         config: &Config,
         worker: &Arc<Worker>,
-        feed: FeedParts,
+        outbox: OutboxParts,
         room: usize,
     ) -> (Supervised, watch::Receiver<Health>) {
         let seed = worker.chance.uuid().as_u64_pair().0;
@@ -95,9 +96,11 @@ impl Source {
                 stream::supervised(of_pubsub(PubsubSettings::clone(settings)), seed, |_| true)
             }
             // That the database does not answer tells its breaker.
-            Self::Postgres => {
-                stream::supervised(of_postgres(config, worker, feed, room), seed, SourceError::needs_a_human)
-            }
+            Self::Postgres => stream::supervised(
+                of_postgres(config, worker, outbox, room),
+                seed,
+                SourceError::needs_a_human,
+            ),
         }
     }
 }
@@ -114,7 +117,7 @@ fn of_pubsub(settings: PubsubSettings) -> Open {
 }
 
 /// The outbox where there is one, else the open rows.
-fn of_postgres(config: &Config, worker: &Arc<Worker>, feed: FeedParts, room: usize) -> Open {
+fn of_postgres(config: &Config, worker: &Arc<Worker>, outbox: OutboxParts, room: usize) -> Open {
     let settings = OpenRowsSettings {
         most: room,
         poll: config.source.poll,
@@ -123,10 +126,10 @@ fn of_postgres(config: &Config, worker: &Arc<Worker>, feed: FeedParts, room: usi
     };
     let by = (Arc::clone(&worker.clock), Arc::clone(&worker.chance));
     let rows = OpenRows::new(worker.store.clone(), worker.outages.clone(), by, settings);
-    let feed = FeedParts { settings: FeedSettings { most: room, ..feed.settings }, ..feed };
+    let outbox = OutboxParts { settings: Settings { most: room, ..outbox.settings }, ..outbox };
     let config = config.clone();
     Box::new(move || {
-        let (rows, feed, config) = (rows.clone(), feed.clone(), config.clone());
+        let (rows, outbox, config) = (rows.clone(), outbox.clone(), config.clone());
         async move {
             if !rows.outbox_is_there().await? {
                 tracing::info!("events come from the open rows: schema router has no outbox");
@@ -136,10 +139,11 @@ fn of_postgres(config: &Config, worker: &Arc<Worker>, feed: FeedParts, room: usi
                 subscription: NAME.to_owned(),
                 said: scrub(&error.to_string()),
             };
-            let bell =
-                parts::bell(&config, feed.store.pooling(), Arc::clone(&feed.clock)).map_err(refused)?;
+            let listener = parts::outbox_listener(&config, outbox.store.pooling(), Arc::clone(&outbox.clock))
+                .map_err(refused)?;
             tracing::info!("events come from the outbox");
-            Ok(Box::new(OutboxSource::open(feed, bell, config.canary.interval)) as Box<dyn EventSource>)
+            Ok(Box::new(OutboxSource::open(&outbox, listener, config.canary.interval))
+                as Box<dyn EventSource>)
         }
         .boxed()
     })

@@ -9,6 +9,8 @@ pub struct Card {
     pub name: &'static str,
     /// What lives there.
     pub lifecycles: &'static [fn() -> Described],
+    /// Kinds of the outbox's rows that it takes for itself; nobody else delivers them.
+    pub kinds: &'static [&'static str],
     /// Its named transactions, whose times are measured.
     pub transactions: &'static [&'static str],
     /// Describes its metrics and makes every series exist, at 0.

@@ -52,13 +52,13 @@ impl fmt::Display for Who {
     }
 }
 
-/// What fires an edge that nobody asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What fires an edge that nobody asks for, in the order in which they fire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// `available_at` has passed.
-    Due,
     /// `leased_until` has passed: whoever had it is gone.
     Lease,
+    /// `available_at` has passed.
+    Due,
     /// `expires_at` has passed.
     Expiry,
 }

@@ -4,7 +4,7 @@
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 
-/// A member of a closed set. What [`words!`] declares has the same as inherent constants and functions.
+/// A member of a closed set. What [`words!`](crate::words) declares has the same as inherent constants and functions.
 pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
     /// Every member, in the order of its declaration.
     const ALL: &'static [Self];
@@ -19,6 +19,7 @@ pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
 }
 
 /// Declares a closed set: `words! { /// What it is. Name { /// What this is. Member = "label", … } }`.
+#[macro_export]
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $member:ident = $label:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -57,4 +58,3 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;

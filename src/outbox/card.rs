@@ -12,6 +12,7 @@ use crate::kernel::describe::describe;
 pub const CARD: Card = Card {
     name: "outbox",
     lifecycles: &[describe::<Outbox>],
+    kinds: &[],
     transactions: &[
         "router_outbox",
         "outbox_claim",

@@ -13,13 +13,16 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::bell::Bell;
-use super::feed::{Feed, FeedParts, Flow, Leased};
-use super::row::Ending;
+use super::parts::OutboxParts;
+use super::row::{Fault as RowFault, delivered, failed};
+use super::table::Outbox;
 use crate::backoff::backoff;
 use crate::gateway::pubsub::error::Fault;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::journal;
+use crate::kernel::jobs::listener::Listener;
+use crate::kernel::jobs::retries::Ending;
+use crate::kernel::jobs::{Consumer, Flow, Leased};
 use crate::ops::chance::Chance;
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
@@ -33,10 +36,10 @@ const RESTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Publishes what the outbox holds; one for the whole process, and any number of processes.
 #[derive(Debug)]
 pub struct Relay {
-    feed: Feed,
+    consumer: Consumer<Outbox>,
     publisher: PubsubPublisher,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    rng: Arc<Chance>,
     /// Failures in a row, none of them a row's.
     failures: u32,
     /// Why nothing can be published; absent while it can.
@@ -56,10 +59,10 @@ enum Published {
 impl Relay {
     /// A relay over the rows of `parts`. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn new(parts: FeedParts, bell: Bell, publisher: PubsubPublisher) -> Self {
-        let (clock, chance) = (Arc::clone(&parts.clock), Arc::clone(&parts.chance));
-        let feed = Feed::start(parts, bell);
-        Self { feed, publisher, clock, chance, failures: 0, health: watch::Sender::new(None) }
+    pub fn new(parts: &OutboxParts, listener: Listener, publisher: PubsubPublisher) -> Self {
+        let (clock, rng) = (Arc::clone(&parts.clock), Arc::clone(&parts.rng));
+        let consumer = Consumer::start(parts.jobs(), listener);
+        Self { consumer, publisher, clock, rng, failures: 0, health: watch::Sender::new(None) }
     }
 
     /// Tells it there: for those who listen for longer than this relay lasts.
@@ -76,7 +79,7 @@ impl Relay {
             let rows = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                rows = self.feed.next_many(AT_ONCE) => rows,
+                rows = self.consumer.next_many(AT_ONCE) => rows,
             };
             if rows.is_empty() {
                 // There is nothing to be published any more.
@@ -96,28 +99,28 @@ impl Relay {
             if rest.is_zero() {
                 continue;
             }
-            self.feed.set_flow(Flow::Shut);
+            self.consumer.set_flow(Flow::Shut);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = self.clock.sleep(rest) => self.feed.set_flow(Flow::Trickle),
+                () = self.clock.sleep(rest) => self.consumer.set_flow(Flow::Trickle),
             }
         }
-        if !self.feed.stop(last_words).await {
+        if !self.consumer.stop(last_words).await {
             tracing::warn!("the last events published may not be marked so: they are published again");
         }
     }
 
     /// Publishes rows together. Answers those in requests that were refused.
-    async fn publish(&mut self, rows: Vec<Leased>) -> Vec<Leased> {
-        let publishing = |leased: Leased| async { (publish(&self.publisher, &leased).await, leased) };
+    async fn publish(&mut self, rows: Vec<Leased<Outbox>>) -> Vec<Leased<Outbox>> {
+        let publishing = |leased: Leased<Outbox>| async { (publish(&self.publisher, &leased).await, leased) };
         let mut publishing: FuturesUnordered<_> = rows.into_iter().map(publishing).collect();
         let (mut published, mut unavailable, mut suspects) = (false, None, Vec::new());
         while let Some((answer, leased)) = publishing.next().await {
             match answer {
                 Published::As(id) => {
                     published = true;
-                    leased.settle(Ending::Delivered(Some(id)));
+                    leased.settle(delivered(Some(id)));
                 }
                 Published::Refused(_) => suspects.push(leased),
                 Published::Unavailable(why) => {
@@ -136,15 +139,15 @@ impl Relay {
     }
 
     /// Publishes a row in a request of its own: what is refused now is the row's fault.
-    async fn publish_alone(&mut self, leased: Leased) {
+    async fn publish_alone(&mut self, leased: Leased<Outbox>) {
         match publish(&self.publisher, &leased).await {
             Published::As(id) => {
-                leased.settle(Ending::Delivered(Some(id)));
+                leased.settle(delivered(Some(id)));
                 self.is_up();
             }
             Published::Refused(why) => {
                 let why = format!("the topic does not take it: {why}");
-                leased.settle(Ending::Failed { why, unreadable: true });
+                leased.settle(failed(RowFault::Unreadable, &why));
             }
             Published::Unavailable(why) => {
                 leased.settle(Ending::AtOnce);
@@ -155,7 +158,7 @@ impl Relay {
 
     fn is_up(&mut self) {
         self.failures = 0;
-        self.feed.set_flow(Flow::Full);
+        self.consumer.set_flow(Flow::Full);
         if self.health.send_replace(None).is_some() {
             journal!(info, EventName::OutboxFlowing, "events of the outbox are published again");
         }
@@ -182,14 +185,14 @@ impl Relay {
     fn rest(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,
-            failures => self.chance.with(|rng| backoff(failures, RESTS.0, RESTS.1, rng)),
+            failures => self.rng.with(|rng| backoff(failures, RESTS.0, RESTS.1, rng)),
         }
     }
 }
 
-async fn publish(publisher: &PubsubPublisher, leased: &Leased) -> Published {
-    let row = &leased.row;
-    match publisher.publish(row.attributes(), row.payload.clone()).await {
+async fn publish(publisher: &PubsubPublisher, leased: &Leased<Outbox>) -> Published {
+    let message = &leased.row.columns;
+    match publisher.publish(message.attributes(), message.payload.clone()).await {
         Ok(id) => Published::As(id),
         Err(error) => {
             let said = scrub(&error.to_string());

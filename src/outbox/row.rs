@@ -1,15 +1,13 @@
-//! A row that is being delivered, and what follows from how that went. Pure.
-
-use std::time::Duration;
+//! A row that is being delivered: what kind of message it is, what it names, and how its delivery may end. Pure.
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use rand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::backoff::backoff;
-use crate::outbox::table::Command;
+use super::table::{Command, Outbox};
+use crate::kernel::jobs::retries::Ending;
+use crate::kernel::rows::{Row, Write};
 use crate::ports::Attributes;
 
 /// Attribute that names the kind of a message (data contract, "The event").
@@ -21,26 +19,18 @@ const ROUTING_READY: &str = "routing.ready";
 /// The version that schema `router` writes.
 const CURRENT_VERSION: &str = "1";
 
-/// A row as its claim found it.
+/// What a row says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// `router.outbox.id`
-    pub id: i64,
+pub struct Message {
     /// What kind of message it is.
     pub kind: String,
     /// Its payload, JSON.
     pub payload: Bytes,
-    /// Deliveries that failed because of the row itself, this one counted until it is known better.
-    pub attempts: u32,
-    /// How often it was taken, this time included.
-    pub claims: u32,
     /// When it was written.
     pub created_at: Timestamp,
-    /// Fence of this delivery.
-    pub token: Uuid,
 }
 
-impl Row {
+impl Message {
     /// The message's attributes.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
@@ -55,121 +45,89 @@ impl Row {
         let named = payload["submission_id"].as_str().filter(|_| self.kind == ROUTING_READY)?;
         Uuid::try_parse(named).ok()
     }
-
-    /// Its name in journals and in dead-letter records.
-    #[must_use]
-    pub fn message_id(&self) -> String {
-        format!("outbox:{}", self.id)
-    }
 }
 
-/// How a delivery ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// Delivered, under the id that the other side gave, where it gives one.
-    Delivered(Option<String>),
-    /// Nothing is wrong with the row: again, after a pause that grows with how often it was taken.
-    Again,
-    /// Nothing is wrong with the row, and nobody has looked at it: again, by whoever comes first.
-    AtOnce,
-    /// The row itself is at fault.
-    Failed {
-        /// In words, for operators: no text of the payload.
-        why: String,
-        /// It cannot be read at all; else it names a submission that does not exist.
-        unreadable: bool,
-    },
+/// A row's name in journals and in dead-letter records.
+#[must_use]
+pub fn message_id(row: &Row<Outbox>) -> String {
+    format!("outbox:{}", row.id)
 }
 
-/// When a row is tried again, and how often.
+/// Delivered, under the id that the other side gave, where it gives one.
+#[must_use]
+pub fn delivered(message_id: Option<String>) -> Ending<Outbox> {
+    let columns = message_id.map(|id| json!({"message_id": id}));
+    Ending::Done { command: Command::Succeed, to: None, columns }
+}
+
+/// Why a row itself is at fault: the kind of dead-letter record that is kept of it in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retries {
-    /// Failures of its own after which it is given up on.
-    pub max_attempts: u32,
-    /// Shortest pause.
-    pub min: Duration,
-    /// Longest pause.
-    pub max: Duration,
+pub enum Fault {
+    /// It cannot be read at all.
+    Unreadable,
+    /// It names a submission that does not exist.
+    UnknownSubmission,
 }
 
-/// What is to be written for an ending.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settling {
-    /// The row.
-    pub id: i64,
-    /// Its fence.
-    pub token: Uuid,
-    /// What is asked of the lifecycle.
-    pub command: Command,
-    /// Pause before the next try, where there is one.
-    pub pause: Option<Duration>,
-    /// The other side's id of it.
-    pub message_id: Option<String>,
-    /// Why it failed.
-    pub error: Option<String>,
-    /// See [`Ending::Failed`].
-    pub unreadable: bool,
-}
-
-impl Retries {
-    /// What follows from `ending`. A failure counts the claim it ends; nothing else does.
-    pub fn settle(self, row: &Row, ending: Ending, chance: &mut impl Rng) -> Settling {
-        let (id, token) = (row.id, row.token);
-        let plain = Settling {
-            id,
-            token,
-            command: Command::Succeed,
-            pause: None,
-            message_id: None,
-            error: None,
-            unreadable: false,
-        };
-        match ending {
-            Ending::Delivered(message_id) => Settling { message_id, ..plain },
-            Ending::Again => {
-                let pause = backoff(row.claims, self.min, self.max, chance);
-                Settling { command: Command::Release, pause: Some(pause), ..plain }
-            }
-            Ending::AtOnce => Settling { command: Command::Release, pause: Some(Duration::ZERO), ..plain },
-            Ending::Failed { why, unreadable } if row.attempts >= self.max_attempts => {
-                Settling { command: Command::GiveUp, error: Some(why), unreadable, ..plain }
-            }
-            Ending::Failed { why, unreadable } => {
-                let pause = backoff(row.attempts, self.min, self.max, chance);
-                Settling { command: Command::Fail, pause: Some(pause), error: Some(why), unreadable, ..plain }
-            }
+impl Fault {
+    /// As it stands in `router.dead_letters.kind`.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::UnknownSubmission => "unknown_submission",
         }
     }
+}
+
+/// The row itself is at fault. `why` in words, for operators: no text of the payload.
+#[must_use]
+pub fn failed(fault: Fault, why: &str) -> Ending<Outbox> {
+    let columns = json!({"error": why, "dead_letter": fault.label()});
+    Ending::Failed { why: why.to_owned(), columns: Some(columns) }
+}
+
+/// The kind of dead-letter record that a write leaves.
+#[must_use]
+pub fn fault_of(write: &Write<Outbox>) -> Option<Fault> {
+    let label = write.columns.as_ref()?.get("dead_letter")?.as_str()?;
+    [Fault::Unreadable, Fault::UnknownSubmission].into_iter().find(|fault| fault.label() == label)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
     use super::*;
+    use crate::kernel::jobs::retries::Retries;
+    use crate::outbox::table::State;
 
     const RETRIES: Retries =
         Retries { max_attempts: 5, min: Duration::from_secs(1), max: Duration::from_secs(300) };
 
-    fn row(attempts: u32) -> Row {
-        Row {
-            id: 7,
+    fn row(attempts: u32) -> Row<Outbox> {
+        let columns = Message {
             kind: "routing.ready".to_owned(),
             payload: Bytes::new(),
-            attempts,
-            claims: attempts,
             created_at: Timestamp::UNIX_EPOCH,
-            token: Uuid::nil(),
-        }
+        };
+        let (token, state) = (Some(Uuid::nil()), State::Delivering);
+        Row { id: 7, state, attempts, claims: attempts, token, version: None, columns }
+    }
+
+    fn settled(attempts: u32, ending: Ending<Outbox>, rng: &mut StdRng) -> Write<Outbox> {
+        RETRIES.settle(&row(attempts), ending, rng).expect("a way to end a delivery")
     }
 
     #[test]
     fn only_the_rows_own_failures_bring_it_to_its_end() {
-        let failed = || Ending::Failed { why: "no JSON".to_owned(), unreadable: true };
+        let failed = || failed(Fault::Unreadable, "no JSON");
         let cases = [
-            (1, Ending::Delivered(Some("9".to_owned())), Command::Succeed),
-            (5, Ending::Delivered(None), Command::Succeed),
+            (1, delivered(Some("9".to_owned())), Command::Succeed),
+            (5, delivered(None), Command::Succeed),
             (9, Ending::Again, Command::Release),
             (9, Ending::AtOnce, Command::Release),
             (1, failed(), Command::Fail),
@@ -179,15 +137,11 @@ mod tests {
         ];
         for (attempts, ending, expected) in cases {
             let told = format!("{ending:?} at {attempts}");
-            let settling = RETRIES.settle(&row(attempts), ending, &mut StdRng::seed_from_u64(1));
-            assert_eq!(settling.command, expected, "{told}");
+            let write = settled(attempts, ending, &mut StdRng::seed_from_u64(1));
+            assert_eq!(write.transition.command(), expected, "{told}");
             let again = matches!(expected, Command::Fail | Command::Release);
-            assert_eq!(settling.pause.is_some(), again, "{told}");
-            assert_eq!(
-                settling.error.is_some(),
-                matches!(expected, Command::Fail | Command::GiveUp),
-                "{told}"
-            );
+            assert_eq!(write.pause.is_some(), again, "{told}");
+            assert_eq!(write.reason.is_some(), matches!(expected, Command::Fail | Command::GiveUp), "{told}");
         }
     }
 
@@ -195,8 +149,7 @@ mod tests {
     fn a_row_that_comes_again_rests_ever_longer_and_one_that_nobody_saw_not_at_all() {
         let mut chance = StdRng::seed_from_u64(2);
         for times in 1..50 {
-            let pause =
-                |ending, chance: &mut _| RETRIES.settle(&row(times), ending, chance).pause.expect("again");
+            let pause = |ending, chance: &mut _| settled(times, ending, chance).pause.expect("again");
             let rest = pause(Ending::Again, &mut chance);
             let ceiling = Duration::from_secs(1 << (times - 1).min(12)).min(RETRIES.max);
             assert!((RETRIES.min..=ceiling.max(RETRIES.min)).contains(&rest), "{times}: {rest:?}");

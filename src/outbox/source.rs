@@ -4,17 +4,23 @@
 //! rows come again; so does what was answered and not written. The row's own attempts count only what cannot be read,
 //! or names no submission: the ledger counts the routing's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 
-use super::bell::Bell;
-use super::feed::{Feed, FeedParts, Flow, Leased};
-use super::row::{Ending, Row};
+use super::parts::OutboxParts;
+use super::row::{Fault, delivered, failed, message_id};
+use super::store::OutboxStore;
+use super::table::Outbox;
+use crate::kernel::jobs::listener::Listener;
+use crate::kernel::jobs::retries::Ending;
+use crate::kernel::jobs::{Consumer, Flow, Leased};
+use crate::kernel::rows::Row;
 use crate::ops::metrics::{self, CanaryResult};
-use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
+use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
 
 /// What this source is called in errors.
 pub const NAME: &str = "the outbox (router.outbox)";
@@ -22,7 +28,7 @@ pub const NAME: &str = "the outbox (router.outbox)";
 /// Events of the outbox. Dropping it takes no more; what was handed out can still be answered.
 #[derive(Debug)]
 pub struct OutboxSource {
-    feed: Feed,
+    consumer: Consumer<Outbox>,
     /// Writes canaries.
     _canaries: JoinSet<()>,
 }
@@ -30,21 +36,21 @@ pub struct OutboxSource {
 impl OutboxSource {
     /// Begins to take rows, and writes a canary every `canary`. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn open(parts: FeedParts, bell: Bell, canary: Option<Duration>) -> Self {
+    pub fn open(parts: &OutboxParts, listener: Listener, canary: Option<Duration>) -> Self {
         let mut canaries = JoinSet::new();
         if let Some(every) = canary {
-            canaries.spawn(sing(parts.clone(), every));
+            canaries.spawn(sing(parts.store.clone(), Arc::clone(&parts.clock), every));
         }
-        Self { feed: Feed::start(parts, bell), _canaries: canaries }
+        Self { consumer: Consumer::start(parts.jobs(), listener), _canaries: canaries }
     }
 }
 
 /// A row that goes the whole way and means nothing: whoever hears of it knows that the way is open.
-async fn sing(parts: FeedParts, every: Duration) {
+async fn sing(store: OutboxStore, clock: Arc<dyn Clock>, every: Duration) {
     loop {
-        parts.clock.sleep(every).await;
+        clock.sleep(every).await;
         // That the database does not answer tells its breaker, and silence is the point of a canary.
-        let well = parts.store.canary().await.is_ok();
+        let well = store.canary().await.is_ok();
         metrics::canary(if well { CanaryResult::Published } else { CanaryResult::Unpublished });
     }
 }
@@ -52,7 +58,7 @@ async fn sing(parts: FeedParts, every: Duration) {
 impl EventSource for OutboxSource {
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
         async {
-            match self.feed.next().await {
+            match self.consumer.next().await {
                 Some(leased) => Ok(incoming(leased)),
                 None => Err(SourceError::Ended { subscription: NAME.to_owned() }),
             }
@@ -61,32 +67,32 @@ impl EventSource for OutboxSource {
     }
 
     fn pause(&mut self) -> BoxFuture<'_, ()> {
-        self.feed.set_flow(Flow::Shut);
+        self.consumer.set_flow(Flow::Shut);
         std::future::ready(()).boxed()
     }
 
     fn resume(&mut self) {
-        self.feed.set_flow(Flow::Full);
+        self.consumer.set_flow(Flow::Full);
     }
 
     fn quiet(&mut self) -> BoxFuture<'_, ()> {
-        self.feed.quiet();
+        self.consumer.quiet();
         std::future::ready(()).boxed()
     }
 
     fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool> {
-        self.feed.stop(timeout).boxed()
+        self.consumer.stop(timeout).boxed()
     }
 }
 
-fn incoming(leased: Leased) -> Incoming {
+fn incoming(leased: Leased<Outbox>) -> Incoming {
     let row = &leased.row;
     Incoming {
-        message_id: row.message_id(),
-        published_at: Some(row.created_at),
+        message_id: message_id(row),
+        published_at: Some(row.columns.created_at),
         delivery_attempt: i32::try_from(row.claims).ok(),
-        attributes: row.attributes(),
-        data: row.payload.clone(),
+        attributes: row.columns.attributes(),
+        data: row.columns.payload.clone(),
         settle: Settle::new(move |verdict| {
             let ending = ending(verdict, &leased.row);
             leased.settle(ending);
@@ -95,14 +101,14 @@ fn incoming(leased: Leased) -> Incoming {
 }
 
 /// What an answer means for the row: whoever answers knows the event, the row knows what it names.
-fn ending(verdict: Verdict, row: &Row) -> Ending {
+fn ending(verdict: Verdict, row: &Row<Outbox>) -> Ending<Outbox> {
     match verdict {
-        Verdict::Ack | Verdict::Exhaust => Ending::Delivered(None),
+        Verdict::Ack | Verdict::Exhaust => delivered(None),
         Verdict::Nack => Ending::Again,
-        Verdict::Reject if row.submission().is_some() => {
-            Ending::Failed { why: "it names a submission that does not exist".to_owned(), unreadable: false }
+        Verdict::Reject if row.columns.submission().is_some() => {
+            failed(Fault::UnknownSubmission, "it names a submission that does not exist")
         }
-        Verdict::Reject => Ending::Failed { why: "it cannot be read".to_owned(), unreadable: true },
+        Verdict::Reject => failed(Fault::Unreadable, "it cannot be read"),
     }
 }
 
@@ -113,23 +119,20 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::outbox::row::Message;
+    use crate::outbox::table::State;
 
-    fn row(kind: &str, payload: &str) -> Row {
-        Row {
-            id: 7,
-            kind: kind.to_owned(),
-            payload: Bytes::from(payload.to_owned()),
-            attempts: 1,
-            claims: 1,
-            created_at: Timestamp::UNIX_EPOCH,
-            token: Uuid::nil(),
-        }
+    fn row(kind: &str, payload: &str) -> Row<Outbox> {
+        let payload = Bytes::from(payload.to_owned());
+        let columns = Message { kind: kind.to_owned(), payload, created_at: Timestamp::UNIX_EPOCH };
+        let token = Some(Uuid::nil());
+        Row { id: 7, state: State::Delivering, attempts: 1, claims: 1, token, version: None, columns }
     }
 
     #[test]
     fn only_a_rejected_event_is_the_rows_fault() {
         let good = format!(r#"{{"submission_id":"{}"}}"#, Uuid::nil());
-        let failed = |unreadable| Some(unreadable);
+        let failed = |unreadable: bool| Some(if unreadable { "unreadable" } else { "unknown_submission" });
         let cases = [
             (Verdict::Ack, "routing.ready", good.as_str(), None),
             (Verdict::Exhaust, "routing.ready", good.as_str(), None),
@@ -141,17 +144,22 @@ mod tests {
         ];
         for (verdict, kind, payload, expected) in cases {
             let seen = match ending(verdict, &row(kind, payload)) {
-                Ending::Failed { unreadable, .. } => Some(unreadable),
-                Ending::Delivered(_) => {
+                Ending::Failed { columns, .. } => columns.map(|columns| columns["dead_letter"].clone()),
+                Ending::Done { .. } => {
                     assert_ne!(verdict, Verdict::Nack);
                     None
                 }
-                Ending::Again | Ending::AtOnce => {
+                Ending::Again | Ending::AtOnce | Ending::After(_) => {
                     assert_eq!(verdict, Verdict::Nack);
                     None
                 }
+                given_up @ Ending::GivenUp { .. } => panic!("{given_up:?}"),
             };
-            assert_eq!(seen, expected, "{verdict:?} {kind} {payload}");
+            assert_eq!(
+                seen.as_ref().and_then(|seen| seen.as_str()),
+                expected,
+                "{verdict:?} {kind} {payload}"
+            );
         }
     }
 }

@@ -12,14 +12,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::card;
-use super::store::{Depth, OutboxStore};
+use super::store::OutboxStore;
 use super::table::State;
 use crate::db::DbError;
 use crate::journal;
+use crate::kernel::rows;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::scrub::scrub;
+
+/// How much is in a state of the outbox.
+type Depth = rows::Depth<State>;
 
 /// Rows removed in one transaction.
 const PAGE: usize = 1000;

@@ -11,6 +11,7 @@ use crate::ops::metrics;
 pub const CARD: Card = Card {
     name: "routing",
     lifecycles: &[describe::<Submission>],
+    kinds: &[],
     transactions: &[
         "claim",
         "dossier",

@@ -11,10 +11,11 @@ use futures::future::join_all;
 use maple_router::config::Config;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
+use maple_router::kernel::rows::{Attempts, Fence, Kinds, Write};
+use maple_router::kernel::{Transition, Who};
 use maple_router::ops::clock::SystemClock;
-use maple_router::outbox::row::Settling;
 use maple_router::outbox::store::OutboxStore;
-use maple_router::outbox::table::Command;
+use maple_router::outbox::table::{Command, Outbox, State};
 use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
 use maple_router::routing::dead_letter::{Closing, Kind, Record};
 use maple_router::routing::delivery::Seen;
@@ -283,16 +284,16 @@ impl Router {
         let ids = [self.ready().await, self.ready().await];
         outbox.announce(&ids, "operator").await.expect("announced");
         outbox.canary().await.expect("written");
-        let token = Uuid::from_u128(9);
-        assert!(outbox.waits().await.expect("looked"), "these do");
-        let rows = outbox.claim(PAGE, HOUR, token).await.expect("taken");
+        let (token, all) = (Uuid::from_u128(9), Kinds::AllBut(Vec::new()));
+        assert!(outbox.waits(State::Pending, &all).await.expect("looked"), "these do");
+        let rows = outbox.claim(State::Pending, &all, PAGE, HOUR, token).await.expect("taken");
         assert!(rows.len() >= 3, "{}", rows.len());
         let held: Vec<_> = rows.iter().map(|row| (row.id, token)).collect();
         outbox.extend(&held, HOUR).await.expect("extended");
         let settlings: Vec<_> = rows.iter().enumerate().map(|(n, row)| settling(n, row.id, token)).collect();
         outbox.settle(&settlings).await.expect("settled");
         // One whose lease runs out, and one whose time comes.
-        outbox.claim(2, Duration::ZERO, token).await.expect("taken");
+        outbox.claim(State::Pending, &all, 2, Duration::ZERO, token).await.expect("taken");
         outbox.wake(PAGE).await.expect("woken");
         outbox.redrive(rows[0].id, "operator:x", "a test").await.expect("redriven");
         outbox.depths().await.expect("counted");
@@ -302,7 +303,7 @@ impl Router {
         assert_eq!(outbox.prune(24 * 14 * HOUR, PAGE).await.expect("pruned"), 1);
         // The rest does not wait for the next turn.
         if !self.backlog {
-            let rest = outbox.claim(1000, HOUR, token).await.expect("taken");
+            let rest = outbox.claim(State::Pending, &all, 1000, HOUR, token).await.expect("taken");
             let settlings: Vec<_> = rest.iter().map(|row| settling(1, row.id, token)).collect();
             outbox.settle(&settlings).await.expect("settled");
         }
@@ -350,22 +351,19 @@ impl Router {
 }
 
 /// The first is given up on, the third fails, the fourth is given back; the others are delivered.
-fn settling(place: usize, id: i64, token: Uuid) -> Settling {
-    let plain = Settling {
-        id,
-        token,
-        command: Command::Succeed,
-        pause: None,
-        message_id: None,
-        error: None,
-        unreadable: true,
+fn settling(place: usize, id: i64, token: Uuid) -> Write<Outbox> {
+    let plain = |command| {
+        let transition = Transition::of(State::Delivering, command, Who::WORKER).expect("an end");
+        Write::plain(id, Fence::Lease(token), transition)
     };
-    let error = Some("no good".to_owned());
+    let reason = Some("no good".to_owned());
+    let columns = Some(json!({"error": reason, "dead_letter": "unreadable"}));
+    let pause = Some(Duration::ZERO);
     match place {
-        0 => Settling { command: Command::GiveUp, error, ..plain },
-        2 => Settling { command: Command::Fail, error, pause: Some(Duration::ZERO), ..plain },
-        3 => Settling { command: Command::Release, pause: Some(Duration::ZERO), ..plain },
-        _ => plain,
+        0 => Write { reason, columns, ..plain(Command::GiveUp) },
+        2 => Write { reason, columns, pause, ..plain(Command::Fail) },
+        3 => Write { attempts: Attempts::Refund, pause, ..plain(Command::Release) },
+        _ => plain(Command::Succeed),
     }
 }
 

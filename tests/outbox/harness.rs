@@ -6,11 +6,13 @@ use std::time::Duration;
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::Config;
 use maple_router::db::{Pool, PoolOptions};
+use maple_router::kernel::jobs::Settings;
+use maple_router::kernel::jobs::retries::Retries;
+use maple_router::kernel::rows::Kinds;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::set_aside::SetAside;
-use maple_router::outbox::feed::{FeedParts, FeedSettings};
-use maple_router::outbox::row::Retries;
+use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::outbox::table::State;
 use serde_json::Value;
@@ -24,6 +26,9 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// Gives up after three failures, and hardly waits in between.
 pub(crate) const RETRIES: Retries =
     Retries { max_attempts: 3, min: Duration::from_millis(10), max: Duration::from_millis(50) };
+
+/// Rows of whatever kind.
+pub(crate) const ALL: Kinds = Kinds::AllBut(Vec::new());
 
 /// A database, a store on it, and eyes.
 pub(crate) struct Bench {
@@ -91,13 +96,14 @@ impl Bench {
     }
 
     /// Parts of a feed that polls all the time.
-    pub(crate) fn parts(&self) -> FeedParts {
+    pub(crate) fn parts(&self) -> OutboxParts {
         let poll = Duration::from_millis(50);
-        FeedParts {
+        OutboxParts {
             store: self.store.clone(),
-            settings: FeedSettings { most: 1_000, lease: LEASE, poll, retries: RETRIES },
+            settings: Settings { most: 1_000, lease: LEASE, poll, retries: RETRIES },
             clock: Arc::new(SystemClock),
-            chance: Arc::new(Chance::seeded(7)),
+            rng: Arc::new(Chance::seeded(7)),
+            others: Vec::new(),
             set_aside: SetAside::new(Arc::new(SystemClock), None),
         }
     }

@@ -10,7 +10,7 @@ use maple_router::config;
 use maple_router::gateway::pubsub::PubsubSettings;
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
 use maple_router::gateway::pubsub::source::PubsubSource;
-use maple_router::outbox::bell::Bell;
+use maple_router::kernel::jobs::listener::Listener;
 use maple_router::outbox::relay::Relay;
 use maple_router::outbox::table::State;
 use maple_router::ports::EventSource;
@@ -46,7 +46,7 @@ struct Running {
 impl Running {
     async fn start(bench: &Bench, settings: &PubsubSettings) -> Self {
         let publisher = PubsubPublisher::open(settings).await.expect("a publisher");
-        let relay = Relay::new(bench.parts(), Bell::silent(), publisher);
+        let relay = Relay::new(&bench.parts(), Listener::silent(), publisher);
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let stop = stop.clone();

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use maple_router::kernel::rows::{Attempts, Fence as RowFence, Row, Write};
 use maple_router::kernel::{Transition, Who};
-use maple_router::outbox::row::Settling;
 use maple_router::outbox::store::Redriven;
 use maple_router::outbox::table::{Command, Outbox, State};
+use serde_json::json;
 use uuid::Uuid;
 
-use crate::harness::{Bench, LEASE};
+use crate::harness::{ALL, Bench, LEASE};
 use crate::holds::{Fence, Real, lifecycle_holds};
 
-fn settling(id: i64, token: Uuid, command: Command) -> Settling {
-    let (pause, error) = match command {
+fn settling(id: i64, token: Uuid, command: Command) -> Write<Outbox> {
+    let (pause, reason) = match command {
         Command::Fail => (Some(Duration::from_secs(60)), Some("no good".to_owned())),
         Command::GiveUp => (None, Some("no good".to_owned())),
         Command::Release => (Some(Duration::from_secs(60)), None),
@@ -21,7 +22,10 @@ fn settling(id: i64, token: Uuid, command: Command) -> Settling {
             (None, None)
         }
     };
-    Settling { id, token, command, pause, message_id: None, error, unreadable: true }
+    let transition = Transition::of(State::Delivering, command, Who::WORKER).expect("an end");
+    let attempts = if command == Command::Release { Attempts::Refund } else { Attempts::Keep };
+    let columns = Some(json!({"error": reason, "dead_letter": "unreadable"})).filter(|_| reason.is_some());
+    Write { pause, reason, attempts, columns, ..Write::plain(id, RowFence::Lease(token), transition) }
 }
 
 impl Real<Outbox> for Bench {
@@ -49,7 +53,7 @@ impl Real<Outbox> for Bench {
             }
             _ if fence == Fence::Stale => return false,
             (Command::Claim, Who::WORKER) => {
-                drop(store.claim(10, LEASE, Uuid::new_v4()).await.expect("answered"));
+                drop(store.claim(State::Pending, &ALL, 10, LEASE, Uuid::new_v4()).await.expect("answered"));
             }
             (Command::Expire | Command::FallDue, Who::SYSTEM) => {
                 store.wake(10).await.expect("answered");
@@ -98,7 +102,7 @@ async fn only_the_one_who_took_it_ends_a_delivery_and_only_once() {
     let bench = Bench::new().await;
     let id = bench.row(State::Pending).await;
     let token = Uuid::new_v4();
-    let taken = bench.store.claim(10, LEASE, token).await.expect("claimed");
+    let taken = bench.store.claim(State::Pending, &ALL, 10, LEASE, token).await.expect("claimed");
     assert_eq!(taken.iter().map(|row| (row.id, row.attempts, row.claims)).collect::<Vec<_>>(), [(id, 1, 2)]);
     for command in [Command::Succeed, Command::Fail, Command::GiveUp, Command::Release] {
         let stranger = [settling(id, Uuid::new_v4(), command)];
@@ -130,7 +134,7 @@ async fn attempts_count_what_the_row_itself_does_wrong() {
     {
         bench.store.wake(10).await.expect("woken");
         let token = Uuid::new_v4();
-        let taken = bench.store.claim(10, LEASE, token).await.expect("claimed");
+        let taken = bench.store.claim(State::Pending, &ALL, 10, LEASE, token).await.expect("claimed");
         assert_eq!(taken.len(), 1, "round {round}");
         if command == Command::Expire {
             let lapsed =
@@ -176,7 +180,7 @@ async fn what_is_given_up_on_becomes_a_dead_letter_and_a_redrive_closes_it() {
     assert_eq!(bench.state(other).await, State::DeadLetter, "another's record is another's");
     // Again, and it is a record of its own.
     let token = Uuid::new_v4();
-    bench.store.claim(10, LEASE, token).await.expect("claimed");
+    bench.store.claim(State::Pending, &ALL, 10, LEASE, token).await.expect("claimed");
     bench.store.settle(&[settling(id, token, Command::GiveUp)]).await.expect("settled");
     assert_eq!((count("true").await, count("false").await), (1, 1));
     assert_eq!(bench.store.redrive(-1, "operator:x", "y").await.expect("answered"), Redriven::Unknown);
@@ -194,10 +198,16 @@ async fn a_row_that_somebody_holds_holds_up_nobody_else() {
         .batch_execute(&format!("BEGIN; SELECT FROM router.outbox WHERE id = {first} FOR UPDATE"))
         .await
         .expect("held");
-    let ids = |rows: Vec<maple_router::outbox::row::Row>| rows.iter().map(|row| row.id).collect::<Vec<_>>();
-    assert_eq!(ids(bench.store.claim(10, LEASE, Uuid::new_v4()).await.expect("claimed")), [second]);
+    let ids = |rows: Vec<Row<Outbox>>| rows.iter().map(|row| row.id).collect::<Vec<_>>();
+    assert_eq!(
+        ids(bench.store.claim(State::Pending, &ALL, 10, LEASE, Uuid::new_v4()).await.expect("claimed")),
+        [second]
+    );
     holder.batch_execute("ROLLBACK").await.expect("let go");
-    assert_eq!(ids(bench.store.claim(10, LEASE, Uuid::new_v4()).await.expect("claimed")), [first]);
+    assert_eq!(
+        ids(bench.store.claim(State::Pending, &ALL, 10, LEASE, Uuid::new_v4()).await.expect("claimed")),
+        [first]
+    );
 }
 
 #[tokio::test]
@@ -211,7 +221,8 @@ async fn many_at_once_take_each_row_once() {
     let taker = async || {
         let mut mine = Vec::new();
         loop {
-            let rows = bench.store.claim(37, LEASE, Uuid::new_v4()).await.expect("claimed");
+            let rows =
+                bench.store.claim(State::Pending, &ALL, 37, LEASE, Uuid::new_v4()).await.expect("claimed");
             if rows.is_empty() {
                 return mine;
             }

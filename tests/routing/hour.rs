@@ -21,7 +21,7 @@ use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
 use maple_router::ops::set_aside::SetAside;
-use maple_router::outbox::feed::FeedParts;
+use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
@@ -229,11 +229,13 @@ impl Inside {
         let source: Box<dyn EventSource> = match source {
             Source::Pubsub => Box::new(events.clone()),
             Source::Postgres => {
-                let (store, settings) = (parts::outbox(&config, pool), parts::outbox_feed(&config, MOST));
-                let bell = parts::bell(&config, Pooling::Session, Arc::clone(&shared)).expect("a bell");
+                let (store, settings) = (parts::outbox(&config, pool), parts::outbox_settings(&config, MOST));
+                let listener = parts::outbox_listener(&config, Pooling::Session, Arc::clone(&shared))
+                    .expect("a listener");
                 let set_aside = SetAside::new(Arc::clone(&shared), None);
-                let feed = FeedParts { store, settings, clock: shared, chance, set_aside };
-                Box::new(OutboxSource::open(feed, bell, None))
+                let others = Vec::new();
+                let outbox = OutboxParts { store, others, settings, clock: shared, rng: chance, set_aside };
+                Box::new(OutboxSource::open(&outbox, listener, None))
             }
         };
         let brought_while_paused = Arc::<AtomicU64>::default();

@@ -11,7 +11,7 @@ use maple_router::config::{Config, Pooling};
 use maple_router::db::Pool;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::set_aside::SetAside;
-use maple_router::outbox::feed::FeedParts;
+use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::parts;
@@ -75,11 +75,12 @@ pub(crate) fn source(
     chance: Arc<Chance>,
 ) -> OutboxSource {
     let name = config.routing.worker_name.as_deref().unwrap_or("maple-router");
-    let bell = parts::bell(config, Pooling::Session, Arc::clone(&clock)).expect("a bell");
+    let listener = parts::outbox_listener(config, Pooling::Session, Arc::clone(&clock)).expect("a listener");
     let store = OutboxStore::new(pool.clone(), name);
-    let settings = parts::outbox_feed(config, MOST);
+    let settings = parts::outbox_settings(config, MOST);
     let set_aside = SetAside::new(Arc::clone(&clock), None);
-    OutboxSource::open(FeedParts { store, settings, clock, chance, set_aside }, bell, None)
+    let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng: chance, set_aside };
+    OutboxSource::open(&parts, listener, None)
 }
 
 /// One more event that names it.

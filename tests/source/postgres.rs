@@ -10,15 +10,17 @@ use devkit::postgres::{Cluster, CuttingProxy, TestDatabase, Variant};
 use futures::FutureExt as _;
 use maple_router::config::Config;
 use maple_router::db::PoolOptions;
+use maple_router::kernel::jobs::Settings;
+use maple_router::kernel::jobs::listener::Listener;
+use maple_router::kernel::jobs::retries::Retries;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::Incidents;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::ops::supervised::Open;
-use maple_router::outbox::bell::Bell;
-use maple_router::outbox::feed::{FeedParts, FeedSettings};
-use maple_router::outbox::row::Retries;
+use maple_router::outbox::CHANNEL;
+use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::parts;
@@ -82,7 +84,7 @@ impl Outbox {
     fn source(place: &Config) -> OutboxSource {
         let clock = Arc::new(SystemClock);
         let store = OutboxStore::new(parts::pool(place, clock.clone()).unwrap(), "maple-router@test");
-        let settings = FeedSettings {
+        let settings = Settings {
             most: SHARE,
             lease: Duration::from_secs(4),
             poll: Duration::from_millis(200),
@@ -93,9 +95,10 @@ impl Outbox {
             },
         };
         let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
-        let bell = Bell::hang(place.database.clone(), PoolOptions::new(clock.clone()));
+        let listener = Listener::start(CHANNEL, place.database.clone(), PoolOptions::new(clock.clone()));
         let set_aside = SetAside::new(clock.clone(), None);
-        OutboxSource::open(FeedParts { store, settings, clock, chance, set_aside }, bell, None)
+        let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng: chance, set_aside };
+        OutboxSource::open(&parts, listener, None)
     }
 }
 

@@ -9,10 +9,11 @@ use devkit::stage::{Answer, Source, Stage, StageOptions};
 use maple_router::config::Config;
 use maple_router::db::migrations::{self, ROUTER};
 use maple_router::db::{Pool, PoolOptions};
+use maple_router::kernel::rows::{Attempts, Fence, Kinds, Write};
+use maple_router::kernel::{Transition, Who};
 use maple_router::ops::clock::SystemClock;
-use maple_router::outbox::row::Settling;
 use maple_router::outbox::store::OutboxStore;
-use maple_router::outbox::table::Command;
+use maple_router::outbox::table::{Command, Outbox, State};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -56,18 +57,27 @@ impl Scene {
     async fn settle(&self, command: Command, unreadable: bool) {
         self.store.wake(100).await.expect("woken");
         let token = Uuid::from_u128(77);
-        let rows = self.store.claim(100, HOUR, token).await.expect("claimed");
+        let rows = self
+            .store
+            .claim(State::Pending, &Kinds::AllBut(Vec::new()), 100, HOUR, token)
+            .await
+            .expect("claimed");
         let why = if unreadable { "it cannot be read" } else { "it names a submission that does not exist" };
-        let settling = |id| Settling {
-            id,
-            token,
-            command,
-            pause: (command == Command::Fail).then_some(HOUR),
-            message_id: (command == Command::Succeed).then(|| "4711".to_owned()),
-            error: matches!(command, Command::Fail | Command::GiveUp).then(|| why.to_owned()),
-            unreadable,
+        let transition = Transition::of(State::Delivering, command, Who::WORKER).expect("an end");
+        let kind = if unreadable { "unreadable" } else { "unknown_submission" };
+        let columns = match command {
+            Command::Succeed => Some(json!({"message_id": "4711"})),
+            Command::Fail | Command::GiveUp => Some(json!({"error": why, "dead_letter": kind})),
+            Command::Claim | Command::Release | Command::Expire | Command::FallDue | Command::Redrive => None,
         };
-        let settlings: Vec<Settling> = rows.iter().map(|row| settling(row.id)).collect();
+        let settling = |id| Write {
+            attempts: if command == Command::Release { Attempts::Refund } else { Attempts::Keep },
+            pause: (command == Command::Fail).then_some(HOUR),
+            reason: matches!(command, Command::Fail | Command::GiveUp).then(|| why.to_owned()),
+            columns: columns.clone(),
+            ..Write::plain(id, Fence::Lease(token), transition)
+        };
+        let settlings: Vec<Write<Outbox>> = rows.iter().map(|row| settling(row.id)).collect();
         self.store.settle(&settlings).await.expect("settled");
     }
 

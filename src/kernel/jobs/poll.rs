@@ -1,14 +1,14 @@
-//! How long the feed rests between two looks for new rows. Pure.
+//! How long a consumer rests between two looks for new rows. Pure.
 //!
 //! The triggers notify nobody, since a transaction that has notified cannot be prepared (`migrations/router/003_daemons.sql`), so
-//! the rests are what an event waits for: as short as events are frequent, and never so short that looking is what the
+//! the rests are what a row waits for: as short as rows are frequent, and never so short that looking is what the
 //! database is busy with.
 
 use std::time::Duration;
 
 /// After a look that found something.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Where nothing happens: the longest that an event waits for a look.
+/// Where nothing happens: the longest that a row waits for a look.
 const LONGEST: Duration = Duration::from_millis(250);
 /// A rest after a look that found nothing is this many times as long as the look took, so that looking in vain takes less than a
 /// tenth of a connection: index entries of delivered rows are skipped one by one while an older snapshot keeps them.
@@ -16,19 +16,19 @@ const REST_PER_LOOK: u32 = 10;
 
 /// The rests.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(in crate::kernel) struct PollInterval {
     rest: Duration,
     longest: Duration,
 }
 
-impl Pace {
+impl PollInterval {
     /// Begins as if something had just been found; never rests longer than `poll`.
-    pub(super) fn new(poll: Duration) -> Self {
+    pub(in crate::kernel) fn new(poll: Duration) -> Self {
         Self { rest: SHORTEST.min(poll), longest: LONGEST.min(poll) }
     }
 
     /// How long to rest after a look that took `took`, and `found` something or not.
-    pub(super) fn rest(&mut self, found: bool, took: Duration) -> Duration {
+    pub(in crate::kernel) fn rest(&mut self, found: bool, took: Duration) -> Duration {
         let (rest, times) = if found { (SHORTEST, 1) } else { (self.rest * 2, REST_PER_LOOK) };
         self.rest = rest.min(self.longest);
         self.rest.max(took.saturating_mul(times).min(self.longest))
@@ -45,21 +45,21 @@ mod tests {
 
     #[test]
     fn rests_grow_while_nothing_comes_and_shrink_when_something_does() {
-        let mut pace = Pace::new(Duration::from_secs(1));
-        let idle: Vec<u128> = (0..7).map(|_| pace.rest(false, ms(0)).as_millis()).collect();
+        let mut interval = PollInterval::new(Duration::from_secs(1));
+        let idle: Vec<u128> = (0..7).map(|_| interval.rest(false, ms(0)).as_millis()).collect();
         assert_eq!(idle, [20, 40, 80, 160, 250, 250, 250]);
-        assert_eq!(pace.rest(true, ms(1)), ms(10));
-        assert_eq!(pace.rest(false, ms(1)), ms(20));
+        assert_eq!(interval.rest(true, ms(1)), ms(10));
+        assert_eq!(interval.rest(false, ms(1)), ms(20));
     }
 
     #[test]
     fn a_slow_look_is_not_repeated_at_once() {
-        let mut pace = Pace::new(Duration::from_secs(1));
-        assert_eq!(pace.rest(true, ms(40)), ms(40));
-        assert_eq!(pace.rest(false, ms(15)), ms(150));
-        assert_eq!(pace.rest(true, ms(0)), ms(10), "and is not held against the next");
+        let mut interval = PollInterval::new(Duration::from_secs(1));
+        assert_eq!(interval.rest(true, ms(40)), ms(40));
+        assert_eq!(interval.rest(false, ms(15)), ms(150));
+        assert_eq!(interval.rest(true, ms(0)), ms(10), "and is not held against the next");
         assert_eq!(
-            pace.rest(false, Duration::MAX),
+            interval.rest(false, Duration::MAX),
             ms(250),
             "nor is anybody who comes for longer than where nothing happens"
         );
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn nobody_rests_longer_than_configured() {
-        let mut pace = Pace::new(ms(30));
-        assert_eq!([(); 4].map(|()| pace.rest(false, ms(0))), [ms(20), ms(30), ms(30), ms(30)]);
-        assert_eq!(Pace::new(ms(5)).rest(true, ms(0)), ms(5));
+        let mut interval = PollInterval::new(ms(30));
+        assert_eq!([(); 4].map(|()| interval.rest(false, ms(0))), [ms(20), ms(30), ms(30), ms(30)]);
+        assert_eq!(PollInterval::new(ms(5)).rest(true, ms(0)), ms(5));
     }
 }

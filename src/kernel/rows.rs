@@ -1,0 +1,415 @@
+//! The rows of a lifecycle: taken on a lease, written under their fence, recorded in the statement that changes them.
+//!
+//! Each call is one transaction, but for [`Rows::hold`] and [`Rows::write`], which are parts of somebody's. If we die before its
+//! commit nothing happened; after it the row is what its state says, and a lease that nobody settles runs out. A state changes
+//! by a [`Transition`] alone: these statements allow nothing else.
+
+mod relation;
+mod sql;
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_postgres::Row as PgRow;
+use uuid::Uuid;
+
+pub use relation::{Commands, Id, Log, Relation, Stored, Transactions};
+
+use super::{Timer, Transition, Word};
+use crate::db::DbError;
+use crate::db::pool::{Pool, Transaction};
+pub use crate::transactions;
+
+/// The rows of one lifecycle in one database. Cheap to clone.
+#[derive(Debug)]
+pub struct Rows<L: Stored> {
+    pool: Pool,
+    actor: Arc<str>,
+    statements: Arc<sql::Statements<L::State>>,
+}
+
+impl<L: Stored> Clone for Rows<L> {
+    fn clone(&self) -> Self {
+        let (actor, statements) = (Arc::clone(&self.actor), Arc::clone(&self.statements));
+        Self { pool: self.pool.clone(), actor, statements }
+    }
+}
+
+/// A row as it was taken, or as it was read under its lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row<L: Stored> {
+    /// What names it.
+    pub id: L::Id,
+    /// Where it stands.
+    pub state: L::State,
+    /// Jobs that failed because of the row itself, a running one counted until it is known better.
+    pub attempts: u32,
+    /// How often it was taken, this time included.
+    pub claims: u32,
+    /// Fence of whoever has it.
+    pub token: Option<Uuid>,
+    /// Fence of people, where the relation has one.
+    pub version: Option<i64>,
+    /// What the room reads of it.
+    pub columns: L::Columns,
+}
+
+/// By what right a row is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// A worker's: the token it took the row with.
+    Lease(Uuid),
+    /// A person's: the version that was seen. A worker that has the row loses it.
+    Version(i64),
+    /// The row was read under the lock of this very transaction.
+    Locked,
+}
+
+/// What becomes of the count of attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempts {
+    /// It stays.
+    Keep,
+    /// The running one is given back.
+    Refund,
+    /// It begins anew.
+    Reset,
+}
+
+/// A transition of a row, and what goes with it. The lease goes in any case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Write<L: Stored> {
+    /// The row.
+    pub id: L::Id,
+    /// By what right.
+    pub fence: Fence,
+    /// Where to, why and on whose account.
+    pub transition: Transition<L>,
+    /// What becomes of the attempts.
+    pub attempts: Attempts,
+    /// Time until it is available; absent where that stays.
+    pub pause: Option<Duration>,
+    /// For the record, in words: no text of the row's.
+    pub reason: Option<String>,
+    /// The room's columns, an object by their names; what is not in there stays.
+    pub columns: Option<Value>,
+}
+
+impl<L: Stored> Write<L> {
+    /// The transition alone.
+    #[must_use]
+    pub fn plain(id: L::Id, fence: Fence, transition: Transition<L>) -> Self {
+        Self { id, fence, transition, attempts: Attempts::Keep, pause: None, reason: None, columns: None }
+    }
+}
+
+/// Which rows are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kinds {
+    /// Those of these kinds.
+    Only(Vec<&'static str>),
+    /// Those of every other kind, known or not.
+    AllBut(Vec<&'static str>),
+}
+
+impl Kinds {
+    fn split(&self) -> (&Vec<&'static str>, bool) {
+        match self {
+            Self::Only(kinds) => (kinds, true),
+            Self::AllBut(kinds) => (kinds, false),
+        }
+    }
+}
+
+/// How much is in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth<S> {
+    /// One that something leads out of.
+    pub state: S,
+    /// Rows in it.
+    pub count: u64,
+    /// Of what waits: for how long the row that waits longest is due. Of the others: the age of the oldest.
+    pub oldest: Duration,
+}
+
+/// What timers fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Woken {
+    /// Leases that had run out.
+    pub expired: u64,
+    /// Rows whose time had come.
+    pub due: u64,
+    /// Rows that were not used in time.
+    pub lapsed: u64,
+}
+
+impl<L: Stored> Rows<L> {
+    /// Over `pool`; what workers and timers do is recorded as done by `actor`.
+    #[must_use]
+    pub fn new(pool: Pool, actor: &str) -> Self {
+        Self { pool, actor: actor.into(), statements: Arc::new(PhantomData::<L>.into()) }
+    }
+
+    /// The pool, for the room's own statements.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Takes up to `most` rows that wait in `from` and are due, for `lease`. `token` is the fence of all of them.
+    ///
+    /// # Errors
+    /// [`DbError`]: what was taken by a commit whose answer was lost comes again after its lease.
+    pub async fn claim(
+        &self,
+        from: L::State,
+        kinds: &Kinds,
+        most: usize,
+        lease: Duration,
+        token: Uuid,
+    ) -> Result<Vec<Row<L>>, DbError> {
+        let ((kinds, only), most, lease) = (kinds.split(), limit(most), lease.as_secs_f64());
+        let statement = of_state(&self.statements.claims, from)?;
+        self.pool
+            .transaction(L::RELATION.transactions.claim, async |tx| {
+                let claim = tx.prepare_cached(statement).await?;
+                let rows = tx.query(&claim, &[&most, &token, &lease, &&*self.actor, kinds, &only]).await?;
+                rows.iter().map(read).collect()
+            })
+            .await
+    }
+
+    /// Whether there is a row to be taken. One that another instance is taking just now counts. Reads only.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn waits(&self, from: L::State, kinds: &Kinds) -> Result<bool, DbError> {
+        let (kinds, only) = kinds.split();
+        let client = self.pool.get().await?;
+        let waits = client.prepare_cached(of_state(&self.statements.waits, from)?).await?;
+        Ok(client.query_opt(&waits, &[kinds, &only]).await?.is_some())
+    }
+
+    /// Fires what is due, up to `most` rows of each timer.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn wake(&self, most: usize) -> Result<Woken, DbError> {
+        let most = limit(most);
+        self.pool
+            .transaction(L::RELATION.transactions.wake, async |tx| {
+                let mut woken = Woken::default();
+                for (timer, statement) in &self.statements.timers {
+                    let fire = tx.prepare_cached(statement).await?;
+                    let fired = count(&tx.query_one(&fire, &[&most, &&*self.actor]).await?, "n")?;
+                    *match timer {
+                        Timer::Lease => &mut woken.expired,
+                        Timer::Due => &mut woken.due,
+                        Timer::Expiry => &mut woken.lapsed,
+                    } += fired;
+                }
+                Ok(woken)
+            })
+            .await
+    }
+
+    /// Locks rows of `tx` and reads them in a later statement, so that what follows is decided on what stands.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn hold(&self, tx: &Transaction, ids: &[L::Id]) -> Result<Vec<Row<L>>, DbError> {
+        let lock = tx.prepare_cached(&self.statements.lock).await?;
+        let statement = tx.prepare_cached(&self.statements.read).await?;
+        tx.query(&lock, &[&ids]).await?;
+        tx.query(&statement, &[&ids]).await?.iter().map(read).collect()
+    }
+
+    /// Writes transitions in `tx`, each under its fence, recorded as done by `actor`. Answers those whose fence held.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn write(
+        &self,
+        tx: &Transaction,
+        actor: &str,
+        writes: &[Write<L>],
+    ) -> Result<BTreeSet<L::Id>, DbError> {
+        let columns = Columns::of(writes);
+        let lock = tx.prepare_cached(&self.statements.lock).await?;
+        let write = tx.prepare_cached(&self.statements.write).await?;
+        tx.query(&lock, &[&columns.ids]).await?;
+        let written = tx
+            .query(
+                &write,
+                &[
+                    &columns.ids,
+                    &columns.tokens,
+                    &columns.versions,
+                    &columns.commands,
+                    &columns.from,
+                    &columns.to,
+                    &columns.who,
+                    &columns.refunds,
+                    &columns.pauses,
+                    &columns.reasons,
+                    &columns.columns,
+                    &actor,
+                ],
+            )
+            .await?;
+        written.iter().map(|row| Ok(row.try_get("id")?)).collect()
+    }
+
+    /// [`Self::write`] in a transaction of its own, as a worker does. Answers those that were still ours.
+    ///
+    /// # Errors
+    /// [`DbError`]: settling again is harmless.
+    pub async fn settle(&self, writes: &[Write<L>]) -> Result<BTreeSet<L::Id>, DbError> {
+        self.pool
+            .keyed_transaction(L::RELATION.transactions.settle, async |tx| {
+                self.write(&tx, &self.actor, writes).await
+            })
+            .await
+    }
+
+    /// Makes leases last for `lease` from now. Answers those that were still ours.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn extend(
+        &self,
+        leased: &[(L::Id, Uuid)],
+        lease: Duration,
+    ) -> Result<BTreeSet<L::Id>, DbError> {
+        let (ids, tokens): (Vec<L::Id>, Vec<Uuid>) = leased.iter().copied().unzip();
+        let lease = lease.as_secs_f64();
+        self.pool
+            .transaction(L::RELATION.transactions.extend, async |tx| {
+                let lock = tx.prepare_cached(&self.statements.lock).await?;
+                let extend = tx.prepare_cached(&self.statements.extend).await?;
+                tx.query(&lock, &[&ids]).await?;
+                let extended = tx.query(&extend, &[&ids, &tokens, &lease]).await?;
+                extended.iter().map(|row| Ok(row.try_get("id")?)).collect()
+            })
+            .await
+    }
+
+    /// Removes up to `most` rows that came to their end longer than `keep` ago. Answers how many.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn prune(&self, keep: Duration, most: usize) -> Result<u64, DbError> {
+        let (keep, most) = (keep.as_secs_f64(), limit(most));
+        let Some(statement) = &self.statements.prune else { return Ok(0) };
+        self.pool
+            .transaction(L::RELATION.transactions.prune, async |tx| {
+                let prune = tx.prepare_cached(statement).await?;
+                count(&tx.query_one(&prune, &[&keep, &most]).await?, "n")
+            })
+            .await
+    }
+
+    /// How much is in each state that something leads out of. Reads only.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn depths(&self) -> Result<Vec<Depth<L::State>>, DbError> {
+        let client = self.pool.get().await?;
+        let rows = client.query(&client.prepare_cached(&self.statements.depths).await?, &[]).await?;
+        rows.iter()
+            .map(|row| {
+                let oldest = row.try_get::<_, Option<f64>>("oldest")?.unwrap_or_default().max(0.0);
+                let oldest = Duration::try_from_secs_f64(oldest).unwrap_or_default();
+                Ok(Depth { state: state_of::<L>(row)?, count: count(row, "n")?, oldest })
+            })
+            .collect()
+    }
+}
+
+/// Writes, column by column.
+struct Columns<'a, L: Stored> {
+    ids: Vec<L::Id>,
+    tokens: Vec<Option<Uuid>>,
+    versions: Vec<Option<i64>>,
+    commands: Vec<&'static str>,
+    from: Vec<Option<&'static str>>,
+    to: Vec<&'static str>,
+    who: Vec<&'static str>,
+    refunds: Vec<Option<i32>>,
+    pauses: Vec<Option<f64>>,
+    reasons: Vec<Option<&'a str>>,
+    columns: Vec<Option<&'a Value>>,
+}
+
+impl<'a, L: Stored> Columns<'a, L> {
+    fn of(writes: &'a [Write<L>]) -> Self {
+        let fence = |write: &Write<L>| match write.fence {
+            Fence::Lease(token) => (Some(token), None),
+            Fence::Version(version) => (None, Some(version)),
+            Fence::Locked => (None, None),
+        };
+        let refund = |write: &Write<L>| match write.attempts {
+            Attempts::Keep => Some(0),
+            Attempts::Refund => Some(1),
+            Attempts::Reset => None,
+        };
+        let (tokens, versions) = writes.iter().map(fence).unzip();
+        Self {
+            ids: writes.iter().map(|write| write.id).collect(),
+            tokens,
+            versions,
+            commands: writes.iter().map(|write| write.transition.command().label()).collect(),
+            from: writes.iter().map(|write| write.transition.from().map(Word::label)).collect(),
+            to: writes.iter().map(|write| write.transition.to().label()).collect(),
+            who: writes.iter().map(|write| write.transition.by().label()).collect(),
+            refunds: writes.iter().map(refund).collect(),
+            pauses: writes.iter().map(|write| write.pause.map(|pause| pause.as_secs_f64())).collect(),
+            reasons: writes.iter().map(|write| write.reason.as_deref()).collect(),
+            columns: writes.iter().map(|write| write.columns.as_ref()).collect(),
+        }
+    }
+}
+
+fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
+    Ok(Row {
+        id: row.try_get("id")?,
+        state: state_of::<L>(row)?,
+        attempts: counted(row, "attempts")?,
+        claims: counted(row, "claims")?,
+        token: row.try_get("lease_token")?,
+        version: row.try_get("version")?,
+        columns: L::columns(row)?,
+    })
+}
+
+/// The state in the column `state`.
+///
+/// # Errors
+/// [`DbError::Shape`]: it is not of this lifecycle.
+pub fn state_of<L: Stored>(row: &PgRow) -> Result<L::State, DbError> {
+    let label: String = row.try_get("state")?;
+    L::State::parse(&label)
+        .ok_or_else(|| DbError::Shape(format!("{}.state {label:?} is not known here", L::RELATION.name)))
+}
+
+fn of_state<S: Word>(statements: &[(S, String)], state: S) -> Result<&str, DbError> {
+    let of = statements.iter().find(|(from, _)| *from == state);
+    of.map(|(_, statement)| statement.as_str()).ok_or_else(|| {
+        DbError::Shape(format!("nothing is claimed while {state}: the table has no such edge"))
+    })
+}
+
+fn counted(row: &PgRow, column: &str) -> Result<u32, DbError> {
+    Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or_default())
+}
+
+fn count(row: &PgRow, column: &str) -> Result<u64, DbError> {
+    Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default())
+}
+
+fn limit(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,135 @@
+//! Where the rows of a lifecycle are stored: what the kernel must know of a room's table to take, write and count its rows.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+
+use tokio_postgres::Row as PgRow;
+use tokio_postgres::types::FromSqlOwned;
+use uuid::Uuid;
+
+use crate::db::DbError;
+use crate::db::statement::Scalar;
+use crate::kernel::{Lifecycle, Word};
+
+/// What names a row.
+pub trait Id: Scalar + FromSqlOwned + Copy + Ord + Hash + Debug + Display + Send + Sync + 'static {
+    /// Its type in SQL.
+    const SQL: &'static str;
+}
+
+impl Id for i64 {
+    const SQL: &'static str = "bigint";
+}
+
+impl Id for Uuid {
+    const SQL: &'static str = "uuid";
+}
+
+/// A lifecycle whose rows the kernel may take, write and count. Its table has `id`, `state` and `available_at`, and for its jobs
+/// `attempts`, `claims`, `lease_token` and `leased_until`.
+pub trait Stored: Lifecycle {
+    /// What names a row.
+    type Id: Id;
+    /// What the room reads of a row beside that.
+    type Columns: Clone + Debug + Send + Sync + 'static;
+    /// Where the rows are.
+    const RELATION: Relation<Self::State>;
+    /// The commands that the kernel gives on a worker's account.
+    const WORK: Commands<Self::Command>;
+
+    /// Reads the room's columns of a row ([`Relation::columns`]).
+    ///
+    /// # Errors
+    /// [`DbError::Shape`]: a column is not what the room's migration made it.
+    fn columns(row: &PgRow) -> Result<Self::Columns, DbError>;
+}
+
+/// The commands that jobs give.
+#[derive(Debug, Clone, Copy)]
+pub struct Commands<C> {
+    /// A worker takes a row. In place, where the edge leads to the state it comes from.
+    pub claim: C,
+    /// Nothing is wrong with the row: it comes again, and no attempt is spent.
+    pub release: C,
+    /// The row itself is at fault; another try follows.
+    pub fail: C,
+    /// The row itself is at fault, once too often.
+    pub give_up: C,
+}
+
+/// A room's table.
+#[derive(Debug, Clone, Copy)]
+pub struct Relation<S: 'static> {
+    /// Schema and name.
+    pub name: &'static str,
+    /// Names of the transactions, labels of `db_transaction_seconds` ([`transactions!`](crate::kernel::rows::transactions)).
+    pub transactions: Transactions,
+    /// What kind of work a row is, as an expression on `o`; `o.state` where the state says it.
+    pub kind: &'static str,
+    /// The room's columns, as a select list on `o`.
+    pub columns: &'static str,
+    /// Columns that a write may set, with their types in SQL.
+    pub written: &'static [(&'static str, &'static str)],
+    /// Columns that are set to the time at which a row comes to a state, and are null in every other.
+    pub stamped: &'static [(&'static str, S)],
+    /// Since when a row exists.
+    pub born: &'static str,
+    /// Whether it has a `version`, which every transition raises: the fence of people.
+    pub versioned: bool,
+    /// Where what happened is recorded.
+    pub log: Log,
+    /// What else is written in the statement that ends a job, as further CTEs on `u` (`u.id`, `u.to_state`, `u.reason`,
+    /// `u.columns`: what the write said, and [`Self::returned`]); led by a comma.
+    pub beside: &'static str,
+    /// Columns on `o` for [`Self::beside`]; led by a comma.
+    pub returned: &'static str,
+    /// The state whose rows are removed when they are old, with the column that says since when.
+    pub pruned: Option<(S, &'static str)>,
+}
+
+/// Names of a lifecycle's transactions.
+#[derive(Debug, Clone, Copy)]
+pub struct Transactions {
+    /// Taking rows.
+    pub claim: &'static str,
+    /// Firing timers.
+    pub wake: &'static str,
+    /// Ending jobs.
+    pub settle: &'static str,
+    /// Making leases longer.
+    pub extend: &'static str,
+    /// Removing what is old.
+    pub prune: &'static str,
+}
+
+/// `transactions!("outbox")`: the names of a lifecycle's transactions.
+#[macro_export]
+macro_rules! transactions {
+    ($name:literal) => {
+        $crate::kernel::rows::Transactions {
+            claim: concat!($name, "_claim"),
+            wake: concat!($name, "_wake"),
+            settle: concat!($name, "_settle"),
+            extend: concat!($name, "_extend"),
+            prune: concat!($name, "_prune"),
+        }
+    };
+}
+
+/// Where transitions are recorded, each in the statement that makes it.
+#[derive(Debug, Clone, Copy)]
+pub enum Log {
+    /// In `router.transitions`.
+    Transitions,
+    /// In a log of the room's own: its INSERT, which reads `l.id`, `l.from_state`, `l.to_state`, `l.command`, `l.actor`,
+    /// `l.actor_type`, `l.reason` and, where there is one, `l.version`.
+    Own(&'static str),
+}
+
+impl<S: Word> Relation<S> {
+    /// The column that is stamped in `state`, if there is one.
+    #[must_use]
+    pub fn stamp_of(&self, state: S) -> Option<&'static str> {
+        self.stamped.iter().find(|(_, of)| *of == state).map(|(column, _)| *column)
+    }
+}

@@ -1,0 +1,328 @@
+//! The statements of a lifecycle's rows, made once from its table and its relation. Each is led by its name, and records the
+//! transition it makes in the same statement.
+//!
+//! Rows are taken with SKIP LOCKED, so that instances never wait for each other, and written under their fence. `now()` only
+//! compares and `clock_timestamp()` only writes.
+
+use super::{Log, Stored};
+use crate::kernel::{Edge, Lifecycle, Timer, Who, Word};
+
+/// See the module's header.
+#[derive(Debug)]
+pub(super) struct Statements<S> {
+    /// By the state that rows wait in.
+    pub(super) claims: Vec<(S, String)>,
+    /// By the state that rows wait in.
+    pub(super) waits: Vec<(S, String)>,
+    /// Of each timer, in the order in which they fire.
+    pub(super) timers: Vec<(Timer, String)>,
+    pub(super) lock: String,
+    pub(super) read: String,
+    pub(super) write: String,
+    pub(super) extend: String,
+    pub(super) depths: String,
+    pub(super) prune: Option<String>,
+}
+
+/// What is recorded of a transition, as SQL expressions on `u`.
+struct Said<'a> {
+    from: &'a str,
+    to: &'a str,
+    command: &'a str,
+    actor: &'a str,
+    who: &'a str,
+    reason: &'a str,
+}
+
+type EdgeOf<L> = Edge<<L as Lifecycle>::State, <L as Lifecycle>::Command>;
+
+impl<L: Stored> From<std::marker::PhantomData<L>> for Statements<L::State> {
+    fn from(_: std::marker::PhantomData<L>) -> Self {
+        let (name, relation) = (L::NAME, L::RELATION.name);
+        let by_state = |statement: fn(L::State, L::State) -> String| {
+            L::TABLE
+                .iter()
+                .filter(|edge| edge.command == L::WORK.claim)
+                .filter_map(|edge| Some((edge.from?, statement(edge.from?, edge.to))))
+                .collect()
+        };
+        Self {
+            claims: by_state(claim::<L>),
+            waits: by_state(|from, to| {
+                format!(
+                    "-- {}_waits
+SELECT o.id FROM {} o WHERE {} AND o.available_at <= now() AND ((({}) = ANY($1::text[])) = $2)
+ORDER BY o.available_at, o.id LIMIT 1",
+                    L::NAME,
+                    L::RELATION.name,
+                    waiting(from, to),
+                    L::RELATION.kind
+                )
+            }),
+            timers: timers::<L>(),
+            // In id order, so that two writers cannot deadlock.
+            lock: format!(
+                "-- {name}_lock
+SELECT o.id FROM {relation} o WHERE o.id = ANY($1::{}[]) ORDER BY o.id FOR NO KEY UPDATE",
+                id::<L>()
+            ),
+            read: format!(
+                "-- {name}_read
+SELECT o.id, o.state, o.attempts, o.claims, o.lease_token, {} AS version, {} FROM {relation} o WHERE o.id = ANY($1::{}[])",
+                if L::RELATION.versioned { "o.version" } else { "NULL::bigint" },
+                L::RELATION.columns,
+                id::<L>()
+            ),
+            write: write::<L>(),
+            // What is not answered is not ours any more.
+            extend: format!(
+                "-- {name}_extend
+UPDATE {relation} o SET leased_until = clock_timestamp() + make_interval(secs => $3)
+FROM unnest($1::{}[], $2::uuid[]) AS t(id, token)
+WHERE o.id = t.id AND o.lease_token = t.token
+RETURNING o.id",
+                id::<L>()
+            ),
+            depths: depths::<L>(),
+            prune: prune::<L>(),
+        }
+    }
+}
+
+fn id<L: Stored>() -> &'static str {
+    <L::Id as super::Id>::SQL
+}
+
+/// A row that waits in `from`. Where a claim leads elsewhere, the state alone says that nobody has it.
+fn waiting<S: Word>(from: S, to: S) -> String {
+    let in_place = if from == to { " AND o.lease_token IS NULL" } else { "" };
+    format!("o.state = '{from}'{in_place}")
+}
+
+fn log<L: Stored>(said: &Said<'_>) -> String {
+    let Said { from, to, command, actor, who, reason } = said;
+    match L::RELATION.log {
+        Log::Transitions => format!(
+            "INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type, reason)
+  SELECT '{}', u.id::text, {from}, {to}, {command}, {actor}, {who}, {reason} FROM u",
+            L::NAME
+        ),
+        Log::Own(insert) => {
+            let version = if L::RELATION.versioned { ", u.version" } else { "" };
+            insert.replace(
+                "FROM l",
+                &format!(
+                    "FROM (SELECT u.id, {from} AS from_state, {to} AS to_state, {command} AS command, {actor} AS actor,
+    {who} AS actor_type, {reason}::text AS reason{version} FROM u) AS l"
+                ),
+            )
+        }
+    }
+}
+
+/// What every transition does to a row.
+fn moved<L: Stored>() -> &'static str {
+    if L::RELATION.versioned { ", version = o.version + 1" } else { "" }
+}
+
+fn version<L: Stored>() -> &'static str {
+    if L::RELATION.versioned { ", o.version" } else { "" }
+}
+
+/// `$1` at most so many, `$2` token, `$3` lease in seconds, `$4` actor, `$5` kinds, `$6` whether only these or all but these.
+fn claim<L: Stored>(from: L::State, to: L::State) -> String {
+    let relation = &L::RELATION;
+    let command = L::WORK.claim;
+    let said = Said {
+        from: &format!("'{from}'"),
+        to: &format!("'{to}'"),
+        command: &format!("'{command}'"),
+        actor: "$4",
+        who: "'worker'",
+        reason: "NULL",
+    };
+    format!(
+        "-- {}_claim
+WITH c AS (
+  SELECT o.id FROM {table} o WHERE {waits} AND o.available_at <= now() AND ((({kind}) = ANY($5::text[])) = $6)
+  ORDER BY o.available_at, o.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+), u AS (
+  UPDATE {table} o SET state = '{to}', attempts = o.attempts + 1, claims = o.claims + 1, lease_token = $2,
+    leased_until = clock_timestamp() + make_interval(secs => $3){moved}
+  FROM c WHERE o.id = c.id AND {waits}
+  RETURNING o.id, o.state, o.attempts, o.claims, o.lease_token, {version} AS version, {columns}
+), t AS (
+  {log}
+)
+SELECT * FROM u ORDER BY u.id",
+        L::NAME,
+        table = relation.name,
+        waits = waiting(from, to),
+        kind = relation.kind,
+        moved = moved::<L>(),
+        version = if relation.versioned { "o.version" } else { "NULL::bigint" },
+        columns = relation.columns,
+        log = log::<L>(&said),
+    )
+}
+
+/// One statement for each edge that a timer fires: `$1` at most so many, `$2` actor.
+fn timers<L: Stored>() -> Vec<(Timer, String)> {
+    let mut timers: Vec<(Timer, String)> =
+        L::TABLE.iter().filter_map(|edge| Some((edge.timer?, timer::<L>(edge)?))).collect();
+    // What is brought back from the dead may be due at once.
+    timers.sort_by_key(|(timer, _)| *timer);
+    timers
+}
+
+fn timer<L: Stored>(edge: &EdgeOf<L>) -> Option<String> {
+    let (from, to, command) = (edge.from?, edge.to, edge.command);
+    let (column, passed, set, reason) = match edge.timer? {
+        Timer::Lease => (
+            "leased_until",
+            "o.leased_until < now()",
+            // Whoever had it is gone, which is no fault of the row's.
+            ", attempts = o.attempts - 1, available_at = clock_timestamp(),
+    lease_token = NULL, leased_until = NULL",
+            "'its lease ran out'",
+        ),
+        Timer::Due => ("available_at", "o.available_at <= now()", "", "NULL"),
+        Timer::Expiry => ("expires_at", "o.expires_at <= now() AND o.lease_token IS NULL", "", "NULL"),
+    };
+    let stamp = L::RELATION.stamp_of(to).map(|column| format!(", {column} = clock_timestamp()"));
+    let said = Said {
+        from: &format!("'{from}'"),
+        to: &format!("'{to}'"),
+        command: &format!("'{command}'"),
+        actor: "$2",
+        who: &format!("'{}'", Who::SYSTEM),
+        reason,
+    };
+    Some(format!(
+        "-- {}_{command}
+WITH c AS (
+  SELECT o.id FROM {table} o WHERE o.state = '{from}' AND {passed}
+  ORDER BY o.{column}, o.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+), u AS (
+  UPDATE {table} o SET state = '{to}'{set}{stamp}{moved}
+  FROM c WHERE o.id = c.id AND o.state = '{from}' AND {passed} RETURNING o.id{version}
+), t AS (
+  {log}
+)
+SELECT count(*) AS n FROM u",
+        L::NAME,
+        table = L::RELATION.name,
+        stamp = stamp.unwrap_or_default(),
+        moved = moved::<L>(),
+        version = version::<L>(),
+        log = log::<L>(&said),
+    ))
+}
+
+/// Writes transitions, each under its fence. `$1` ids, `$2` tokens, `$3` versions, `$4` commands, `$5` states they lead from, `$6`
+/// and to, `$7` on whose account, `$8` attempts given back (null: from the beginning), `$9` pauses in seconds, `$10` reasons, `$11`
+/// the room's columns as objects (what is not in there stays), `$12` actor.
+fn write<L: Stored>() -> String {
+    let relation = &L::RELATION;
+    let stamped: String = relation
+        .stamped
+        .iter()
+        .map(|(column, state)| {
+            format!(",\n    {column} = CASE WHEN w.to_state = '{state}' THEN clock_timestamp() END")
+        })
+        .collect();
+    let written: String = relation
+        .written
+        .iter()
+        .map(|(column, kind)| {
+            format!(
+                ",\n    {column} = CASE WHEN w.columns ? '{column}' THEN (w.columns->>'{column}')::{kind} ELSE o.{column} END"
+            )
+        })
+        .collect();
+    let fence = if relation.versioned { " AND (w.version IS NULL OR o.version = w.version)" } else { "" };
+    let said = Said {
+        from: "u.from_state",
+        to: "u.to_state",
+        command: "u.command",
+        actor: "$12",
+        who: "u.actor_type",
+        reason: "u.reason",
+    };
+    format!(
+        "-- {name}_settle
+WITH w AS (
+  SELECT * FROM unnest($1::{id}[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[],
+    $9::float8[], $10::text[], $11::jsonb[])
+    AS t(id, token, version, command, from_state, to_state, actor_type, refund, pause, reason, columns)
+), u AS (
+  UPDATE {table} o SET state = w.to_state, attempts = CASE WHEN w.refund IS NULL THEN 0 ELSE o.attempts - w.refund END,
+    available_at = CASE WHEN w.pause IS NULL THEN o.available_at
+      ELSE clock_timestamp() + make_interval(secs => w.pause) END,
+    lease_token = NULL, leased_until = NULL{moved}{stamped}{written}
+  FROM w WHERE o.id = w.id AND o.state = w.from_state AND (w.token IS NULL OR o.lease_token = w.token){fence}
+  RETURNING o.id{version}{returned}, w.command, w.from_state, w.to_state, w.actor_type, w.reason, w.columns
+), t AS (
+  {log}
+){beside}
+SELECT u.id FROM u",
+        name = L::NAME,
+        id = id::<L>(),
+        table = relation.name,
+        moved = moved::<L>(),
+        version = version::<L>(),
+        returned = relation.returned,
+        log = log::<L>(&said),
+        beside = relation.beside,
+    )
+}
+
+/// How much is in each state that something leads out of, and for how long, in seconds: what waits for its time or a worker,
+/// since it was due; the others, since the oldest was written. Apart, so that each is answered from its own partial index.
+fn depths<L: Stored>() -> String {
+    let leads_out = |state: &&L::State| L::TABLE.iter().any(|edge| edge.from == Some(**state));
+    let waits = |state: L::State| {
+        L::TABLE.iter().any(|edge| {
+            edge.from == Some(state) && (edge.command == L::WORK.claim || edge.timer == Some(Timer::Due))
+        })
+    };
+    let one = |state: &L::State| {
+        let since = if waits(*state) { "available_at" } else { L::RELATION.born };
+        format!(
+            "SELECT '{state}' AS state, count(*) AS n, EXTRACT(EPOCH FROM now() - min(o.{since}))::float8 AS oldest
+FROM {} o WHERE o.state = '{state}'",
+            L::RELATION.name
+        )
+    };
+    let all: Vec<String> = L::State::ALL.iter().filter(leads_out).map(one).collect();
+    format!("-- {}_depths\n{}", L::NAME, all.join("\nUNION ALL "))
+}
+
+/// Removes what came to its end more than `$1` seconds ago, `$2` rows at most, with its part of the log. By arrays, which are looked
+/// up: to join the log with what was removed, all of it would be read.
+fn prune<L: Stored>() -> Option<String> {
+    let (state, since) = L::RELATION.pruned?;
+    let log = match L::RELATION.log {
+        Log::Transitions => format!(
+            ", t AS (
+  DELETE FROM router.transitions t WHERE t.lifecycle = '{}' AND t.entity_id = ANY(ARRAY(SELECT g.id::text FROM g))
+)",
+            L::NAME
+        ),
+        // By its foreign key.
+        Log::Own(_) => String::new(),
+    };
+    let table = L::RELATION.name;
+    Some(format!(
+        "-- {}_prune
+WITH c AS (
+  SELECT o.id FROM {table} o
+  WHERE o.state = '{state}' AND o.{since} < now() - make_interval(secs => $1)
+  ORDER BY o.{since}, o.id LIMIT $2 FOR UPDATE SKIP LOCKED
+), g AS (
+  DELETE FROM {table} o WHERE o.id = ANY(ARRAY(SELECT c.id FROM c)) AND o.state = '{state}' RETURNING o.id
+){log}
+SELECT count(*) AS n FROM g",
+        L::NAME
+    ))
+}

@@ -1,0 +1,159 @@
+//! A room as it looks on the kernel: parcels that are ordered, packed and shipped. Five states, two jobs (the second in place), three
+//! timers, two commands of people; everything else is the kernel's.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use maple_router::db::{DbError, Pool};
+use maple_router::kernel::jobs::retries::Ending;
+use maple_router::kernel::jobs::works::Work;
+use maple_router::kernel::rows::{
+    Attempts, Commands, Fence, Log, Relation, Row, Rows, Stored, Write, transactions,
+};
+use maple_router::kernel::{Edge, Lifecycle, Timer, Transition, Who, words};
+use serde_json::json;
+use tokio_postgres::Row as PgRow;
+
+use crate::shop::Shop;
+
+words! {
+    State { Ordered = "ordered", Packing = "packing", Packed = "packed", Shipped = "shipped", Failed = "failed" }
+}
+words! {
+    Command {
+        Order = "order", Claim = "claim", Pack = "pack", Ship = "ship", Release = "release", Fail = "fail",
+        GiveUp = "give_up", Expire = "expire", Lapse = "lapse", Recall = "recall", Reopen = "reopen",
+    }
+}
+
+use Command as C;
+use State as S;
+const W: &[Who] = &[Who::WORKER];
+const T: &[Who] = &[Who::SYSTEM];
+const P: &[Who] = &[Who::OPERATOR];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parcel;
+
+impl Lifecycle for Parcel {
+    type State = State;
+    type Command = Command;
+    const NAME: &'static str = "parcel";
+    const ABOUT: &'static str = "a parcel, from its order to its dispatch";
+    const TABLE: &'static [Edge<State, Command>] = &[
+        Edge::birth(C::Order, S::Ordered, P, "an address", "available at once"),
+        Edge::new(S::Ordered, C::Claim, S::Packing, W, "due", "lease"),
+        Edge::new(S::Packing, C::Pack, S::Packed, W, "token", "lease cleared, expires_at"),
+        Edge::new(S::Packing, C::Release, S::Ordered, W, "token", "attempt refunded"),
+        Edge::new(S::Packing, C::Fail, S::Ordered, W, "token; attempts left", "back-off"),
+        Edge::new(S::Packing, C::GiveUp, S::Failed, W, "token; no attempts left", "reason kept"),
+        Edge::new(S::Packing, C::Expire, S::Ordered, T, "lease over", "attempt refunded").on(Timer::Lease),
+        Edge::new(S::Packed, C::Claim, S::Packed, W, "due, nobody has it", "lease"),
+        Edge::new(S::Packed, C::Ship, S::Shipped, W, "token", "carrier, shipped_at"),
+        Edge::new(S::Packed, C::Release, S::Packed, W, "token", "attempt refunded"),
+        Edge::new(S::Packed, C::Fail, S::Packed, W, "token; attempts left", "back-off"),
+        Edge::new(S::Packed, C::GiveUp, S::Failed, W, "token; no attempts left", "reason kept"),
+        Edge::new(S::Packed, C::Expire, S::Packed, T, "lease over", "attempt refunded").on(Timer::Lease),
+        Edge::new(S::Packed, C::Lapse, S::Failed, T, "expires_at passed", "nothing").on(Timer::Expiry),
+        Edge::new(S::Packed, C::Recall, S::Ordered, P, "version as seen; a reason", "lease voided"),
+        Edge::new(S::Failed, C::Reopen, S::Ordered, P, "version as seen; a reason", "attempts 0"),
+    ];
+}
+
+pub(crate) const MIGRATION: &str = "CREATE TABLE router.parcels (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    address text NOT NULL,
+    carrier text,
+    state text NOT NULL DEFAULT 'ordered' CHECK (state IN ('ordered', 'packing', 'packed', 'shipped', 'failed')),
+    version bigint NOT NULL DEFAULT 1,
+    attempts int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    claims int NOT NULL DEFAULT 0,
+    available_at timestamptz NOT NULL DEFAULT now(),
+    lease_token uuid,
+    leased_until timestamptz,
+    expires_at timestamptz,
+    shipped_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CHECK ((lease_token IS NULL) = (leased_until IS NULL)),
+    CHECK (state <> 'packing' OR lease_token IS NOT NULL),
+    CHECK ((state = 'shipped') = (shipped_at IS NOT NULL)));
+GRANT SELECT, INSERT, UPDATE ON router.parcels TO forms_app";
+
+impl Stored for Parcel {
+    type Id = i64;
+    type Columns = String;
+    const RELATION: Relation<State> = Relation {
+        name: "router.parcels",
+        transactions: transactions!("parcel"),
+        kind: "o.state",
+        columns: "o.address",
+        written: &[("carrier", "text"), ("expires_at", "timestamptz")],
+        stamped: &[("shipped_at", S::Shipped)],
+        born: "created_at",
+        versioned: true,
+        log: Log::Transitions,
+        beside: "",
+        returned: "",
+        pruned: None,
+    };
+    const WORK: Commands<Command> =
+        Commands { claim: C::Claim, release: C::Release, fail: C::Fail, give_up: C::GiveUp };
+
+    fn columns(row: &PgRow) -> Result<String, DbError> {
+        Ok(row.try_get("address")?)
+    }
+}
+
+/// The job of those that are ordered.
+pub(crate) struct Pack(pub(crate) Arc<Shop>);
+
+impl Work for Pack {
+    type Of = Parcel;
+
+    fn run<'a>(&'a self, row: &'a Row<Parcel>) -> BoxFuture<'a, Ending<Parcel>> {
+        async {
+            let columns = Some(json!({"expires_at": "2100-01-01T00:00:00Z"}));
+            match self.0.pack(row).await {
+                Ok(()) => Ending::Done { command: C::Pack, to: None, columns },
+                Err(why) => Ending::Failed { why, columns: None },
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The job of those that are packed.
+pub(crate) struct Ship(pub(crate) Arc<Shop>);
+
+impl Work for Ship {
+    type Of = Parcel;
+
+    fn run<'a>(&'a self, row: &'a Row<Parcel>) -> BoxFuture<'a, Ending<Parcel>> {
+        async {
+            let carrier = self.0.ship(row).await;
+            Ending::Done { command: C::Ship, to: None, columns: Some(json!({"carrier": carrier})) }
+        }
+        .boxed()
+    }
+}
+
+/// A person's command on what was seen at `version`; `false` where somebody was faster.
+pub(crate) async fn ask(
+    (rows, pool): (&Rows<Parcel>, &Pool),
+    (id, version): (i64, i64),
+    command: Command,
+    reason: &str,
+) -> Result<bool, DbError> {
+    pool.transaction("parcel_ask", async |tx| {
+        let Some(row) = rows.hold(&tx, &[id]).await?.pop() else { return Ok(false) };
+        let transition = Transition::of(row.state, command, Who::OPERATOR)?;
+        let write = Write {
+            attempts: Attempts::Reset,
+            reason: Some(reason.to_owned()),
+            ..Write::plain(id, Fence::Version(version), transition)
+        };
+        Ok(rows.write(&tx, "operator:x", &[write]).await?.contains(&id))
+    })
+    .await
+}
