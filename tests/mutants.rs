@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 18] = [
+const RULES: [&str; 20] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -16,7 +16,9 @@ const RULES: [&str; 18] = [
     "due times",
     "facts merge",
     "fence",
+    "jobs",
     "lock before the decision",
+    "only the table",
     "orphan pass",
     "pin",
     "readiness at the begin",
