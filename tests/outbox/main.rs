@@ -10,6 +10,7 @@ mod crowd;
 mod harness;
 #[path = "../kernel/holds.rs"]
 mod holds;
+mod rate;
 mod readiness;
 mod relay;
 mod statements;
