@@ -142,7 +142,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
         smtp: smtp.clone(),
         sender: preparer.rules.sender(TRIAL),
         signer: Arc::clone(&preparer.signer),
-        contract: start::contract_options(&config),
+        contract: crate::parts::contract_options(&config),
         clock: Arc::clone(&clock),
         chance: Arc::clone(&chance),
     };

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::secret::SecretError;
-use crate::config::{Config, Database, Pooling};
+use crate::config::{Config, Database, Pooling, SourceKind};
 use crate::db::DbError;
+use crate::db::contract::ContractOptions;
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
@@ -63,6 +64,9 @@ pub enum PartError {
     /// `[audit]`.
     #[error("{0}")]
     Audit(String),
+    /// `[source]`: the database lacks what events are to come from.
+    #[error("{0}")]
+    Outbox(&'static str),
 }
 
 /// The pool of connections to PostgreSQL.
@@ -121,6 +125,16 @@ pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let retries =
         Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max };
     Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
+}
+
+/// What the configuration adds to the contract with the database.
+#[must_use]
+pub fn contract_options(config: &Config) -> ContractOptions {
+    ContractOptions {
+        finalized_column: config.readiness.finalized_column.clone(),
+        not_before: config.routing.not_before,
+        needs_outbox: config.source.kind == SourceKind::Postgres,
+    }
 }
 
 /// Name of this host, for audit log and claims.

@@ -78,7 +78,6 @@ const PURE: &[&str] = &[
     "routing/plan.rs",
     "routing/cause.rs",
     "routing/destination.rs",
-    "routing/open_rows/turns.rs",
     "routing/expand.rs",
     "routing/lag.rs",
     "routing/ledger.rs",

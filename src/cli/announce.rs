@@ -1,9 +1,7 @@
-//! How a verb has submissions looked at: by an event through Pub/Sub, by a row of the outbox, or by nothing at all where
-//! the daemon looks for open submissions by itself. Every verb announces here.
+//! How a verb has submissions looked at: by an event through Pub/Sub, or by a row of the outbox. Every verb
+//! announces here.
 //!
 //! An event only says "look": one too many changes nothing, and what is not announced is found by the daemon in its time.
-
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use uuid::Uuid;
@@ -11,6 +9,7 @@ use uuid::Uuid;
 use super::desk::{self, Desk};
 use super::{CliError, Exit};
 use crate::config::{Config, SourceKind};
+use crate::db::contract;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
 use crate::outbox::store::{OutboxStore, Redriven};
 use crate::parts::{self, PartError};
@@ -27,8 +26,6 @@ const OUTBOX: &str = "outbox:";
 pub(super) enum Way {
     Pubsub(PubsubPublisher),
     Outbox(OutboxStore),
-    /// It looks for open submissions by itself, so often.
-    Rows(Duration),
 }
 
 /// What was done.
@@ -38,16 +35,13 @@ pub(super) enum Announced {
     Published(String),
     /// The event is in the outbox under this id.
     Written(String),
-    /// Nothing: an open submission is found within this.
-    Found(Duration),
 }
 
 impl Announced {
     /// Id of the event.
-    pub(super) fn message_id(&self) -> Option<&str> {
+    pub(super) fn message_id(&self) -> &str {
         match self {
-            Self::Published(id) | Self::Written(id) => Some(id),
-            Self::Found(_) => None,
+            Self::Published(id) | Self::Written(id) => id,
         }
     }
 
@@ -56,9 +50,6 @@ impl Announced {
         match self {
             Self::Published(id) => format!("published as message {id}"),
             Self::Written(id) => format!("announced as {id}"),
-            Self::Found(every) => {
-                format!("the daemon finds it within {}", humantime::format_duration(*every))
-            }
         }
     }
 
@@ -67,7 +58,6 @@ impl Announced {
         match self {
             Self::Published(id) => format!("event {id} is published"),
             Self::Written(id) => format!("event {id} is written"),
-            Self::Found(_) => self.words(),
         }
     }
 }
@@ -79,8 +69,10 @@ impl Way {
             SourceKind::Pubsub => Ok(Self::Pubsub(PubsubPublisher::open(&parts::pubsub(config)?).await?)),
             SourceKind::Postgres => {
                 let outbox = parts::outbox(config, parts::verbs_pool(config)?);
-                let is_there = outbox.is_there().await?;
-                Ok(if is_there { Self::Outbox(outbox) } else { Self::Rows(config.source.poll) })
+                if !outbox.is_there().await? {
+                    return Err(PartError::Outbox(contract::NO_OUTBOX).into());
+                }
+                Ok(Self::Outbox(outbox))
             }
         }
     }
@@ -93,7 +85,6 @@ impl Way {
         reason: Reason,
     ) -> Result<Announced> {
         match self {
-            Self::Rows(every) => Ok(Announced::Found(*every)),
             Self::Outbox(outbox) => match outbox.announce(&[id], reason.label()).await?.first() {
                 Some(row) => Ok(Announced::Written(format!("{OUTBOX}{row}"))),
                 None => bail!("the outbox did not take the event"),
@@ -124,15 +115,6 @@ impl Way {
             )),
         }
     }
-}
-
-/// How often the daemon looks for open submissions, where nobody announces them.
-pub(super) async fn looks_every(desk: &Desk) -> Option<Duration> {
-    let announced = match desk.config.source.kind {
-        SourceKind::Pubsub => true,
-        SourceKind::Postgres => parts::outbox(&desk.config, desk.pool()).is_there().await.unwrap_or(true),
-    };
-    (!announced).then_some(desk.config.source.poll)
 }
 
 /// What became of a dead letter that is to be looked at again.
@@ -227,7 +209,6 @@ pub(super) async fn all(config: &Config, found: &[Found]) -> Option<String> {
     let wait = format!("the daemon's sweep takes them within {}", humantime::format_duration(wait));
     let announced = async {
         match Way::open(config).await? {
-            Way::Rows(_) => Ok(()),
             Way::Outbox(outbox) => {
                 let ids: Vec<Uuid> = found.iter().map(|found| found.id).collect();
                 outbox.announce(&ids, Reason::Operator.label()).await?;

@@ -19,7 +19,7 @@ use super::layout::wrapped;
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, SourceKind};
-use crate::db::contract::{self, ContractOptions};
+use crate::db::contract;
 use crate::gateway::{pubsub, relay_log, signed_url};
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
@@ -220,6 +220,7 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         | PartError::Signer(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
+        | PartError::Outbox(_)
         | PartError::Mail(_)
         | PartError::Audit(_)
             if !config_is_whole =>
@@ -233,6 +234,7 @@ fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> V
         | PartError::Pubsub(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
+        | PartError::Outbox(_)
         | PartError::Mail(_)
         | PartError::Audit(_) => {
             failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
@@ -245,11 +247,7 @@ async fn database(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
         Ok(pool) => pool,
         Err(error) => return unmade(&OF_THE_DATABASE, &error, config_is_whole),
     };
-    let options = ContractOptions {
-        finalized_column: config.readiness.finalized_column.clone(),
-        not_before: config.routing.not_before,
-    };
-    contract::inspect(&pool, &options).await
+    contract::inspect(&pool, &parts::contract_options(config)).await
 }
 
 async fn subscription(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {

@@ -163,6 +163,7 @@ pub(super) fn part(error: PartError) -> CliError {
         | PartError::Signer(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
+        | PartError::Outbox(_)
         | PartError::Mail(_)
         | PartError::Audit(_) => CliError::new(Exit::BadConfig, error),
     }

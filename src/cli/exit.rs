@@ -181,6 +181,7 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::Pubsub(_)
         | PartError::Slack(_)
         | PartError::Heartbeat(_)
+        | PartError::Outbox(_)
         | PartError::Mail(_)
         | PartError::Audit(_) => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),

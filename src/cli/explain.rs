@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::announce;
 use super::daemon_word;
 use super::desk::{self, Desk};
 use super::id::{self, IdArg};
@@ -57,8 +56,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let audit = desk.view().audit(id).await.map_err(desk::database)?;
     let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
     let hold = held_up(&sight, &paused, desk.config.mail.max_recipients);
-    let looks_every = announce::looks_every(&desk).await;
-    let rules = Rules { looks_every, ..rules(&desk.config) };
+    let rules = rules(&desk.config);
     let events = events::of(&desk, id).await?;
     let followed = Followed::of(&desk.config).await;
     let mut page = Page::of(id, sight, audit, events, (&rules, &followed));
@@ -68,10 +66,6 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         Daemon::NotAsked
     };
     page.put(Around { id, daemon, pause: hold, letter: letter(&desk, id).await });
-    if looks_every.is_some() {
-        // Nothing is published there.
-        page.explanation.remedy.retain(|remedy| remedy.verb != Some("publish"));
-    }
     if args.json {
         output::json(&page)?;
     } else {
@@ -135,7 +129,6 @@ fn rules(config: &Config) -> Rules {
         due_grace: routing.due_grace,
         orphan_after: routing.orphan_after,
         not_before: routing.not_before,
-        looks_every: None,
         resend: routing.in_doubt == InDoubt::Resend,
         // A webhook that only the service may read is one as well.
         link_ttl: config.signed_url.ttl,

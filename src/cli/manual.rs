@@ -172,8 +172,7 @@ pub(super) const PAGES: &[Page] = &[
         text: &[
             "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
              have is refused, unless --force is given. To be used when an event \
-             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for. With source.kind = \
-             \"postgres\" and no outbox the daemon looks for open submissions by itself, and nothing is published.",
+             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.",
         ],
         examples: &[(
             "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f",

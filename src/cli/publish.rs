@@ -104,18 +104,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     while let Some((id, answer)) = publishing.next().await {
         let warning = is_unknown(&id).then_some(UNKNOWN);
         match answer {
-            Ok(Some(Announced::Found(every))) => {
-                let every = humantime::format_duration(every);
-                report.skip(
-                    id,
-                    format!(
-                        "the daemon looks for open submissions by itself, every {every}; `maple-router explain {id}` \
-                         says what it waits for"
-                    ),
-                );
-            }
             Ok(announced) => {
-                let message_id = announced.as_ref().and_then(Announced::message_id).map(str::to_owned);
+                let message_id = announced.as_ref().map(Announced::message_id).map(str::to_owned);
                 report.changed.push(Published { id, message_id, announced, warning });
             }
             Err(error) => {
@@ -142,7 +132,7 @@ async fn publish(
     dry_run: bool,
 ) -> (Uuid, anyhow::Result<Option<Announced>>) {
     match way {
-        Some(way) if !dry_run || matches!(way, Way::Rows(_)) => {
+        Some(way) if !dry_run => {
             let form_id = forms.get(&id).and_then(Option::as_deref);
             (id, way.announce(id, form_id, Reason::Operator).await.map(Some))
         }

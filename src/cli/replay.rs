@@ -73,7 +73,7 @@ pub(super) struct Changed {
 
 /// What is found without an event has no id of one.
 fn message_id<S: serde::Serializer>(announced: &Option<Announced>, serializer: S) -> Result<S::Ok, S::Error> {
-    announced.as_ref().and_then(Announced::message_id).serialize(serializer)
+    announced.as_ref().map(Announced::message_id).serialize(serializer)
 }
 
 impl Changed {

@@ -149,7 +149,7 @@ pub enum SourceKind {
     /// Google Pub/Sub.
     #[default]
     Pubsub,
-    /// The outbox (or the open rows) in PostgreSQL.
+    /// The outbox of schema `router` in PostgreSQL.
     Postgres,
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::DaemonError;
 use super::stream::{self, Health};
 use crate::config::{Config, SourceKind};
+use crate::db::{DbErrorKind, contract};
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::pubsub::source::PubsubSource;
@@ -20,7 +21,6 @@ use crate::outbox::parts::OutboxParts;
 use crate::outbox::source::{NAME, OutboxSource};
 use crate::parts;
 use crate::ports::{EventSource, SourceError};
-use crate::routing::open_rows::{OpenRows, OpenRowsSettings};
 use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
@@ -116,29 +116,32 @@ fn of_pubsub(settings: PubsubSettings) -> Open {
     })
 }
 
-/// The outbox where there is one, else the open rows.
+/// The outbox. One that was taken away is asked for again and again, and people are told; the sweep finds what waits meanwhile.
 fn of_postgres(config: &Config, worker: &Arc<Worker>, outbox: OutboxParts, room: usize) -> Open {
-    let settings = OpenRowsSettings {
-        most: room,
-        poll: config.source.poll,
-        not_before: config.routing.not_before,
-        canary: config.canary.interval,
-    };
-    let by = (Arc::clone(&worker.clock), Arc::clone(&worker.chance));
-    let rows = OpenRows::new(worker.store.clone(), worker.outages.clone(), by, settings);
+    let outages = worker.outages.clone();
     let outbox = OutboxParts { settings: Settings { most: room, ..outbox.settings }, ..outbox };
     let config = config.clone();
     Box::new(move || {
-        let (rows, outbox, config) = (rows.clone(), outbox.clone(), config.clone());
+        let (outages, outbox, config) = (outages.clone(), outbox.clone(), config.clone());
         async move {
-            if !rows.outbox_is_there().await? {
-                tracing::info!("events come from the open rows: schema router has no outbox");
-                return Ok(Box::new(rows.source(true)) as Box<dyn EventSource>);
-            }
             let refused = |error: parts::PartError| SourceError::Refused {
                 subscription: NAME.to_owned(),
                 said: scrub(&error.to_string()),
             };
+            let there = outbox.store.is_there().await.map_err(|error| {
+                outages.database(&error);
+                let (subscription, said) = (NAME.to_owned(), scrub(&error.to_string()));
+                match error.kind() {
+                    DbErrorKind::Contract => SourceError::Refused { subscription, said },
+                    DbErrorKind::Unreachable | DbErrorKind::Busy | DbErrorKind::Bug => {
+                        SourceError::Transient { subscription, said }
+                    }
+                }
+            })?;
+            if !there {
+                let said = contract::NO_OUTBOX.to_owned();
+                return Err(SourceError::Refused { subscription: NAME.to_owned(), said });
+            }
             let listener = parts::outbox_listener(&config, outbox.store.pooling(), Arc::clone(&outbox.clock))
                 .map_err(refused)?;
             tracing::info!("events come from the outbox");

@@ -18,7 +18,7 @@ use super::alerting::Alerting;
 use super::source::Source;
 use crate::config::Config;
 use crate::config::validate::{Subscribed, broken_by};
-use crate::db::contract::{self, ContractOptions, Verdict};
+use crate::db::contract::{self, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::facts::SubscriptionFacts;
@@ -27,7 +27,8 @@ use crate::gateway::pubsub::pulse::LOST_AFTER;
 use crate::gateway::smtp::{SmtpSettings, greet};
 use crate::ops::breaker::Breaker;
 use crate::ops::{http, systemd};
-use crate::ports::CheckLevel;
+use crate::parts;
+use crate::ports::{CheckLevel, CheckLine};
 use crate::routing::outages::Outages;
 use crate::scrub::scrub;
 
@@ -235,7 +236,7 @@ impl<'a> Start<'a> {
     }
 
     async fn database(&self, pool: &Pool) -> Answer {
-        let lines = contract::inspect(pool, &contract_options(self.config)).await;
+        let lines = contract::inspect(pool, &parts::contract_options(self.config)).await;
         let failed = || {
             let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
             let told: Vec<String> = failed
@@ -250,19 +251,15 @@ impl<'a> Start<'a> {
                 .collect();
             scrub(&told.join("; "))
         };
+        let level = |line: &&CheckLine| line.name == "router_schema" && line.detail == contract::NO_OUTBOX;
+        if let Some(line) = lines.iter().find(level) {
+            return Answer::Hopeless(DaemonError::Contract(line.detail.clone()));
+        }
         match contract::verdict(&lines) {
             Verdict::Start => Answer::Well,
             Verdict::LookAgain => Answer::Wait(failed()),
             Verdict::Refuse => Answer::Hopeless(DaemonError::Contract(failed())),
         }
-    }
-}
-
-/// What the configuration adds to the contract with the database.
-pub(super) fn contract_options(config: &Config) -> ContractOptions {
-    ContractOptions {
-        finalized_column: config.readiness.finalized_column.clone(),
-        not_before: config.routing.not_before,
     }
 }
 

@@ -38,7 +38,13 @@ pub struct ContractOptions {
     pub finalized_column: Option<String>,
     /// `[routing] not_before`
     pub not_before: Option<Timestamp>,
+    /// Events come from the outbox and from nowhere else (`[source] kind = "postgres"`).
+    pub needs_outbox: bool,
 }
+
+/// What a database lacks from whose outbox events are to come, and what mends it.
+pub const NO_OUTBOX: &str = "source.kind = \"postgres\" takes events from the outbox of schema router, and there is none that this \
+     role may use: apply it as the owner (maple-router migrate --router), or take events from Pub/Sub (source.kind = \"pubsub\")";
 
 /// What the daemon does after an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::error::DbError;
 use super::pool::Pool;
 
 /// To name a table of a schema that may not be used is an error, so the schema is asked first.
-const OUTBOX: &str = "-- router_outbox
+pub(super) const OUTBOX: &str = "-- router_outbox
 SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)
   THEN COALESCE(has_table_privilege(to_regclass('router.outbox'), 'SELECT'), false)
     AND has_table_privilege(to_regclass('router.outbox'), 'UPDATE') ELSE false END AS there";

@@ -35,7 +35,6 @@ pub const CARD: Card = Card {
         "alert_lease",
         "alert_confirm",
         "alert_release",
-        "open_rows",
         "record_seen",
     ],
     metrics: || Status::ALL.iter().for_each(|status| metrics::queue(*status, 0, Duration::ZERO)),

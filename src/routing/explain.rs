@@ -59,8 +59,6 @@ pub struct Rules {
     pub orphan_after: Duration,
     /// The sweep leaves alone what was created before.
     pub not_before: Option<Timestamp>,
-    /// Nobody announces submissions: the daemon looks for open ones so often. Absent: events come.
-    pub looks_every: Option<Duration>,
 }
 
 /// One submission, as it stood at `now`.

@@ -2,7 +2,7 @@
 //!
 //! Pure: [`audit_key`], [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`link_life`], [`decide`],
 //! [`draft`], [`outcome`], [`message_id`], [`pause`], [`presence`], [`replay`], [`settlement`], [`slots`], [`unrecorded`], [`compose`], `text`.
-//! Shell: [`receive`], `in_hand`, [`open_rows`], [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`],
+//! Shell: [`receive`], `in_hand`, [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`],
 //! [`spool`], [`sweep`], [`alerts`], [`late_infection`], [`dead_letter`], [`store`], `journal`.
 
 pub mod alerts;
@@ -27,7 +27,6 @@ pub mod late_infection;
 pub mod ledger;
 pub mod link_life;
 pub mod message_id;
-pub mod open_rows;
 pub mod outages;
 pub mod outcome;
 pub mod pause;

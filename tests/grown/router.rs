@@ -30,7 +30,6 @@ use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::store::dead_letters::DeadLetterStore;
 use maple_router::routing::store::delivery_told::TellingStore;
 use maple_router::routing::store::ends::Ends;
-use maple_router::routing::store::open_rows::OpenQuestion;
 use maple_router::routing::store::pauses::PauseTable;
 use maple_router::routing::store::seams::{Override, ScanVerdict, Seams};
 use maple_router::routing::store::sweep::SweepBounds;
@@ -177,9 +176,7 @@ impl Router {
         assert_eq!(self.telling.untold(&lost).await.expect("asked").len(), 1);
         self.telling.told(&lost).await.expect("written");
         store.now().await.expect("told");
-        let question = OpenQuestion { answered: ids, but: vec![first], after: None, most: PAGE };
-        store.open_rows(&question, None).await.expect("found");
-        store.outbox_is_there().await.expect("asked");
+        self.outbox.is_there().await.expect("asked");
     }
 
     /// Every part of a pass, each with something to find.

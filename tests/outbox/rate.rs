@@ -15,8 +15,9 @@ const ROWS: u32 = 100_000;
 #[ignore = "a measurement: make bench-outbox"]
 async fn a_hundred_thousand_rows_leave() {
     let bench = Bench::new().await;
-    let fill =
-        format!("INSERT INTO router.outbox (kind, payload) SELECT 'canary', '{{}}' FROM generate_series(1, {ROWS})");
+    let fill = format!(
+        "INSERT INTO router.outbox (kind, payload) SELECT 'canary', '{{}}' FROM generate_series(1, {ROWS})"
+    );
     bench.alter(&fill).await;
     bench.alter("VACUUM ANALYZE router.outbox").await;
     let began = Instant::now();
@@ -24,6 +25,8 @@ async fn a_hundred_thousand_rows_leave() {
     for _ in 0..ROWS {
         consumer.next().await.expect("a row").settle(delivered(None));
     }
-    bench.until("delivered", "SELECT NOT EXISTS (SELECT FROM router.outbox WHERE state <> 'delivered')").await;
+    bench
+        .until("delivered", "SELECT NOT EXISTS (SELECT FROM router.outbox WHERE state <> 'delivered')")
+        .await;
     println!("{:.0} rows a second", f64::from(ROWS) / began.elapsed().as_secs_f64());
 }

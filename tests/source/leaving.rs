@@ -31,16 +31,14 @@ pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     given_back.settle.nack();
     let begun = Instant::now();
     let mut another = rig.open().await;
-    let theirs = take::<R>(&mut *another, if R::EXCLUSIVE { 12 } else { 15 }).await;
+    let theirs = take::<R>(&mut *another, 12).await;
     assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
     let other_ids = all_named::<R>(&theirs);
-    if R::EXCLUSIVE {
-        assert!(mine.is_disjoint(&other_ids), "{}: given to two", R::NAME);
-    }
+    assert!(mine.is_disjoint(&other_ids), "{}: given to two", R::NAME);
     mine.extend(other_ids);
     assert_eq!(mine, announced, "{}", R::NAME);
-    finish(&rig, held).await;
-    finish(&rig, theirs).await;
+    finish(held);
+    finish(theirs);
     assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
     is_done_with(&rig, another).await;
 }
@@ -53,13 +51,13 @@ pub(crate) async fn waits_for_answers_when_it_stops<R: Rig>() {
     let mut held = take::<R>(&mut *source, 10).await;
     let before = held.split_off(5);
     let mut finished = all_named::<R>(&before);
-    finish(&rig, before).await;
+    finish(before);
     tokio::time::sleep(MOMENT).await;
     let stopping = tokio::spawn(source.stop(PATIENCE));
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!stopping.is_finished(), "{}: five are not answered", R::NAME);
     finished.extend(all_named::<R>(&held));
-    finish(&rig, held).await;
+    finish(held);
     assert!(soon::<R, _>("the stop", stopping).await.unwrap(), "{}: the stop", R::NAME);
     assert_eq!(rig.left().await, 10, "{}: an answer did not count", R::NAME);
     let begun = Instant::now();
@@ -68,7 +66,7 @@ pub(crate) async fn waits_for_answers_when_it_stops<R: Rig>() {
     assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
     finished.extend(all_named::<R>(&rest));
     assert_eq!(finished, announced, "{}", R::NAME);
-    finish(&rig, rest).await;
+    finish(rest);
     is_done_with(&rig, another).await;
 }
 
@@ -86,7 +84,7 @@ pub(crate) async fn stops_waiting_for_answers_in_time<R: Rig>() {
     let mut another = rig.open().await;
     let again = take::<R>(&mut *another, 1).await;
     assert_eq!(all_named::<R>(&again), announced, "{}", R::NAME);
-    finish(&rig, again).await;
+    finish(again);
     is_done_with(&rig, another).await;
 }
 
@@ -118,7 +116,7 @@ async fn until_deadline<R: Rig>(
         if let Some(event) = next_if_any(source).await {
             let id = crate::rig::named(&event).unwrap();
             assert!(seen.insert(id), "{}: {id} twice", R::NAME);
-            finish(rig, vec![event]).await;
+            finish(vec![event]);
         }
     }
     until::<R>("nothing held", async || rig.held().await == 0).await;

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use futures::future::LocalBoxFuture;
 
-use crate::postgres::{Outbox, Rows};
+use crate::postgres::Outbox;
 use crate::pubsub::Pubsub;
 use crate::rig::Rig;
 use crate::supervised::Supervised;
@@ -96,9 +96,4 @@ fn outbox_alone() {
 #[test]
 fn outbox_supervised() {
     conforms::<Supervised<Outbox>>();
-}
-
-#[test]
-fn open_rows() {
-    conforms::<Rows>();
 }

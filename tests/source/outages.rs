@@ -26,7 +26,7 @@ async fn work_off<R: Rig>(
         match tokio::time::timeout(Duration::from_secs(1), source.next()).await {
             Ok(Ok(event)) => {
                 seen.extend(named(&event));
-                finish(rig, vec![event]).await;
+                finish(vec![event]);
             }
             Ok(Err(_ended)) => {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -43,7 +43,7 @@ pub(crate) async fn goes_on_when_its_server_is_back<R: Rig>() {
     let mut source = rig.open().await;
     rig.announce(1).await;
     let event = next::<R>(&mut *source).await;
-    finish(&rig, vec![event]).await;
+    finish(vec![event]);
     until::<R>("the answer", async || rig.left().await == 0).await;
     rig.away().await;
     // The receiver goes on asking.

@@ -1,5 +1,4 @@
-//! Events from PostgreSQL alone, over a wire that can be cut: the outbox that schema `router` fills by itself, and the open
-//! rows where there is none.
+//! Events from PostgreSQL alone, over a wire that can be cut: the outbox that schema `router` fills by itself.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
-use maple_router::ops::gate::Gate;
-use maple_router::ops::incident::Incidents;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::ops::supervised::Open;
 use maple_router::outbox::CHANNEL;
@@ -24,9 +21,7 @@ use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::parts;
-use maple_router::ports::{Clock, EventSource};
-use maple_router::routing::open_rows::{OpenRows, OpenRowsSettings};
-use maple_router::routing::outages::Outages;
+use maple_router::ports::EventSource;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -161,68 +156,5 @@ impl Rebuilt for Outbox {
             let config = config.clone();
             async move { Ok(Box::new(Self::source(&config)) as Box<dyn EventSource>) }.boxed()
         })
-    }
-}
-
-/// The open rows. Whoever looks finds them, whoever else has them: the claim decides, so an event is done with when its row is.
-pub(crate) struct Rows(Place);
-
-impl Rig for Rows {
-    const NAME: &'static str = "open rows";
-    const SHARE: usize = SHARE;
-    const LEASE: Duration = Duration::ZERO;
-    const REPEATS_EXHAUSTED: bool = false;
-    const PAUSES: bool = false;
-    const EXCLUSIVE: bool = false;
-
-    async fn set_up() -> Self {
-        Self(Place::new(false).await)
-    }
-
-    async fn open(&self) -> Box<dyn EventSource> {
-        let config = &self.0.config;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
-        let store = parts::store(config, parts::pool(config, Arc::clone(&clock)).unwrap()).unwrap();
-        let (incidents, _open) = Incidents::new();
-        let (outages, _probers) = Outages::new(Gate::new(), &incidents, Arc::clone(&clock), &chance);
-        let poll = Duration::from_millis(200);
-        let settings = OpenRowsSettings { most: SHARE, poll, not_before: None, canary: None };
-        Box::new(OpenRows::new(store, outages, (clock, chance), settings).source(false))
-    }
-
-    async fn announce(&self, count: usize) -> BTreeSet<Uuid> {
-        self.0.submit(count).await
-    }
-
-    async fn announce_garbage(&self) -> bool {
-        false
-    }
-
-    async fn routed(&self, ids: &BTreeSet<Uuid>) {
-        let ids: Vec<Uuid> = ids.iter().copied().collect();
-        let sql = "UPDATE submissions SET status = 'routed', updated_at = now() WHERE id = ANY($1)";
-        self.0.eyes.execute(sql, &[&ids]).await.unwrap();
-    }
-
-    /// Nobody holds a row that is only looked at.
-    async fn held(&self) -> usize {
-        0
-    }
-
-    async fn left(&self) -> usize {
-        self.0.count("SELECT count(*) FROM submissions WHERE status = 'received'").await
-    }
-
-    async fn set_aside(&self) -> usize {
-        0
-    }
-
-    async fn away(&mut self) {
-        self.0.wire.sever(true);
-    }
-
-    async fn back(&mut self) {
-        self.0.wire.sever(false);
     }
 }

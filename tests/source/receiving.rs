@@ -18,7 +18,7 @@ pub(crate) async fn comes_once<R: Rig>() {
     assert_eq!(all_named::<R>(&events), announced, "{}", R::NAME);
     let again = next_if_any(&mut *source).await;
     assert!(again.is_none(), "{}: came again although it is held: {again:?}", R::NAME);
-    finish(&rig, events).await;
+    finish(events);
     is_done_with(&rig, source).await;
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn comes_again_after_a_nack<R: Rig>() {
     };
     let took = begun.elapsed();
     assert!(took > QUIET / 25 * times, "{}: {times} times within {took:?}", R::NAME);
-    finish(&rig, vec![last]).await;
+    finish(vec![last]);
     is_done_with(&rig, source).await;
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn comes_again_when_the_answer_is_dropped<R: Rig>() {
     drop(next::<R>(&mut *source).await.settle);
     let again = next::<R>(&mut *source).await;
     assert_eq!(all_named::<R>(std::slice::from_ref(&again)), announced, "{}", R::NAME);
-    finish(&rig, vec![again]).await;
+    finish(vec![again]);
     is_done_with(&rig, source).await;
 }
 
@@ -81,18 +81,17 @@ pub(crate) async fn keeps_what_is_rejected<R: Rig>() {
     let announced = rig.announce(1).await;
     let event = next::<R>(&mut *source).await;
     assert_eq!(all_named::<R>(std::slice::from_ref(&event)), announced, "{}", R::NAME);
-    finish(&rig, vec![event]).await;
+    finish(vec![event]);
     is_done_with(&rig, source).await;
 }
 
 /// Pub/Sub repeats it until it keeps a copy; everybody else is done with it, because its row alone alerts.
 pub(crate) async fn does_not_repeat_what_is_exhausted<R: Rig>() {
     let rig = R::set_up().await;
-    let announced = rig.announce(1).await;
+    rig.announce(1).await;
     let mut source = rig.open().await;
     let mut times = 1;
     let event = next::<R>(&mut *source).await;
-    rig.routed(&announced).await;
     event.settle.exhaust();
     while let Some(again) = next_if_any(&mut *source).await {
         times += 1;
@@ -124,7 +123,7 @@ pub(crate) async fn gives_the_good_ones_beside_the_poisonous<R: Rig>() {
         assert!(answered < 10 * OFTEN, "{}: only poison comes", R::NAME);
     }
     assert_eq!(all_named::<R>(&good), announced, "{}", R::NAME);
-    finish(&rig, good).await;
+    finish(good);
     soon::<R, _>("the stop", source.stop(PATIENCE)).await;
 }
 
@@ -145,7 +144,7 @@ pub(crate) async fn brings_many_once_each<R: Rig>() {
             for id in all_named::<R>(&events) {
                 assert!(seen.insert(id), "{}: {id} twice", R::NAME);
             }
-            finish(&rig, events).await;
+            finish(events);
         }
     };
     tokio::time::timeout(PATIENT, all).await.unwrap_or_else(|_| panic!("{}: too slow", R::NAME));

@@ -28,8 +28,6 @@ pub(crate) trait Rig: Sized + Sync {
     const REPEATS_EXHAUSTED: bool;
     /// Whether `pause` keeps what it has from being brought. By default a source that is not asked is paused enough.
     const PAUSES: bool;
-    /// Whether an instance keeps others from what it holds. One that does not leaves that to the claim.
-    const EXCLUSIVE: bool = true;
 
     /// A server of one's own, and nothing announced.
     async fn set_up() -> Self;
@@ -42,9 +40,6 @@ pub(crate) trait Rig: Sized + Sync {
 
     /// Something comes that is no event. Where nothing of that kind can come: false.
     async fn announce_garbage(&self) -> bool;
-
-    /// What the routing commits before it acks.
-    async fn routed(&self, _ids: &BTreeSet<Uuid>) {}
 
     /// Events that some instance holds, as the server counts.
     async fn held(&self) -> usize;
@@ -108,8 +103,7 @@ pub(crate) fn all_named<R: Rig>(events: &[Incoming]) -> BTreeSet<Uuid> {
 }
 
 /// Routes and acks all of them.
-pub(crate) async fn finish<R: Rig>(rig: &R, events: Vec<Incoming>) {
-    rig.routed(&events.iter().filter_map(named).collect()).await;
+pub(crate) fn finish(events: Vec<Incoming>) {
     events.into_iter().for_each(|event| event.settle.ack());
 }
 

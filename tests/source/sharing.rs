@@ -11,11 +11,11 @@ use crate::rig::{
 };
 
 /// Takes and finishes until nothing comes any more.
-async fn work_off<R: Rig>(rig: &R, source: &mut dyn EventSource) -> Vec<uuid::Uuid> {
+async fn work_off(source: &mut dyn EventSource) -> Vec<uuid::Uuid> {
     let mut seen = Vec::new();
     while let Some(event) = next_if_any(source).await {
         seen.extend(named(&event));
-        finish(rig, vec![event]).await;
+        finish(vec![event]);
     }
     seen
 }
@@ -25,22 +25,17 @@ pub(crate) async fn shares_the_work<R: Rig>() {
     let rig = R::set_up().await;
     let (mut one, mut two) = (rig.open().await, rig.open().await);
     let announced = rig.announce(4 * R::SHARE).await;
-    let (first, second) = futures::future::join(work_off(&rig, &mut *one), work_off(&rig, &mut *two)).await;
+    let (first, second) = futures::future::join(work_off(&mut *one), work_off(&mut *two)).await;
     assert!(!first.is_empty() && !second.is_empty(), "{}: one has all of it", R::NAME);
     let all: BTreeSet<_> = first.iter().chain(&second).copied().collect();
     assert_eq!(all, announced, "{}", R::NAME);
-    if R::EXCLUSIVE {
-        assert_eq!(first.len() + second.len(), announced.len(), "{}: some came to both", R::NAME);
-    }
+    assert_eq!(first.len() + second.len(), announced.len(), "{}: some came to both", R::NAME);
     soon::<R, _>("the stop", two.stop(PATIENCE)).await;
     is_done_with(&rig, one).await;
 }
 
 /// What is held stays held for longer than a lease as long as its instance lives, quiet or not, and can be answered then.
 pub(crate) async fn gives_nobody_what_another_holds<R: Rig>() {
-    if !R::EXCLUSIVE {
-        return;
-    }
     let rig = R::set_up().await;
     let mut one = rig.open().await;
     rig.announce(2).await;
@@ -53,7 +48,7 @@ pub(crate) async fn gives_nobody_what_another_holds<R: Rig>() {
     let taken = tokio::time::timeout(R::LEASE * 3 / 2, third.next()).await;
     assert!(taken.is_err(), "{}: a third was given what is held: {taken:?}", R::NAME);
     assert_eq!(all_named::<R>(&held).len(), 4, "{}", R::NAME);
-    finish(&rig, held).await;
+    finish(held);
     for source in [one, another] {
         assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
     }
@@ -73,8 +68,8 @@ pub(crate) async fn holds_no_more_than_its_share<R: Rig>() {
     assert!(!held.is_empty(), "{}", R::NAME);
     assert!(rig.held().await <= R::SHARE, "{}: {} held", R::NAME, rig.held().await);
     let mut seen = all_named::<R>(&held);
-    finish(&rig, held).await;
-    seen.extend(work_off(&rig, &mut *source).await);
+    finish(held);
+    seen.extend(work_off(&mut *source).await);
     assert_eq!(seen, announced, "{}: the rest came when there was room", R::NAME);
     is_done_with(&rig, source).await;
 }
@@ -110,7 +105,7 @@ pub(crate) async fn loses_nothing_when_waits_are_given_up<R: Rig>() {
             };
             let id = named(&event).unwrap();
             assert!(seen.insert(id), "{}: {id} twice", R::NAME);
-            finish(&rig, vec![event]).await;
+            finish(vec![event]);
         }
         seen
     };
@@ -147,7 +142,7 @@ pub(crate) async fn brings_nothing_while_paused<R: Rig>() {
     }
     let mut seen = all_named::<R>(&held);
     let last = held.pop().unwrap();
-    finish(&rig, held).await;
+    finish(held);
     last.settle.nack();
     source.resume();
     source.resume();
@@ -158,6 +153,6 @@ pub(crate) async fn brings_nothing_while_paused<R: Rig>() {
     seen.extend(all_named::<R>(&fresh));
     assert_eq!(again, 2, "{}", R::NAME);
     assert_eq!(seen, announced, "{}", R::NAME);
-    finish(&rig, fresh).await;
+    finish(fresh);
     is_done_with(&rig, source).await;
 }

@@ -26,7 +26,6 @@ impl<R: Rebuilt> Rig for Supervised<R> {
     const REPEATS_EXHAUSTED: bool = R::REPEATS_EXHAUSTED;
     // The supervisor's own promise.
     const PAUSES: bool = true;
-    const EXCLUSIVE: bool = R::EXCLUSIVE;
 
     async fn set_up() -> Self {
         Self(R::set_up().await)
@@ -42,10 +41,6 @@ impl<R: Rebuilt> Rig for Supervised<R> {
 
     async fn announce_garbage(&self) -> bool {
         self.0.announce_garbage().await
-    }
-
-    async fn routed(&self, ids: &BTreeSet<Uuid>) {
-        self.0.routed(ids).await;
     }
 
     async fn held(&self) -> usize {

@@ -10,7 +10,6 @@ mod hidden;
 #[path = "../kernel/holds.rs"]
 mod holds;
 mod lifecycle;
-mod open_rows;
 mod races;
 mod ready;
 mod replay;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use tokio::sync::{Mutex, mpsc};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -31,11 +31,6 @@ const COUNT: &str = "SELECT count(*) FILTER (WHERE o.state = 'delivering'),
   (SELECT count(*) FROM router.transitions t WHERE t.lifecycle = 'outbox' AND t.command IN ('release', 'fail')),
   (SELECT count(*) FROM router.transitions t WHERE t.lifecycle = 'outbox' AND t.command = 'expire')
 FROM router.outbox o";
-
-/// Without an outbox the open rows are the events.
-const OPEN: &str =
-    "SELECT count(*) FILTER (WHERE status = 'processing'), count(*) FILTER (WHERE status = 'received')
-FROM submissions";
 
 /// Where a stage's events go, with the database's own outbox.
 #[derive(Debug)]
@@ -92,7 +87,7 @@ impl Stage {
         }
     }
 
-    /// One more event that names a submission. Where nothing carries events (the open rows are looked for) nothing happens.
+    /// One more event that names a submission.
     ///
     /// # Errors
     /// The broker's.
@@ -108,7 +103,7 @@ impl Stage {
                 outbox.further.send((submission, reason.to_owned()))?;
                 Ok(String::new())
             }
-            (Source::Postgres, None) => Ok(String::new()),
+            (Source::Postgres, None) => bail!("this stage's database has no outbox"),
         }
     }
 
@@ -136,11 +131,7 @@ impl Stage {
         if self.source == Source::Pubsub {
             return Ok(self.broker.stats(SUBSCRIPTION)?);
         }
-        let Some(outbox) = &self.outbox else {
-            let row = self.database.superuser().await?.query_one(OPEN, &[]).await?;
-            let (outstanding, backlog) = (counted(&row, 0)?, counted(&row, 1)?);
-            return Ok(Stats { outstanding, backlog, ..Stats::default() });
-        };
+        let outbox = self.outbox.as_ref().context("this stage's database has no outbox")?;
         let mut eyes = outbox.eyes.lock().await;
         let client = match eyes.take().filter(|client| !client.is_closed()) {
             Some(client) => client,

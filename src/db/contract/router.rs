@@ -3,10 +3,11 @@
 //! Judged from the catalogs. It must not fail open: a trigger that is missing or asleep, or functions that do not see every
 //! row, mean that events are never written or written too early.
 
-use super::ContractOptions;
+use super::{ContractOptions, NO_OUTBOX};
 use crate::db::error::DbError;
 use crate::db::migrations::online::INDEXES;
 use crate::db::pool::Client;
+use crate::db::router;
 use crate::ports::CheckLine;
 
 const NAME: &str = "router_schema";
@@ -24,6 +25,10 @@ const TRIGGERS: [(&str, &str); 6] = [
 const LATER: &str = "router_finalized_later";
 
 pub(super) async fn schema(client: &Client, options: &ContractOptions) -> Result<CheckLine, DbError> {
+    let there: bool = client.query_one(router::OUTBOX, &[]).await?.try_get("there")?;
+    if options.needs_outbox && !there {
+        return Ok(CheckLine::fail(NAME, NO_OUTBOX, MIGRATE));
+    }
     let sql = "SELECT to_regnamespace('router') IS NOT NULL,
                       COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)";
     let row = client.query_one(sql, &[]).await?;

@@ -1,7 +1,5 @@
 //! Submissions on their way: `received` and `processing`. Asks in the order in which the claim does (protocol §2).
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
@@ -80,10 +78,6 @@ fn will_fail(case: &Case<'_>, rules: &Rules, reason: FailReason) -> Explanation 
             ("it ends at its next claim".to_owned(), vec![case.command("explain", "")])
         }
     };
-    if let Some(every) = rules.looks_every {
-        let next = looked_for(case, rules, Step::Fail, &format!("it fails as {}", reason.label()), every);
-        return Explanation { why, next, remedy };
-    }
     let by_event = format!("it fails as {} when its event comes", reason.label());
     let by_sweep = match reason {
         FailReason::Infected => plus(case.now, rules.sweep_interval),
@@ -209,15 +203,8 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
 
 fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
     let late = case.older_than(case.created_at, rules.orphan_after);
-    let why = if late && rules.looks_every.is_some() {
-        "it is complete and clean, and no worker has taken it: does a daemon run, and look into this database?"
-            .to_owned()
-    } else {
-        case.event.of_unclaimed(late)
-    };
-    let (next, mut remedy) = if let Some(every) = rules.looks_every {
-        (looked_for(case, rules, Step::Claim, of, every), Vec::new())
-    } else if case.is_history(rules) {
+    let why = case.event.of_unclaimed(late);
+    let (next, mut remedy) = if case.is_history(rules) {
         let what = format!(
             "{of} when its event comes; the sweep leaves it alone (created before routing.not_before)"
         );
@@ -235,9 +222,6 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
 
 /// The next attempt: not before it is due; its event brings it, else the sweep.
 fn attempt_by(case: &Case<'_>, rules: &Rules, of: &str) -> Next {
-    if let Some(every) = rules.looks_every {
-        return looked_for(case, rules, Step::Attempt, of, every);
-    }
     match due(case, rules) {
         Some(_) | None if case.is_history(rules) => Next::now(
             Step::Attempt,
@@ -254,28 +238,6 @@ fn attempt_by(case: &Case<'_>, rules: &Rules, of: &str) -> Next {
             Step::Attempt,
             format!("{of}: when its event returns, by the sweep at the latest"),
             found_by(case, rules),
-        ),
-    }
-}
-
-/// Where nobody announces anything, the daemon finds what is due by looking.
-fn looked_for(case: &Case<'_>, rules: &Rules, step: Step, what: &str, every: Duration) -> Next {
-    if case.is_history(rules) {
-        let what = "nothing by itself: it was created before routing.not_before, so nobody looks for it";
-        return Next::now(Step::Nothing, what);
-    }
-    let due = due(case, rules).filter(|due| *due > case.now);
-    let every_so = humantime::format_duration(every);
-    match due {
-        Some(due) if step != Step::Fail => Next::at(
-            step,
-            format!("{what} as soon as it is due: the daemon looks for what is, every {every_so}"),
-            due,
-        ),
-        Some(_) | None => Next::at(
-            step,
-            format!("{what} when the daemon looks for what is open, every {every_so}"),
-            plus(case.now, every),
         ),
     }
 }

@@ -26,7 +26,6 @@ fn rules() -> Rules {
         not_before: Some(time("2026-01-01T00:00:00Z")),
         alerts: true,
         resend: true,
-        looks_every: None,
     }
 }
 
@@ -314,58 +313,4 @@ fn a_relays_words_are_one_harmless_line() {
     assert!(text.starts_with("RCPT 550 5.1.1 no [2J such user"), "{text}");
     assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
     assert!(text.chars().count() < 150, "{text}");
-}
-
-/// Where nobody announces anything, nobody waits for an event, and none can be published.
-#[test]
-fn without_events_the_daemon_looks_for_what_is_open() {
-    let looking = Rules { looks_every: Some(Duration::from_secs(1)), ..rules() };
-    let row = |stored: Value| Row { stored, ..Row::default() };
-    let released = |due: &str| {
-        json!({"v": 1, "attempts": 1, "resets": 0, "next_attempt_at": due,
-            "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
-            "generations": {}, "deliveries": {"1|a@x.test": {"state": "open"}}})
-    };
-    let old = "2026-11-01T10:00:00Z";
-    // (the row, what is done next, when, a word of it)
-    let table = [
-        (row(json!({})), Step::Claim, Some("2026-11-01T12:00:01Z"), "every 1s"),
-        (
-            Row { created: old, updated: old, ..Row::default() },
-            Step::Claim,
-            Some("2026-11-01T12:00:01Z"),
-            "looks for what is open",
-        ),
-        (
-            row(released("2026-11-01T12:03:00Z")),
-            Step::Attempt,
-            Some("2026-11-01T12:03:00Z"),
-            "attempt 2 of 5 as soon as it is due",
-        ),
-        (
-            row(released("2026-11-01T11:59:30Z")),
-            Step::Attempt,
-            Some("2026-11-01T12:00:01Z"),
-            "attempt 2 of 5",
-        ),
-        (
-            Row { infected: 1, ..Row::default() },
-            Step::Fail,
-            Some("2026-11-01T12:00:01Z"),
-            "fails as infected",
-        ),
-        (
-            Row { created: "2025-12-01T00:00:00Z", ..Row::default() },
-            Step::Nothing,
-            None,
-            "before routing.not_before",
-        ),
-    ];
-    for (row, code, when, word) in table {
-        let said = told(&row, &looking);
-        assert_eq!((said.next.code, said.next.when), (code, when.map(time)), "{said:?}");
-        assert!(said.next.what.contains(word), "{said:?}");
-        let all = format!("{said:?}");
-        assert!(!all.contains("event") && !all.contains("orphan"), "{said:?}");
-    }
 }

@@ -14,7 +14,6 @@ mod dossier;
 pub mod ends;
 mod group;
 mod held;
-pub mod open_rows;
 pub mod pauses;
 mod record;
 mod refusal;

@@ -58,7 +58,6 @@ pub(super) struct Statements {
     pub(super) heartbeat: String,
     pub(super) replay_read: String,
     pub(super) sweep: super::sweep::Statements,
-    pub(super) open_rows: super::open_rows::Statements,
 }
 
 /// SQL, jsonb array: a form's actions as a plan, in order, with the template texts they need. `with_bodies` is SQL,
@@ -111,7 +110,6 @@ impl Statements {
         let ready_at = readiness.ready_at("s");
         Self {
             sweep: super::sweep::Statements::new(readiness),
-            open_rows: super::open_rows::Statements::new(readiness),
             // The plan is read only where it may have to be pinned, and once for all of a form.
             claim_read: format!(
                 "-- claim_read

@@ -1,5 +1,5 @@
-//! `source.kind = "postgres"` on a database that announces nothing: the open rows are found by looking, with no broker
-//! anywhere. Nobody calls publish here.
+//! `source.kind = "postgres"`: what the database's own triggers announce is routed, with no broker anywhere. Nobody calls publish
+//! here.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::harness::{Scene, binary, lines, load, stage_of};
 
 fn options() -> StageOptions {
-    StageOptions { source: Source::Postgres, ..StageOptions::default() }
+    StageOptions::of(Source::Postgres)
 }
 
 fn form() -> Form {
@@ -41,14 +41,8 @@ fn count(scene: &Scene, event: &str) -> usize {
     lines(&scene.router).iter().filter(|line| line["event"] == event).count()
 }
 
-async fn verb(scene: &Scene, line: &str) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let answer = scene.stage.ask(binary(), scene.router.config(), &words).await.expect("the verb runs");
-    assert_eq!(answer.code, Some(0), "{line}: {answer:?}");
-}
-
 #[tokio::test]
-async fn open_rows_are_routed_and_the_broker_hears_nothing() {
+async fn submissions_are_routed_and_the_broker_hears_nothing() {
     let scene = scene(&[form()], "").await;
     for id in ready(&scene, 20).await {
         let row = scene.ended(id).await;
@@ -145,44 +139,6 @@ async fn rows_that_cannot_be_claimed_hold_up_nobody_and_are_not_asked_for_all_th
 }
 
 #[tokio::test]
-async fn a_paused_form_is_not_looked_for_and_comes_when_the_pause_ends() {
-    let forms = [form(), Form::new("g").mail_to("a@x.test")];
-    let scene = scene(&forms, "").await;
-    verb(&scene, "pause --form f --reason maintenance").await;
-    scene.until("pause", async || count(&scene, "paused") == 1).await;
-    let held = ready(&scene, 1).await[0];
-    let infected = insert(&scene, &SubmissionSeed::of("f").attachment("a.exe", "infected")).await.id;
-    let other = insert(&scene, &SubmissionSeed::of("g")).await.id;
-    assert_eq!(scene.ended(other).await.status, "routed");
-    assert_eq!(scene.ended(infected).await.reason(), Some("infected"), "what fails is not held up");
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.journal(held), [Value::Null; 0]);
-    verb(&scene, "resume --form f --reason over").await;
-    assert_eq!(scene.ended(held).await.attempts(), 1);
-    // Everything: nothing is looked for at all.
-    verb(&scene, "pause --reason maintenance").await;
-    scene.until("pause", async || count(&scene, "paused") == 2).await;
-    let held = ready(&scene, 1).await[0];
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.row(held).await.ledger, json!({}));
-    verb(&scene, "resume --reason over").await;
-    assert_eq!(scene.ended(held).await.attempts(), 1);
-    scene.stop().await;
-}
-
-#[tokio::test]
-async fn what_was_created_before_the_installation_is_left_alone() {
-    let scene = scene(&[form()], "[routing]\nnot_before = 2026-01-01T00:00:00Z").await;
-    let old = "2025-12-31T23:59:59Z".parse().expect("a time");
-    let old = insert(&scene, &SubmissionSeed::of("f").created_at(old)).await.id;
-    let new = ready(&scene, 1).await[0];
-    assert_eq!(scene.ended(new).await.status, "routed");
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(scene.row(old).await.ledger, json!({}));
-    scene.stop().await;
-}
-
-#[tokio::test]
 async fn a_stop_finishes_what_is_sent_and_the_next_start_does_the_rest() {
     let mut scene = scene(&[form()], "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).times(1).delay(Duration::from_secs(2)));
@@ -245,39 +201,10 @@ async fn two_daemons_share_the_rows_and_nothing_is_sent_twice() {
     scene.stop().await;
 }
 
-#[tokio::test]
-async fn a_canary_comes_with_a_look_into_the_database() {
-    let scene = scene(&[form()], "[canary]\ninterval = \"1s\"").await;
-    let returned = async || {
-        let series = "maple_router_canaries_total{result=\"returned\"}";
-        scene.router.metric(series).await.expect("metrics").unwrap_or_default()
-    };
-    scene.until("canaries", async || returned().await >= 3.0).await;
-    // Once an interval, however often rows are looked for.
-    let before = returned().await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let came = returned().await - before;
-    assert!((1.0..=4.0).contains(&came), "{came} in 3 s");
-    // Nobody can look into what is locked.
-    let lock = "BEGIN; LOCK TABLE submissions IN ACCESS EXCLUSIVE MODE";
-    scene.eyes.batch_execute(lock).await.expect("locked");
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = returned().await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(returned().await <= before, "a sign of life although nothing can be found");
-    scene.eyes.batch_execute("ROLLBACK").await.expect("unlocked");
-    scene.until("canaries", async || returned().await > before).await;
-    scene.stop().await;
-}
-
 /// The outbox writes records of its own; people are told of them although there is no dead-letter subscription.
 #[tokio::test]
 async fn people_are_told_of_records_that_somebody_else_wrote() {
     let stage = stage_of(options(), &[form()]).await;
-    let mut owner = stage.database.owner().await.expect("the owner");
-    maple_router::db::migrations::run(&mut owner, &maple_router::db::migrations::ROUTER)
-        .await
-        .expect("schema router");
     let record = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256, attributes)
         VALUES (gen_random_uuid(), 'unreadable', now(), 'not_an_object', 'outbox:1', '\\x00', repeat('0', 64), '{}')";
     let eyes = stage.database.superuser().await.expect("superuser");
