@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
+use crate::kernel::tasks::Task;
 use crate::ops::alerting::{Alerter, AlerterParts, Alerts, Desk, Pace};
 use crate::ops::chance::Chance;
 use crate::ops::incident::Open;
@@ -16,8 +15,7 @@ use crate::ports::Clock;
 
 /// The alerter, where there is one.
 pub(super) struct Alerting {
-    task: Option<JoinHandle<()>>,
-    stop: CancellationToken,
+    task: Option<Task>,
     alerts: Option<Alerts>,
 }
 
@@ -30,17 +28,16 @@ impl Alerting {
         clock: &Arc<dyn Clock>,
         chance: &Arc<Chance>,
     ) -> Self {
-        let stop = CancellationToken::new();
         let Some(desk) = desk else {
             tracing::warn!(
                 "slack.webhook_file is not configured: nobody is alerted; failures stay in `maple-router status` as unalerted"
             );
-            return Self { task: None, stop, alerts: None };
+            return Self { task: None, alerts: None };
         };
         let (clock, chance) = (Arc::clone(clock), Arc::clone(chance));
         let (alerter, alerts) =
             Alerter::new(AlerterParts { desk: Arc::new(desk), pace, incidents, clock, chance });
-        Self { task: Some(tokio::spawn(alerter.run(stop.clone()))), stop, alerts: Some(alerts) }
+        Self { task: Some(Task::spawn("alerts", |stop| alerter.run(stop))), alerts: Some(alerts) }
     }
 
     /// For those who must know that people were told; `None` where nobody is.
@@ -50,11 +47,8 @@ impl Alerting {
 
     /// Lets the message that is on its way end. What waits stays in its rows, for the next start or another daemon.
     pub(super) async fn stop(self) {
-        self.stop.cancel();
-        if let Some(mut task) = self.task
-            && tokio::time::timeout(LAST_WORDS, &mut task).await.is_err()
-        {
-            task.abort();
+        if let Some(task) = self.task {
+            task.stop(LAST_WORDS).await;
         }
     }
 }

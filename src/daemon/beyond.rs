@@ -4,13 +4,11 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
 use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::relay_log::{self, RelayQueue};
 use crate::gateway::smtp::our_addresses;
+use crate::kernel::tasks::Task;
 use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
 use crate::ops::incident::Incidents;
@@ -26,8 +24,7 @@ use crate::routing::store::Store;
 
 /// The follower of the relay's log, where there is one.
 pub(super) struct Beyond {
-    task: Option<JoinHandle<()>>,
-    stop: CancellationToken,
+    task: Option<Task>,
     /// Resolves what is perhaps sent.
     pub(super) doubts: Doubts,
 }
@@ -51,9 +48,8 @@ impl Beyond {
     /// Reads on where the last one ended.
     pub(super) async fn start(parts: BeyondParts<'_>) -> Self {
         let BeyondParts { config, store, outages, book, incidents, alerts, senders, clock, chance } = parts;
-        let stop = CancellationToken::new();
         if !config.relay_log.enabled {
-            return Self { task: None, stop, doubts: Doubts::unfollowed(Arc::clone(clock)) };
+            return Self { task: None, doubts: Doubts::unfollowed(Arc::clone(clock)) };
         }
         let (mut follower, position) = Follower::resume(FollowerParts {
             store: store.clone(),
@@ -70,18 +66,14 @@ impl Beyond {
         let mut log = relay_log::open(&config.relay_log, &position);
         follower.take_place(&mut *log).await;
         let doubts = Doubts::new(follower.following(), queue_of(config), Arc::clone(clock));
-        let stopping = stop.clone();
-        let task = tokio::spawn(async move { follower.run(log, &stopping).await });
-        Self { task: Some(task), stop, doubts }
+        let task = Task::spawn("relay's log", |stop| async move { follower.run(log, &stop).await });
+        Self { task: Some(task), doubts }
     }
 
     /// What is being recorded is recorded; what is not is read by the next.
     pub(super) async fn stop(self) {
-        self.stop.cancel();
-        if let Some(mut task) = self.task
-            && tokio::time::timeout(LAST_WORDS, &mut task).await.is_err()
-        {
-            task.abort();
+        if let Some(task) = self.task {
+            task.stop(LAST_WORDS).await;
         }
     }
 }

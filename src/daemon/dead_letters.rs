@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
@@ -15,6 +14,7 @@ use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::source::PubsubSource;
+use crate::kernel::tasks::Tasks;
 use crate::ops::alerting::Alerts;
 use crate::ops::chance::Chance;
 use crate::ops::supervised::{Report, Supervised};
@@ -22,10 +22,7 @@ use crate::ports::{Clock, EventSource};
 use crate::routing::dead_letter::{AT_ONCE, DeadLetters, Records};
 
 /// The tasks.
-pub(super) struct Consuming {
-    tasks: Vec<JoinHandle<()>>,
-    stop: CancellationToken,
-}
+pub(super) struct Consuming(Tasks);
 
 /// What they are made of.
 pub(super) struct Parts<'a> {
@@ -42,7 +39,6 @@ pub(super) struct Parts<'a> {
 impl Consuming {
     /// Starts them.
     pub(super) fn start(parts: Parts<'_>) -> Self {
-        let stop = CancellationToken::new();
         let seed = parts.chance.uuid().as_u64_pair().0;
         let letters = Arc::new(DeadLetters {
             records: Records::new(parts.pool, &parts.config.state.dir),
@@ -50,12 +46,13 @@ impl Consuming {
             chance: parts.chance,
             news: Notify::new(),
         });
-        let mut tasks = Vec::new();
+        let mut tasks = Tasks::new();
         if let Some(pubsub) = parts.pubsub {
             match pubsub.dead_letter_subscription.clone() {
                 Some(subscription) => {
                     let source = supervised(pubsub, subscription, seed);
-                    tasks.push(tokio::spawn(consume(Arc::clone(&letters), source, stop.clone())));
+                    let letters = Arc::clone(&letters);
+                    tasks.spawn("dead letters", |stop| consume(letters, source, stop));
                 }
                 None => tracing::warn!(
                     "pubsub.dead_letter_subscription is not configured: nobody looks at what Pub/Sub gives up on"
@@ -63,20 +60,14 @@ impl Consuming {
             }
         }
         if let Some(alerts) = parts.alerts {
-            let stop = stop.clone();
-            tasks.push(tokio::spawn(async move { letters.tell(&alerts, &stop).await }));
+            tasks.spawn("records", |stop| async move { letters.tell(&alerts, &stop).await });
         }
-        Self { tasks, stop }
+        Self(tasks)
     }
 
     /// What is in work goes back; what is recorded is known when it comes again.
     pub(super) async fn stop(self) {
-        self.stop.cancel();
-        for mut task in self.tasks {
-            if tokio::time::timeout(LAST_WORDS, &mut task).await.is_err() {
-                task.abort();
-            }
-        }
+        self.0.stop(LAST_WORDS).await;
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::journal;
+use crate::kernel::tasks::Tasks;
 use crate::ops::incident::{IncidentKey, Incidents};
 use crate::ops::metrics::{self, HeartbeatResult};
 use crate::ops::telemetry::EventName;
@@ -40,8 +40,8 @@ pub(super) fn start(
     worker: &Arc<Worker>,
     canaries: watch::Receiver<u64>,
     incidents: &Incidents,
-) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
+) -> Tasks {
+    let mut tasks = Tasks::new();
     match (heartbeat, config.canary.interval) {
         (Some(heartbeat), Some(interval)) => {
             let teller = Teller {
@@ -51,7 +51,7 @@ pub(super) fn start(
                 incidents: incidents.clone(),
                 rest: REST.min(interval / 2),
             };
-            tasks.spawn(teller.run(canaries));
+            tasks.spawn("heartbeat", |_| teller.run(canaries));
         }
         (Some(heartbeat), None) => {
             tracing::warn!(

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use tokio::task::JoinSet;
 
 use crate::db::contract::{self, Broken, ContractOptions, Verdict};
 use crate::db::pool::Pool;
 use crate::gateway::signed_url::{UrlSigner, try_to_sign};
 use crate::gateway::smtp::{SmtpSettings, offer};
+use crate::kernel::tasks::Tasks;
 use crate::ops::breaker::{Breaker, Finding, Probe};
 use crate::ops::chance::Chance;
 use crate::ops::gate::{GateWatch, Shut};
@@ -45,7 +45,7 @@ pub(super) fn keep(
     dependencies: Dependencies,
     outages: &Outages,
     readiness: &Arc<Readiness>,
-) -> JoinSet<()> {
+) -> Tasks {
     let Dependencies { pool, smtp, sender, signer, contract, clock, chance } = dependencies;
     let looking = Looking { pool: pool.clone(), options: Arc::new(contract), clock, chance };
     let postgres: Probe = Box::new(move || {
@@ -74,13 +74,13 @@ pub(super) fn keep(
         });
         probe
     };
-    let mut tasks = JoinSet::new();
-    tasks.spawn(probers.postgres.run(postgres));
-    tasks.spawn(probers.relay.run(relay));
-    tasks.spawn(probers.signer.run(signing));
-    tasks.spawn(probers.contract.run(holding));
-    tasks.spawn(looking.again_and_again(outages.clone()));
-    tasks.spawn(tell(outages.gate.watch(), Arc::clone(readiness)));
+    let mut tasks = Tasks::new();
+    tasks.spawn("probe of postgres", |_| probers.postgres.run(postgres));
+    tasks.spawn("probe of the relay", |_| probers.relay.run(relay));
+    tasks.spawn("probe of the signer", |_| probers.signer.run(signing));
+    tasks.spawn("probe of the contract", |_| probers.contract.run(holding));
+    tasks.spawn("contract", |_| looking.again_and_again(outages.clone()));
+    tasks.spawn("readiness", |_| tell(outages.gate.watch(), Arc::clone(readiness)));
     tasks
 }
 

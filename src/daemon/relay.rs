@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::PubsubPublisher;
+use crate::kernel::tasks::Task;
 use crate::outbox::parts::OutboxParts;
 use crate::outbox::relay::Relay;
 use crate::parts;
@@ -28,10 +28,7 @@ const LOOK: Duration = Duration::from_secs(60);
 pub(super) type Health = watch::Sender<Option<String>>;
 
 /// The relay, wherever there is an outbox.
-pub(super) struct Relaying {
-    task: JoinHandle<()>,
-    stop: CancellationToken,
-}
+pub(super) struct Relaying(Task);
 
 impl Relaying {
     /// Looks for an outbox now and then, and publishes what is in it.
@@ -41,18 +38,13 @@ impl Relaying {
         outbox: OutboxParts,
         health: Health,
     ) -> Self {
-        let stop = CancellationToken::new();
         let (config, pubsub) = (config.clone(), pubsub.clone());
-        let keeper = Keeper { config, pubsub, outbox, health, stop: stop.clone() };
-        Self { task: tokio::spawn(keeper.run()), stop }
+        Self(Task::spawn("outbox's relay", |stop| Keeper { config, pubsub, outbox, health, stop }.run()))
     }
 
     /// What was published is marked; what was not is published by the next.
-    pub(super) async fn stop(mut self) {
-        self.stop.cancel();
-        if tokio::time::timeout(LAST_WORDS, &mut self.task).await.is_err() {
-            self.task.abort();
-        }
+    pub(super) async fn stop(self) {
+        self.0.stop(LAST_WORDS).await;
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::db::pace::rest_after;
@@ -16,6 +15,7 @@ use crate::db::readiness::Readiness;
 use crate::gateway::relay_log::RelayQueue;
 use crate::gateway::smtp::{Brake, Lanes};
 use crate::journal;
+use crate::kernel::tasks::Tasks;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::ops::metrics;
 use crate::ops::telemetry::EventName;
@@ -34,7 +34,7 @@ type Ask = Box<dyn Fn(usize) -> BoxFuture<'static, Result<(usize, bool), String>
 
 /// Starts both in `tasks`; they end with it. Does nothing where the relay's log is not followed.
 pub(super) fn watch(
-    tasks: &mut JoinSet<()>,
+    tasks: &mut Tasks,
     config: &Arc<Config>,
     pool: &Pool,
     lanes: &Lanes,
@@ -60,9 +60,9 @@ pub(super) fn watch(
             brake: Brake::Off,
             trouble: None,
         };
-        tasks.spawn(watch.run());
+        tasks.spawn("relay's queue", |_| watch.run());
     }
-    tasks.spawn(count(Arc::clone(config), pool.clone(), Arc::clone(clock)));
+    tasks.spawn("undelivered mails", |_| count(Arc::clone(config), pool.clone(), Arc::clone(clock)));
 }
 
 /// Looks at the queue, and slows lanes down.

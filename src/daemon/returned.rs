@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::LAST_WORDS;
 use crate::config::Config;
 use crate::gateway::bounces::Maildir;
+use crate::kernel::tasks::Task;
 use crate::ops::incident::Incidents;
 use crate::parts;
 use crate::routing::delivery::returned::{Returns, ReturnsParts};
@@ -18,10 +17,7 @@ use crate::routing::store::delivery::Untold;
 use crate::routing::worker::Worker;
 
 /// The reader of returned mails.
-pub(super) struct Returning {
-    task: JoinHandle<()>,
-    stop: CancellationToken,
-}
+pub(super) struct Returning(Task);
 
 impl Returning {
     /// `None` where `[bounces]` is off. `lost` hears of mails that are lost.
@@ -44,16 +40,11 @@ impl Returning {
             config,
             lost,
         });
-        let stop = CancellationToken::new();
-        let stopping = stop.clone();
-        Some(Self { task: tokio::spawn(async move { returns.run(&stopping).await }), stop })
+        Some(Self(Task::spawn("returned mails", |stop| async move { returns.run(&stop).await })))
     }
 
     /// What is being recorded is recorded; what is not is read by the next.
-    pub(super) async fn stop(mut self) {
-        self.stop.cancel();
-        if tokio::time::timeout(LAST_WORDS, &mut self.task).await.is_err() {
-            self.task.abort();
-        }
+    pub(super) async fn stop(self) {
+        self.0.stop(LAST_WORDS).await;
     }
 }

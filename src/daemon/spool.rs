@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::kernel::tasks::Task;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
 use crate::routing::spool::{Spool, SpoolError, SpoolPass, Try};
 use crate::routing::store::Store;
@@ -75,13 +75,8 @@ fn left_behind(pass: &SpoolPass) -> Option<Incident> {
 }
 
 /// Looks into the spool every so often.
-pub(super) fn keep_empty(
-    spool: Spool,
-    store: Store,
-    incidents: Incidents,
-    every: Duration,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
+pub(super) fn keep_empty(spool: Spool, store: Store, incidents: Incidents, every: Duration) -> Task {
+    Task::spawn("spool", |_| async move {
         let mut said = String::new();
         loop {
             tokio::time::sleep(every).await;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
+use crate::kernel::tasks::Task;
 use crate::ops::gate::{Gate, Shut};
 use crate::ops::http::Readiness;
 use crate::ops::status_line::{Facts, Line, Paused, Stage, Wait, line};
@@ -36,25 +36,19 @@ pub(super) struct Told {
 /// Where the daemon stands; dropping it ends the telling.
 pub(super) struct StatusLine {
     stage: watch::Sender<Stage>,
-    task: JoinHandle<()>,
+    _task: Task,
 }
 
 impl StatusLine {
     /// Tells from now on.
     pub(super) fn start(told: Told) -> Self {
         let (stage, seen) = watch::channel(Stage::Starting);
-        Self { stage, task: tokio::spawn(told.tell(seen)) }
+        Self { stage, _task: Task::spawn("status line", |_| told.tell(seen)) }
     }
 
     /// For whoever knows how far the daemon has come.
     pub(super) fn stages(&self) -> watch::Sender<Stage> {
         self.stage.clone()
-    }
-}
-
-impl Drop for StatusLine {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

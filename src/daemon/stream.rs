@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::publisher::PubsubPublisher;
 use crate::gateway::pubsub::pulse::{Pulse, feel};
 use crate::journal;
+use crate::kernel::tasks::Tasks;
 use crate::ops::canary::{Canary, Next};
 use crate::ops::gate::{Gate, Passage};
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
@@ -92,20 +92,20 @@ pub(super) fn supervised(
 }
 
 /// Watches until the set is dropped.
-pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> JoinSet<()> {
+pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> Tasks {
     let Watched { pubsub, rebuild, health, arrivals, gate, incidents, clock } = watched;
-    let mut tasks = JoinSet::new();
+    let mut tasks = Tasks::new();
     let (from, line) = match pubsub {
         Some(_) => ("Pub/Sub", "subscription"),
         None => ("the database", "database"),
     };
-    tasks.spawn(tell_health(health, incidents.clone(), Arc::clone(&clock), (from, line)));
+    tasks.spawn("stream", |_| tell_health(health, incidents.clone(), Arc::clone(&clock), (from, line)));
     // Without it a look into the database is the pulse, and brings the canary along.
     let Some(settings) = pubsub else { return tasks };
-    tasks.spawn(watch_pulse(settings.clone(), rebuild.clone(), incidents.clone()));
+    tasks.spawn("pulse", |_| watch_pulse(settings.clone(), rebuild.clone(), incidents.clone()));
     if let Some(interval) = canary {
         let sender = Sender { settings, publisher: None, told: false };
-        tasks.spawn(watch_canary(interval, sender, rebuild, arrivals, gate, incidents, clock));
+        tasks.spawn("canary", |_| watch_canary(interval, sender, rebuild, arrivals, gate, incidents, clock));
     }
     tasks
 }

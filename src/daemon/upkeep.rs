@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::reload;
 use crate::config::{Config, SweepBy};
 use crate::gateway::pubsub::PubsubSettings;
+use crate::kernel::tasks::Task;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::set_aside::Writing;
@@ -25,32 +25,34 @@ use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
 /// Touches live claims; one that is not confirmed may send no more (protocol, "Sweep").
-pub(super) fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
+pub(super) fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> Task {
     let (worker, live) = (Arc::clone(worker), live.clone());
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(every).await;
-            let claims = live.all();
-            if claims.is_empty() {
-                continue;
+    Task::again("claims' heartbeat", move |_| beat(Arc::clone(&worker), live.clone(), every))
+}
+
+async fn beat(worker: Arc<Worker>, live: LiveClaims, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let claims = live.all();
+        if claims.is_empty() {
+            continue;
+        }
+        let before = worker.clock.monotonic();
+        match worker.store.heartbeat(&claims).await {
+            Ok(heard) => {
+                live.heard(&claims, &heard, before);
+                worker.outages.set_aside.note(Writing::Touch, heard.confirmed, &named(&heard.refused));
             }
-            let before = worker.clock.monotonic();
-            match worker.store.heartbeat(&claims).await {
-                Ok(heard) => {
-                    live.heard(&claims, &heard, before);
-                    worker.outages.set_aside.note(Writing::Touch, heard.confirmed, &named(&heard.refused));
-                }
-                Err(error) => {
-                    worker.outages.database(&error);
-                    tracing::warn!(
-                        claims = claims.len(),
-                        "claims could not be touched, the fence holds them back in time: {}",
-                        scrub(&error.to_string())
-                    );
-                }
+            Err(error) => {
+                worker.outages.database(&error);
+                tracing::warn!(
+                    claims = claims.len(),
+                    "claims could not be touched, the fence holds them back in time: {}",
+                    scrub(&error.to_string())
+                );
             }
         }
-    })
+    }
 }
 
 /// What the sweep needs beside the configuration.
@@ -65,12 +67,8 @@ pub(super) struct Sweeping {
 
 impl Sweeping {
     /// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); begins anew with every reload.
-    pub(super) fn start(
-        self,
-        mut reloads: watch::Receiver<Arc<Config>>,
-        stop: CancellationToken,
-    ) -> JoinHandle<()> {
-        tokio::spawn(async move {
+    pub(super) fn start(self, mut reloads: watch::Receiver<Arc<Config>>, stop: CancellationToken) -> Task {
+        Task::spawn("sweep", |_| async move {
             let worker = &self.worker;
             while !stop.is_cancelled() {
                 let config = Arc::clone(&reloads.borrow_and_update());

@@ -9,6 +9,7 @@ pub mod describe;
 pub mod jobs;
 pub mod lifecycle;
 pub mod rows;
+pub mod tasks;
 pub mod transition;
 pub mod word;
 

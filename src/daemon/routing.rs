@@ -1,0 +1,300 @@
+//! The routing and what runs beside it, from the moment the database is known to meet its contract until the stop.
+//!
+//! If we die at any moment, the row says what follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::beyond::{Beyond, BeyondParts};
+use super::dead_letters::{self, Consuming};
+use super::ground::{Ground, Makings};
+use super::relay::{self, Relaying};
+use super::reload::{Following, Reloads};
+use super::returned::Returning;
+use super::source::Source;
+use super::status::StatusLine;
+use super::upkeep::{self, Keeping, Sweeping};
+use super::watchdog::Watchdog;
+use super::{DaemonError, LAST_WORDS, ROOMS, dead_man, relay_health, spool, stream};
+use crate::config::Config;
+use crate::gateway::heartbeat::Heartbeat;
+use crate::journal;
+use crate::kernel::tasks::Task;
+use crate::ops::alerting::Alerts;
+use crate::ops::incident::Incidents;
+use crate::ops::live::Live;
+use crate::ops::status_line::{self, Stage};
+use crate::ops::tally::Tally;
+use crate::ops::telemetry::EventName;
+use crate::ops::{http, systemd};
+use crate::outbox::parts::OutboxParts;
+use crate::ports::EventSource;
+use crate::routing::claims::{ClaimBounds, LiveClaims};
+use crate::routing::pauses::PauseWatch;
+use crate::routing::persist::Persist;
+use crate::routing::receive::{ReceiveBounds, Receiver};
+use crate::routing::spool::Spool;
+use crate::routing::unrecorded::Unrecorded;
+use crate::routing::worker::{Pauses, Worker};
+
+/// For telling the others that this daemon is gone.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Routes until `stop`, then drains.
+pub(super) async fn run(
+    config: &Config,
+    reloads: &Reloads,
+    (ground, makings): (&mut Ground, Makings),
+    alerts: Option<Alerts>,
+    stop: &CancellationToken,
+) -> Result<(), DaemonError> {
+    let Makings { board, store, preparer, source, book, late, heartbeat, status, watchdog, given_up } =
+        makings;
+    let (clock, chance) = (Arc::clone(&ground.clock), Arc::clone(&ground.chance));
+    let (incidents, pool, force) = (ground.incidents.clone(), ground.pool.clone(), CancellationToken::new());
+    let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
+    spool::empty(&spooled, &store, &incidents, stop).await;
+    let every = config.routing.sweep_interval;
+    let spooling = spool::keep_empty(spooled.clone(), store.clone(), incidents.clone(), every);
+    ground.kept.spawn("late infections", |_| async move { late.run(every).await });
+    let pause_book = crate::parts::pause_book(config, pool.clone());
+    let identity = crate::parts::identity(config, &chance);
+    let mut pauses = PauseWatch::new(pause_book.clone(), board, ground.gate.clone(), identity.clone());
+    pauses.look().await;
+    let pausing = Task::spawn("pauses", |_| pauses.run(Arc::clone(&clock)));
+    let beyond = Beyond::start(BeyondParts {
+        config,
+        store: &store,
+        outages: &ground.outages,
+        book: book.clone(),
+        incidents: &incidents,
+        alerts: alerts.clone(),
+        senders: preparer.rules.returns.clone(),
+        clock: &clock,
+        chance: &chance,
+    })
+    .await;
+    let live = LiveClaims::new(bounds(config), given_up);
+    let worker = Arc::new(Worker {
+        store,
+        lanes: ground.lanes.clone(),
+        unrecorded: Unrecorded::beside(ground.smtp.lanes),
+        preparer,
+        persist: Persist::new(force.clone(), Arc::clone(&clock)),
+        spool: spooled,
+        doubts: beyond.doubts.clone(),
+        outages: ground.outages.clone(),
+        pauses: Pauses {
+            paced_by_source: source.paces_retries(),
+            min: config.routing.backoff_min,
+            max: config.routing.backoff_max,
+        },
+        clock: Arc::clone(&clock),
+        chance: Arc::clone(&chance),
+    });
+    let outbox = OutboxParts {
+        store: crate::parts::outbox(config, pool.clone()),
+        settings: crate::parts::outbox_settings(config, relay::AT_ONCE),
+        clock: Arc::clone(&clock),
+        rng: Arc::clone(&chance),
+        others: ROOMS.iter().flat_map(|room| room.kinds).copied().collect(),
+        set_aside: worker.outages.set_aside.clone(),
+    };
+    let relaying = deliver_outbox(ground, config, reloads, &source, &outbox);
+    let settings = Arc::new(config.clone());
+    relay_health::watch(&mut ground.kept, &settings, &pool, &ground.lanes, &incidents, &clock);
+    let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
+    let consuming = Consuming::start(dead_letters::Parts {
+        config,
+        pubsub: source.pubsub(),
+        pool,
+        alerts,
+        clock,
+        chance,
+    });
+    let returning = Returning::start(
+        &worker,
+        reloads.config.clone(),
+        &incidents,
+        Box::new(move |lost| book.add(lost.into())),
+    );
+    ground.readiness.clear("starting");
+    status.stages().send_replace(Stage::Routing);
+    systemd::ready();
+    reloads.ready.cancel();
+    journal!(info, EventName::Ready, "ready: events are received");
+    let routing = Routing {
+        config,
+        reloads,
+        source,
+        outbox,
+        worker,
+        live,
+        readiness: &ground.readiness,
+        incidents,
+        heartbeat,
+        stop,
+        force: &force,
+        status,
+        watchdog,
+    };
+    let ended = routing.run().await;
+    drop(heart);
+    consuming.stop().await;
+    if let Some(returning) = returning {
+        returning.stop().await;
+    }
+    beyond.stop().await;
+    if let Some(relaying) = relaying {
+        relaying.stop().await;
+    }
+    drop((spooling, pausing));
+    // Who cannot say goodbye is found silent.
+    drop(tokio::time::timeout(GOODBYE, pause_book.leave(&identity)).await);
+    ended
+}
+
+/// What the outbox needs whatever the source is, and its relay to the topic where Pub/Sub is the source.
+fn deliver_outbox(
+    ground: &mut Ground,
+    config: &Config,
+    reloads: &Reloads,
+    source: &Source,
+    outbox: &OutboxParts,
+) -> Option<Relaying> {
+    let health = watch::Sender::new(None);
+    let keeping = Keeping {
+        store: outbox.store.clone(),
+        clock: Arc::clone(&ground.clock),
+        incidents: ground.incidents.clone(),
+        relay: source.pubsub().map(|_| health.subscribe()),
+        gate: source.pubsub().is_none().then(|| ground.gate.clone()),
+    };
+    ground.kept.spawn("outbox's upkeep", |_| keeping.run(reloads.config.clone()));
+    source.pubsub().map(|pubsub| Relaying::start(config, pubsub, outbox.clone(), health))
+}
+
+/// What the routing itself is made of.
+struct Routing<'a> {
+    config: &'a Config,
+    reloads: &'a Reloads,
+    source: Source,
+    outbox: OutboxParts,
+    worker: Arc<Worker>,
+    live: LiveClaims,
+    readiness: &'a Arc<http::Readiness>,
+    incidents: Incidents,
+    heartbeat: Option<Heartbeat>,
+    /// Asks for the end.
+    stop: &'a CancellationToken,
+    /// Insists.
+    force: &'a CancellationToken,
+    status: StatusLine,
+    watchdog: Watchdog,
+}
+
+impl Routing<'_> {
+    /// Receives until `stop`, then drains for `drain_timeout`, then insists.
+    async fn run(self) -> Result<(), DaemonError> {
+        let Self {
+            config,
+            reloads,
+            source,
+            outbox,
+            worker,
+            live,
+            readiness,
+            incidents,
+            heartbeat,
+            stop,
+            force,
+            status,
+            watchdog,
+        } = self;
+        let max_in_flight = config.routing.max_in_flight;
+        let room = source.room(max_in_flight);
+        let bounds = ReceiveBounds { max_in_flight, max_waiting: room };
+        let (find, found) = mpsc::channel(room);
+        let bounds = Live::from(bounds);
+        let following = Following {
+            rules: worker.preparer.rules.changing.clone(),
+            bounds: bounds.clone(),
+            lanes: worker.lanes.clone(),
+        };
+        let following = tokio::spawn(following.follow(reloads.config.clone()));
+        let (mut events, health) = source.open(config, &worker, outbox, room);
+        let sweeping = Sweeping {
+            pubsub: source.pubsub().cloned(),
+            worker: Arc::clone(&worker),
+            find,
+            incidents: incidents.clone(),
+        };
+        let sweeping = sweeping.start(reloads.config.clone(), stop.clone());
+        let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
+        watchdog.reading(receiver.rounds());
+        let telling = dead_man::start(heartbeat, config, &worker, receiver.canaries(), &incidents);
+        let watched = stream::Watched {
+            pubsub: source.pubsub().cloned(),
+            rebuild: events.rebuild(),
+            health,
+            arrivals: receiver.arrivals(),
+            gate: worker.outages.gate.clone(),
+            incidents,
+            clock: Arc::clone(&worker.clock),
+        };
+        let watching = stream::watch(watched, config.canary.interval);
+        drop(worker);
+        let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness), status.stages()));
+        let ended = tokio::select! {
+            ended = receiver.run(&mut events, stop) => ended.map_err(DaemonError::from),
+            () = out_of_time(config.routing.drain_timeout, stop, force) => {
+                tracing::error!(
+                    "not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep \
+                     takes it back"
+                );
+                Ok(())
+            }
+        };
+        drop(receiver);
+        drop(sweeping);
+        following.abort();
+        drop((watching, telling));
+        if !stop.is_cancelled() {
+            farewell.abort();
+        } else if let Err(error) = farewell.await {
+            tracing::warn!("the stop was not announced: {error}");
+        }
+        if !Box::new(events).stop(LAST_WORDS).await {
+            tracing::warn!("the last settlements may not have arrived: their events may come again");
+        }
+        ended
+    }
+}
+
+/// Tells everybody who asks that a stop has begun.
+async fn announce_stop(
+    stop: CancellationToken,
+    readiness: Arc<http::Readiness>,
+    stage: watch::Sender<Stage>,
+) {
+    stop.cancelled().await;
+    readiness.hold("stopping", "the daemon is stopping");
+    systemd::stopping(&status_line::stopping(Tally::now()));
+    stage.send_replace(Stage::Stopping);
+    journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
+}
+
+/// Resolves when a stop has taken too long: what is still being recorded is told so, and gets a last moment.
+async fn out_of_time(drain: Duration, stop: &CancellationToken, force: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(drain).await;
+    force.cancel();
+    tokio::time::sleep(LAST_WORDS).await;
+}
+
+fn bounds(config: &Config) -> ClaimBounds {
+    ClaimBounds { fence_after: config.routing.fence_after, delivery_deadline: config.smtp.delivery_deadline }
+}
