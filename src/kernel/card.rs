@@ -9,7 +9,8 @@ pub struct Card {
     pub name: &'static str,
     /// What lives there.
     pub lifecycles: &'static [fn() -> Described],
-    /// Kinds of the outbox's rows that it takes for itself; nobody else delivers them.
+    /// Kinds of the outbox's rows that it takes for itself; nobody else delivers them. Its migration brings an index of those that
+    /// wait, or a backlog of theirs would be read again and again by those who look for others.
     pub kinds: &'static [&'static str],
     /// Its named transactions, whose times are measured.
     pub transactions: &'static [&'static str],

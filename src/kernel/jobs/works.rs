@@ -64,6 +64,8 @@ pub async fn run<W: Work>(
             leased = consumer.next() => {
                 let Some(leased) = leased else { break };
                 running.spawn(one(Arc::clone(&work), leased, bounds.poison));
+                // A backlog that never lets the last arm come is no reason to keep what has ended.
+                while running.try_join_next().is_some() {}
             }
             Some(_) = running.join_next() => {}
         }
