@@ -40,10 +40,10 @@ use crate::ops::{http, metrics, systemd};
 use crate::parts::PartError;
 use crate::ports::SourceError;
 
-/// What each room brings.
+/// The cards of all rooms.
 pub const ROOMS: &[&Card] = &[&crate::routing::card::CARD, &crate::outbox::card::CARD];
 
-/// What remains after `drain_timeout` for recording what was sent.
+/// The time that remains after `drain_timeout` for recording what was sent.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Why the daemon did not start, or ended.

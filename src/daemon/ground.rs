@@ -1,5 +1,5 @@
-//! The ground: what stands before anything is routed, and still stands when nothing is any more. Connections, the endpoint, the gate
-//! and what keeps it, the status line, the watchdog.
+//! The ground: connections, the endpoint, the gate and what keeps it, the status line, the watchdog. It stands before anything is
+//! routed, and still stands when nothing is any more.
 //!
 //! Nobody is waited for here: a dependency that is away is met by its breaker. If we die, nothing is owed.
 
@@ -57,7 +57,7 @@ pub(super) struct Ground {
     serving: CancellationToken,
 }
 
-/// What the routing is made of.
+/// The parts that the routing is made of.
 pub(super) struct Makings {
     pub(super) board: PauseBoard,
     pub(super) store: Store,
@@ -79,7 +79,7 @@ impl Makings {
     }
 }
 
-/// Whoever is to be told.
+/// The people who are to be told.
 pub(super) struct People {
     desk: Option<Desk>,
     incidents: watch::Receiver<Open>,

@@ -152,12 +152,12 @@ pub(super) async fn run(
         relaying.stop().await;
     }
     drop((spooling, pausing));
-    // Who cannot say goodbye is found silent.
+    // A daemon that cannot say goodbye is found silent.
     drop(tokio::time::timeout(GOODBYE, pause_book.leave(&identity)).await);
     ended
 }
 
-/// What the outbox needs whatever the source is, and its relay to the topic where Pub/Sub is the source.
+/// The outbox's upkeep, whatever the source is, and its relay to the topic where Pub/Sub is the source.
 fn deliver_outbox(
     ground: &mut Ground,
     config: &Config,
@@ -177,7 +177,7 @@ fn deliver_outbox(
     source.pubsub().map(|pubsub| Relaying::start(config, pubsub, outbox.clone(), health))
 }
 
-/// What the routing itself is made of.
+/// The parts of the routing itself.
 struct Routing<'a> {
     config: &'a Config,
     reloads: &'a Reloads,

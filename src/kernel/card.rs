@@ -1,4 +1,5 @@
-//! What a room brings to the house. Daemon, `check`, metrics and tests read a list of cards; none of them names a room.
+//! The card of a room: what it brings to the house. Daemon, `check`, metrics and tests read a list of cards; none of them names
+//! a room.
 
 use super::describe::Described;
 
@@ -7,7 +8,7 @@ use super::describe::Described;
 pub struct Card {
     /// The room's name: that of its folder, of its section of the configuration and of its line of `check`.
     pub name: &'static str,
-    /// What lives there.
+    /// The lifecycles of the room.
     pub lifecycles: &'static [fn() -> Described],
     /// Kinds of the outbox's rows that it takes for itself; nobody else delivers them. Its migration brings an index of those that
     /// wait, or a backlog of theirs would be read again and again by those who look for others.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Lifecycle, Word};
 
-/// Where a birth comes from, as Mermaid writes it.
+/// The origin of a birth, as Mermaid writes it.
 const BIRTH: &str = "[*]";
 
 /// One lifecycle.
@@ -13,7 +13,7 @@ const BIRTH: &str = "[*]";
 pub struct Described {
     /// As it is asked for.
     pub name: &'static str,
-    /// What lives so.
+    /// The thing that lives so, in words.
     pub about: &'static str,
     /// Its states; the first is where it begins.
     pub states: Vec<String>,
@@ -28,19 +28,19 @@ pub struct Described {
 pub struct Transition {
     /// State before.
     pub from: String,
-    /// What is asked.
+    /// The command.
     pub command: String,
     /// State after.
     pub to: String,
-    /// Who may ask.
+    /// The roles that may give it.
     pub who: Vec<&'static str>,
-    /// What must hold.
+    /// The guard, in words.
     pub guard: &'static str,
-    /// What else happens in the same transaction.
+    /// The rest of the transaction, in words.
     pub with: &'static str,
 }
 
-/// What the table of `L` says.
+/// The table of `L`, as people read it.
 #[must_use]
 pub fn describe<L: Lifecycle>() -> Described {
     let words = |states: &mut dyn Iterator<Item = &L::State>| states.map(ToString::to_string).collect();

@@ -38,12 +38,12 @@ const PAGE: usize = 1000;
 /// Rest after a fault of the database.
 const REST: Duration = Duration::from_secs(1);
 
-/// How rows are taken.
+/// The measure in which rows are taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Rows held at once.
     pub most: usize,
-    /// How long a row is ours without a sign of life.
+    /// The time a row is ours without a sign of life.
     pub lease: Duration,
     /// Between two looks for what is due again or was left behind. New rows are looked for more often.
     pub poll: Duration,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub retries: Retries,
 }
 
-/// What the room hears of its rows: to count, and to say what an operator has to know of.
+/// The room's ear: it counts, and says what an operator has to know of.
 pub trait Observer<L: Stored>: Debug + Send + Sync {
     /// So many rows were taken.
     fn claimed(&self, rows: usize);
@@ -62,11 +62,11 @@ pub trait Observer<L: Stored>: Debug + Send + Sync {
     /// A job has ended; `ours`: its lease had not run out.
     fn settled(&self, row: &Row<L>, write: &Write<L>, ours: bool);
 
-    /// What became of a batch of settlements: rows that took theirs, and rows that refuse it and come again.
+    /// The outcome of a batch of settlements: rows that took theirs, and rows that refuse it and come again.
     fn written(&self, took: &[&Row<L>], refused: &[(&Row<L>, &DbError)]);
 }
 
-/// What a consumer is made of.
+/// The parts of a consumer.
 #[derive(Debug, Clone)]
 pub struct Parts<L: Stored> {
     /// The rows.
@@ -75,7 +75,7 @@ pub struct Parts<L: Stored> {
     pub from: L::State,
     /// Which of them.
     pub kinds: Kinds,
-    /// How they are taken.
+    /// The measure in which they are taken.
     pub settings: Settings,
     /// Measures.
     pub clock: Arc<dyn Clock>,
@@ -94,7 +94,7 @@ pub struct Consumer<L: Stored> {
     halt: DropGuard,
 }
 
-/// How much is taken.
+/// The amount that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// As much as there is room for.
@@ -326,7 +326,7 @@ impl<L: Stored> Claiming<L> {
     }
 }
 
-/// How much a look took.
+/// The amount that a look took.
 #[derive(PartialEq, Eq)]
 enum Taken {
     /// As much as it could.

@@ -7,15 +7,15 @@ use std::fmt::{self, Debug};
 
 use super::Word;
 
-/// What lives by a table.
+/// A thing that lives by a table.
 pub trait Lifecycle: Copy + Eq + Debug + Send + Sync + 'static {
-    /// Where it can stand.
+    /// The states it can be in.
     type State: Word;
-    /// What can be asked of it.
+    /// The commands that can be given.
     type Command: Word;
     /// As it is asked for, and as it stands in the transition log.
     const NAME: &'static str;
-    /// What lives so, in words.
+    /// The thing that lives so, in words.
     const ABOUT: &'static str;
     /// Every edge there is.
     const TABLE: &'static [Edge<Self::State, Self::Command>];
@@ -52,7 +52,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// What fires an edge that nobody asks for, in the order in which they fire.
+/// The clock of an edge that nobody asks for, in the order in which they fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// `leased_until` has passed: whoever had it is gone.
@@ -68,17 +68,17 @@ pub enum Timer {
 pub struct Edge<S: 'static, C: 'static> {
     /// State before; absent at birth.
     pub from: Option<S>,
-    /// What is asked.
+    /// The command.
     pub command: C,
     /// State after.
     pub to: S,
-    /// Who may ask.
+    /// The roles that may give it.
     pub who: &'static [Who],
-    /// What must hold, in words.
+    /// The guard, in words.
     pub guard: &'static str,
-    /// What else happens in the same transaction, in words.
+    /// The rest of the transaction, in words.
     pub with: &'static str,
-    /// What fires it, where nobody asks.
+    /// Its clock, where nobody asks.
     pub timer: Option<Timer>,
 }
 

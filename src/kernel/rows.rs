@@ -41,19 +41,19 @@ impl<L: Stored> Clone for Rows<L> {
 /// A row as it was taken, or as it was read under its lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row<L: Stored> {
-    /// What names it.
+    /// Its key.
     pub id: L::Id,
-    /// Where it stands.
+    /// Its state.
     pub state: L::State,
     /// Jobs that failed because of the row itself, a running one counted until it is known better.
     pub attempts: u32,
-    /// How often it was taken, this time included.
+    /// The claims it has seen, this one included.
     pub claims: u32,
     /// Fence of whoever has it.
     pub token: Option<Uuid>,
     /// Fence of people, where the relation has one.
     pub version: Option<i64>,
-    /// What the room reads of it.
+    /// The room's own part of it.
     pub columns: L::Columns,
 }
 
@@ -68,7 +68,7 @@ pub enum Fence {
     Locked,
 }
 
-/// What becomes of the count of attempts.
+/// The fate of the count of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempts {
     /// It stays.
@@ -86,9 +86,9 @@ pub struct Write<L: Stored> {
     pub id: L::Id,
     /// By what right.
     pub fence: Fence,
-    /// Where to, why and on whose account.
+    /// The edge it takes, and on whose account.
     pub transition: Transition<L>,
-    /// What becomes of the attempts.
+    /// The fate of the attempts.
     pub attempts: Attempts,
     /// Time until it is available; absent where that stays.
     pub pause: Option<Duration>,
@@ -124,18 +124,18 @@ impl Kinds {
     }
 }
 
-/// How much is in a state.
+/// The rows in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth<S> {
     /// One that something leads out of.
     pub state: S,
     /// Rows in it.
     pub count: u64,
-    /// Of what waits: for how long the row that waits longest is due. Of the others: the age of the oldest.
+    /// The time for which the row that waits longest is due; in states where nothing waits, the age of the oldest.
     pub oldest: Duration,
 }
 
-/// What timers fired.
+/// The rows that timers have moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Woken {
     /// Leases that had run out.
@@ -312,7 +312,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// How much is in each state that something leads out of. Reads only.
+    /// The rows in each state that something leads out of. Reads only.
     ///
     /// # Errors
     /// [`DbError`].

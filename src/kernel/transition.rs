@@ -15,13 +15,13 @@ pub struct Transition<L: Lifecycle> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{command} is not possible {}{}", place(self.from.as_deref()), why(self))]
 pub struct NotPossible {
-    /// What was asked.
+    /// The command.
     pub command: String,
     /// The state it was asked in; absent before birth.
     pub from: Option<String>,
-    /// Who asked.
+    /// The role that gave it.
     pub by: Who,
-    /// Who may; nobody, where the state does not have the command.
+    /// The roles that may; none, where the state does not have the command.
     pub only: Vec<Who>,
     /// The commands this state allows.
     pub legal: Vec<String>,
@@ -43,7 +43,7 @@ fn why(refusal: &NotPossible) -> String {
 }
 
 impl<L: Lifecycle> Transition<L> {
-    /// What `command` does in `from`. Where a guard decides between two ways, use [`Self::leading`].
+    /// The edge of `command` in `from`. Where a guard decides between two ways, use [`Self::leading`].
     ///
     /// # Errors
     /// [`NotPossible`], which names the commands that would be, or who may.
@@ -51,7 +51,7 @@ impl<L: Lifecycle> Transition<L> {
         Self::find(Some(from), command, None, by)
     }
 
-    /// What `command` does in `from`, where it leads to `to`: what the guard has decided.
+    /// The edge of `command` in `from` that leads to `to`: what the guard has decided.
     ///
     /// # Errors
     /// [`NotPossible`], also where it does not lead there.
@@ -103,7 +103,7 @@ impl<L: Lifecycle> Transition<L> {
         self.edge.to
     }
 
-    /// What was asked.
+    /// The command.
     #[must_use]
     pub fn command(self) -> L::Command {
         self.edge.command

@@ -9,7 +9,7 @@ pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
     /// Every member, in the order of its declaration.
     const ALL: &'static [Self];
 
-    /// How it is spelt in the database, in logs and in metrics.
+    /// Its spelling in the database, in logs and in metrics.
     fn label(self) -> &'static str;
 
     /// The member that is spelt so, if there is one.
@@ -30,7 +30,7 @@ macro_rules! words {
             /// Every member, in the order of its declaration.
             pub const ALL: &'static [Self] = &[$(Self::$member),*];
 
-            /// How it is spelt in the database, in logs and in metrics.
+            /// Its spelling in the database, in logs and in metrics.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$member => $label),* }

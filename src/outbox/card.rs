@@ -1,4 +1,4 @@
-//! What the outbox brings to the house, its metrics among it.
+//! The outbox's card, with its metrics.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn start() {
         .for_each(|command| transitions(*command, 0));
 }
 
-/// What the last look at the outbox saw of a state.
+/// The rows that the last look at the outbox saw in a state.
 #[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^52")]
 pub(super) fn depth(state: State, depth: u64, oldest: Duration) {
     gauge!(DEPTH, "state" => state.label()).set(depth as f64);

@@ -1,4 +1,4 @@
-//! What is told of rows: counted always, and said where an operator has to know of it.
+//! The outbox's journal: rows are counted always, and told of where an operator has to know.
 //!
 //! Never says what stands in a payload.
 

@@ -1,4 +1,4 @@
-//! What [`relay`](super::relay) and [`source`](super::source) are made of.
+//! The parts of [`relay`](super::relay) and [`source`](super::source).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct OutboxParts {
     pub store: OutboxStore,
     /// Kinds that other rooms take for themselves; every other one is delivered, known or not, so that none lies there unseen.
     pub others: Vec<&'static str>,
-    /// How they are taken.
+    /// The measure in which they are taken.
     pub settings: Settings,
     /// Measures.
     pub clock: Arc<dyn Clock>,

@@ -19,10 +19,10 @@ const ROUTING_READY: &str = "routing.ready";
 /// The version that schema `router` writes.
 const CURRENT_VERSION: &str = "1";
 
-/// What a row says.
+/// The message of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What kind of message it is.
+    /// The kind of message.
     pub kind: String,
     /// Its payload, JSON.
     pub payload: Bytes,

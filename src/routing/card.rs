@@ -1,4 +1,4 @@
-//! What routing brings to the house.
+//! Routing's card.
 
 use std::time::Duration;
 

@@ -32,6 +32,7 @@ async fn killed_at(source: Source, point: Point, routers: usize) -> Result<(), T
     let caught = point.catch(&scene).await;
     scene.kill(caught.who).await;
     in_time(&caught.trapped)?;
+    point.is_met(&scene.row(caught.id).await, &caught.trapped)?;
     meet(caught.trapped, point.fate);
     if routers == 1 {
         scene.one_more().await;

@@ -16,7 +16,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Scene};
+use crate::harness::{PATIENCE, Row, Scene};
 
 /// Where a router is caught.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,8 @@ const AT_THE_POINT: Duration = Duration::from_millis(1400);
 /// How often a point is played before the machine is too slow for it.
 pub(crate) const TRIES: usize = 10;
 
-/// The machine was too busy: what was to happen at a point happened when that was over. It says nothing about the router.
+/// The machine was too busy: what was to happen at a point happened when that was over, or somebody else was at it. It says nothing
+/// about the router.
 #[derive(Debug)]
 pub(crate) struct TooLate(Duration);
 
@@ -167,6 +168,17 @@ impl Point {
             }
             Place::Ack => self.caught(scene, scene.stage.broker.trap_ack(SUBSCRIPTION, 1)).await,
         }
+    }
+
+    /// Whether a record that was committed has written its row: one that finds the row locked (a heartbeat, another router's look)
+    /// commits without it, and writes it alone afterwards, at a point of its own.
+    pub(crate) fn is_met(&self, row: &Row, trapped: &Trapped) -> Result<(), TooLate> {
+        let written = match self.place {
+            Place::Wire(Trap::CommitAnswered("record"), 1) => row.entry("1|a@x.test")["state"] == "accepted",
+            Place::Wire(Trap::CommitAnswered("record"), _) => row.status == "routed",
+            Place::Wire(..) | Place::Relay(..) | Place::Ack => true,
+        };
+        if written { Ok(()) } else { Err(TooLate(trapped.held_for())) }
     }
 
     async fn caught(&self, scene: &Scene, trapped: Trapped) -> Caught {

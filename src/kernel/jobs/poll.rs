@@ -1,4 +1,4 @@
-//! How long a consumer rests between two looks for new rows. Pure.
+//! The rest of a consumer between two looks for new rows. Pure.
 //!
 //! The triggers notify nobody, since a transaction that has notified cannot be prepared (`migrations/router/003_daemons.sql`), so
 //! the rests are what a row waits for: as short as rows are frequent, and never so short that looking is what the
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// After a look that found something.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Where nothing happens: the longest that a row waits for a look.
+/// The longest rest, where nothing happens: a row waits no longer for a look.
 const LONGEST: Duration = Duration::from_millis(250);
 /// A rest after a look that found nothing is this many times as long as the look took, so that looking in vain takes less than a
 /// tenth of a connection: index entries of delivered rows are skipped one by one while an older snapshot keeps them.
@@ -27,7 +27,7 @@ impl PollInterval {
         Self { rest: SHORTEST.min(poll), longest: LONGEST.min(poll) }
     }
 
-    /// How long to rest after a look that took `took`, and `found` something or not.
+    /// The rest after a look that took `took`, and `found` something or not.
     pub(in crate::kernel) fn rest(&mut self, found: bool, took: Duration) -> Duration {
         let (rest, times) = if found { (SHORTEST, 1) } else { (self.rest * 2, REST_PER_LOOK) };
         self.rest = rest.min(self.longest);

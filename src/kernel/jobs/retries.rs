@@ -1,4 +1,4 @@
-//! What follows from how a job ended: which command, which pause, whether the attempt counts. Pure.
+//! The consequence of a job's end: which command, which pause, whether the attempt counts. Pure.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::backoff::backoff;
 use crate::kernel::rows::{Attempts, Fence, Row, Stored, Write};
 use crate::kernel::{Lifecycle, NotPossible, Transition, Who};
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending<L: Lifecycle> {
     /// It is done.
     Done {
-        /// What that is called in the lifecycle.
+        /// Its name in the lifecycle.
         command: L::Command,
-        /// Where it leads, where a guard decides between two ways.
+        /// The state it leads to, where a guard decides between two ways.
         to: Option<L::State>,
-        /// What the room writes with it.
+        /// The room's columns that are written with it.
         columns: Option<Value>,
     },
     /// Nothing is wrong with the row: again, after a pause that grows with how often it was taken.
@@ -31,14 +31,14 @@ pub enum Ending<L: Lifecycle> {
     Failed {
         /// In words, for operators: no text of the row's.
         why: String,
-        /// What the room writes with it.
+        /// The room's columns that are written with it.
         columns: Option<Value>,
     },
     /// The row itself is at fault, and no try would change it.
     GivenUp {
         /// In words, for operators: no text of the row's.
         why: String,
-        /// What the room writes with it.
+        /// The room's columns that are written with it.
         columns: Option<Value>,
     },
 }
@@ -63,7 +63,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// What follows from `ending`. A failure counts the claim it ends; nothing else does.
+    /// The write that follows from `ending`. A failure counts the claim it ends; nothing else does.
     ///
     /// # Errors
     /// [`NotPossible`]: the table has no such end for a row that is worked on.

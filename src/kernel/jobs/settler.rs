@@ -50,7 +50,7 @@ impl<L: Stored> Settler<L> {
         let Parts { settings, clock, rng, .. } = &self.parts;
         let halted = self.halt.is_cancelled();
         let settled = |answer: Answer<L>| {
-            // Whoever takes over need not wait for us.
+            // The next daemon need not wait for this one.
             let at_once = halted && answer.ending == Ending::Again;
             let ending = if at_once { Ending::AtOnce } else { answer.ending };
             let write = rng.with(|rng| settings.retries.settle(&answer.row, ending, rng));

@@ -16,7 +16,7 @@ use super::{Consumer, Flow, Leased};
 use crate::kernel::rows::{Row, Stored};
 use crate::ops::gate::{Gate, Passage};
 
-/// What is done with a row.
+/// The function that is run for a row.
 pub trait Work: Send + Sync + 'static {
     /// Whose rows.
     type Of: Stored;
@@ -26,12 +26,12 @@ pub trait Work: Send + Sync + 'static {
     fn run<'a>(&'a self, row: &'a Row<Self::Of>) -> BoxFuture<'a, Ending<Self::Of>>;
 }
 
-/// How works are run.
+/// The bounds within which works are run.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Claims after which a row is given up on unseen: whoever took it never came back.
     pub poison: u32,
-    /// How long a stop waits for what is being done.
+    /// The time a stop waits for works under way.
     pub drain: Duration,
     /// Nothing is begun while it is shut.
     pub gate: Gate,
@@ -73,7 +73,7 @@ pub async fn run<W: Work>(
     consumer.quiet();
     let drained = async { while running.join_next().await.is_some() {} };
     let in_time = tokio::time::timeout(bounds.drain, drained).await.is_ok();
-    // What is dropped here goes back.
+    // A row whose work is dropped here goes back.
     running.shutdown().await;
     consumer.stop(bounds.drain).await && in_time
 }

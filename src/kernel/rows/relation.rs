@@ -1,4 +1,4 @@
-//! Where the rows of a lifecycle are stored: what the kernel must know of a room's table to take, write and count its rows.
+//! The relation of a lifecycle: what the kernel must know of a room's table to take, write and count its rows.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use crate::db::DbError;
 use crate::db::statement::Scalar;
 use crate::kernel::{Lifecycle, Word};
 
-/// What names a row.
+/// The key of a row.
 pub trait Id: Scalar + FromSqlOwned + Copy + Ord + Hash + Debug + Display + Send + Sync + 'static {
     /// Its type in SQL.
     const SQL: &'static str;
@@ -28,11 +28,11 @@ impl Id for Uuid {
 /// A lifecycle whose rows the kernel may take, write and count. Its table has `id`, `state` and `available_at`, and for its jobs
 /// `attempts`, `claims`, `lease_token` and `leased_until`.
 pub trait Stored: Lifecycle {
-    /// What names a row.
+    /// The key of a row.
     type Id: Id;
-    /// What the room reads of a row beside that.
+    /// The room's own part of a row.
     type Columns: Clone + Debug + Send + Sync + 'static;
-    /// Where the rows are.
+    /// The table its rows are in.
     const RELATION: Relation<Self::State>;
     /// The commands that the kernel gives on a worker's account.
     const WORK: Commands<Self::Command>;
@@ -64,7 +64,7 @@ pub struct Relation<S: 'static> {
     pub name: &'static str,
     /// Names of the transactions, labels of `db_transaction_seconds` ([`transactions!`](crate::kernel::rows::transactions)).
     pub transactions: Transactions,
-    /// What kind of work a row is, as an expression on `o`; `o.state` where the state says it.
+    /// The kind of work that a row is, as an expression on `o`; `o.state` where the state says it.
     pub kind: &'static str,
     /// The room's columns, as a select list on `o`.
     pub columns: &'static str,
@@ -76,9 +76,9 @@ pub struct Relation<S: 'static> {
     pub born: &'static str,
     /// Whether it has a `version`, which every transition raises: the fence of people.
     pub versioned: bool,
-    /// Where what happened is recorded.
+    /// The log of what happened.
     pub log: Log,
-    /// What else is written in the statement that ends a job, as further CTEs on `u` (`u.id`, `u.to_state`, `u.reason`,
+    /// Further CTEs of the statement that ends a job, on `u` (`u.id`, `u.to_state`, `u.reason`,
     /// `u.columns`: what the write said, and [`Self::returned`]); led by a comma.
     pub beside: &'static str,
     /// Columns on `o` for [`Self::beside`]; led by a comma.
@@ -116,7 +116,7 @@ macro_rules! transactions {
     };
 }
 
-/// Where transitions are recorded, each in the statement that makes it.
+/// The log in which transitions are recorded, each by the statement that makes it.
 #[derive(Debug, Clone, Copy)]
 pub enum Log {
     /// In `router.transitions`.

@@ -24,7 +24,7 @@ pub(super) struct Statements<S> {
     pub(super) prune: Option<String>,
 }
 
-/// What is recorded of a transition, as SQL expressions on `u`.
+/// The record of a transition, as SQL expressions on `u`.
 struct Said<'a> {
     from: &'a str,
     to: &'a str,
@@ -74,7 +74,7 @@ SELECT o.id, o.state, o.attempts, o.claims, o.lease_token, {} AS version, {} FRO
                 id::<L>()
             ),
             write: write::<L>(),
-            // What is not answered is not ours any more.
+            // A row that is not answered is not ours any more.
             extend: format!(
                 "-- {name}_extend
 UPDATE {relation} o SET leased_until = clock_timestamp() + make_interval(secs => $3)
@@ -120,7 +120,7 @@ fn log<L: Stored>(said: &Said<'_>) -> String {
     }
 }
 
-/// What every transition does to a row.
+/// The part of a row that every transition changes.
 fn moved<L: Stored>() -> &'static str {
     if L::RELATION.versioned { ", version = o.version + 1" } else { "" }
 }
@@ -170,7 +170,7 @@ SELECT * FROM u ORDER BY u.id",
 fn timers<L: Stored>() -> Vec<(Timer, String)> {
     let mut timers: Vec<(Timer, String)> =
         L::TABLE.iter().filter_map(|edge| Some((edge.timer?, timer::<L>(edge)?))).collect();
-    // What is brought back from the dead may be due at once.
+    // A row that is brought back from the dead may be due at once.
     timers.sort_by_key(|(timer, _)| *timer);
     timers
 }
@@ -181,7 +181,7 @@ fn timer<L: Stored>(edge: &EdgeOf<L>) -> Option<String> {
         Timer::Lease => (
             "leased_until",
             "o.leased_until < now()",
-            // Whoever had it is gone, which is no fault of the row's.
+            // Its worker is gone, which is no fault of the row's.
             ", attempts = o.attempts - 1, available_at = clock_timestamp(),
     lease_token = NULL, leased_until = NULL",
             "'its lease ran out'",
@@ -277,7 +277,7 @@ SELECT u.id FROM u",
     )
 }
 
-/// How much is in each state that something leads out of, and for how long, in seconds: what waits for its time or a worker,
+/// The rows in each state that something leads out of, and for how long, in seconds: what waits for its time or a worker,
 /// since it was due; the others, since the oldest was written. Apart, so that each is answered from its own partial index.
 fn depths<L: Stored>() -> String {
     let leads_out = |state: &&L::State| L::TABLE.iter().any(|edge| edge.from == Some(**state));
