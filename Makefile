@@ -19,15 +19,16 @@ demo: deps-build ## Show what becomes of a dozen submissions (KEEP=1: leave it r
 	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(SOURCE),--source $(SOURCE))
 
 test: deps python ## Formatting, lints, documentation, every test
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
-	@scripts/check-units
-	$(CARGO) test --quiet --locked --workspace --doc
+	scripts/part fmt $(CARGO) fmt --all --check
+	scripts/part clippy $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" scripts/part doc $(CARGO) doc --quiet --locked --workspace --no-deps
+	@scripts/part units scripts/check-units
+	scripts/part "build of tests" $(CARGO) test --quiet --locked --workspace --lib --bins --tests --no-run
+	scripts/part doctests $(CARGO) test --quiet --locked --workspace --doc
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then set -x; \
-	$(CARGO) nextest run --locked --workspace; \
+	scripts/part suite $(CARGO) nextest run --locked --workspace; \
 	else set -x; \
-	$(CARGO) test --locked --workspace --lib --bins --tests; \
+	scripts/part suite $(CARGO) test --locked --workspace --lib --bins --tests; \
 	fi
 
 # In this order: the cheap ones find most. What they came to is written into tests/README.md by hand.
@@ -61,7 +62,7 @@ backlog: deps-build release ## Peak memory beside a million open submissions and
 	BACKLOG=$(or $(BACKLOG),1000000) BACKLOG_BINARY=target/release/maple-router \
 	$(CARGO) test --locked -p maple-router --test backlog -- --nocapture
 
-bench: deps-build peers release ## The same submissions through the router, its peers and the machine's limits, in turns (ONLY N REPEAT SHAPE RECEIVER LAG)
+bench: deps-build peers release ## The same submissions through the router, its peers and the machine's limits, alternately (ONLY N REPEAT SHAPE RECEIVER LAG)
 	@$(CARGO) build --quiet --locked --release -p devkit --bin bench
 	@target/release/bench
 
@@ -85,7 +86,7 @@ drill: deps-build ## What red does, and whether blue sees it (ONLY="relay pause"
 soak-build: deps-build release
 	$(CARGO) build --quiet --locked -p devkit --bin soak
 
-mutants: deps ## Take each rule of the protocol away and see a test turn red (ONLY="fence pin": some)
+mutants: deps ## Take each rule of the protocol away and see a test go red (ONLY="fence pin": some)
 	@scripts/mutants $(ONLY)
 
 build: deps-build ## Build everything for development
@@ -102,12 +103,15 @@ test-deb: deb ## Install, upgrade, remove and purge the package in a fresh Debia
 	@scripts/install-missing test-deb
 	@scripts/test-deb
 
-test-systemd: deb ## The package on a Debian that systemd has booted: starts, stops, freezes, upgrades, sandbox (as root)
-	@scripts/install-missing test-systemd
-	@$(CARGO) build --quiet --locked --workspace --bins
-	@python3 -B tests/booted --deb "$$(ls -t target/debian/maple-router_*.deb | head -n 1)" --parts target/debug/parts
+# Neither binary of the development package is built for it: `make test` has both.
+test-systemd: deps-build ## The package on a Debian that systemd has booted: starts, stops, freezes, upgrades, sandbox (as root; DEVELOPMENT=1: not optimised)
+	@scripts/install-missing deb test-systemd
+	@scripts/part "package build" scripts/build-deb $(if $(DEVELOPMENT),--development)
+	@scripts/part "build of the parts" $(CARGO) build --quiet --locked --workspace --bins
+	@scripts/part "booted Debian" python3 -B tests/booted --parts target/debug/parts \
+	--deb "$$(ls -t target/$(if $(DEVELOPMENT),debug,debian)/maple-router_*.deb | head -n 1)"
 
-reproduce: deb ## Build the last commit again in another place, and compare binary and package byte for byte
+reproduce: deb ## Build the last commit again in another directory, and compare binary and package byte for byte
 	@scripts/reproduce
 
 python: .venv/installed ## Make .venv, for the tests that ask Google's Python clients and run contrib/'s
