@@ -1,13 +1,14 @@
-//! Start here. The composition root: what the daemon is made of, in which order it starts, and how it stops.
+//! Start here. The composition root: the daemon's parts, the order in which it starts, and how it stops.
 //!
 //! Start: database (it must meet the contract), relay (it must answer once), subscription where there is one, then READY and
 //! [`Receiver::run`](crate::routing::receive::Receiver::run). A dependency that is down is waited for; a
 //! configuration that cannot work ends the process with 78. If we die at any moment, the row says what follows.
 
 mod alerting;
-mod beyond;
+pub mod card;
 mod dead_letters;
 mod dead_man;
+mod delivery_tracking;
 mod ground;
 mod outages;
 mod parts;
@@ -33,6 +34,7 @@ use start::Start;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::db::contract::Check;
 use crate::kernel::Card;
 use crate::ops::status_line;
 use crate::ops::tally::Tally;
@@ -40,11 +42,19 @@ use crate::ops::{http, metrics, systemd};
 use crate::parts::PartError;
 use crate::ports::SourceError;
 
-/// The cards of all rooms.
-pub const ROOMS: &[&Card] = &[&crate::routing::card::CARD, &crate::outbox::card::CARD];
+/// The cards of the house and of all rooms.
+pub const ROOMS: &[&Card] = &[&card::CARD, &crate::routing::card::CARD, &crate::outbox::card::CARD];
 
-/// The time that remains after `drain_timeout` for recording what was sent.
+/// Time that remains after `drain_timeout` for recording sent mails.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The lines of `check`, in their order.
+#[must_use]
+pub fn checks() -> Vec<&'static Check> {
+    let mut checks: Vec<_> = ROOMS.iter().flat_map(|room| room.checks).collect();
+    checks.sort_by_key(|check| check.place);
+    checks
+}
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -52,18 +62,18 @@ pub enum DaemonError {
     /// A part cannot be made from this configuration.
     #[error(transparent)]
     Part(#[from] PartError),
-    /// The database is there and is not what the contract says.
+    /// The database is there and does not meet the contract.
     #[error("the database does not meet the contract: {0}")]
     Contract(String),
     /// The event source can never work as configured.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The subscription is not what the configuration says, and with what it is an inequality does not hold.
+    /// The subscription differs from the configuration, and with its values an inequality does not hold.
     #[error("{name} does not fit the configuration: {broken}")]
     Subscription {
         /// Full name.
         name: String,
-        /// Which, with both values.
+        /// The broken inequality, with both values.
         broken: String,
     },
     /// Metrics cannot be set up.
@@ -77,7 +87,7 @@ pub enum DaemonError {
     Http(#[from] http::BindError),
 }
 
-/// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. `stop` being cancelled during the start
+/// Runs until `stop` is cancelled, then drains; follows `reloads` while it runs. Cancelling `stop` during the start
 /// ends it cleanly.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
-//! `maple-router`: web-form submissions that are complete and virus-scanned reach the people they are for.
+//! `maple-router`: routes web-form submissions that are complete and virus-scanned to their recipients.
 //!
 //! Reading order: [`daemon`] (start here) → [`routing::worker`] (one submission, top to bottom) →
-//! [`routing::ledger`] and [`routing::decide`] (what is known of it, and what follows) → [`ports`] →
-//! one file per outside system in [`gateway`].
+//! [`routing::submission::ledger`] and [`routing::decide`] (what is known of it, and what follows) → [`ports`] → one file
+//! per outside system in [`gateway`].
 
 pub mod backoff;
 pub mod cli;
@@ -15,5 +15,6 @@ pub mod ops;
 pub mod outbox;
 pub mod parts;
 pub mod ports;
+mod queries;
 pub mod routing;
 pub mod scrub;

@@ -1,6 +1,6 @@
-//! The binary: parse, make a runtime, run the verb, turn its end into an exit code.
+//! The binary: parses, makes a runtime, runs the verb, turns its end into an exit code.
 //!
-//! Holds nothing worth testing alone: verbs are in [`maple_router::cli`], the daemon behind `run` in the library.
+//! Verbs are in [`maple_router::cli`], the daemon behind `run` in the library; nothing here is worth testing alone.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::Parser;
 use maple_router::cli::{Cli, CliError};
 use tokio::runtime::{Builder, Runtime};
 
-/// A submission makes thousands of small allocations, on one thread and given back on another, which is where it is fastest.
+/// A submission makes thousands of small allocations, often freed on another thread: jemalloc is fastest at that.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Two workers for the daemon, so that a long computation never holds up a heartbeat; one thread for every other verb.
+/// Two workers for the daemon, so that a long computation never delays a heartbeat; one thread for every other verb.
 fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
     if cli.is_daemon() {
         Builder::new_multi_thread().worker_threads(2).enable_all().build()

@@ -1,5 +1,5 @@
-//! What the daemon and the verbs are put together from: each part of the configuration turned into the thing it
-//! describes. Nothing here connects to anything.
+//! The parts of the daemon and the verbs: each part of the configuration turned into the object it describes. Nothing here
+//! connects to anything.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::config::secret::SecretError;
 use crate::config::{Config, Database, Pooling, SourceKind};
 use crate::db::DbError;
-use crate::db::contract::ContractOptions;
+use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
@@ -17,27 +17,27 @@ use crate::gateway::slack::{Slack, SlackError};
 use crate::kernel::jobs::Settings;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
-use crate::ops::alerting::{Desk, Letterhead, Pace};
-use crate::ops::chance::Chance;
+use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
+use crate::ops::rng::Rng;
 use crate::ops::set_aside::SetAside;
 use crate::ops::state_dir::made_once;
 use crate::outbox;
 use crate::outbox::store::OutboxStore;
 use crate::ports::Clock;
-use crate::routing::alerts::FailureAlerts;
-use crate::routing::audit_key::AuditKey;
-use crate::routing::delivery::book::Book;
-use crate::routing::late_infection::LateInfections;
-use crate::routing::pauses::PauseBook;
-use crate::routing::prepare::{MailRules, Preparer};
-use crate::routing::presence::Identity;
+use crate::routing::follow::pending_notices::PendingNotices;
+use crate::routing::pause::presence::Identity;
 use crate::routing::store::Store;
 use crate::routing::store::alerts::AlertStore;
-use crate::routing::store::delivery_told::TellingStore;
+use crate::routing::store::audit_key::AuditKey;
+use crate::routing::store::delivery_notified::NotificationStore;
 use crate::routing::store::pauses::PauseTable;
+use crate::routing::upkeep::alerts::FailureAlerts;
+use crate::routing::upkeep::late_infection::LateInfections;
+use crate::routing::upkeep::pauses::PauseStore;
+use crate::routing::worker::prepare::{MailRules, Preparer};
 
-/// A part that cannot be made from this configuration.
+/// Why a part cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum PartError {
     /// A secret cannot be read.
@@ -64,7 +64,7 @@ pub enum PartError {
     /// `[audit]`.
     #[error("{0}")]
     Audit(String),
-    /// `[source]`: the database lacks what events are to come from.
+    /// `[source]`: the database lacks the outbox that events are to come from.
     #[error("{0}")]
     Outbox(&'static str),
 }
@@ -77,8 +77,8 @@ pub fn pool(config: &Config, clock: Arc<dyn Clock>) -> Result<Pool, PartError> {
     Ok(Pool::new(&config.database, pool_options(config, clock)?)?)
 }
 
-/// The same for a verb, which says little and soon ends: where nobody says whose the sessions are, it goes by the way that
-/// is right in any case, and asks nobody.
+/// The pool of a verb, which runs briefly: where the configuration does not say how sessions are pooled, it assumes a
+/// transaction-pooling proxy, which is right in any case, and does not probe.
 ///
 /// # Errors
 /// [`PartError`].
@@ -94,7 +94,7 @@ fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, P
     Ok(options)
 }
 
-/// What hears that the outbox is written to, where it can be listened to. Must be called inside a tokio runtime.
+/// The listener to writes of the outbox, where notifications can come through. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// [`PartError`].
@@ -112,13 +112,13 @@ pub fn outbox_listener(
     Ok(Listener::start(outbox::CHANNEL, config.database.clone(), pool_options(config, clock)?))
 }
 
-/// The outbox, wherever there is one.
+/// The store of the outbox, whether one exists yet or not.
 #[must_use]
 pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
     OutboxStore::new(pool, &format!("maple-router@{}", worker_name(config)))
 }
 
-/// How rows of the outbox are taken: up to `most` at once.
+/// The bounds within which outbox rows are claimed: up to `most` at once.
 #[must_use]
 pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let outbox = &config.outbox;
@@ -127,23 +127,24 @@ pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
-/// What the configuration adds to the contract with the database.
+/// The contract's options, from the configuration and the rooms' `checks`.
 #[must_use]
-pub fn contract_options(config: &Config) -> ContractOptions {
+pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> ContractOptions {
     ContractOptions {
+        checks,
         finalized_column: config.readiness.finalized_column.clone(),
         not_before: config.routing.not_before,
         needs_outbox: config.source.kind == SourceKind::Postgres,
     }
 }
 
-/// Name of this host, for audit log and claims.
+/// The name of this host, for audit log and claims.
 #[must_use]
 pub fn host() -> String {
     hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "unknown-host".to_owned())
 }
 
-/// Name of this worker: as configured, else `host/pid`.
+/// The name of this worker: as configured, else `host/pid`.
 #[must_use]
 pub fn worker_name(config: &Config) -> String {
     config.routing.worker_name.clone().unwrap_or_else(|| format!("{}/{}", host(), std::process::id()))
@@ -158,20 +159,20 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
     Ok(Store::new(pool, &readiness, config, &host(), &worker_name(config)))
 }
 
-/// Name of the audit key that is made where none is configured, in the state directory.
+/// File name, in the state directory, of the audit key made where none is configured.
 const MADE_AUDIT_KEY: &str = "audit-key";
 
-/// What the audit log's digests of addresses are made with: as configured, else made once in the state directory.
+/// The key of the audit log's digests of addresses: as configured, else made once in the state directory.
 ///
 /// # Errors
-/// [`PartError`]. Whoever goes on without one names recipients by their domains alone.
-pub fn audit_key(config: &Config, chance: &Chance) -> Result<AuditKey, PartError> {
+/// [`PartError`]. A caller that goes on without a key names recipients by their domains alone.
+pub fn audit_key(config: &Config, rng: &Rng) -> Result<AuditKey, PartError> {
     if let Some(found) = config.audit_key()? {
         return AuditKey::new(found.secret.expose())
             .map_err(|why| PartError::Audit(format!("{}: {why}", found.path.display())));
     }
     let dir = &config.state.dir;
-    let made = || format!("{}{}\n", chance.uuid().simple(), chance.uuid().simple());
+    let made = || format!("{}{}\n", rng.uuid().simple(), rng.uuid().simple());
     made_once(dir, MADE_AUDIT_KEY, made)
         .map_err(|error| error.to_string())
         .and_then(|text| AuditKey::new(&text))
@@ -184,7 +185,7 @@ pub fn audit_key(config: &Config, chance: &Chance) -> Result<AuditKey, PartError
         })
 }
 
-/// The audit key that is used on this host, and where it is from; nothing where it has not been made yet.
+/// The audit key that is used on this host, and its path; nothing where it has not been made yet.
 ///
 /// # Errors
 /// [`PartError`].
@@ -205,36 +206,36 @@ pub fn audit_key_there(config: &Config) -> Result<Option<(AuditKey, PathBuf)>, P
     }
 }
 
-/// Where pauses are kept.
+/// The store of pauses.
 #[must_use]
-pub fn pause_book(config: &Config, pool: Pool) -> PauseBook {
-    PauseBook::new(PauseTable::new(pool), &config.state.dir)
+pub fn pause_store(config: &Config, pool: Pool) -> PauseStore {
+    PauseStore::new(PauseTable::new(pool), &config.state.dir)
 }
 
-/// What this process is called where daemons say that they are there.
+/// The identity under which this process announces itself among the daemons.
 #[must_use]
-pub fn identity(config: &Config, chance: &Chance) -> Identity {
-    Identity { id: chance.uuid(), worker: worker_name(config), host: host() }
+pub fn identity(config: &Config, rng: &Rng) -> Identity {
+    Identity { id: rng.uuid(), worker: worker_name(config), host: host() }
 }
 
-/// Where alerts are made and handed to Slack; `None` where no webhook is configured: then nobody is told.
+/// Makes alerts and posts them to Slack; `None` where no webhook is configured: then nobody is notified.
 ///
 /// # Errors
 /// [`PartError`].
-pub fn alert_desk(
+pub fn alert_sender(
     config: &Config,
     pool: Pool,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    rng: Arc<Rng>,
     set_aside: SetAside,
-) -> Result<Option<Desk>, PartError> {
+) -> Result<Option<AlertSender>, PartError> {
     let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
     let slack = Slack::new(&webhook.secret, &config.slack.channel, config.slack.timeout)?;
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
-    Ok(Some(Desk {
+    Ok(Some(AlertSender {
         webhook: Arc::new(slack),
-        failures: vec![Arc::new(FailureAlerts { store, clock, chance, set_aside })],
+        failures: vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })],
         head: Letterhead {
             host: host(),
             channel: config.slack.channel.clone(),
@@ -244,13 +245,13 @@ pub fn alert_desk(
     }))
 }
 
-/// The lost mails nobody was told of: a place of failures for [`alert_desk`], filled by whoever follows the relay.
+/// The lost mails that nobody was notified of: a source of failures for [`alert_sender`], filled by delivery tracking.
 #[must_use]
-pub fn lost_mails(config: &Config, pool: Pool, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Book {
-    Book::new(TellingStore::new(pool), config.slack.lease, clock, chance)
+pub fn lost_mails(config: &Config, pool: Pool, clock: Arc<dyn Clock>, rng: Arc<Rng>) -> PendingNotices {
+    PendingNotices::new(NotificationStore::new(pool), config.slack.lease, clock, rng)
 }
 
-/// Attachments that were found infected after they were sent: a place of failures for [`alert_desk`], filled by its own looks.
+/// Attachments that proved infected after sending: a source of failures for [`alert_sender`], filled by its own looks.
 ///
 /// # Errors
 /// [`PartError`].
@@ -258,15 +259,15 @@ pub fn late_infections(
     config: &Config,
     pool: Pool,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    rng: Arc<Rng>,
     set_aside: SetAside,
 ) -> Result<Arc<LateInfections>, PartError> {
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
-    Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, chance, set_aside)))
+    Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, rng, set_aside)))
 }
 
-/// Who is told that all is well; `None` where no URL is configured.
+/// The client that pings the heartbeat's URL while all is well; `None` where no URL is configured.
 ///
 /// # Errors
 /// [`PartError`].
@@ -275,10 +276,10 @@ pub fn heartbeat(config: &Config) -> Result<Option<Heartbeat>, PartError> {
     Ok(Some(Heartbeat::new(&url.secret)?))
 }
 
-/// How often people may be told.
+/// The intervals between alerts to people.
 #[must_use]
-pub fn alert_pace(config: &Config) -> Pace {
-    Pace { group_wait: config.slack.group_wait, repeat_interval: config.slack.repeat_interval }
+pub fn alert_intervals(config: &Config) -> AlertIntervals {
+    AlertIntervals { group_wait: config.slack.group_wait, repeat_interval: config.slack.repeat_interval }
 }
 
 /// The signer of links.
@@ -289,13 +290,13 @@ pub fn signer(config: &Config) -> Result<UrlSigner, PartError> {
     Ok(UrlSigner::new(&config.signed_url, config.surroundings.metadata_host.as_deref())?)
 }
 
-/// What makes mails.
+/// The maker of mails.
 ///
 /// # Errors
 /// [`PartError`].
-pub fn preparer(config: &Config, store: Store, chance: Arc<Chance>) -> Result<Preparer, PartError> {
+pub fn preparer(config: &Config, store: Store, rng: Arc<Rng>) -> Result<Preparer, PartError> {
     let rules = MailRules::new(config).map_err(PartError::Mail)?;
-    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?.measured(Arc::new(SystemClock))), chance })
+    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?.measured(Arc::new(SystemClock))), rng })
 }
 
 /// Names and endpoint of Pub/Sub.
@@ -318,7 +319,7 @@ mod tests {
         config.state.dir = dir.path().join("state");
         assert!(audit_key_there(&config).expect("asked").is_none(), "asking makes none");
         let name =
-            |seed: u64| audit_key(&config, &Chance::seeded(seed)).expect("a key").name().map(str::to_owned);
+            |seed: u64| audit_key(&config, &Rng::seeded(seed)).expect("a key").name().map(str::to_owned);
         let made = name(1);
         assert!(made.is_some());
         assert_eq!(name(2), made, "made once");
@@ -327,10 +328,10 @@ mod tests {
         let shared = dir.path().join("shared");
         std::fs::write(&shared, "0123456789abcdef0123456789abcdef\n").expect("written");
         config.audit.key_file = Some(shared.clone());
-        let configured = audit_key(&config, &Chance::seeded(3)).expect("a key");
+        let configured = audit_key(&config, &Rng::seeded(3)).expect("a key");
         assert_ne!(configured.name().map(str::to_owned), made);
         std::fs::write(&shared, "short\n").expect("written");
-        let told = audit_key(&config, &Chance::seeded(4)).expect_err("it could be guessed").to_string();
+        let told = audit_key(&config, &Rng::seeded(4)).expect_err("it could be guessed").to_string();
         assert!(told.contains("shared") && !told.contains("short"), "{told}");
     }
 }

@@ -1,6 +1,6 @@
 //! The few traits with two implementations, and the types that rooms and gateways exchange.
 //!
-//! Rooms never import each other and gateways know nothing of rooms' state: what both must name lives here.
+//! Rooms never import each other and gateways know nothing of rooms' state: the names that both need are here.
 
 mod alerting;
 mod relay_log;
@@ -33,7 +33,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Where in the making and sending of a mail something was decided: SMTP's own stages as SMTP writes them, ours in
+/// The stage of making and sending a mail at which something was decided: SMTP's own stages as SMTP writes them, ours in
 /// lower case (data contract, "The ledger").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,13 +66,13 @@ pub enum Stage {
     /// DATA, and the message up to the final dot.
     #[serde(rename = "DATA")]
     Data,
-    /// From the final dot on.
+    /// The final dot, and everything after it.
     Dot,
     /// Our own fence stopped the send before the final dot (protocol §4).
     Fence,
 }
 
-/// What a server (or we ourselves) said: the evidence kept with an outcome.
+/// A reply of a server, or our own words: the evidence kept with an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reply {
     /// SMTP reply code; absent where no server answered.
@@ -88,11 +88,11 @@ pub struct Reply {
 /// Why a delivery was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it was decided.
+    /// The stage at which it was decided.
     pub stage: Stage,
-    /// What was said.
+    /// The reply or our words.
     pub reply: Reply,
-    /// It concerns us or the relay, not this recipient: feeds the breaker (protocol, "Outcome").
+    /// Whether the fault concerns us or the relay, not this recipient: then it feeds the breaker (protocol, "Outcome").
     pub about_us: bool,
 }
 
@@ -106,7 +106,7 @@ pub enum Outcome {
         /// The relay's queue id, where its reply names one.
         queue_id: Option<String>,
     },
-    /// Permanent: never retried by itself.
+    /// Permanent: never retried automatically.
     Refused(Fault),
     /// Transient: the delivery stays open.
     Deferred(Fault),
@@ -139,11 +139,11 @@ pub struct LinkRequest {
     pub object: String,
     /// File name offered to the reader (already stripped); signed as `response-content-disposition`.
     pub file_name: String,
-    /// How long the link shall work: 1 s to 7 d.
+    /// Validity of the link: 1 s to 7 d.
     pub ttl: Duration,
 }
 
-/// A signed URL. Its `Debug` never shows the URL: whoever holds it can read the object.
+/// A signed URL. Its `Debug` never shows the URL: everyone who has it can read the object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedLink {
     /// The URL itself.
@@ -161,15 +161,15 @@ impl fmt::Debug for SignedLink {
     }
 }
 
-/// How bad a line of `check` is.
+/// The severity of a line of `check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckLevel {
-    /// As it should be.
+    /// All is well.
     Ok,
-    /// Works, but an operator should know.
+    /// The subject works, but an operator should know.
     Warn,
-    /// Must be mended.
+    /// The subject must be mended.
     Fail,
 }
 
@@ -178,16 +178,16 @@ pub enum CheckLevel {
 pub struct CheckLine {
     /// `config`, `database`, `schema`, …
     pub name: &'static str,
-    /// See [`CheckLevel`].
+    /// The line's severity.
     pub level: CheckLevel,
-    /// What was found, naming the thing.
+    /// The finding, with the name of its subject.
     pub detail: String,
-    /// What to do about it; absent when all is well.
+    /// The remedy; absent when all is well.
     pub remedy: Option<String>,
 }
 
 impl CheckLine {
-    /// A line that is well.
+    /// A line without a finding.
     #[must_use]
     pub fn ok(name: &'static str, detail: impl Into<String>) -> Self {
         Self { name, level: CheckLevel::Ok, detail: detail.into(), remedy: None }
@@ -209,53 +209,53 @@ impl CheckLine {
 /// An event's attributes, as the source gave them.
 pub type Attributes = BTreeMap<String, String>;
 
-/// What a worker answers to an event last, always after the commit (protocol, "settle").
+/// A worker's last answer to an event, always after the commit (protocol, "settle").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Done with it: it does not come again.
+pub enum Acknowledgement {
+    /// The event is done with and does not come again.
     Ack,
-    /// Bring it again later, by the source's own back-off: nothing is wrong with the event.
+    /// The event is fine, and comes again later by the source's own back-off.
     Nack,
-    /// It cannot be read, or names no submission. Comes again later, and counts against the event: whoever counts gives it
-    /// up in the end and keeps the evidence.
+    /// The event cannot be read, or names no submission. The event comes again later, and the delivery counts against it: a
+    /// source that counts gives it up in the end and keeps the evidence.
     Reject,
-    /// Its submission ended for want of attempts. Who keeps copies of what was given up keeps one of it; for everybody else
-    /// this is done with, because the row alone alerts.
+    /// The event's submission ended for want of attempts. A source that keeps copies of what was given up keeps one; for
+    /// every other source the event is done with, because the row alone alerts.
     Exhaust,
 }
 
 /// The right to settle one event, once. Dropping it nacks, so that a panic or a forgotten path loses time and
 /// never an event. An answer after the source's stop has ended may be lost without a trace; the event then comes again.
 #[must_use = "dropping it nacks the event"]
-pub struct Settle(Option<Box<dyn FnOnce(Verdict) + Send>>);
+pub struct Settle(Option<Box<dyn FnOnce(Acknowledgement) + Send>>);
 
 impl Settle {
-    /// Wraps what carries the answer to the source. It is called exactly once and must not block.
-    pub fn new(answer: impl FnOnce(Verdict) + Send + 'static) -> Self {
+    /// Wraps the callback that carries the answer to the source. The callback is called exactly once and must not block.
+    pub fn new(answer: impl FnOnce(Acknowledgement) + Send + 'static) -> Self {
         Self(Some(Box::new(answer)))
     }
 
     /// The event does not come again. Fire and forget: a lost ack is silent and ends in a redelivery.
     pub fn ack(self) {
-        self.answer(Verdict::Ack);
+        self.answer(Acknowledgement::Ack);
     }
 
     /// The event comes again after the source's back-off; where the source counts deliveries, it is one.
     pub fn nack(self) {
-        self.answer(Verdict::Nack);
+        self.answer(Acknowledgement::Nack);
     }
 
-    /// The event is at fault, by [`Verdict::Reject`].
+    /// The event is at fault, by [`Acknowledgement::Reject`].
     pub fn reject(self) {
-        self.answer(Verdict::Reject);
+        self.answer(Acknowledgement::Reject);
     }
 
-    /// The event's submission ended for want of attempts, by [`Verdict::Exhaust`].
+    /// The event's submission ended for want of attempts, by [`Acknowledgement::Exhaust`].
     pub fn exhaust(self) {
-        self.answer(Verdict::Exhaust);
+        self.answer(Acknowledgement::Exhaust);
     }
 
-    fn answer(mut self, verdict: Verdict) {
+    fn answer(mut self, verdict: Acknowledgement) {
         if let Some(answer) = self.0.take() {
             answer(verdict);
         }
@@ -265,7 +265,7 @@ impl Settle {
 impl Drop for Settle {
     fn drop(&mut self) {
         if let Some(answer) = self.0.take() {
-            answer(Verdict::Nack);
+            answer(Acknowledgement::Nack);
         }
     }
 }
@@ -276,24 +276,24 @@ impl fmt::Debug for Settle {
     }
 }
 
-/// One message as it came, not yet understood: whether it is an event is decided by the room it is for.
+/// One message as received, not yet understood: its room decides whether it is an event.
 #[derive(Debug)]
 pub struct Incoming {
     /// The source's id of the message; stays the same when it comes again.
     pub message_id: String,
-    /// When the source accepted it, by the source's clock; only for the lag metric.
+    /// Time at which the source accepted it, by the source's clock; only for the lag metric.
     pub published_at: Option<Timestamp>,
     /// Approximate count of deliveries, where the source counts them (1 = first).
     pub delivery_attempt: Option<i32>,
-    /// Its attributes.
+    /// The message's attributes.
     pub attributes: Attributes,
-    /// Its payload.
+    /// The message's payload.
     pub data: Bytes,
-    /// The right to answer it.
+    /// The right to answer the message.
     pub settle: Settle,
 }
 
-/// Why a source gives no event. Each says what happened, to what, and what to do.
+/// Why a source gives no event. Each message says what happened, to what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// The stream ended without a reason given; a new one may work at once.
@@ -302,7 +302,7 @@ pub enum SourceError {
         /// Full name of the subscription.
         subscription: String,
     },
-    /// There is no such subscription.
+    /// The subscription does not exist.
     #[error(
         "subscription {subscription} does not exist: create it with `maple-router provision`, or correct \
          [pubsub] project and subscription"
@@ -311,7 +311,7 @@ pub enum SourceError {
         /// Full name of the subscription.
         subscription: String,
     },
-    /// This identity may not do it.
+    /// This identity lacks a permission.
     #[error("access to {subscription} was denied ({said}): grant this identity {role} on it")]
     PermissionDenied {
         /// Full name of the subscription.
@@ -321,7 +321,7 @@ pub enum SourceError {
         /// The server's words.
         said: String,
     },
-    /// There are no usable credentials.
+    /// Usable credentials are missing.
     #[error(
         "no valid credentials for {subscription} ({said}): run on a host with a service account, or set \
          GOOGLE_APPLICATION_CREDENTIALS"
@@ -332,7 +332,7 @@ pub enum SourceError {
         /// The server's, or the credential library's words.
         said: String,
     },
-    /// The server cannot be reached or is in trouble; it may work later by itself.
+    /// The server cannot be reached or is in trouble; a later attempt may succeed.
     #[error(
         "{subscription} cannot be reached now ({said}): it is tried again; see to network and endpoint if it lasts"
     )]
@@ -342,7 +342,7 @@ pub enum SourceError {
         /// The server's words, or the network's.
         said: String,
     },
-    /// The server understood and refused; trying again changes nothing.
+    /// The server understood and refused; another attempt would change nothing.
     #[error("{subscription} refused the stream ({said}): compare its settings with `maple-router check`")]
     Refused {
         /// Full name of the subscription.
@@ -353,7 +353,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whether a human has to act before it can work again.
+    /// Returns whether a person has to act before the source can work again.
     #[must_use]
     pub fn needs_a_human(&self) -> bool {
         match self {
@@ -366,32 +366,31 @@ impl SourceError {
     }
 }
 
-/// Where events come from: Pub/Sub, or the outbox in PostgreSQL.
+/// A source of events: Pub/Sub, or the outbox in PostgreSQL.
 pub trait EventSource: Send {
-    /// The next message; waits as long as there is none. Cancel-safe: a dropped future loses nothing.
+    /// Returns the next message; waits as long as there is none. Cancel-safe: a dropped future loses nothing.
     ///
     /// # Errors
     /// After an error the source is finished and must be built anew.
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>>;
 
-    /// Brings nothing until [`Self::resume`]: closes what events come through, so that nothing is delivered, or counted as
-    /// delivered, meanwhile. What was handed out stays leased, and so does what was received and not handed out yet. By
-    /// default nothing happens: a source that is not asked for its next event is paused enough.
+    /// Stops events until [`Self::resume`]: closes the stream, so that nothing is delivered, or counted as delivered,
+    /// meanwhile. Events handed out stay leased, and so do those received and not handed out yet. By default nothing
+    /// happens: a source that is not asked for its next event is paused enough.
     fn pause(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Brings events again after [`Self::pause`].
+    /// Lets events come again after [`Self::pause`].
     fn resume(&mut self) {}
 
-    /// Takes no more: closes what events come through, and gives back what was received and not handed out. What was
-    /// handed out stays leased, and its answers still count; whatever is given back from now on goes to others.
-    /// [`Self::next`] gives no event any more. Waits for nothing but ourselves. Cancel-safe; a second call changes
-    /// nothing.
+    /// Takes no more events: closes the stream, and gives back those received and not handed out. Events handed out stay
+    /// leased, and their answers still count; events given back from now on go to other workers. [`Self::next`] gives no
+    /// event any more. Waits for nothing but ourselves. Cancel-safe; a second call changes nothing.
     fn quiet(&mut self) -> BoxFuture<'_, ()>;
 
-    /// [`Self::quiet`], then waits until everything handed out is answered and the answers have been handed in.
-    /// Returns whether that was so within `timeout`; what is answered later may be lost, and comes again.
+    /// [`Self::quiet`], then waits until every event handed out is answered and the answers have been handed in. Returns
+    /// whether that was so within `timeout`; a later answer may be lost, and its event comes again.
     fn stop(self: Box<Self>, timeout: Duration) -> BoxFuture<'static, bool>;
 }
 
@@ -403,13 +402,13 @@ mod tests {
 
     #[test]
     fn a_settle_answers_once_and_dropping_it_nacks() {
-        type Case = (fn(Settle), Verdict);
+        type Case = (fn(Settle), Acknowledgement);
         let cases: [Case; 5] = [
-            (Settle::ack, Verdict::Ack),
-            (Settle::nack, Verdict::Nack),
-            (Settle::reject, Verdict::Reject),
-            (Settle::exhaust, Verdict::Exhaust),
-            (drop, Verdict::Nack),
+            (Settle::ack, Acknowledgement::Ack),
+            (Settle::nack, Acknowledgement::Nack),
+            (Settle::reject, Acknowledgement::Reject),
+            (Settle::exhaust, Acknowledgement::Exhaust),
+            (drop, Acknowledgement::Nack),
         ];
         for (settle, expected) in cases {
             let (answers, seen) = channel();

@@ -1,11 +1,11 @@
-//! Texts that leave the ledger carry no addresses: journal, audit log, Slack (interfaces, "Log fields").
+//! Scrubs texts that leave the ledger of addresses: journal, audit log, Slack (interfaces, "Log fields").
 //!
-//! Pure. It errs on the side of hiding.
+//! Pure. Errs on the side of hiding.
 
 /// Replaces every e-mail address in `text` by `<address>`, for journal and Slack (interfaces, "Log fields").
 ///
-/// It errs on the side of hiding: whatever stands around an at sign goes, quoted local parts, address literals and
-/// several at signs included. Line breaks become blanks: one event is one line.
+/// Errs on the side of hiding: every character around an at sign goes, quoted local parts, address literals and several at
+/// signs included. Line breaks become blanks: one event is one line.
 #[must_use]
 pub fn scrub(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
@@ -32,7 +32,7 @@ pub fn scrub(text: &str) -> String {
     out.replace(['\n', '\r'], " ")
 }
 
-/// How many characters here stand for an at sign: itself, its look-alikes, or `%40`.
+/// Returns the width of an at sign here: itself, its look-alikes, or `%40`.
 fn at_sign(here: &[char]) -> Option<usize> {
     match here {
         ['@' | '\u{ff20}' | '\u{fe6b}', ..] => Some(1),
@@ -45,7 +45,7 @@ fn ends_an_address(c: char) -> bool {
     c.is_whitespace() || c.is_control() || "<>()[],;:\"".contains(c)
 }
 
-/// Where the local part before the at sign begins, not before `floor`. A quoted string belongs to it as a whole.
+/// Returns where the local part before the at sign begins, not before `floor`. A quoted string is one whole.
 fn local_part(chars: &[char], floor: usize, at: usize) -> usize {
     let mut start = over_blanks_back(chars, floor, at);
     while start > floor {
@@ -77,7 +77,7 @@ fn opening_quote(chars: &[char], floor: usize, closing: usize) -> Option<usize> 
     })
 }
 
-/// Where the domain behind the at sign ends.
+/// Returns where the domain after the at sign ends.
 fn domain(chars: &[char], behind: usize) -> usize {
     let mut end = behind + chars[behind..].iter().take_while(|c| c.is_whitespace()).count();
     if chars.get(end) == Some(&'[')
@@ -88,7 +88,7 @@ fn domain(chars: &[char], behind: usize) -> usize {
     while end < chars.len() && !ends_an_address(chars[end]) {
         end += 1;
     }
-    // A sentence's full stop is not the domain's.
+    // A sentence's full stop is not part of the domain.
     if end > behind && chars[end - 1] == '.' {
         end -= 1;
     }

@@ -1,12 +1,23 @@
-//! The walls of the house (architecture page, "Who may know whom"): reads the imports and fails when one is broken.
+//! The walls of the house (architecture page, "Who may know whom"): reads the imports and fails on a forbidden one.
 
+#[path = "architecture/imports.rs"]
+mod imports;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of `src/`, by path relative to it, without their test modules.
+use maple_router::daemon::{ROOMS, card};
+
+/// Files of `src/`, as of any folder of sources.
 fn sources() -> Vec<(String, String)> {
+    sources_of("src")
+}
+
+/// Files of a folder of sources, by path relative to it, without their test modules.
+fn sources_of(folder: &str) -> Vec<(String, String)> {
     fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(dir).expect("src is readable") {
+        for entry in fs::read_dir(dir).expect("a folder of sources") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 walk(&path, found);
@@ -15,7 +26,7 @@ fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut paths = Vec::new();
     walk(&src, &mut paths);
     assert!(paths.len() > 30, "the walk found the tree");
@@ -23,14 +34,26 @@ fn sources() -> Vec<(String, String)> {
         let text = fs::read_to_string(&path).expect("a source file");
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+        let name = path.strip_prefix(&src).expect("below it").to_string_lossy().into_owned();
         (name, code.join("\n"))
     };
     paths.into_iter().map(read).collect()
 }
 
+/// The folders of the rooms: the house's own card is none.
+fn rooms() -> Vec<&'static str> {
+    let rooms: Vec<_> = ROOMS.iter().map(|room| room.name).filter(|name| *name != card::CARD.name).collect();
+    assert!(rooms.contains(&"routing") && rooms.contains(&"outbox"), "{rooms:?}");
+    rooms
+}
+
+/// Import paths that name a room, of all but one.
+fn imports_of_rooms(but: &str) -> Vec<String> {
+    rooms().into_iter().filter(|room| *room != but).map(|room| format!("crate::{room}")).collect()
+}
+
 /// Fails for every file chosen by `whose` that mentions one of `never`.
-fn wall(rule: &str, whose: impl Fn(&str) -> bool, never: &[&str]) {
+fn wall(rule: &str, whose: impl Fn(&str) -> bool, never: &[impl AsRef<str>]) {
     let mut guarded = 0;
     let mut broken = Vec::new();
     for (name, code) in sources() {
@@ -38,7 +61,7 @@ fn wall(rule: &str, whose: impl Fn(&str) -> bool, never: &[&str]) {
             continue;
         }
         guarded += 1;
-        for word in never.iter().filter(|word| code.contains(**word)) {
+        for word in never.iter().map(AsRef::as_ref).filter(|word| code.contains(*word)) {
             broken.push(format!("{name} mentions `{word}`"));
         }
     }
@@ -46,7 +69,7 @@ fn wall(rule: &str, whose: impl Fn(&str) -> bool, never: &[&str]) {
     assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
 }
 
-/// Everything that does I/O, reads a clock or draws a number.
+/// Crates and modules that do I/O, read a clock or draw a number.
 const IMPURE: &[&str] = &[
     "tokio",
     "deadpool",
@@ -70,39 +93,39 @@ const PURE: &[&str] = &[
     "ops/breaker/machine.rs",
     "ops/set_aside/rows.rs",
     "ops/canary.rs",
-    "routing/audit_key.rs",
-    "routing/presence.rs",
-    "routing/blame.rs",
+    "routing/store/audit_key.rs",
+    "routing/pause/presence.rs",
+    "routing/outages/blame.rs",
     "routing/pause.rs",
     "routing/event.rs",
-    "routing/plan.rs",
-    "routing/cause.rs",
-    "routing/destination.rs",
-    "routing/expand.rs",
-    "routing/lag.rs",
-    "routing/ledger.rs",
-    "routing/link_life.rs",
+    "routing/submission/plan.rs",
+    "routing/submission/cause.rs",
+    "routing/submission/destination.rs",
+    "routing/submission/expand.rs",
+    "routing/submission/lag.rs",
+    "routing/submission/ledger.rs",
+    "routing/submission/link_life.rs",
     "routing/decide.rs",
     "gateway/bounces/fields.rs",
     "gateway/bounces/report.rs",
-    "routing/delivery/returned/verdict.rs",
+    "routing/delivery/return_kind.rs",
     "routing/delivery/sender.rs",
     "routing/delivery/status.rs",
     "routing/delivery/tracker.rs",
-    "routing/outcome.rs",
-    "routing/message_id.rs",
-    "routing/replay.rs",
-    "routing/settlement.rs",
+    "routing/submission/outcome.rs",
+    "routing/submission/message_id.rs",
+    "routing/decide/replay.rs",
+    "routing/decide/settlement.rs",
     "routing/spool/sheet.rs",
-    "routing/dead_letter/letter.rs",
-    "routing/text.rs",
+    "routing/dead_letter.rs",
+    "routing/submission/text.rs",
     "routing/delivery/lost.rs",
     "outbox/row.rs",
     "scrub.rs",
     "ops/status_line.rs",
     "ops/watchdog.rs",
     "ops/alerting/groups.rs",
-    "gateway/smtp/brake.rs",
+    "gateway/smtp/throttle.rs",
     "gateway/smtp/envelope.rs",
     "gateway/smtp/replies.rs",
     "gateway/smtp/transparency.rs",
@@ -110,8 +133,9 @@ const PURE: &[&str] = &[
     "ops/alerting/message.rs",
 ];
 
-/// What of the kernel does I/O, beside its rows.
-const KERNEL_SHELL: [&str; 5] = [
+/// The kernel's modules that do I/O, beside its rows.
+const KERNEL_SHELL: [&str; 6] = [
+    "kernel/card.rs",
     "kernel/jobs.rs",
     "kernel/jobs/listener.rs",
     "kernel/jobs/settler.rs",
@@ -130,7 +154,7 @@ fn decisions_are_pure() {
             || name.starts_with("routing/decide/")
             || name.starts_with("routing/draft") && !name.ends_with("tests.rs")
             || name.starts_with("routing/explain") && !name.ends_with("tests.rs")
-            || matches!(name, "routing/table.rs" | "outbox/table.rs")
+            || rooms().iter().any(|room| name == format!("{room}/table.rs"))
             || name.starts_with("kernel/")
                 && !name.starts_with("kernel/rows")
                 && !KERNEL_SHELL.contains(&name)
@@ -143,8 +167,30 @@ fn gateways_know_no_room() {
     wall(
         "a gateway knows nothing of rooms' state, of the database or of the command line",
         |name| name.starts_with("gateway/"),
-        &["crate::routing", "crate::db", "crate::cli", "crate::daemon"],
+        &["crate::db", "crate::cli", "crate::daemon"],
     );
+}
+
+/// Kernel, connections, operations and gateways serve all rooms; one more room is an edit of none of them. A room's
+/// distinctions (a label, a word, a check, an incident) stand on its card.
+#[test]
+fn nobody_below_knows_a_room_and_no_room_knows_another() {
+    wall(
+        "who serves all rooms names none",
+        |name| {
+            ["kernel/", "db/", "ops/", "gateway/", "config/", "ports"]
+                .iter()
+                .any(|place| name.starts_with(place))
+        },
+        &imports_of_rooms(""),
+    );
+    for room in rooms() {
+        wall(
+            "rooms are put together by the daemon and the command line",
+            |name| name.starts_with(&format!("{room}/")),
+            &[imports_of_rooms(room), vec!["crate::cli".to_owned(), "crate::daemon".to_owned()]].concat(),
+        );
+    }
 }
 
 #[test]
@@ -157,16 +203,11 @@ fn store_and_gateways_never_meet() {
 }
 
 #[test]
-fn the_outbox_knows_no_other_room_and_no_room_knows_it() {
-    wall(
-        "the outbox delivers, whatever its rows are about",
-        |name| name.starts_with("outbox"),
-        &["crate::routing", "crate::cli", "crate::daemon"],
-    );
+fn only_the_outbox_names_its_table() {
     wall(
         "the daemon and the command line put rooms together",
         |name| name.starts_with("routing/") || name.starts_with("gateway/"),
-        &["crate::outbox", "router.outbox"],
+        &["router.outbox"],
     );
     wall(
         "its store and the gateways never meet",
@@ -180,7 +221,7 @@ fn the_database_room_serves_all_and_knows_none() {
     wall(
         "db is shared: it knows no room and no gateway",
         |name| name.starts_with("db/"),
-        &["crate::routing", "crate::outbox", "crate::gateway", "crate::cli", "crate::daemon"],
+        &["crate::gateway", "crate::cli", "crate::daemon"],
     );
 }
 
@@ -189,8 +230,23 @@ fn the_kernel_knows_no_room() {
     wall(
         "rooms know the kernel, it knows none",
         |name| name.starts_with("kernel/"),
-        &["crate::routing", "crate::outbox", "crate::gateway", "crate::cli", "crate::daemon", "crate::parts"],
+        &["crate::gateway", "crate::cli", "crate::daemon", "crate::parts"],
     );
+}
+
+#[test]
+fn queries_stand_between_the_rooms_and_whoever_shows() {
+    wall(
+        "queries compose values: no verb, no daemon, no arguments, no layout",
+        |name| name.starts_with("queries/"),
+        &["crate::cli", "crate::daemon", "clap", "ExitCode"],
+    );
+    let room = |name: &str| {
+        ["config/", "db/", "gateway/", "kernel/", "ops/", "outbox/", "ports", "routing/"]
+            .iter()
+            .any(|room| name.starts_with(room))
+    };
+    wall("a room is shown, and does not know by what", room, &["crate::queries"]);
 }
 
 /// A status is written by what carries a transition, under the name that the table gives it.
@@ -208,7 +264,7 @@ fn operations_know_no_room() {
     wall(
         "ops is told, it does not ask",
         |name| name.starts_with("ops/"),
-        &["crate::routing", "crate::outbox", "crate::gateway", "crate::db", "crate::cli"],
+        &["crate::gateway", "crate::db", "crate::cli"],
     );
 }
 
@@ -235,77 +291,106 @@ fn sql_lives_in_stores() {
     wall(
         "SQL stands in a room's store, in db/, nowhere else",
         |name| {
-            ["routing/store", "outbox/store", "kernel/rows", "db/"]
-                .iter()
-                .all(|place| !name.starts_with(place))
+            !rooms().iter().any(|room| name.starts_with(&format!("{room}/store")))
+                && !name.starts_with("kernel/rows")
+                && !name.starts_with("db/")
         },
         &["SELECT ", "INSERT INTO", "UPDATE submissions", "FOR UPDATE"],
     );
 }
 
-/// Each event of the closed vocabulary, and how loud it is. `error`: a person must act now. `warn`: unusual, and heals by
-/// itself or has been seen to. `info`: the story. `debug`: its details.
-const EVENTS: [(&str, &str); 48] = [
-    ("ActionAccepted", "info"),
-    ("ActionDeferred", "warn"),
-    ("ActionRefused", "warn"),
-    ("ActionUnknown", "warn"),
-    ("AlertDeferred", "debug error warn"),
-    ("AlertSent", "info"),
-    ("Begun", "debug"),
-    ("BreakerClosed", "info"),
-    ("BreakerOpen", "error"),
-    ("Canary", "info warn"),
-    ("Claimed", "info"),
-    ("DeadLetter", "error info warn"),
-    ("DeliveryStatus", "error info warn"),
-    ("Dropped", "info"),
-    ("Failed", "error"),
-    ("Gap", "warn"),
-    ("Heartbeat", "info warn"),
-    ("Held", "debug"),
-    ("InDoubt", "info warn"),
-    ("Nacked", "debug error warn"),
-    ("NoReplyTo", "info"),
-    ("NotImplemented", "info"),
-    ("Orphan", "info"),
-    ("OutboxFlowing", "info"),
-    ("OutboxStalled", "error warn"),
-    ("Override", "warn"),
-    ("Paused", "warn"),
-    ("Poison", "warn"),
-    ("Ready", "info"),
-    ("Received", "debug"),
-    ("RelayFlowing", "info"),
-    ("RelaySlowed", "warn"),
-    ("Released", "warn"),
-    ("ReloadFailed", "error"),
-    ("Reloaded", "info"),
-    ("Rescued", "warn"),
-    ("Resumed", "info"),
-    ("Routed", "info"),
-    ("SetAside", "error"),
-    ("SpoolReplayed", "info"),
-    ("Spooled", "warn"),
-    ("StaleSettle", "warn"),
-    ("Started", "info"),
-    ("Stopped", "info"),
-    ("Stopping", "info"),
-    ("StreamRebuilt", "info"),
-    ("Unready", "error"),
-    ("WrittenAfterAll", "info"),
+#[test]
+fn devkit_imports_itself_in_no_circle() {
+    let of_tests = |file: &str| file.ends_with("_tests.rs") || file.starts_with("bin/");
+    let sources = sources_of("devkit/src").into_iter().filter(|(file, _)| !of_tests(file));
+    let files = sources.map(|(file, code)| (imports::module(&file), code)).collect();
+    let files = imports::between_files(&files);
+    let seen = |importer: &str, imported: &str| {
+        assert!(
+            files[&imports::module(importer)].contains(&imports::module(imported)),
+            "{importer} imports {imported}: a move, or imports are not read any more"
+        );
+    };
+    seen("postgres/cluster.rs", "postgres/server.rs");
+    seen("soak/world.rs", "postgres/cluster.rs");
+    seen("stage.rs", "broker/mod.rs");
+    let (among_files, among_rooms) =
+        (imports::circles(&files), imports::circles(&imports::between_rooms(&files)));
+    assert!(among_files.is_empty(), "files in circles:\n  {}", among_files.join("\n  "));
+    assert!(among_rooms.is_empty(), "rooms in circles:\n  {}", among_rooms.join("\n  "));
+}
+
+/// The parts of `routing/`, from the ground up: what its `mod.rs` says.
+const ROUTING: [&str; 21] = [
+    "table",
+    "submission",
+    "event",
+    "dead_letter",
+    "pause",
+    "metrics",
+    "words",
+    "decide",
+    "explain",
+    "compose",
+    "delivery",
+    "claims",
+    "outages",
+    "store",
+    "card",
+    "journal",
+    "spool",
+    "follow",
+    "worker",
+    "receive",
+    "upkeep",
 ];
-/// Words that nothing writes yet.
-const LATER: [&str; 0] = [];
 
 #[test]
-fn every_event_is_written_and_as_loud_as_it_matters() {
-    use std::collections::{BTreeMap, BTreeSet};
+fn src_imports_itself_in_no_circle_and_routing_only_downwards() {
+    let modules = sources().into_iter().map(|(file, code)| (imports::module(&file), code));
+    let files = modules.filter(|(file, _)| !file.iter().any(|part| part == "tests")).collect();
+    let files = imports::between_files(&files);
+    let circles = imports::circles(&files);
+    assert!(circles.is_empty(), "files in circles:\n  {}", circles.join("\n  "));
+    let floor = |part: &str| {
+        ROUTING
+            .iter()
+            .position(|known| *known == part)
+            .unwrap_or_else(|| panic!("routing/{part} has no floor"))
+    };
+    let mut seen = 0;
+    for (importer, imported) in
+        files.iter().filter(|(file, _)| file.first().is_some_and(|room| room == "routing"))
+    {
+        let Some(part) = importer.get(1) else { continue };
+        for below in imported.iter().filter(|file| file[0] == "routing").filter_map(|file| file.get(1)) {
+            seen += 1;
+            assert!(
+                floor(below) <= floor(part),
+                "{} imports routing::{below}, which stands above it",
+                importer.join("::")
+            );
+        }
+    }
+    assert!(seen > 100, "{seen} imports inside routing: they are not read any more");
+}
 
-    use maple_router::ops::telemetry::EventName;
+/// `ActionAccepted` as it is written: `action_accepted`.
+fn snake(name: &str) -> String {
+    let word = |(at, letter): (usize, char)| match (at, letter.is_ascii_uppercase()) {
+        (1.., true) => format!("_{}", letter.to_ascii_lowercase()),
+        _ => letter.to_ascii_lowercase().to_string(),
+    };
+    name.char_indices().map(word).collect()
+}
 
-    let mut written: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// Each room's card has the words that its folder writes, and their levels; the rest of the program has the house's.
+#[test]
+fn every_event_is_written_and_as_loud_as_its_card_says() {
+    let mut written: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
     for (name, code) in sources().into_iter().filter(|(name, _)| name != "ops/telemetry.rs") {
+        let folder = name.split('/').next().unwrap_or_default();
+        let room = rooms().into_iter().find(|room| *room == folder).unwrap_or(card::CARD.name);
         // The levels that a macro of the file passes on.
         let passed: BTreeSet<&str> =
             code.split("line!(").skip(1).filter_map(|rest| rest.split(',').next()).map(str::trim).collect();
@@ -319,7 +404,12 @@ fn every_event_is_written_and_as_loud_as_it_matters() {
                 .unwrap_or_default();
             let after = &rest[at + "EventName::".len()..];
             let event: String = after.chars().take_while(char::is_ascii_alphanumeric).collect();
-            let levels = written.entry(event).or_default();
+            rest = after;
+            // The card itself.
+            if event == "EVENTS" {
+                continue;
+            }
+            let levels = written.entry((room, snake(&event))).or_default();
             if level == "$level" {
                 levels.extend(passed.iter().map(|&level| level.to_owned()));
             } else {
@@ -329,20 +419,35 @@ fn every_event_is_written_and_as_loud_as_it_matters() {
                 );
                 levels.insert(level.to_owned());
             }
-            rest = after;
         }
     }
-    let found: Vec<(String, String)> = written
-        .into_iter()
-        .map(|(event, levels)| (event, levels.into_iter().collect::<Vec<_>>().join(" ")))
-        .collect();
-    let expected: Vec<(String, String)> =
-        EVENTS.iter().map(|(e, l)| ((*e).to_owned(), (*l).to_owned())).collect();
-    assert_eq!(found, expected);
-    let silent: Vec<&str> = EventName::ALL
+    let said: BTreeMap<(&str, String), BTreeSet<String>> = ROOMS
         .iter()
-        .filter(|event| !EVENTS.iter().any(|(name, _)| *name == format!("{event:?}")))
-        .map(|event| event.label())
+        .flat_map(|room| room.events.iter().map(|event| (room.name, event)))
+        .map(|(room, event)| {
+            ((room, event.word.to_owned()), event.levels.iter().map(|&level| level.to_owned()).collect())
+        })
         .collect();
-    assert_eq!(silent, LATER, "nothing writes these");
+    assert!(said.len() > 45, "{said:?}");
+    assert_eq!(written, said);
+}
+
+/// Two cards never bring the same thing, or neither could be told from the other; only a log's word may be several rooms'.
+#[test]
+fn what_stands_on_a_card_stands_on_no_other() {
+    fn once<T: Ord + std::fmt::Debug>(what: impl Iterator<Item = T>) {
+        let mut seen = BTreeSet::new();
+        for one in what {
+            let told = format!("{one:?} is there twice");
+            assert!(seen.insert(one), "{told}");
+        }
+        assert!(!seen.is_empty());
+    }
+    once(ROOMS.iter().map(|room| room.name));
+    once(ROOMS.iter().flat_map(|room| room.transactions));
+    once(ROOMS.iter().flat_map(|room| room.metrics).map(|metric| metric.name()));
+    once(ROOMS.iter().flat_map(|room| room.incidents).map(|key| key.label()));
+    once(ROOMS.iter().flat_map(|room| room.checks).map(|check| check.line));
+    once(ROOMS.iter().flat_map(|room| room.checks).map(|check| check.place));
+    once(ROOMS.iter().flat_map(|room| room.lifecycles).map(|describe| describe().name));
 }

@@ -13,23 +13,23 @@ use devkit::postgres::{Cluster, ClusterOptions, Variant};
 use devkit::smtp::{Keep, SmtpOptions};
 use devkit::stage::{Source, Stage, StageOptions, TOPIC};
 
-/// What the peak is compared with.
+/// Backlog of the run that the peak is compared with.
 const FEW: u64 = 1_000;
-/// How long it runs. The sweep comes twenty times meanwhile.
+/// Length of a run. The sweep comes twenty times meanwhile.
 const RUNS: Duration = Duration::from_secs(20);
-/// How much more may be needed beside the many, for what chance does to an allocator.
+/// The factor by which many may need more memory, for the randomness of an allocator.
 const RATIO: f64 = 1.5;
-/// Of the binary as shipped.
+/// Highest peak of the binary as shipped.
 const MOST_MIB: f64 = 64.0;
 
-/// All kinds of looking, often.
+/// All kinds of polling, often.
 const BUSY: &str = r#"
 [routing]
 sweep_interval = "1s"
 "#;
 
-/// The sweep's own work as well: they were submitted long ago. No trigger writes their events: those are written here, and
-/// whoever takes events from the topic gets them there.
+/// The sweep's own work as well: the submissions are old. No trigger writes their events: those are written here,
+/// and a consumer of the topic gets them there.
 const BACKLOG: &str = "
 SET session_replication_role = replica;
 INSERT INTO submissions (id, form_id, created_at, updated_at)
@@ -65,9 +65,7 @@ async fn peak(cluster: &Cluster, source: Source, rows: u64) -> (f64, i64) {
     let database = cluster.database(variant).await.expect("a database");
     let stage = Stage::on(database, options).await.expect("a stage");
     let form = [Form::new("f").mail_to("a@one.test")];
-    devkit::forms::load(&mut stage.database.client_as("forms_loader").await.expect("the loader"), &form)
-        .await
-        .expect("a form");
+    devkit::forms::load_into(&stage.database, &form).await.expect("a form");
     let eyes = stage.database.superuser().await.expect("superuser");
     eyes.batch_execute(&BACKLOG.replace("$rows", &rows.to_string())).await.expect("a backlog");
     if source == Source::Pubsub {

@@ -218,7 +218,7 @@ fn systemds_credentials_are_found_without_a_key() {
     );
 }
 
-/// Answers one HTTP request with `status` and returns what was asked.
+/// Answers one HTTP request with `status` and returns the request.
 fn answer_once(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/hook-secret-word", listener.local_addr().expect("address"));

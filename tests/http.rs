@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn metrics_health_and_readiness_until_shutdown() {
-    let recorder = metrics::recorder().expect("buckets are sound");
+    let recorder = metrics::recorder(maple_router::daemon::ROOMS).expect("buckets are sound");
     ::metrics::with_local_recorder(&recorder, || metrics::start(maple_router::daemon::ROOMS));
     let readiness = Arc::new(Readiness::new());
     let shutdown = CancellationToken::new();

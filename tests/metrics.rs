@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use maple_router::ops::metrics::{self, ActionType, Dependency, PauseScope, SubmissionOutcome};
+use maple_router::daemon::ROOMS;
+use maple_router::ops::dependency::{BREAKER_OPEN, Dependency};
+use maple_router::ops::metrics::{RELOAD_OK, recorder, start};
 use maple_router::ports::Outcome;
+use maple_router::routing::metrics::{self, PauseScope, SubmissionOutcome};
+use maple_router::routing::submission::plan::ActionType;
 use maple_router::routing::table::Status;
 
-/// The interfaces page, "Metrics", written out by hand on purpose: renaming one must turn this red.
+/// The interfaces page, "Metrics", written out by hand on purpose: renaming one must fail this test.
 const SERIES: &[(&str, &str, &[&str])] = &[
     ("submissions_total", "outcome", &["routed", "failed", "released"]),
     ("redelivered_total", "", &[]),
@@ -64,7 +68,7 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("canaries_total", "result", &["published", "unpublished", "returned", "overdue"]),
     ("canary_interval_seconds", "", &[]),
     ("heartbeats_total", "result", &["sent", "failed", "withheld"]),
-    // Of the outbox.
+    // States of the outbox.
     ("outbox_depth", "state", &["pending", "delivering", "retry_wait", "dead_letter"]),
     ("outbox_oldest_age_seconds", "state", &["pending", "delivering", "retry_wait", "dead_letter"]),
     (
@@ -89,9 +93,9 @@ fn the_outbox_is_counted_in_the_words_of_its_lifecycle() {
 }
 
 fn rendered(count: impl FnOnce()) -> String {
-    let recorder = metrics::recorder().expect("buckets are sound");
+    let recorder = recorder(ROOMS).expect("buckets are sound");
     ::metrics::with_local_recorder(&recorder, || {
-        metrics::start(maple_router::daemon::ROOMS);
+        start(ROOMS);
         count();
     });
     recorder.handle().render()
@@ -143,12 +147,12 @@ fn counting_moves_the_series_it_names() {
     let text = rendered(|| {
         metrics::submission(SubmissionOutcome::Routed);
         metrics::action_attempt(ActionType::EmailRaw, &Outcome::NotImplemented);
-        metrics::action_duration(ActionType::EmailRaw, Duration::from_millis(30));
+        metrics::ACTION_DURATION.record(ActionType::EmailRaw, Duration::from_millis(30));
         metrics::queue(Status::Received, 7, Duration::from_secs(90));
-        metrics::breaker_open(Dependency::Relay, true);
-        metrics::paused(PauseScope::Form, 2);
-        metrics::last_success("2026-11-01T00:00:00Z".parse().expect("timestamp"));
-        metrics::config_reloaded(false);
+        BREAKER_OPEN.set(Dependency::RELAY.label(), true);
+        metrics::PAUSED.set(PauseScope::Form, 2_usize);
+        metrics::LAST_SUCCESS.set((), 1_793_491_200_u64);
+        RELOAD_OK.set((), false);
     });
     for line in [
         "maple_router_submissions_total{outcome=\"routed\"} 1",

@@ -1,11 +1,11 @@
 -- Whether submission $1 (uuid) is to be routed now: one row (state, pending); no row for an unknown id.
 --
 --   ready     received, and every attachment is clean, or there is none    publish an event
---   infected  received, and an attachment is infected                      publish an event: it fails, people are told
+--   infected  received, and an attachment is infected                      publish an event: it fails, people are notified
 --   waiting   received, and `pending` attachments are still to be scanned  nothing
 --   closed    a router has it, or it has ended                             nothing
 --
--- Ask after the commit of what was changed, in a transaction of its own (contrib/README.md says why). It only reads.
+-- Ask after the commit of the change, in a transaction of its own (contrib/README.md says why). It only reads.
 -- An attachment whose status is NULL, or unknown to us, is not clean. Where the database has schema router, its
 -- function router.evaluate_routing_readiness(uuid) answers the same; forms_app may call it.
 SELECT CASE

@@ -33,7 +33,7 @@ pub struct Form {
     /// Texts its actions use.
     #[serde(default)]
     pub templates: Vec<Template>,
-    /// What is done with a submission; the order in the file is `action_order`, from 1.
+    /// Actions for a submission; the order in the file is `action_order`, from 1.
     #[serde(default)]
     pub actions: Vec<Action>,
 }
@@ -141,12 +141,20 @@ pub async fn load(loader: &mut Client, forms: &[Form]) -> Result<()> {
     Ok(tx.commit().await?)
 }
 
+/// Loads forms into a test database, as `forms_loader`.
+///
+/// # Errors
+/// As [`load`]; or the server is gone.
+pub async fn load_into(db: &TestDatabase, forms: &[Form]) -> Result<()> {
+    load(&mut db.client_as("forms_loader").await?, forms).await
+}
+
 /// Loads the sample forms into a test database, as `forms_loader`.
 ///
 /// # Errors
 /// As [`load`] and [`samples`].
 pub async fn load_samples(db: &TestDatabase) -> Result<()> {
-    load(&mut db.client_as("forms_loader").await?, &samples()?).await
+    load_into(db, &samples()?).await
 }
 
 /// A submission about to be inserted, as the backend's finalize does it: row, fields and attachments in one commit.
@@ -164,7 +172,7 @@ pub struct SubmissionSeed {
     bucket: String,
 }
 
-/// What was inserted.
+/// Ids of an inserted submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seeded {
     /// `submissions.id`
@@ -191,21 +199,21 @@ impl SubmissionSeed {
         }
     }
 
-    /// With this id instead of a random one.
+    /// Sets this id instead of a random one.
     #[must_use]
     pub fn id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// In another status.
+    /// Sets another status.
     #[must_use]
     pub fn status(mut self, status: &str) -> Self {
         self.status = status.to_owned();
         self
     }
 
-    /// With a ledger already (`routing_result`).
+    /// Sets a ledger from the start (`routing_result`).
     #[must_use]
     pub fn ledger(mut self, ledger: serde_json::Value) -> Self {
         self.ledger = ledger;
@@ -226,21 +234,21 @@ impl SubmissionSeed {
         self
     }
 
-    /// To be purged at this time.
+    /// Sets the time of its purge.
     #[must_use]
     pub fn retention_expires_at(mut self, at: Timestamp) -> Self {
         self.retention_expires_at = Some(at);
         self
     }
 
-    /// With one more field.
+    /// Adds one more field.
     #[must_use]
     pub fn field(mut self, key: &str, value: &str) -> Self {
         self.fields.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// With one more attachment: its file name and `pending`, `clean` or `infected`.
+    /// Adds one more attachment: its file name and `pending`, `clean` or `infected`.
     #[must_use]
     pub fn attachment(mut self, file_name: &str, status: &str) -> Self {
         self.attachments.push((file_name.to_owned(), status.to_owned()));
@@ -309,7 +317,7 @@ impl SubmissionSeed {
     }
 }
 
-/// Marks an attachment as the scan worker does. Connect as `forms_scanner` (or `forms_app`).
+/// Sets an attachment's status as the scan worker does. Connect as `forms_scanner` (or `forms_app`).
 ///
 /// # Errors
 /// No such attachment or status, or the database refuses.

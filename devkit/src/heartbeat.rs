@@ -1,4 +1,4 @@
-//! Somebody who listens for heartbeats on loopback, as a dead man's switch service does: takes a GET at its secret URL.
+//! A listener for heartbeats on loopback, as a dead man's switch service does: takes a GET at its secret URL.
 //!
 //! In memory only.
 
@@ -23,7 +23,7 @@ struct Heard {
     answer: AtomicU16,
 }
 
-/// A service that would call people if it heard nothing.
+/// A service that would call people if no heartbeat came.
 #[derive(Debug)]
 pub struct HeartbeatService {
     heard: Arc<Heard>,
@@ -55,7 +55,7 @@ impl HeartbeatService {
         format!("http://{}/ping/{}", self.address, self.heard.secret)
     }
 
-    /// What no log may hold.
+    /// The URL's secret part, which no log may contain.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.heard.secret
@@ -73,7 +73,7 @@ impl HeartbeatService {
         self.heard.refused.load(Ordering::Relaxed)
     }
 
-    /// What is answered from now on; anything in 200–299 takes a heartbeat.
+    /// Sets the status of all later answers; anything in 200–299 takes a heartbeat.
     pub fn answer(&self, status: u16) {
         self.heard.answer.store(status, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Everything that only developers, tests and the demo of maple-router need. The shipped binary contains none of it.
+//! Tools that only developers, tests and the demo of maple-router need. The shipped binary contains none of it.
 
 pub mod bench;
 pub mod broker;
@@ -10,11 +10,15 @@ pub mod google;
 pub mod heartbeat;
 pub mod kills;
 pub mod parts;
+pub mod port;
 pub mod postfix;
 pub mod postgres;
+pub mod program;
 pub mod prometheus;
 pub mod slack;
 pub mod smtp;
 pub mod soak;
 pub mod stage;
+pub mod submission;
 pub mod trap;
+pub mod waiting;

@@ -1,8 +1,8 @@
-//! The stage for a router that somebody else runs: the parts stand on loopback, their addresses are told once, and then
-//! orders are taken, one at a time.
+//! The stage for a router that somebody else runs: the parts stand on loopback, their addresses are printed once,
+//! and then orders are taken, one at a time.
 //!
-//! Written for `make test-systemd`, where systemd runs the router in a container and this process only shares its network.
-//! The database is on TCP and asks `forms_app` for a password, so that the router needs its credential.
+//! Written for `make test-systemd`, where systemd runs the router in a container and this process only shares its
+//! network. The database is on TCP and asks `forms_app` for a password, so that the router needs its credential.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::smtp::{Rule, Stage as At};
 use crate::stage::{BUCKET, PROBE, PROJECT, Stage, StageOptions};
 use crate::trap::Trapped;
 
-/// Who comes by TCP proves who it is.
+/// Clients on TCP must authenticate.
 const HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
 /// Redelivery back-off of the subscription.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
-/// Short, so that an event held by a router that is gone comes again while somebody waits.
+/// Short, so that an event leased by a router that is gone comes again while somebody waits.
 const ACK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What can be asked; on the wire `{"do": "submit", "form": "contact"}`.
+/// Orders; on the wire `{"do": "submit", "form": "contact"}`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
-    /// A submission comes in; answers its id.
+    /// A submission comes in; returns its id.
     Submit {
         /// A sample form.
         form: String,
@@ -39,7 +39,7 @@ pub enum Order {
         /// Came in this long ago.
         #[serde(default)]
         age_seconds: u64,
-        /// Its event is lost.
+        /// The submission's event is lost.
         #[serde(default)]
         silent: bool,
     },
@@ -51,34 +51,34 @@ pub enum Order {
     /// The relay keeps the next transaction waiting at this stage: before (`dot`) or after (`after_dot`) it has
     /// stored the mail.
     Hold {
-        /// Where.
+        /// Stage of the dialogue.
         at: Moment,
     },
     /// Waits until somebody stands there.
     Held {
-        /// How long at most.
+        /// Longest wait.
         seconds: u64,
     },
-    /// Lets go whoever stands there.
+    /// Lets the caught dialogue go on.
     LetGo {},
     /// From now on the relay says this to every RCPT.
     RefuseRecipients {
         /// E.g. `550 5.1.1 no such user`.
         line: String,
     },
-    /// Nobody listens at the relay's port.
+    /// The relay's port refuses connections.
     RelayDown {},
     /// The relay is there, without rules.
     RelayUp {},
-    /// What Slack has confirmed: one text a message.
+    /// Returns the messages Slack has confirmed: one text a message.
     Slack {},
 }
 
-/// Where [`Order::Hold`] holds.
+/// Points at which [`Order::Hold`] stops.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// Nothing is stored yet.
+    /// Before anything is stored.
     Dot,
     /// The mail is stored, its sender does not know.
     AfterDot,
@@ -113,7 +113,7 @@ impl Parts {
         Ok(Self { held: None, stage, cluster, password })
     }
 
-    /// Where everything is, and the secrets that go with it: for a configuration of the router.
+    /// Addresses of all parts, and their secrets: for a configuration of the router.
     ///
     /// # Errors
     /// The key cannot be written.
@@ -146,10 +146,10 @@ impl Parts {
         }))
     }
 
-    /// Does what is asked.
+    /// Carries out an order.
     ///
     /// # Errors
-    /// It cannot be done; says why.
+    /// The order fails; the error says why.
     pub async fn obey(&mut self, order: Order) -> Result<Value> {
         match order {
             Order::Submit { form, attachments, age_seconds, silent } => {

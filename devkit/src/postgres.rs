@@ -16,8 +16,9 @@ mod server;
 mod traffic;
 
 pub use bouncer::{Bouncer, PoolMode};
-pub use cluster::{Cluster, ClusterOptions, ServerTls};
+pub use cluster::Cluster;
 pub use database::{Endpoint, TestDatabase, Variant};
 pub use proxy::{CuttingProxy, Trap};
 pub use refusing::Refusing;
+pub use server::{ClusterOptions, ServerTls};
 pub use traffic::Traffic;

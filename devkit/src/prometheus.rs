@@ -13,16 +13,16 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// How often it scrapes and evaluates.
+/// Interval of scrapes and evaluations.
 const STEP: Duration = Duration::from_millis(500);
-/// How long it may take to start.
+/// Longest time to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Two scrapes must fit into a window, with one that comes late.
 const SHORTEST_WINDOW: u64 = 2_000;
-/// The address in `scrape.yml`, in whose place the daemons' are put.
+/// The address in `scrape.yml`, which the daemons' addresses replace.
 const SHIPPED_TARGET: &str = "\"127.0.0.1:9464\"";
 
-/// Where the shipped rules and scrape configuration are, in this repository.
+/// Directory of the shipped rules and scrape configuration, in this repository.
 pub const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../monitoring/prometheus");
 
 /// A running Prometheus. Dropping it kills it.
@@ -39,20 +39,20 @@ pub struct Prometheus {
 pub struct Alert {
     /// `pending` or `firing`.
     pub state: String,
-    /// With `alertname` and `severity`.
+    /// Labels, `alertname` and `severity` among them.
     pub labels: BTreeMap<String, String>,
-    /// With `summary`, `description` and `runbook_url`.
+    /// Annotations: `summary`, `description` and `runbook_url`.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Alert {
-    /// Its name.
+    /// The alert's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.labels.get("alertname").map_or("", String::as_str)
     }
 
-    /// Whether it would be sent to people.
+    /// Whether the alert would be sent to people.
     #[must_use]
     pub fn is_firing(&self) -> bool {
         self.state == "firing"
@@ -77,13 +77,13 @@ struct Found {
 /// One series of an instant query's answer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Sample {
-    /// Its labels.
+    /// The series' labels.
     pub metric: BTreeMap<String, String>,
     value: (f64, String),
 }
 
 impl Sample {
-    /// Its value.
+    /// The sample's value.
     #[must_use]
     pub fn value(&self) -> f64 {
         self.value.1.parse().unwrap_or(f64::NAN)
@@ -95,7 +95,7 @@ impl Prometheus {
     /// time `faster` times as fast. 60 makes minutes seconds; more than that leaves windows without samples.
     ///
     /// # Errors
-    /// There is no program `prometheus` (`scripts/install-missing monitoring`), or it does not start: its log is told.
+    /// There is no program `prometheus` (`scripts/install-missing monitoring`), or it does not start: the error has its log.
     pub async fn start(targets: &[&str], faster: u32) -> Result<Self> {
         let dir = TempDir::with_prefix("maple-prometheus-")?;
         let shipped = Path::new(MONITORING);
@@ -114,8 +114,7 @@ impl Prometheus {
         );
         let config = dir.path().join("prometheus.yml");
         std::fs::write(&config, whole)?;
-        let address =
-            format!("127.0.0.1:{}", std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let address = format!("127.0.0.1:{}", crate::port::free_port()?);
         let log = std::fs::File::create(dir.path().join("log"))?;
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
@@ -155,10 +154,10 @@ impl Prometheus {
         &self.address
     }
 
-    /// What is pending or fires now.
+    /// Returns the alerts that are pending or firing now.
     ///
     /// # Errors
-    /// It does not answer.
+    /// Prometheus does not answer.
     pub async fn alerts(&self) -> Result<Vec<Alert>> {
         let asked = self.client.get(format!("http://{}/api/v1/alerts", self.address)).send().await?;
         Ok(asked.json::<Answer<Alerts>>().await?.data.alerts)
@@ -167,7 +166,7 @@ impl Prometheus {
     /// Names of what fires now, sorted, each once.
     ///
     /// # Errors
-    /// It does not answer.
+    /// Prometheus does not answer.
     pub async fn firing(&self) -> Result<Vec<String>> {
         let alerts = self.alerts().await?;
         let mut names: Vec<String> =
@@ -180,7 +179,7 @@ impl Prometheus {
     /// Waits until an alert of this name fires, and gives it.
     ///
     /// # Errors
-    /// It does not in time; tells what does.
+    /// The alert does not fire in time; the error has the pending and firing ones.
     pub async fn fires(&self, name: &str, patience: Duration) -> Result<Alert> {
         for _ in 0..=patience.as_millis() / STEP.as_millis() {
             let found =
@@ -196,7 +195,7 @@ impl Prometheus {
     /// Waits until no alert of this name fires any more.
     ///
     /// # Errors
-    /// It still does.
+    /// The alert still fires.
     pub async fn falls_silent(&self, name: &str, patience: Duration) -> Result<()> {
         for _ in 0..=patience.as_millis() / STEP.as_millis() {
             if !self.firing().await?.iter().any(|firing| firing == name) {
@@ -210,7 +209,7 @@ impl Prometheus {
     /// An instant query.
     ///
     /// # Errors
-    /// It does not answer, or not with a vector.
+    /// Prometheus does not answer, or not with a vector.
     pub async fn query(&self, expression: &str) -> Result<Vec<Sample>> {
         let mut url = url::Url::parse(&format!("http://{}/api/v1/query", self.address))?;
         url.query_pairs_mut().append_pair("query", expression);

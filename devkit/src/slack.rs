@@ -1,7 +1,7 @@
 //! Slack's incoming webhook on loopback: takes what Slack would take, refuses as Slack would refuse, and keeps it.
 //!
-//! In memory, and where a directory is given as files, too. It never answers `ok` to a message it did not keep, so "confirmed"
-//! and "received" can be compared.
+//! In memory, and where a directory is given as files, too. An `ok` is sent only for a message that was kept, so
+//! "confirmed" and "received" can be compared.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ impl SlackFake {
         format!("http://{}/services/T00000000/B00000000/{}", self.address, self.inbox.secret)
     }
 
-    /// What was confirmed, oldest first.
+    /// Confirmed messages, oldest first.
     #[must_use]
     pub fn messages(&self) -> Vec<SlackMessage> {
         self.inbox.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -122,7 +122,7 @@ impl SlackFake {
         self.inbox.attempts.load(Ordering::Relaxed)
     }
 
-    /// What goes wrong with the next requests: [`Mishap::RetryAfter`] for 429, [`Mishap::Status`], [`Mishap::Hang`].
+    /// Faults of the next requests: [`Mishap::RetryAfter`] for 429, [`Mishap::Status`], [`Mishap::Hang`].
     #[must_use]
     pub fn script(&self) -> &Script {
         &self.inbox.script
@@ -171,7 +171,7 @@ impl SlackFake {
 }
 
 impl Inbox {
-    /// Keeps a message, on disk first: one that cannot be written is not confirmed.
+    /// Keeps a message, on disk first: a message that cannot be written is not confirmed.
     fn keep(&self, message: SlackMessage) -> std::io::Result<()> {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dir) = &self.dir {

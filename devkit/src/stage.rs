@@ -1,12 +1,13 @@
-//! Everything `maple-router run` needs, on loopback, and the router itself as a real process: for tests and the demo.
+//! All that `maple-router run` needs, on loopback, and the router itself as a real process: for tests and the demo.
 //!
-//! Each [`Stage`] has a database, broker, relay, Google and Slack of its own, so that tests run side by side. If the
-//! process dies, its children die with it or end by themselves; nothing outside the temporary directory is touched.
+//! Each [`Stage`] has a database, broker, relay, Google and Slack of its own, so that tests run side by side. If the process
+//! dies, its children die with it or end by themselves; nothing outside the temporary directory is touched.
 
 mod events;
 mod overlay;
 mod process;
 mod shell;
+mod timings;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,12 +17,14 @@ use std::time::Duration;
 use anyhow::Result;
 use tempfile::TempDir;
 
-pub use process::{Answer, Router, free_port};
+pub use process::{Answer, Router};
 pub use shell::environment;
+pub use timings::SHORT_TIMINGS;
 
 use crate::broker::{Broker, SubscriptionSpec};
 use crate::forms;
 use crate::google::GoogleFake;
+use crate::port::free_port;
 use crate::postgres::{Cluster, TestDatabase, Variant};
 use crate::slack::SlackFake;
 use crate::smtp::{SmtpOptions, SmtpServer};
@@ -41,7 +44,7 @@ pub const BUCKET: &str = "maple-attachments";
 /// Object that `check` fetches.
 pub const PROBE: &str = "probe/hello.txt";
 
-/// Where a stage's routers get their events from.
+/// Source of events of a stage's routers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
     /// The stage's broker.
@@ -51,20 +54,20 @@ pub enum Source {
     Postgres,
 }
 
-/// What a stage is made of.
+/// Settings of a stage.
 #[derive(Debug, Clone)]
 pub struct StageOptions {
     /// Database variant.
     pub variant: Variant,
-    /// Where events come from.
+    /// Source of events.
     pub source: Source,
     /// Redelivery back-off of the routing subscription; with [`Source::Postgres`] the router's own.
     pub retry: (Duration, Duration),
     /// Ack deadline of the routing subscription, and what a router that may read it leases its events for.
     pub ack_deadline: Duration,
-    /// How the relay behaves and what it keeps.
+    /// Behaviour of the relay and what it keeps.
     pub smtp: SmtpOptions,
-    /// Where Slack's messages are kept as files; nowhere where absent.
+    /// Directory for Slack's messages as files; none where absent.
     pub slack_dir: Option<PathBuf>,
     /// Load the sample forms.
     pub sample_forms: bool,
@@ -111,7 +114,7 @@ pub struct Stage {
     pub slack: SlackFake,
     source: Source,
     retry: (Duration, Duration),
-    /// Where the database's own events are written, with [`Source::Postgres`] and schema `router`.
+    /// Writer of the database's own events, with [`Source::Postgres`] and schema `router`.
     outbox: Option<events::Outbox>,
     dir: PathBuf,
     /// Removes `dir` with the stage, where it is temporary.
@@ -237,7 +240,7 @@ dir = "{state}"
         overlay::overlay(&base.replace("\\#", "#"), extra)
     }
 
-    /// Where events come from. What `retry` paces at the broker, the router paces itself where there is none.
+    /// The source's sections. The delays of `retry`, which a broker would apply, are the router's where there is no broker.
     fn source_sections(&self) -> String {
         let (shortest, longest) = (self.retry.0.as_millis(), self.retry.1.as_millis());
         match self.source {
@@ -268,7 +271,7 @@ backoff_max = "{longest}ms""#
         }
     }
 
-    /// Where its routers get their events from.
+    /// Source of events of its routers.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
@@ -280,7 +283,7 @@ backoff_max = "{longest}ms""#
         self.dir.join("slack-webhook")
     }
 
-    /// Writes a configuration and the secret it names; answers its path.
+    /// Writes a configuration and the secret it names; returns its path.
     ///
     /// # Errors
     /// The file system.

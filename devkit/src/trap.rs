@@ -1,22 +1,21 @@
-//! A place where a part of the stage stands still: it says that it is there, and goes on when it is told to. Between the
+//! A point where a part of the stage stands still: it says that it is there, and goes on when it is released. Between the
 //! two a test does what must happen at exactly this point: kills the process at the other end, or lets a clock run.
 //!
 //! The wire's proxy, the relay and the broker set them ([`crate::postgres::CuttingProxy::trap`],
-//! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`]). Each catches once. If the test dies or drops
-//! its half, whoever stands there goes on: nothing hangs for ever.
+//! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`]). Each catches once. If the test dies or drops its
+//! half, the caught part goes on: nothing hangs for ever.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tokio::sync::watch;
 
-/// What becomes of whoever was caught.
+/// The end of a caught step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// Goes on as if nothing had been.
     Release,
-    /// What was on its way is lost: the connection ends here (the relay, the database), or the ack is forgotten (the
-    /// broker).
+    /// The step is lost: the connection ends here (the relay, the database), or the ack is forgotten (the broker).
     Cut,
 }
 
@@ -32,7 +31,7 @@ impl Trapped {
     /// Waits until somebody stands there.
     ///
     /// # Errors
-    /// Nobody came in time.
+    /// The trap caught nothing in time.
     pub async fn hit(&self, patience: Duration) -> Result<()> {
         let mut caught = self.caught.clone();
         match tokio::time::timeout(patience, caught.wait_for(Option::is_some)).await {
@@ -44,25 +43,25 @@ impl Trapped {
         }
     }
 
-    /// Whether somebody stands there, or stood.
+    /// Whether the trap has caught something.
     #[must_use]
     pub fn is_hit(&self) -> bool {
         self.caught.borrow().is_some()
     }
 
-    /// For how long somebody stands there; nothing where nobody does. Whoever is kept longer than his own timers allow goes
-    /// on without what he waits for.
+    /// Time since the catch; zero before it. A part kept longer than its own timers allow goes on without the reply
+    /// it waits for.
     #[must_use]
     pub fn held_for(&self) -> Duration {
         self.caught.borrow().map(|since| now().saturating_duration_since(since)).unwrap_or_default()
     }
 
-    /// Lets go: what is held back goes on. A trap that has caught nobody yet will hold nobody.
+    /// Lets the caught part go on. A trap that has caught nothing yet will stop nothing.
     pub fn release(self) {
         self.fate.send_replace(Some(Fate::Release));
     }
 
-    /// Ends it here: what is held back is lost. A trap that has caught nobody yet cuts whoever comes.
+    /// Ends the caught part here: what was held back is lost. A trap that has caught nothing yet cuts the first to come.
     pub fn cut(self) {
         self.fate.send_replace(Some(Fate::Cut));
     }
@@ -76,14 +75,14 @@ pub(crate) struct Snare {
 }
 
 impl Snare {
-    /// Both halves.
+    /// Makes both halves.
     pub(crate) fn set() -> (Self, Trapped) {
         let (told, caught) = watch::channel(None);
         let (decides, fate) = watch::channel(None);
         (Self { caught: told, fate }, Trapped { caught, fate: decides })
     }
 
-    /// Says "here" and stands until told what becomes of it.
+    /// Says "here" and stands still until its fate is decided.
     pub(crate) async fn stand(mut self) -> Fate {
         self.caught.send_replace(Some(now()));
         // A test that is gone has no wish: released. The decision stays readable after its sender went.
@@ -115,7 +114,7 @@ impl<Moment> Snares<Moment> {
         trapped
     }
 
-    /// Somebody comes by: every snare for this moment counts, the first whose turn it is catches.
+    /// Counts this moment at every snare for it; the first whose count is reached catches.
     pub(crate) fn pass(&mut self, here: impl Fn(&Moment) -> bool) -> Option<Snare> {
         let mut caught = None;
         for (place, (wanted, left, _)) in self.0.iter_mut().enumerate() {

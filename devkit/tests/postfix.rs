@@ -24,7 +24,7 @@ fn message(id: &str) -> String {
     format!("From: s@x.test\r\nSubject: x\r\nMessage-ID: <{id}@x.test>\r\n\r\n{body}")
 }
 
-/// Nobody listens there any more, as soon as the system is done with those who were killed.
+/// Waits until the port has no listener, as soon as the system is done with the killed processes.
 async fn deserted(port: u16) {
     for _ in 0..500 {
         if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {

@@ -18,7 +18,7 @@ async fn connect(proxy: &CuttingProxy) -> Client {
     client
 }
 
-/// What maple-router's named transactions look like on the wire.
+/// Does what maple-router's named transactions look like on the wire.
 async fn act(client: &Client, name: &str) -> Result<(), tokio_postgres::Error> {
     let begin = format!("BEGIN; SET LOCAL application_name = 'maple-router:{name}'");
     client.batch_execute(&begin).await?;
@@ -35,7 +35,7 @@ async fn done(database: &TestDatabase) -> i64 {
 async fn a_named_transaction_stands_still_where_it_was_asked_to() {
     let database = Cluster::shared().await.unwrap().database(Variant::default()).await.unwrap();
     let proxy = CuttingProxy::start(&database).await.unwrap();
-    // The place, whether it is cut, and whether the transaction stands: while it is held, and afterwards.
+    // The point, whether it is cut, and whether the transaction stands: while it is caught, and afterwards.
     let table = [
         (Trap::BeginSent("a"), false, 0, 1),
         (Trap::CommitSent("a"), false, 0, 1),
@@ -101,7 +101,7 @@ async fn it_is_known_for_whom_the_server_is_at_work() {
     let client = asking.await.unwrap();
     at_work(&traffic, 0).await;
     assert!(traffic.moved() > before);
-    // Whoever is held does not keep the server at work.
+    // A caught session does not keep the server at work.
     let trapped = proxy.trap(Trap::CommitSent("a"), 1);
     let acting = tokio::spawn(async move { act(&client, "a").await.map(|()| client) });
     trapped.hit(PATIENCE).await.unwrap();
@@ -109,7 +109,7 @@ async fn it_is_known_for_whom_the_server_is_at_work() {
     trapped.release();
     let client = acting.await.unwrap().unwrap();
     at_work(&traffic, 0).await;
-    // Whoever is gone does, until the server has noticed.
+    // A client that is gone does keep it at work, until the server has noticed.
     let asking = tokio::spawn(async move { client.batch_execute("SELECT pg_sleep(0.5)").await });
     while asleep().await == 0 {}
     drop(proxy);
@@ -119,7 +119,7 @@ async fn it_is_known_for_whom_the_server_is_at_work() {
     assert_eq!(asleep().await, 0);
 }
 
-/// Says the dialogue, each piece when its turn has come, until the relay is gone or has said goodbye.
+/// Says the dialogue, each piece after the reply to the one before, until the relay is gone or has said goodbye.
 async fn dialogue(port: u16) -> String {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
     let mut stream = BufReader::new(stream);
@@ -148,7 +148,7 @@ async fn dialogue(port: u16) -> String {
 #[tokio::test]
 async fn the_relay_stands_still_at_every_stage() {
     let relay = SmtpServer::start(SmtpOptions::default()).await.unwrap();
-    // The stage, and how many mails are stored: while it is held, and when it was cut there.
+    // The stage, and how many mails are stored: while the session is caught, and when it was cut there.
     let table = [
         (Stage::Banner, 0),
         (Stage::Ehlo, 0),

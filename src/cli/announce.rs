@@ -1,12 +1,12 @@
-//! How a verb has submissions looked at: by an event through Pub/Sub, or by a row of the outbox. Every verb
+//! Announcement of submissions to the daemon: by an event through Pub/Sub, or by a row of the outbox. Every verb
 //! announces here.
 //!
-//! An event only says "look": one too many changes nothing, and what is not announced is found by the daemon in its time.
+//! An event only says "look": one too many changes nothing, and the daemon finds unannounced submissions in its time.
 
 use anyhow::{Result, bail};
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
+use super::setup::{self, Setup};
 use super::{CliError, Exit};
 use crate::config::{Config, SourceKind};
 use crate::db::contract;
@@ -15,20 +15,20 @@ use crate::outbox::store::{OutboxStore, Redriven};
 use crate::parts::{self, PartError};
 use crate::routing::dead_letter::{Origin, Record, original_attributes};
 use crate::routing::event::{self, Parsed, Reason, RoutingEvent, encode};
-use crate::routing::store::sweep::Found;
-use crate::routing::sweep::Republisher;
+use crate::routing::store::sweep::Orphan;
+use crate::routing::upkeep::sweep::Republisher;
 
-/// What an event in the outbox is named by, before the id of its row.
+/// Prefix of an outbox event's name, before the id of its row.
 const OUTBOX: &str = "outbox:";
 
-/// How submissions come to the daemon's notice.
+/// Way of announcing submissions to the daemon.
 #[derive(Debug, Clone)]
 pub(super) enum Way {
     Pubsub(PubsubPublisher),
     Outbox(OutboxStore),
 }
 
-/// What was done.
+/// Result of an announcement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Announced {
     /// Pub/Sub took the event under this id.
@@ -45,7 +45,7 @@ impl Announced {
         }
     }
 
-    /// Behind a comma.
+    /// The announcement in words that follow a comma.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Published(id) => format!("published as message {id}"),
@@ -53,7 +53,7 @@ impl Announced {
         }
     }
 
-    /// As a sentence.
+    /// The announcement as a sentence.
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::Published(id) => format!("event {id} is published"),
@@ -63,7 +63,7 @@ impl Announced {
 }
 
 impl Way {
-    /// What the configuration says, and with PostgreSQL what the database has.
+    /// Opens the configured way; with PostgreSQL the database says whether there is an outbox.
     pub(super) async fn open(config: &Config) -> Result<Self> {
         match config.source.kind {
             SourceKind::Pubsub => Ok(Self::Pubsub(PubsubPublisher::open(&parts::pubsub(config)?).await?)),
@@ -77,7 +77,7 @@ impl Way {
         }
     }
 
-    /// Has one submission looked at.
+    /// Announces one submission.
     pub(super) async fn announce(
         &self,
         id: Uuid,
@@ -97,7 +97,7 @@ impl Way {
         }
     }
 
-    /// Has a message looked at again that was given up on.
+    /// Announces a message again that was given up on.
     async fn again(&self, record: &Record) -> Result<Again> {
         let attributes = original_attributes(&record.attributes);
         if let Self::Pubsub(publisher) = self {
@@ -117,17 +117,17 @@ impl Way {
     }
 }
 
-/// What became of a dead letter that is to be looked at again.
+/// Result of announcing a dead letter again.
 pub(super) enum Again {
-    /// It was announced; its record is still open.
+    /// The letter was announced; its record is still open.
     Announced(Announced),
-    /// Its row in the outbox is delivered again, and its record is closed with that.
+    /// The letter's row in the outbox is delivered again, and its record is closed with that.
     Closed(Announced),
-    /// Nobody can, and why.
+    /// No announcement is possible, and why.
     Refused(String),
 }
 
-/// Announces as many as there are; connects at the first.
+/// Announces any number of submissions; connects at the first.
 pub(super) struct Announcer<'a> {
     config: &'a Config,
     way: Option<Way>,
@@ -147,8 +147,8 @@ impl<'a> Announcer<'a> {
         Ok(self.way.insert(way))
     }
 
-    /// Announces one that the daemon would find in its time: the first that cannot be announced is the last one tried, so
-    /// that an outage holds nothing up.
+    /// Announces a submission that the daemon would find in its time: the first failure is the last try, so that an
+    /// outage does not delay the verb.
     pub(super) async fn announce(&mut self, id: Uuid, form_id: &str) -> Option<Announced> {
         if self.trouble.is_some() {
             return None;
@@ -160,16 +160,16 @@ impl<'a> Announcer<'a> {
         announced.map_err(|error| self.trouble = Some(format!("{error:#}"))).ok()
     }
 
-    /// What to say where something could not be announced.
+    /// Warning where something could not be announced.
     pub(super) fn warning(self) -> Option<String> {
         self.trouble.map(|why| format!("not everything was announced, the sweep finds the rest: {why}"))
     }
 
-    /// Has a dead letter looked at again: by whoever gave up on it.
-    pub(super) async fn again(&mut self, desk: &Desk, record: &Record, by: (&str, &str)) -> Result<Again> {
+    /// Announces a dead letter again, to the source that gave up on it.
+    pub(super) async fn again(&mut self, setup: &Setup, record: &Record, by: (&str, &str)) -> Result<Again> {
         let Origin::Outbox(row) = record.origin() else { return self.way().await?.again(record).await };
         let (actor, reason) = by;
-        match parts::outbox(self.config, desk.pool()).redrive(row, actor, reason).await? {
+        match parts::outbox(self.config, setup.pool.clone()).redrive(row, actor, reason).await? {
             Redriven::Done => Ok(Again::Closed(Announced::Written(format!("{OUTBOX}{row}")))),
             Redriven::Unknown => Ok(Again::Refused(
                 "its row in the outbox is not there any more: `maple-router publish` has its submission looked at"
@@ -180,7 +180,7 @@ impl<'a> Announcer<'a> {
     }
 }
 
-/// Announces one, or ends the verb; what was done before stands.
+/// Announces one, or ends the verb; earlier changes stand.
 pub(super) async fn or_end(
     config: &Config,
     id: Uuid,
@@ -189,12 +189,12 @@ pub(super) async fn or_end(
 ) -> Result<Announced, CliError> {
     let announced = async { Way::open(config).await?.announce(id, Some(form_id), reason).await };
     announced.await.map_err(|error| {
-        // That Pub/Sub does not take it may pass, whatever it says; a part that cannot be made stays so.
+        // Pub/Sub's refusal may pass, whatever its words; a part that cannot be made stays so.
         let exit = match error.downcast_ref::<PublishError>() {
             Some(PublishError::Pubsub(_)) => Exit::Unavailable,
             Some(PublishError::Settings(_)) => Exit::BadConfig,
             None => match error.downcast::<PartError>() {
-                Ok(error) => return desk::part(error),
+                Ok(error) => return setup::part(error),
                 Err(error) => return CliError::from(error.context("no event was written")),
             },
         };
@@ -203,8 +203,8 @@ pub(super) async fn or_end(
     })
 }
 
-/// Announces all of `found`, which the sweep would find as well; answers what could not be done.
-pub(super) async fn all(config: &Config, found: &[Found]) -> Option<String> {
+/// Announces all of `found`, which the sweep would find as well; returns a warning about failures.
+pub(super) async fn all(config: &Config, found: &[Orphan]) -> Option<String> {
     let wait = config.routing.due_grace + config.routing.sweep_interval;
     let wait = format!("the daemon's sweep takes them within {}", humantime::format_duration(wait));
     let announced = async {
@@ -224,7 +224,7 @@ pub(super) async fn all(config: &Config, found: &[Found]) -> Option<String> {
     announced.err().map(|error| format!("no event was published ({error:#}): {wait}"))
 }
 
-/// What publishes the events of what a pass of the sweep finds, or why nothing does.
+/// The publisher of events for submissions that a sweep finds, or why there is none.
 pub(super) async fn republisher(config: &Config) -> Result<Republisher, String> {
     if config.source.kind != SourceKind::Pubsub {
         return Err("with source.kind = \"postgres\" it hands them on by itself".to_owned());

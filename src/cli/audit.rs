@@ -1,9 +1,9 @@
-//! `audit`: what the audit log can tell of recipients. Reads only: nobody may change a row of it.
+//! `audit`: the audit log's digests of recipients. Reads only: nobody may change a row of it.
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::desk::{self, Desk};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, output};
 use crate::parts;
 use crate::routing::explain::at;
@@ -31,29 +31,25 @@ struct Rekey {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// The key that is used on this host; absent where it has not been made yet.
+    /// Name of this host's key; absent where it has not been made yet.
     key: Option<String>,
     rows: Vec<AuditDigests>,
 }
 
-/// Does what was asked for. Rows without a key are found wanting.
+/// Runs the verb. Rows without a key are found wanting.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let Verb::Rekey(Rekey { json }) = args.verb;
-    let desk = Desk::open(ctx)?;
-    let there = parts::audit_key_there(&desk.config).map_err(desk::part)?;
+    let setup = Setup::open(ctx)?;
+    let there = parts::audit_key_there(&setup.config).map_err(setup::part)?;
     let key = there.and_then(|(key, _)| key.name().map(str::to_owned));
-    let Some(rows) = desk.view().audit_digests().await.map_err(desk::database)? else {
+    let Some(rows) = setup.view().audit_digests().await.map_err(setup::database)? else {
         let error = anyhow::anyhow!("the audit log is not readable with this role");
         return Err(CliError::new(Exit::FoundWanting, error)
             .remedy("ask with a role that may read audit_log ([database] url, DATABASE_URL)"));
     };
     let exit = if rows.iter().any(|row| row.unkeyed) { Exit::FoundWanting } else { Exit::Done };
     let report = Report { key, rows };
-    if json {
-        output::json(&report)?;
-    } else {
-        output::text(&told(&report))?;
-    }
+    output::either(json, &report, || told(&report))?;
     Ok(exit)
 }
 

@@ -1,74 +1,78 @@
-//! What every bulk verb shares: which submissions are meant, and how it is told what became of them (interfaces,
-//! "Commands"): matched, changed, skipped with reasons.
+//! Parts shared by all bulk verbs: the chosen submissions, and the report on them (interfaces, "Commands"):
+//! matched, changed, skipped with reasons.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
 use super::id::IdArg;
+use super::setup::{self, Setup};
 use super::{CliError, Exit, Filters, list, output};
+use crate::queries;
 use crate::routing::table::Status;
 
-/// What became of one, behind its id; `dry_run` where nothing did.
-pub(super) trait Told: Serialize {
+/// Why an unknown id is skipped.
+pub(super) const MISSING: &str = "there is no such submission that this database role can see";
+
+/// Result for one item, after its id; `dry_run` where nothing was done.
+pub(super) trait BulkItem: Serialize {
     /// The submission, or the record.
     fn id(&self) -> Uuid;
-    /// In words.
+    /// The result in words.
     fn words(&self, dry_run: bool) -> String;
-    /// What to know about it, said beside the result.
+    /// A warning beside the result.
     fn warning(&self) -> Option<&str> {
         None
     }
 }
 
-/// What became of all of them.
+/// Results for all items.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<C> {
-    /// Named or found, each once.
+    /// Items named or found, each once.
     pub(super) matched: usize,
-    /// Done; in a dry run, what would be.
+    /// Items changed; in a dry run, those that would be.
     pub(super) changed: Vec<C>,
     skipped: Vec<Skipped>,
     /// Nothing was changed.
     pub(super) dry_run: bool,
-    /// What concerns all of them.
+    /// Warnings about all of them.
     pub(super) warnings: Vec<String>,
-    /// What is said of those that stay as they are.
+    /// Words about the skipped items.
     #[serde(skip)]
     stays: &'static str,
 }
 
-/// One that stays as it is.
+/// An item that stays as it is.
 #[derive(Debug, Serialize)]
 struct Skipped {
     id: Uuid,
     why: String,
 }
 
-impl<C: Told> Report<C> {
-    /// Nothing done yet of so many.
+impl<C: BulkItem> Report<C> {
+    /// A report of `matched` items, none done yet.
     pub(super) fn new(stays: &'static str, matched: usize, dry_run: bool) -> Self {
         Self { matched, changed: Vec::new(), skipped: Vec::new(), dry_run, warnings: Vec::new(), stays }
     }
 
-    /// The same, with what is to be said of all of them.
+    /// The same report, with warnings about all of them.
     pub(super) fn warned(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }
     }
 
-    /// It stays as it is.
+    /// Adds an item that stays as it is.
     pub(super) fn skip(&mut self, id: Uuid, why: impl Into<String>) {
         self.skipped.push(Skipped { id, why: why.into() });
     }
 
-    /// How many are dealt with.
+    /// Number of items dealt with.
     pub(super) fn done(&self) -> usize {
         self.changed.len() + self.skipped.len()
     }
 
-    /// What became of the only one, or why it stays as it is.
+    /// The result for the only item, or why it stays as it is.
     pub(super) fn only(self) -> Result<C, String> {
         match (self.changed.into_iter().next(), self.skipped.into_iter().next()) {
             (Some(changed), _) => Ok(changed),
@@ -77,7 +81,7 @@ impl<C: Told> Report<C> {
         }
     }
 
-    /// Whoever named them expects all of them to be done; whoever chose by filters expects some.
+    /// A person who names items expects all of them to be done; one who chooses by filters expects some.
     pub(super) fn exit(&self, named: bool) -> Exit {
         if self.skipped.is_empty() || !named && !self.changed.is_empty() {
             Exit::Done
@@ -86,7 +90,7 @@ impl<C: Told> Report<C> {
         }
     }
 
-    /// Prints it.
+    /// Prints the report.
     pub(super) fn tell(&self, json: bool) -> Result<(), CliError> {
         if json {
             return output::json(self);
@@ -117,17 +121,17 @@ pub(super) fn each_once(ids: Vec<Uuid>) -> Vec<Uuid> {
     ids.into_iter().filter(|id| seen.insert(*id)).collect()
 }
 
-/// The submissions that `verb` is to deal with: those named, or those that the filters choose, among `usual` where no
-/// status is named; and what to say about the choice.
+/// The submissions for `verb`: those named, or those that the filters choose, among `usual` where no status is
+/// named; and warnings about the choice.
 pub(super) async fn chosen(
-    desk: &Desk,
+    setup: &Setup,
     verb: &str,
     ids: &[IdArg],
     filters: Filters,
     usual: Status,
 ) -> Result<(Vec<Uuid>, Vec<String>), CliError> {
     match (ids.is_empty(), filters == Filters::default()) {
-        (false, true) => return Ok((each_once(desk.submissions(ids).await?), Vec::new())),
+        (false, true) => return Ok((each_once(setup.submissions(ids).await?), Vec::new())),
         (true, false) => {}
         (false, false) => {
             let both = anyhow::anyhow!("ids and filters together are not understood");
@@ -142,11 +146,11 @@ pub(super) async fn chosen(
             ));
         }
     }
-    let mut warnings: Vec<String> = desk.unknown_form(filters.form.as_deref()).await.into_iter().collect();
+    let mut warnings: Vec<String> = setup.unknown_form(filters.form.as_deref()).await.into_iter().collect();
     let mut selection = list::selection(filters)?;
     if selection.status.is_empty() {
         selection.status = match usual {
-            // What is lost beyond the relay ended well, as far as its status says.
+            // A mail lost after the relay's acceptance ended well, as far as its status says.
             Status::Failed if selection.lost => vec![Status::Routed, Status::Failed],
             Status::Received | Status::Processing | Status::Routed | Status::Failed | Status::Purged => {
                 vec![usual]
@@ -154,15 +158,11 @@ pub(super) async fn chosen(
         };
     }
     let limit = selection.limit;
-    // One more, to know whether there are more.
-    selection.limit = limit.saturating_add(1);
-    let found = desk.view().list(&selection).await.map_err(desk::database)?;
-    let mut ids: Vec<Uuid> = found.iter().map(|line| line.id).collect();
-    if ids.len() > usize::try_from(limit).unwrap_or(usize::MAX) {
-        ids.pop();
+    let (listed, more) = queries::list::lines(setup, selection).await.map_err(setup::database)?;
+    if more {
         warnings.push(format!("only the first {limit} are taken: do it again for more, or raise --limit"));
     }
-    Ok((ids, warnings))
+    Ok((listed.iter().map(|line| line.id).collect(), warnings))
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     #[derive(Debug, Serialize)]
     struct Done(Uuid);
 
-    impl Told for Done {
+    impl BulkItem for Done {
         fn id(&self) -> Uuid {
             self.0
         }

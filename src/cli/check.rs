@@ -1,8 +1,8 @@
-//! `check`: one line for each thing the daemon needs, with what to do where it is not as it should be.
+//! `check`: one line for each thing the daemon needs, with the remedy where something is wrong.
 //!
-//! Independent parts are asked side by side, each for a limited time, so that an answer comes within about 20 s whatever
-//! is down. The line of the cause fails; lines that could not be tried for it say so and warn. Changes nothing; with
-//! `--send` it posts to Slack and mails. Never prints a secret, only where it was read from.
+//! Independent parts are asked side by side, each for a limited time, so that an answer comes within about 20 s
+//! whatever is down. The line of the cause fails; lines that could not be tried for it say so and warn. Changes
+//! nothing; with `--send` it posts to Slack and mails. Never prints a secret, only where it was read from.
 
 mod bounces;
 mod mail;
@@ -13,61 +13,29 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde::Serialize;
 
 use super::layout::wrapped;
 use super::output::{self, Palette};
 use super::{CliError, Context, Exit};
 use crate::config::{Config, SourceKind};
-use crate::db::contract;
-use crate::gateway::{pubsub, relay_log, signed_url};
+use crate::daemon;
+use crate::db::contract::{self, Check, Look};
+use crate::gateway::{pubsub, signed_url};
 use crate::ops::clock::SystemClock;
 use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
 
-/// Every line, in the order of the interfaces page.
-const NAMES: [&str; 19] = [
-    "config",
-    "database",
-    "schema",
-    "audit_values",
-    "grants",
-    "rls_attachments",
-    "updated_at_trigger",
-    "router_schema",
-    "history",
-    "subscription",
-    "dead_letter",
-    "relay",
-    "relay_log",
-    "bounces",
-    "signing",
-    "link",
-    "secrets",
-    "slack",
-    "forms",
-];
-/// The lines that come from the database.
-const OF_THE_DATABASE: [&str; 9] = [
-    "database",
-    "schema",
-    "audit_values",
-    "grants",
-    "rls_attachments",
-    "updated_at_trigger",
-    "router_schema",
-    "history",
-    "forms",
-];
 const OF_PUBSUB: [&str; 2] = ["subscription", "dead_letter"];
 const OF_THE_SIGNER: [&str; 2] = ["signing", "link"];
 
-/// How long one part may take.
+/// Limit of one part.
 const LIMIT: Duration = Duration::from_secs(18);
-/// The same, where something is sent.
+/// Limit of one part where something is sent.
 const LIMIT_SENDING: Duration = Duration::from_secs(90);
-/// A signature is tried with less patience than the daemon has.
-const SIGNING: signed_url::Pace = signed_url::Pace {
+/// Limits of the trial signature, shorter than the daemon's.
+const SIGNING: signed_url::RetryPolicy = signed_url::RetryPolicy {
     timeout: Duration::from_secs(3),
     attempts: 2,
     backoff_min: Duration::from_millis(100),
@@ -88,12 +56,12 @@ pub(super) struct Args {
     send: bool,
 }
 
-/// What was found: `{ok, lines}` (interfaces page, `check`).
+/// The report: `{ok, lines}` (interfaces page, `check`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// No line failed.
     pub ok: bool,
-    /// A line each, in the order of the interfaces page; `config` has one for each of its faults.
+    /// Lines in the order of the interfaces page; `config` has one for each of its faults.
     pub lines: Vec<CheckLine>,
 }
 
@@ -101,11 +69,12 @@ impl CheckReport {
     /// Puts lines in order and sums them up.
     #[must_use]
     pub fn new(mut lines: Vec<CheckLine>) -> Self {
-        lines.sort_by_key(|line| NAMES.iter().position(|name| *name == line.name));
+        let checks = daemon::checks();
+        lines.sort_by_key(|line| checks.iter().position(|check| check.line == line.name));
         Self { ok: lines.iter().all(|line| line.level != CheckLevel::Fail), lines }
     }
 
-    /// 0, warnings included, or 1; a failed `config` line is 78.
+    /// Exit code: 0, warnings included, or 1; a failed `config` line is 78.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let config_failed =
@@ -117,7 +86,7 @@ impl CheckReport {
         }
     }
 
-    /// The form for people: names aligned, remedies below their lines.
+    /// The text for people: names aligned, remedies below their lines.
     fn text(&self, palette: Palette, columns: Option<usize>) -> String {
         let width = self.lines.iter().map(|line| line.name.len()).max().unwrap_or_default();
         let mut text = String::new();
@@ -150,12 +119,8 @@ impl CheckReport {
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let lines = if args.config_only { settings::preflight(ctx).await } else { lines(ctx, &args).await };
     let report = CheckReport::new(lines);
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.text(Palette::of_stdout(), output::columns()))?;
-    }
-    // Nothing but the configuration was looked at, so nothing else can be at fault.
+    output::either(args.json, &report, || report.text(Palette::of_stdout(), output::columns()))?;
+    // Only the configuration was looked at, so nothing else can be at fault.
     Ok(if args.config_only && !report.ok { Exit::BadConfig } else { report.exit() })
 }
 
@@ -166,18 +131,25 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
     let whole = lines.iter().all(|line| line.level != CheckLevel::Fail);
     let config = &loaded.config;
     let sending = if args.send { LIMIT_SENDING } else { LIMIT };
-    let (database, pubsub, relay, relay_log, bounces, signer, slack) = futures::join!(
-        within(LIMIT, &OF_THE_DATABASE, database(config, whole)),
+    let outside = daemon::checks().into_iter().filter_map(|check| match check.look {
+        Look::Outside(look) => {
+            Some(async move { within(LIMIT, &[check.line], look(config).map(|line| vec![line])).await })
+        }
+        Look::Contract | Look::Database(_) | Look::CommandLine => None,
+    });
+    let of_the_database = of_the_database();
+    let (database, pubsub, relay, outside, bounces, signer, slack) = futures::join!(
+        within(LIMIT, &of_the_database, database(config, whole)),
         within(LIMIT, &OF_PUBSUB, subscription(config, whole)),
         within(sending, &["relay"], async { vec![mail::line(config, args.send).await] }),
-        within(LIMIT, &["relay_log"], async { vec![relay_log::inspect(&config.relay_log).await] }),
+        futures::future::join_all(outside),
         within(LIMIT, &["bounces"], async { vec![bounces::line(config).await] }),
         within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
     lines.extend(settings::state_line(config).await);
     lines.push(settings::secrets_line(&loaded));
-    lines.extend([database, pubsub, relay, relay_log, bounces, signer, slack].into_iter().flatten());
+    lines.extend([database, pubsub, relay, bounces, signer, slack].into_iter().chain(outside).flatten());
     lines
 }
 
@@ -197,57 +169,46 @@ async fn within(
     }
 }
 
-/// The first of `names` is the failure; the others could not be tried for it.
+/// A failure of the first of `names`; the others could not be tried for it.
 fn failed(names: &[&'static str], fail: impl Fn(&'static str) -> CheckLine) -> Vec<CheckLine> {
     let Some((first, rest)) = names.split_first() else { return Vec::new() };
     let why = format!("{first} failed");
     std::iter::once(fail(first)).chain(rest.iter().map(|name| not_tried(name, &why, first))).collect()
 }
 
-/// A line whose cause is told by another one.
+/// A line whose cause another line reports.
 fn not_tried(name: &'static str, why: &str, see: &str) -> CheckLine {
     CheckLine::warn(name, format!("not tried: {why}"), format!("see line {see}"))
 }
 
-/// What a part that cannot be made says: under its own name, unless another line tells the cause.
+/// Lines of a part that cannot be made: under its own name, unless another line reports the cause.
 fn unmade(names: &[&'static str], error: &PartError, config_is_whole: bool) -> Vec<CheckLine> {
-    let told_by =
+    let reported_by =
         |see: &str| names.iter().map(|name| not_tried(name, "what it needs cannot be used", see)).collect();
-    match error {
-        PartError::Secret(_) => told_by("secrets"),
-        PartError::Database(_)
-        | PartError::Pubsub(_)
-        | PartError::Signer(_)
-        | PartError::Slack(_)
-        | PartError::Heartbeat(_)
-        | PartError::Outbox(_)
-        | PartError::Mail(_)
-        | PartError::Audit(_)
-            if !config_is_whole =>
-        {
-            told_by("config")
-        }
-        PartError::Signer(error) => {
-            failed(names, |name| CheckLine::fail(name, error.detail(), error.remedy()))
-        }
-        PartError::Database(_)
-        | PartError::Pubsub(_)
-        | PartError::Slack(_)
-        | PartError::Heartbeat(_)
-        | PartError::Outbox(_)
-        | PartError::Mail(_)
-        | PartError::Audit(_) => {
-            failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
-        }
+    if matches!(error, PartError::Secret(_)) {
+        return reported_by("secrets");
     }
+    if !config_is_whole {
+        return reported_by("config");
+    }
+    if let PartError::Signer(error) = error {
+        return failed(names, |name| CheckLine::fail(name, error.detail(), error.remedy()));
+    }
+    failed(names, |name| CheckLine::fail(name, error.to_string(), "correct it in the configuration"))
+}
+
+/// The lines that come from the database.
+fn of_the_database() -> Vec<&'static str> {
+    let asks = |check: &&Check| matches!(check.look, Look::Contract | Look::Database(_));
+    daemon::checks().into_iter().filter(asks).map(|check| check.line).collect()
 }
 
 async fn database(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
     let pool = match parts::pool(config, Arc::new(SystemClock)) {
         Ok(pool) => pool,
-        Err(error) => return unmade(&OF_THE_DATABASE, &error, config_is_whole),
+        Err(error) => return unmade(&of_the_database(), &error, config_is_whole),
     };
-    contract::inspect(&pool, &parts::contract_options(config)).await
+    contract::inspect(&pool, &parts::contract_options(config, daemon::checks())).await
 }
 
 async fn subscription(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
@@ -268,7 +229,7 @@ async fn signing(config: &Config, config_is_whole: bool) -> Vec<CheckLine> {
         return unmade(&OF_THE_SIGNER, &PartError::Secret(error), config_is_whole);
     }
     let (settings, metadata) = (&config.signed_url, config.surroundings.metadata_host.as_deref());
-    match signed_url::UrlSigner::with_pace(settings, metadata, SIGNING) {
+    match signed_url::UrlSigner::with_retry_policy(settings, metadata, SIGNING) {
         Ok(signer) => signed_url::inspect(&signer, settings.probe_object.as_deref(), settings.ttl).await,
         Err(error) => unmade(&OF_THE_SIGNER, &PartError::Signer(error), config_is_whole),
     }
@@ -313,10 +274,12 @@ mod tests {
 
     #[test]
     fn every_line_has_its_place() {
-        let groups = OF_THE_DATABASE.iter().chain(&OF_PUBSUB).chain(&OF_THE_SIGNER);
-        for name in groups.chain(&["config", "relay", "secrets", "slack"]) {
-            assert_eq!(NAMES.iter().filter(|known| *known == name).count(), 1, "{name}");
+        let of_the_database = of_the_database();
+        let groups = of_the_database.iter().chain(&OF_PUBSUB).chain(&OF_THE_SIGNER);
+        for name in groups.chain(&["config", "relay", "relay_log", "bounces", "secrets", "slack"]) {
+            assert_eq!(daemon::checks().iter().filter(|known| known.line == *name).count(), 1, "{name}");
         }
+        assert!(daemon::checks().is_sorted_by(|a, b| a.place < b.place), "no two in one place");
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
-//! `dlq`: what Pub/Sub or the outbox gave up on, and what to do with it.
+//! `dlq`: dead letters of Pub/Sub and the outbox, and their remedies.
 //!
-//! Three kinds: messages that nobody can read, events of submissions that are not there (both recorded by the daemon),
-//! and submissions that failed because nothing was left to try (their row is the record). What there is of them is in
-//! [`entry`], how they are closed in [`close`].
+//! Three kinds: messages that nobody can read, events of submissions that are not there (both recorded by the
+//! daemon), and submissions that failed because nothing was left to try (their row is the record). [`entry`] shows
+//! them, [`close`] closes them.
 
 mod close;
 mod entry;
@@ -12,13 +12,14 @@ use clap::builder::NonEmptyStringValueParser;
 use entry::Entry;
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, output};
 use crate::db::DbErrorKind;
-use crate::routing::dead_letter::{Closing, EXHAUSTED, RecordError, Records};
+use crate::routing::dead_letter::{Closing, EXHAUSTED};
+use crate::routing::upkeep::dead_letters::{RecordError, Records};
 
-/// Shown and done where `--limit` says nothing.
+/// Entries shown or closed where there is no `--limit`.
 const LIMIT: u32 = 1000;
 
 /// Arguments of `dlq`.
@@ -90,15 +91,15 @@ struct Close {
 
 const KINDS: [&str; 3] = ["unreadable", "unknown_submission", EXHAUSTED];
 
-/// Does what was asked for.
+/// Runs the verb.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let records = desk.records();
+    let setup = Setup::open(ctx)?;
+    let records = setup.records();
     match args.verb {
         Verb::List(args) => list(&records, &args).await,
-        Verb::Show(args) => show(&desk, &records, &args).await,
-        Verb::Redrive(args) => close::run(ctx, &desk, &records, &args, Closing::Redriven).await,
-        Verb::Discard(args) => close::run(ctx, &desk, &records, &args, Closing::Discarded).await,
+        Verb::Show(args) => show(&setup, &records, &args).await,
+        Verb::Redrive(args) => close::run(ctx, &setup, &records, &args, Closing::Redriven).await,
+        Verb::Discard(args) => close::run(ctx, &setup, &records, &args, Closing::Discarded).await,
     }
 }
 
@@ -112,7 +113,7 @@ async fn find(records: &Records, kind: Option<&str>, all: bool, limit: u32) -> R
         found.extend(wanted.map(|record| Entry::Letter(Box::new(record))));
     }
     if kind.is_none_or(|kind| kind == EXHAUSTED) {
-        let rows = records.store.exhausted(None, all, i64::from(limit)).await.map_err(desk::database)?;
+        let rows = records.store.exhausted(None, all, i64::from(limit)).await.map_err(setup::database)?;
         found.extend(rows.into_iter().map(Entry::Row));
     }
     found.sort_by_key(|entry| (entry.at(), entry.id()));
@@ -125,7 +126,7 @@ async fn one(records: &Records, id: Uuid) -> Result<Option<Entry>, CliError> {
     if let Some(record) = records.get(id).await.map_err(fault)? {
         return Ok(Some(Entry::Letter(Box::new(record))));
     }
-    let rows = records.store.exhausted(Some(id), false, 1).await.map_err(desk::database)?;
+    let rows = records.store.exhausted(Some(id), false, 1).await.map_err(setup::database)?;
     Ok(rows.into_iter().next().map(Entry::Row))
 }
 
@@ -148,8 +149,8 @@ async fn list(records: &Records, args: &List) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The dead letter that is meant, open or closed.
-async fn meant(desk: &Desk, records: &Records, id: &IdArg) -> Result<Uuid, CliError> {
+/// The id of the dead letter that is meant, open or closed.
+async fn meant(setup: &Setup, records: &Records, id: &IdArg) -> Result<Uuid, CliError> {
     let (text, first, last) = match id {
         IdArg::Whole(id) => return Ok(*id),
         IdArg::Beginning { text, first, last } => (text, *first, *last),
@@ -159,8 +160,8 @@ async fn meant(desk: &Desk, records: &Records, id: &IdArg) -> Result<Uuid, CliEr
     let mut found: Vec<(Uuid, String)> =
         within.map(|record| (record.id, record.kind.label().to_owned())).collect();
     let most = i64::try_from(id::MOST).unwrap_or(i64::MAX);
-    for row in desk.view().submissions_between(first, last, most + 1).await.map_err(desk::database)? {
-        if !records.store.exhausted(Some(row.id), true, 1).await.map_err(desk::database)?.is_empty() {
+    for row in setup.view().submissions_between(first, last, most + 1).await.map_err(setup::database)? {
+        if !records.store.exhausted(Some(row.id), true, 1).await.map_err(setup::database)?.is_empty() {
             found.push((row.id, EXHAUSTED.to_owned()));
         }
     }
@@ -168,9 +169,9 @@ async fn meant(desk: &Desk, records: &Records, id: &IdArg) -> Result<Uuid, CliEr
     id::only("dead letter", text, &found)
 }
 
-async fn show(desk: &Desk, records: &Records, args: &Show) -> Result<Exit, CliError> {
-    let id = meant(desk, records, &args.id).await?;
-    let Some(entry) = one(records, id).await? else { return Err(desk::unknown("dead letter", id)) };
+async fn show(setup: &Setup, records: &Records, args: &Show) -> Result<Exit, CliError> {
+    let id = meant(setup, records, &args.id).await?;
+    let Some(entry) = one(records, id).await? else { return Err(setup::unknown("dead letter", id)) };
     if args.json {
         output::json(&entry.json())?;
         return Ok(Exit::Done);
@@ -184,7 +185,7 @@ fn fault(error: RecordError) -> CliError {
         RecordError::Database(error) => match error.kind() {
             DbErrorKind::Contract => CliError::new(Exit::BadConfig, error)
                 .remedy("as the owner: maple-router migrate --router; `maple-router check` tells more"),
-            DbErrorKind::Unreachable | DbErrorKind::Busy | DbErrorKind::Bug => desk::database(error),
+            DbErrorKind::Unreachable | DbErrorKind::Busy | DbErrorKind::Bug => setup::database(error),
         },
         error @ RecordError::File { .. } => CliError::new(Exit::FoundWanting, error),
     }

@@ -1,4 +1,4 @@
-//! How a verb ends: exit codes after sysexits.h, and errors with the code that belongs to them.
+//! End of a verb: exit codes after sysexits.h, and errors with the code that belongs to them.
 //!
 //! The mapping from error types to codes is in one function, so that a verb can use `?` and still end right.
 
@@ -49,13 +49,13 @@ pub struct CliError {
 }
 
 impl CliError {
-    /// An error with the code it ends in.
+    /// An error with its exit code.
     #[must_use]
     pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self { exit, error: error.into(), remedy: None }
     }
 
-    /// Says what to do, where the error itself does not.
+    /// Adds a remedy, where the error itself has none.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -68,13 +68,13 @@ impl CliError {
         self.exit
     }
 
-    /// Tells people, on stderr.
+    /// Prints the error for people, on stderr.
     pub fn report(&self) {
         if self.exit == Exit::Done {
             return;
         }
         if writeln!(io::stderr(), "maple-router: {self}").is_err() {
-            // Nobody listens; the exit code still speaks.
+            // No reader is left; the exit code still speaks.
         }
     }
 }
@@ -96,15 +96,15 @@ impl<E: Into<anyhow::Error>> From<E> for CliError {
     }
 }
 
-/// The code an error ends in, by the first type in its chain that we know.
+/// The exit code of an error, by the first type in its chain that we know.
 ///
-/// Errors that only wrap another are named here as well: a transparent wrapper hides what it wraps from the chain.
+/// Errors that only wrap another are named here as well: a transparent wrapper hides its content from the chain.
 fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(exit_of_cause).unwrap_or(Exit::FoundWanting)
 }
 
 fn exit_of_cause(cause: &(dyn StdError + 'static)) -> Option<Exit> {
-    // Whoever read our output has seen enough: `maple-router list | head` is no failure.
+    // A reader that closed our output has seen enough: `maple-router list | head` is no failure.
     if cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
         return Some(Exit::Done);
     }
@@ -143,7 +143,7 @@ fn of_migration(error: &MigrateError) -> Exit {
 fn of_pubsub(error: &PubsubError) -> Exit {
     match error.fault {
         Fault::Transient => Exit::Unavailable,
-        // As `run` ends with the same faults.
+        // The codes with which `run` ends for the same faults.
         Fault::NotFound | Fault::Unauthenticated => Exit::BadConfig,
         Fault::PermissionDenied | Fault::AlreadyExists | Fault::Refused => Exit::FoundWanting,
     }

@@ -9,7 +9,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-use crate::routing::message_id;
+use crate::routing::submission::message_id;
 use crate::routing::table::Status;
 
 /// Which submissions are meant; all conditions must hold.
@@ -50,9 +50,9 @@ pub struct Filters {
 /// A point in time; a duration is taken off the database's clock, not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// This very time.
+    /// An absolute time.
     At(Timestamp),
-    /// This long ago, as the database sees it.
+    /// A duration before now, by the database's clock.
     Ago(Duration),
 }
 
@@ -83,7 +83,7 @@ fn moment(text: &str) -> Option<Timestamp> {
     Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// As ledgers name it, but for capitals.
+/// An address as ledgers name it, but for capitals.
 fn address(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.contains('@') {

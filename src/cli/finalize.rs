@@ -1,17 +1,17 @@
-//! `finalize`: the first readiness seam, for tests and repair.
+//! `finalize`: the first readiness override, for tests and repair.
 //!
 //! Sets the configured column, where there is one, and announces the submission once it is ready. If we die in between,
 //! `maple-router publish ID` does so.
 
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, announce, operator, output};
 use crate::journal;
 use crate::ops::telemetry::EventName;
 use crate::routing::event::Reason;
-use crate::routing::store::seams::{Override, Standing, Touched};
+use crate::routing::store::overrides::{Override, Standing, Touched};
 use crate::routing::table::Status;
 
 /// Arguments of `finalize`.
@@ -27,17 +27,17 @@ pub(super) struct Args {
 
 /// Marks the submission as finalized.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let id = desk.submission(&args.id).await?;
+    let setup = Setup::open(ctx)?;
+    let id = setup.submission(&args.id).await?;
     let actor = operator::actor(&ctx.env);
     let more = serde_json::json!({});
     let note = Override { actor: &actor, verb: "finalize", reason: args.reason.as_deref(), more: &more };
-    let standing = match desk.seams().finalize(id, note).await.map_err(desk::database)? {
+    let standing = match setup.overrides().finalize(id, note).await.map_err(setup::database)? {
         Touched::Done(standing) => standing,
-        Touched::Unknown | Touched::NeedsReason => return Err(desk::unknown("submission", id)),
+        Touched::Unknown | Touched::NeedsReason => return Err(setup::unknown("submission", id)),
         Touched::Purged => return Err(purged(id)),
     };
-    let did = match (&desk.config.readiness.finalized_column, standing.changed) {
+    let did = match (&setup.config.readiness.finalized_column, standing.changed) {
         (Some(column), true) => format!("{column} is set"),
         (Some(column), false) => format!("{column} was set already"),
         (None, _) => {
@@ -47,18 +47,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if standing.changed {
         recorded(&standing, &actor, note);
     }
-    follow(&desk, &standing, &did, Reason::Finalized).await
+    follow(&setup, &standing, &did, Reason::Finalized).await
 }
 
-/// Announces what became of a write at a seam, where that changes anything, and says what follows.
+/// Announces an override's write, where that changes anything, and says what follows.
 pub(super) async fn follow(
-    desk: &Desk,
+    setup: &Setup,
     standing: &Standing,
     did: &str,
     reason: Reason,
 ) -> Result<Exit, CliError> {
     let id = standing.id;
-    let announce = |reason| announce::or_end(&desk.config, id, &standing.form_id, reason);
+    let announce = |reason| announce::or_end(&setup.config, id, &standing.form_id, reason);
     let follows = match standing.status {
         Status::Received if standing.infected => {
             let announced = announce(Reason::Operator).await?.sentence();
@@ -87,7 +87,7 @@ pub(super) async fn follow(
     Ok(Exit::Done)
 }
 
-/// The journal's line of an override at a seam.
+/// The journal's line of a readiness override.
 pub(super) fn recorded(standing: &Standing, actor: &str, note: Override<'_>) {
     journal!(
         warn,
@@ -101,7 +101,7 @@ pub(super) fn recorded(standing: &Standing, actor: &str, note: Override<'_>) {
     );
 }
 
-/// Retention has been there.
+/// The error for a submission that retention has emptied.
 pub(super) fn purged(id: Uuid) -> CliError {
     CliError::new(Exit::FoundWanting, anyhow::anyhow!("{id} is purged: nothing is written to it any more"))
 }

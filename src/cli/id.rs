@@ -1,29 +1,29 @@
-//! An id as people write it: the whole of it, or its beginning where that names only one thing.
+//! An id as people write it: the whole of it, or a prefix that names only one thing.
 //!
-//! What begins so is looked up as a range of the primary key. Who is meant is never guessed: of several, all are named.
+//! A prefix is looked up as a range of the primary key. The program never guesses: of several matches, all are named.
 
 use uuid::Uuid;
 
 use super::{CliError, Exit};
 
-/// Fewer digits name something only by accident.
+/// Fewest digits of a prefix; fewer name something only by accident.
 const LEAST: usize = 4;
-/// Things that are named where a beginning is ambiguous.
+/// Things that are named where a prefix is ambiguous.
 pub(super) const MOST: usize = 10;
 
-/// An id, or its beginning.
+/// An id, or its prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum IdArg {
-    /// All of it.
+    /// The whole id.
     Whole(Uuid),
-    /// The ids that begin so.
+    /// A prefix, with the first and the last id it covers.
     Beginning { text: String, first: Uuid, last: Uuid },
 }
 
-/// A thing whose id begins as was asked for: the id, and what it is.
+/// A thing whose id has the prefix: the id, and its description.
 pub(super) type Candidate = (Uuid, String);
 
-/// Reads what a person wrote.
+/// Reads a person's text.
 pub(super) fn parse(text: &str) -> Result<IdArg, String> {
     if let Ok(id) = text.parse() {
         return Ok(IdArg::Whole(id));
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<IdArg, String> {
     Ok(IdArg::Beginning { text: written, first, last })
 }
 
-/// The one thing that is meant by a beginning, among the first of all that begin so.
+/// The one thing that a prefix names, among the first that have it.
 pub(super) fn only(what: &str, text: &str, found: &[Candidate]) -> Result<Uuid, CliError> {
     match found {
         [] => Err(CliError::new(

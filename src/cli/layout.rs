@@ -1,5 +1,5 @@
-//! How results are laid out for the terminal they are shown on: text wrapped under itself, tables whose columns go on below
-//! where the line is too short. Ids, addresses and commands are words, and a word is never broken.
+//! Layout of results for their terminal: text wrapped under itself, tables whose columns continue below where the
+//! line is too short. Ids, addresses and commands are words, and a word is never broken.
 //!
 //! Pure.
 
@@ -10,7 +10,7 @@ pub(super) fn wrapped(first: &str, indent: usize, text: &str, width: usize) -> V
     let (mut line, mut empty) = (first.to_owned(), true);
     for word in text.split(' ') {
         if !empty && chars(&line) + 1 + chars(word) > width {
-            // What is only indented so far is no line.
+            // Indentation alone is no line.
             if !line.trim().is_empty() {
                 lines.push(line.trim_end().to_owned());
             }
@@ -26,7 +26,7 @@ pub(super) fn wrapped(first: &str, indent: usize, text: &str, width: usize) -> V
     lines
 }
 
-/// The same text with every line wrapped that is longer than `width`; what goes on below stands further in.
+/// The same text with every line wrapped that is longer than `width`; continuations are indented.
 pub(super) fn folded(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut folded = String::with_capacity(text.len());
@@ -39,7 +39,17 @@ pub(super) fn folded(text: &str, width: Option<usize>) -> String {
     folded
 }
 
-/// Which side of a column its cells stand on.
+/// `59s`, `90m`, `47h`, `3d`: a time in the unit that matters.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        s @ 0..=119 => format!("{s}s"),
+        s @ 120..=7199 => format!("{}m", s / 60),
+        s @ 7200..=172_799 => format!("{}h", s / 3600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
+/// Alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -53,9 +63,9 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Between two columns.
+/// Blanks between two columns.
 const GAP: usize = 2;
-/// Before what goes on below.
+/// Blanks before a continuation.
 const BELOW: usize = 4;
 
 impl Table {
@@ -121,7 +131,7 @@ impl Table {
     }
 }
 
-/// Columns by the line they stand on: as many on each as there is room for.
+/// Columns by the line they stand on: as many on each as fit.
 fn broken(widths: &[usize], width: usize) -> Vec<Vec<usize>> {
     let mut lines: Vec<Vec<usize>> = Vec::new();
     let mut used = 0;
@@ -140,7 +150,7 @@ fn broken(widths: &[usize], width: usize) -> Vec<Vec<usize>> {
     lines
 }
 
-/// Characters that are seen: colours are none.
+/// Visible characters: colours are none.
 fn chars(text: &str) -> usize {
     let mut parts = text.split("\u{1b}[");
     let plain = parts.next().map_or(0, |text| text.chars().count());

@@ -1,4 +1,4 @@
-//! `lifecycle`: the transition tables, as the program itself goes by them. Reads no configuration.
+//! `lifecycle`: the transition tables, as the program itself uses them. Reads no configuration.
 
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
@@ -47,7 +47,7 @@ struct Name {
     name: String,
 }
 
-/// Prints what was asked for.
+/// Prints the tables asked for.
 pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
     match &args.verb {
         Verb::List(List { json: true }) => output::json(&all())?,
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
         }
         Verb::Show(Show { which, json }) => {
             let lifecycle = find(which)?;
-            if *json { output::json(&lifecycle)? } else { output::text(&table(&lifecycle))? }
+            output::either(*json, &lifecycle, || table(&lifecycle))?;
         }
         Verb::Diagram(which) => output::text(&find(which)?.mermaid())?,
     }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output};
 use crate::gateway::signed_url::SignError;
 use crate::journal;
@@ -18,11 +18,11 @@ use crate::parts;
 use crate::ports::LinkRequest;
 use crate::routing::compose::{clean_file_name, link_ttl};
 use crate::routing::explain::at;
-use crate::routing::store::seams::{Noted, Override};
+use crate::routing::store::overrides::{Noted, Override};
 use crate::routing::store::view::Scan;
-use crate::routing::store::{Attachment, Dossier};
+use crate::routing::submission::content::{Attachment, SubmissionContent};
+use crate::routing::submission::text::one_line;
 use crate::routing::table::Status;
-use crate::routing::text::one_line;
 
 /// Links signed at once.
 const AT_ONCE: usize = 8;
@@ -38,7 +38,7 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// One link (interfaces page, `links`). Has no `Debug`: whoever holds the URL can read the object.
+/// One link (interfaces page, `links`). Has no `Debug`: anybody with the URL can read the object.
 #[derive(Serialize)]
 struct Link {
     attachment_id: Uuid,
@@ -49,17 +49,17 @@ struct Link {
 
 /// Prints the URLs.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let id = desk.submission(&args.id).await?;
-    let sight = desk.look(id).await?;
-    if sight.status == Status::Purged {
+    let setup = Setup::open(ctx)?;
+    let id = setup.submission(&args.id).await?;
+    let view = setup.look(id).await?;
+    if view.status == Status::Purged {
         let purged = anyhow::anyhow!("{id} is purged: its attachments were removed");
         return Err(CliError::new(Exit::FoundWanting, purged));
     }
-    let dossier = desk.store()?.dossier(id).await.map_err(desk::database)?;
-    let Some(dossier) = dossier else { return Err(desk::unknown("submission", id)) };
-    let (wanted, mut refused) = sort_out(&dossier, &sight.attachments, desk.config.signed_url.ttl);
-    let signer = parts::signer(&desk.config).map_err(desk::part)?;
+    let content = setup.store()?.content(id).await.map_err(setup::database)?;
+    let Some(content) = content else { return Err(setup::unknown("submission", id)) };
+    let (wanted, mut refused) = sort_out(&content, &view.attachments, setup.config.signed_url.ttl);
+    let signer = parts::signer(&setup.config).map_err(setup::part)?;
     let requests: Vec<LinkRequest> = wanted.iter().map(|(_, request)| request.clone()).collect();
     let mut links = Vec::new();
     for ((attachment, request), signed) in wanted.into_iter().zip(signer.sign_all(&requests, AT_ONCE).await) {
@@ -82,7 +82,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         }
     }
     if !links.is_empty() {
-        record(ctx, &desk, id, &sight.form_id, links.len()).await?;
+        record(ctx, &setup, id, &view.form_id, links.len()).await?;
     }
     if args.json {
         output::json(&links)?;
@@ -105,15 +105,15 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(if refused.is_empty() { Exit::Done } else { Exit::FoundWanting })
 }
 
-/// What can be linked, and why the rest cannot.
+/// Attachments that can be linked, and why the rest cannot.
 fn sort_out<'a>(
-    dossier: &'a Dossier,
+    content: &'a SubmissionContent,
     scans: &[Scan],
     ttl: std::time::Duration,
 ) -> (Vec<(&'a Attachment, LinkRequest)>, Vec<String>) {
-    let ttl = link_ttl(ttl, dossier.retention_expires_at, dossier.now);
+    let ttl = link_ttl(ttl, content.retention_expires_at, content.now);
     let (mut wanted, mut refused) = (Vec::new(), Vec::new());
-    for attachment in &dossier.attachments {
+    for attachment in &content.attachments {
         let scan = scans.iter().find(|scan| scan.id == attachment.id);
         let status = scan.and_then(|scan| scan.clamav_status.as_deref()).unwrap_or("unknown");
         if !scan.is_some_and(Scan::is_clean) {
@@ -138,12 +138,12 @@ fn refusal(attachment: &Attachment, why: &str) -> String {
     format!("no link to {} \"{name}\": {why}", attachment.id)
 }
 
-/// Says who was given how many, never which.
-async fn record(ctx: &Context, desk: &Desk, id: Uuid, form_id: &str, links: usize) -> Result<(), CliError> {
+/// Records who was given how many links, never which.
+async fn record(ctx: &Context, setup: &Setup, id: Uuid, form_id: &str, links: usize) -> Result<(), CliError> {
     let actor = operator::actor(&ctx.env);
     let more = json!({"links": links});
     let note = Override { actor: &actor, verb: "links", reason: None, more: &more };
-    let noted = desk.seams().note(id, note).await.map_err(desk::database)?;
+    let noted = setup.overrides().note(id, note).await.map_err(setup::database)?;
     journal!(
         warn,
         EventName::Override,

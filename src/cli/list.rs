@@ -1,23 +1,23 @@
-//! `list`: submissions that match, oldest change first, or how many there are of each kind. Reads only; a damaged ledger is
-//! a line like any other. Recipients are matched where they are asked for, and never shown.
+//! `list`: submissions that match, oldest change first, or how many there are of each kind. Reads only; a damaged
+//! ledger is a line like any other. Recipients are matched where a filter names them, and never shown.
 
 use std::collections::BTreeMap;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::{Value, json};
 
-use super::desk::{self, Desk};
 use super::layout::{Side, Table};
 use super::output;
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, Since};
 use crate::ports::RelayStatus;
+use crate::queries::list;
 use crate::routing::explain::at;
-use crate::routing::ledger::{DeliveryState, FailReason};
 use crate::routing::store::view::{Group, GroupBy, Listed, Selection};
+use crate::routing::submission::ledger::{DeliveryState, FailReason};
+use crate::routing::submission::text::{bounded, one_line};
 use crate::routing::table::Status;
-use crate::routing::text::{bounded, one_line};
 
-/// Shown where `--limit` says nothing.
+/// Lines shown where there is no `--limit`.
 const LIMIT: u32 = 1000;
 
 /// Arguments of `list`.
@@ -46,19 +46,16 @@ fn group_by() -> impl TypedValueParser<Value = GroupBy> {
 
 /// Prints the list.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let limit = args.filters.limit.unwrap_or(LIMIT);
-    let mut selection = selection(args.filters)?;
-    // One more, to know whether there are more.
-    selection.limit = limit.saturating_add(1);
-    selection.newest = args.newest;
-    let desk = Desk::open(ctx)?;
-    let unknown = desk.unknown_form(selection.form.as_deref()).await;
+    let selection = Selection { newest: args.newest, ..selection(args.filters)? };
+    let limit = selection.limit;
+    let setup = Setup::open(ctx)?;
+    let unknown = setup.unknown_form(selection.form.as_deref()).await;
     let more = match args.group_by {
         Some(by) => {
-            let groups = desk.view().grouped(&selection, by).await.map_err(desk::database)?;
+            let groups = setup.view().grouped(&selection, by).await.map_err(setup::database)?;
             match (args.json, args.csv) {
                 (true, _) => {
-                    output::json(&groups.iter().map(|group| counted(group, by)).collect::<Vec<_>>())?;
+                    output::json(&groups.iter().map(|group| list::counted(group, by)).collect::<Vec<_>>())?;
                 }
                 (_, true) => output::text(&csv_of(&[by.label(), "count"], groups.iter().map(cells))?)?,
                 _ => output::text(&groups_text(&groups, by, output::columns()))?,
@@ -66,10 +63,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             false
         }
         None => {
-            let mut listed = desk.view().list(&selection).await.map_err(desk::database)?;
-            let shown = usize::try_from(limit).unwrap_or(usize::MAX);
-            let more = listed.len() > shown;
-            listed.truncate(shown);
+            let (listed, more) = list::lines(&setup, selection).await.map_err(setup::database)?;
             match (args.json, args.csv) {
                 (true, _) => output::json(&listed)?,
                 (_, true) => output::text(&csv_of(&columns(), listed.iter().map(row))?)?,
@@ -170,10 +164,6 @@ fn groups_text(groups: &[Group], by: GroupBy, width: Option<usize>) -> String {
     table.text(width)
 }
 
-fn counted(group: &Group, by: GroupBy) -> BTreeMap<&'static str, Value> {
-    BTreeMap::from([(by.label(), json!(group.key)), ("count", json!(group.count))])
-}
-
 fn cells(group: &Group) -> Vec<String> {
     vec![group.key.clone().unwrap_or_default(), group.count.to_string()]
 }
@@ -181,7 +171,7 @@ fn cells(group: &Group) -> Vec<String> {
 /// Every state of a delivery.
 const STATES: [DeliveryState; 4] =
     [DeliveryState::Accepted, DeliveryState::Open, DeliveryState::Failed, DeliveryState::NotImplemented];
-/// What can become of a mail beyond the relay.
+/// Every state of a mail after the relay's acceptance.
 const BEYOND: [RelayStatus; 4] =
     [RelayStatus::Delivered, RelayStatus::Deferred, RelayStatus::Bounced, RelayStatus::Expired];
 
@@ -208,7 +198,7 @@ fn row(line: &Listed) -> Vec<String> {
     cells
 }
 
-/// Quoted where it has to be (RFC 4180); what others wrote is on one line.
+/// Fields quoted where RFC 4180 requires it; text of others is on one line.
 fn csv_of(names: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String, CliError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(names)?;

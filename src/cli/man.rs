@@ -1,7 +1,7 @@
-//! `man [VERB]`: manual pages in roff, of the same declarations that `--help` and the parser go by, so that they cannot
-//! part; what those do not say is in [`super::manual`]. Reads no configuration.
+//! `man [VERB]`: manual pages in roff, of the same declarations that `--help` and the parser go by, so that they
+//! cannot part; [`super::manual`] adds the rest. Reads no configuration.
 //!
-//! With `--dir` a file is written for each page, for packages: dying in the middle leaves the files before it.
+//! With `--dir` a file is written for each page, for packages: if we die in the middle, the files before it stand.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn commands() -> Vec<Command> {
             below(verb, all);
         }
     }
-    // Where a width is known, clap wraps; a page is wrapped by whoever shows it.
+    // Where a width is known, clap wraps; the viewer of a page wraps it.
     let mut root =
         Cli::command().subcommand_value_name("VERB").subcommand_help_heading("VERBS").term_width(0);
     root.build();
@@ -65,12 +65,12 @@ fn commands() -> Vec<Command> {
     all
 }
 
-/// `maple-router-dlq-list`
+/// Title of a page: `maple-router-dlq-list`
 fn title(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// `dlq list`; empty for maple-router itself.
+/// Name of a verb: `dlq list`; empty for maple-router itself.
 fn verb(command: &Command) -> &str {
     let whole = command.get_bin_name().unwrap_or_else(|| command.get_name());
     whole.strip_prefix("maple-router").unwrap_or(whole).trim_start()
@@ -94,7 +94,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     }
     let mut rest = Roff::default();
     entries(&mut rest, "EXIT STATUS", manual::EXIT_STATUS);
-    if ours.is_none_or(|page| page.configured) {
+    if ours.is_none_or(Page::is_configured) {
         entries(&mut rest, "ENVIRONMENT", manual::ENVIRONMENT);
         entries(&mut rest, "FILES", manual::FILES);
     }
@@ -141,7 +141,7 @@ fn examples(roff: &mut Roff, ours: Option<&Page>) {
     }
 }
 
-/// What is above, beside the program, and below.
+/// The pages above, beside the program, and below.
 fn see_also(roff: &mut Roff, command: &Command) {
     let mut pages: Vec<String> = command.get_subcommands().map(|verb| title(verb).to_owned()).collect();
     if let Some((above, _)) = verb(command).rsplit_once(' ') {
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Words of a shell line, as far as our examples go: spaces part, double quotes hold together.
+    /// Words of a shell line, as far as our examples go: spaces separate, double quotes join.
     fn words(line: &str) -> Vec<String> {
         let mut words = Vec::new();
         for (n, part) in line.split('"').enumerate() {
@@ -205,7 +205,7 @@ mod tests {
     fn every_example_is_a_call_that_the_parser_takes() {
         for page in manual::PAGES {
             for (example, _) in page.examples {
-                // What stands behind a pipe is another program's.
+                // Words after a pipe are another program's.
                 let ours = example.split(" | ").next().unwrap_or(example);
                 let ours = ours.strip_prefix("sudo ").unwrap_or(ours);
                 if let Err(error) = Cli::try_parse_from(words(ours)) {

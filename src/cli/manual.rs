@@ -1,23 +1,29 @@
-//! What the manual pages say beyond the declarations: a text and examples for each verb, and the sections that are the
-//! same on every page. Pure data; [`super::man`] makes pages of it, and its tests hold it against the parser.
+//! Text of the manual pages beyond the declarations: paragraphs and examples for each verb, and the sections that are the
+//! same on every page. Pure data; [`super::man`] makes pages of it, and its tests compare it with the parser.
 
-/// A term and what it means.
+/// A term and its meaning.
 pub(super) type Entry = (&'static str, &'static str);
 
-/// What a verb's page says besides its options.
+/// Text of a verb's page besides its options.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// As typed behind `maple-router`.
+    /// The verb, as typed after `maple-router`.
     pub(super) verb: &'static str,
-    /// Reads the configuration, so that environment and files matter.
-    pub(super) configured: bool,
     /// Paragraphs.
     pub(super) text: &'static [&'static str],
     /// A call, and when it is made.
     pub(super) examples: &'static [Entry],
 }
 
-/// As in `Exit`.
+impl Page {
+    /// Says whether the verb reads the configuration, so that environment and files matter.
+    pub(super) fn is_configured(&self) -> bool {
+        let verb = self.verb.split(' ').next().unwrap_or_default();
+        !["lifecycle", "completions", "man"].contains(&verb)
+    }
+}
+
+/// Exit codes, as in `Exit`.
 pub(super) const EXIT_STATUS: &[Entry] = &[
     ("0", "Done. Warnings included; whoever closes our output early has seen enough."),
     ("1", "Found wanting, or failed: what, and what to do, stands on standard error."),
@@ -26,7 +32,7 @@ pub(super) const EXIT_STATUS: &[Entry] = &[
     ("78", "Bad configuration, or a database that does not meet the contract. Trying again does not help."),
 ];
 
-/// Variables that every configured verb goes by.
+/// Variables that every configured verb reads.
 pub(super) const ENVIRONMENT: &[Entry] = &[
     ("MAPLE_ROUTER_CONFIG", "The configuration file, where --config names none."),
     (
@@ -70,468 +76,229 @@ pub(super) const FILES: &[Entry] = &[
 
 const ID: &str = "Recipients are shown in full to whoever may run this; field values never are.";
 
-/// A page for each verb, in the order of the interfaces page.
-pub(super) const PAGES: &[Page] = &[
-    Page {
-        verb: "",
-        configured: true,
-        text: &[
-            "A daemon and its tools. An event says only: look at this submission; it comes from Pub/Sub, or from PostgreSQL \
-             itself (source.kind). What is ready is claimed in \
-             PostgreSQL, its form's actions are carried out in order (mail through the Postfix of this host, attachments as \
-             signed links), every outcome is recorded, and only then the event is settled. What a crash or a lost event \
-             leaves behind is found by a sweep every minute; no failure is silent.",
-            "Wherever an id is taken, its beginning is, too, where it names only one thing: at least four digits, as in 6f3e0f5c. \
-             Where it names several, they are listed, and nothing is done.",
-            "Every reading verb has --json. Every bulk verb has --dry-run, shows its progress on a terminal and ends with \
-             how many matched, were changed and were skipped, with the reasons. Where a person overrides something, --reason \
-             is required and recorded. Filters are the same everywhere.",
-        ],
-        examples: &[
-            ("sudo maple-router check", "Is everything as it should be?"),
-            ("sudo maple-router status", "How much is where, and how old?"),
-            ("sudo maple-router list --status failed --since 24h", "Which submissions failed, and why?"),
-            (
-                "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f",
-                "What happened to this one, and what happens next?",
-            ),
-        ],
-    },
-    Page {
-        verb: "run",
-        configured: true,
-        text: &[
-            "Started by systemd as maple-router.service (Type=notify). It is READY once database, relay and, with Pub/Sub, \
-             subscription have answered; a dependency that is down is waited for. It refuses to start, with exit status 78, where the \
-             configuration is wrong or the database does not meet the contract.",
-            "SIGTERM drains: no event is taken any more, what is being sent is finished and recorded, the rest is given back \
-             without spending an attempt; a second SIGTERM ends at once. SIGHUP reads the configuration again: what can \
-             change without reconnecting does, the journal names the keys that need a restart, and a bad file changes \
-             nothing.",
-            "Metrics, /-/healthy and /-/ready are served at http.listen.",
-        ],
-        examples: &[("maple-router run --config ./config.toml", "In the foreground, as a developer does")],
-    },
-    Page {
-        verb: "check",
-        configured: true,
-        text: &[
-            "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
-             subscription and dead-letter policy, relay, returned mails, signing (a probe object is fetched through a signed link), secrets \
-             (which were read, and from where), alerts and forms. A line that fails says what to do. An answer comes within \
-             about 20 seconds, whatever is down.",
-            "Nothing is changed, and nothing is sent unless --send is given.",
-        ],
-        examples: &[
-            ("sudo maple-router check", "After every change of the configuration, and when in doubt"),
-            ("sudo maple-router check --send", "Does an alert reach Slack, does a mail leave?"),
-            ("sudo maple-router check --json", "For a program"),
-        ],
-    },
-    Page {
-        verb: "provision",
-        configured: true,
-        text: &[
-            "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
-             missing and verified where they exist; what exists otherwise is told, never changed in a way that loses \
-             messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
-             what is missing is named. With source.kind = \"postgres\" there is nothing to provision.",
-        ],
-        examples: &[
-            ("sudo maple-router provision --dry-run", "What would be done?"),
-            ("sudo maple-router provision", "Do it"),
-        ],
-    },
-    Page {
-        verb: "migrate",
-        configured: true,
-        text: &[
-            "Migrations are part of this program. A production database has the backend's tables already and needs one of \
-             ours: --only 011, which adds values to audit_log's actions and nothing else, and may be repeated. Schema router \
-             is optional: with it, pauses and dead-letter records are shared by all hosts, and the database itself writes an \
-             event when a submission becomes ready.",
-            "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
-             given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
-             --back 002 takes the outbox back: the triggers first, the rest when the daemon has delivered what there is.",
-            "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
-             PGPASSWORD may hold the password.",
-        ],
-        examples: &[
-            ("maple-router migrate --only 011 --dry-run", "Show the SQL to whoever owns the database"),
-            ("maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms", "Apply it"),
-            (
-                "maple-router migrate --router",
-                "The optional schema of the daemon's own records, and its outbox",
-            ),
-            ("maple-router migrate --router --back 002", "Take the outbox and its triggers back"),
-        ],
-    },
-    Page {
-        verb: "publish",
-        configured: true,
-        text: &[
-            "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
-             have is refused, unless --force is given. To be used when an event \
-             was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.",
-        ],
-        examples: &[(
-            "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f",
-            "A submission is ready, and nothing happens",
-        )],
-    },
-    Page {
-        verb: "finalize",
-        configured: true,
-        text: &[
-            "The first of the two readiness seams, for tests and repair: sets readiness.finalized_column, where the backend \
-             has one, and announces the submission once everything is ready.",
-        ],
-        examples: &[(
-            "sudo maple-router finalize f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"backend died in between\"",
-            "The backend died before it finalized a submission that is complete",
-        )],
-    },
-    Page {
-        verb: "mark-attachment",
-        configured: true,
-        text: &[
-            "The second of the two readiness seams, for tests and repair: records what a scan found. A submission with an \
-             attachment that is infected is never sent. Taking that back needs a reason, which is recorded.",
-        ],
-        examples: &[(
-            "sudo maple-router mark-attachment 0a7e6f1c-2a0e-4d6e-9d0c-9d1f4c6c1f10 --clean --reason \"scanned by hand\"",
-            "The scan worker is down, and the file is known to be clean",
-        )],
-    },
-    Page {
-        verb: "status",
-        configured: true,
-        text: &[
-            "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
-             nobody was told of yet, open dead letters, pauses, and the breakers of the daemon on this host. Where no daemon \
-             answers on this host, all that is shown as well, and the exit status is 1.",
-            "Where the relay's log is followed on this host, also the mails that the relay accepted within a week and nothing \
-             final is known of, and the age of the oldest. That opens the ledgers of all that changed in eight days; without \
-             an index on (status, updated_at), as schema router brings one, it reads the whole table.",
-        ],
-        examples: &[
-            ("sudo maple-router status", "How much is where, and how old?"),
-            ("sudo maple-router status --json | jq .counts", "For a program"),
-        ],
-    },
-    Page {
-        verb: "list",
-        configured: true,
-        text: &[
-            "Oldest change first, a line each, with attempts, the reason of a failure and the deliveries by state; with --group-by \
-             only how many there are. Columns go on below where the terminal is too narrow for them.",
-            "Addresses are matched against the deliveries that were planned, whatever became of them, and never shown; what \
-             retention has emptied names none any more.",
-        ],
-        examples: &[
-            ("sudo maple-router list --status failed --since 24h", "What failed since yesterday?"),
-            ("sudo maple-router list --status processing --older-than 10m", "What is stuck?"),
-            (
-                "sudo maple-router list --bounced --since 7d",
-                "Which mails were lost after the relay had accepted them?",
-            ),
-            ("sudo maple-router list --since 2026-11-20 --group-by day", "How much came, by day?"),
-            (
-                "sudo maple-router list --recipient a@example.org --newest --limit 5",
-                "What was sent to them lately?",
-            ),
-            ("sudo maple-router list --status failed --since 30d --csv", "For a spreadsheet"),
-            (
-                "sudo maple-router list --status failed --reason-code exhausted --form contact --json",
-                "For a program",
-            ),
-        ],
-    },
-    Page {
-        verb: "explain",
-        configured: true,
-        text: &[
-            "Where it stands, whether it is ready and which attachments are not clean, the plan, each delivery with what the relay \
-             said, attempts, its history (audit trail, replays and other overrides, and each failed attempt with the reply, in \
-             one order), why it is as it is, what happens next and when, and what a person can do.",
-            "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail beyond the \
-             relay: delivered, deferred since when and why, bounced, expired, or nothing heard of it yet.",
-            ID,
-        ],
-        examples: &[(
-            "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f",
-            "The first thing to ask",
-        )],
-    },
-    Page {
-        verb: "watch",
-        configured: true,
-        text: &[
-            "What happened so far, then each change as it is seen, once a second: scans, claims, attempts with what the relay said, \
-             acceptances, replays, the end. It ends with the submission: 0 where it is routed, 1 where it failed or was emptied. \
-             Ctrl-C ends it at any time; nothing is written.",
-            ID,
-        ],
-        examples: &[
-            ("sudo maple-router watch f0a9d36e", "It was announced just now: what becomes of it?"),
-            (
-                "sudo maple-router watch f0a9d36e-423d-4d16-b66f-64f02eddff1f --json",
-                "For a program: a line of JSON for each change",
-            ),
-        ],
-    },
-    Page {
-        verb: "tail",
-        configured: true,
-        text: &[
-            "A line for each submission that is routed or fails from now on, whichever host did it, until Ctrl-C. It looks once a \
-             second, by the backend's index on (status, updated_at), or by the audit log where that may be read; where there is \
-             neither, each look reads the whole table, and it looks seldom.",
-        ],
-        examples: &[
-            ("sudo maple-router tail", "What is going on?"),
-            ("sudo maple-router tail --form contact --json", "For a program: a line of JSON for each"),
-        ],
-    },
-    Page {
-        verb: "render",
-        configured: true,
-        text: &[
-            "The message as it would go to the relay, headers and links included. Nothing is sent or written but a line in \
-             the journal, since the links in it are real.",
-        ],
-        examples: &[
-            ("sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f", "What exactly would be sent?"),
-            (
-                "sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f --action 1",
-                "Of one action only",
-            ),
-        ],
-    },
-    Page {
-        verb: "links",
-        configured: true,
-        text: &[
-            "A link gives access to a file of a submission, so making one is recorded before it is shown. Attachments that \
-             are not clean are refused by name.",
-        ],
-        examples: &[(
-            "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f",
-            "A link in a mail has expired",
-        )],
-    },
-    Page {
-        verb: "replay",
-        configured: true,
-        text: &[
-            "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
-             --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
-             takes the form's actions of today.",
-            "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep. Where filters \
-             choose, a person at a terminal is asked first; --yes does not ask, and without a terminal it is required.",
-            "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
-             need --force-action, which sends to all recipients of that action.",
-        ],
-        examples: &[
-            (
-                "sudo maple-router replay --status failed --reason-code refused --since 24h --dry-run --reason \"mailbox mended\"",
-                "What would be routed again?",
-            ),
-            (
-                "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"",
-                "The cause is mended",
-            ),
-            (
-                "sudo maple-router replay --bounced --since 24h --force-action 1 --yes --reason \"mail gateway mended\"",
-                "Mails came back, and the cause is mended",
-            ),
-            (
-                "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\"",
-                "A mail that was accepted is needed once more",
-            ),
-        ],
-    },
-    Page {
-        verb: "release",
-        configured: true,
-        text: &[
-            "Takes a claim back from its worker now; the sweep does so by itself after routing.stuck_after. A worker that is \
-             alive after all loses its claim: what it had begun is in doubt and may be delivered twice. Therefore a reason is \
-             required.",
-        ],
-        examples: &[(
-            "sudo maple-router release f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"host is gone\"",
-            "A worker is gone, and its submission must not wait",
-        )],
-    },
-    Page {
-        verb: "sweep",
-        configured: true,
-        text: &[
-            "One pass of what the daemon does every minute: takes back claims that nobody touches, finds what is ready and \
-             waits without an event, fails what is infected, counts what never becomes ready, and tells people of failures \
-             nobody was told of. maple-router-sweep.timer runs it where it shall not depend on the daemon.",
-        ],
-        examples: &[
-            ("sudo maple-router sweep --once --dry-run", "What would it do now?"),
-            ("sudo maple-router sweep --once", "Do it"),
-        ],
-    },
-    Page {
-        verb: "pause",
-        configured: true,
-        text: &[
-            "Everything, one form or one destination domain waits; nothing of it spends an attempt, and nothing is lost. A \
-             daemon goes by it within two seconds, and what is being sent is finished; the answer comes when every daemon has said that \
-             it does, or says which has not (exit 1). A pause survives restarts.",
-        ],
-        examples: &[
-            ("sudo maple-router pause --until 2h --reason \"mail host moves\"", "Send nothing for two hours"),
-            (
-                "sudo maple-router pause --destination-domain example.org --reason \"they asked\"",
-                "Send nothing to one domain",
-            ),
-        ],
-    },
-    Page {
-        verb: "resume",
-        configured: true,
-        text: &[
-            "Ends a pause. What it held up comes back by its event, or by the sweep. Answers as pause does, when every daemon has \
-             heard of it.",
-        ],
-        examples: &[
-            ("sudo maple-router resume --reason \"mail host is back\"", "The pause of everything"),
-            ("sudo maple-router resume --all --reason \"mail host is back\"", "Every pause there is"),
-        ],
-    },
-    Page {
-        verb: "dlq",
-        configured: true,
-        text: &[
-            "What Pub/Sub or the outbox gave up on: messages that nobody can read, events of submissions that are not there \
-             (both recorded with their payload), and submissions that failed because nothing was left to try.",
-        ],
-        examples: &[("sudo maple-router dlq list", "What was given up on?")],
-    },
-    Page {
-        verb: "dlq list",
-        configured: true,
-        text: &["A line each: record, kind, time, submission and reason."],
-        examples: &[("sudo maple-router dlq list --kind unreadable", "Only what nobody can read")],
-    },
-    Page {
-        verb: "dlq show",
-        configured: true,
-        text: &[
-            "The record with its payload, who gave up on it, what is unreadable about it (which field, at which byte), and what a \
-             redrive or a discard does. With --json the payload is \
-             there byte for byte, as base64.",
-        ],
-        examples: &[(
-            "sudo maple-router dlq show f0a9d36e-423d-4d16-b66f-64f02eddff1f",
-            "What was in the message?",
-        )],
-    },
-    Page {
-        verb: "dlq redrive",
-        configured: true,
-        text: &[
-            "Has the message delivered again and closes the record; a submission that had no attempts left is replayed. Published \
-             first, closed second: dying in between leaves the record open, and an event too many changes nothing.",
-            "A row of the outbox is delivered again by the daemon, from its first attempt on; row and record are changed in one \
-             transaction, and no Pub/Sub is needed.",
-        ],
-        examples: &[(
-            "sudo maple-router dlq redrive --kind unknown_submission --reason \"database restored\"",
-            "The submissions are there again",
-        )],
-    },
-    Page {
-        verb: "dlq discard",
-        configured: true,
-        text: &[
-            "Closes records without doing anything else. They are kept, with the reason and who said so. A row of the outbox \
-             stays there as dead_letter, and is never delivered.",
-        ],
-        examples: &[(
-            "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\"",
-            "Nobody needs it",
-        )],
-    },
-    Page {
-        verb: "audit",
-        configured: true,
-        text: &[
-            "The audit log outlives the submissions, and names recipients by domain and by a keyed digest of the address: \
-             HMAC-SHA256 under the credential audit-key, audit.key_file, or a key that is made once in the state directory.",
-        ],
-        examples: &[("sudo maple-router audit rekey", "Which rows were written without a key?")],
-    },
-    Page {
-        verb: "audit rekey",
-        configured: true,
-        text: &[
-            "Counts the rows by the key of their digests. Rows of before have a SHA-256 without a key, which a list of addresses \
-             turns back; exit 1 where there are any. Nothing is changed: UPDATE on audit_log is revoked from every role.",
-        ],
-        examples: &[("sudo maple-router audit rekey --json", "For a program")],
-    },
-    Page {
-        verb: "test-send",
-        configured: true,
-        text: &[
-            "Composes a short mail as the daemon would and hands it to the relay; tells what the relay said.",
-        ],
-        examples: &[("sudo maple-router test-send me@example.org", "Does mail leave this host?")],
-    },
-    Page {
-        verb: "lifecycle",
-        configured: false,
-        text: &[
-            "The tables of states and commands that the program itself goes by: who may ask what, in which state, under \
-             which condition, and what else happens in the same transaction. The diagram is Mermaid.",
-        ],
-        examples: &[("maple-router lifecycle show submission", "Why was a command refused?")],
-    },
-    Page {
-        verb: "lifecycle list",
-        configured: false,
-        text: &["A line each: name, what lives so, and the states."],
-        examples: &[("maple-router lifecycle list", "What there is")],
-    },
-    Page {
-        verb: "lifecycle show",
-        configured: false,
-        text: &[
-            "Each transition: from, to, the command, who may give it, its condition, and what happens with it.",
-        ],
-        examples: &[("maple-router lifecycle show submission --json", "For a program")],
-    },
-    Page {
-        verb: "lifecycle diagram",
-        configured: false,
-        text: &["A state diagram in Mermaid; commands that lead the same way share an arrow."],
-        examples: &[("maple-router lifecycle diagram submission", "For a wiki")],
-    },
-    Page {
-        verb: "completions",
-        configured: false,
-        text: &[
-            "Prints a script for bash, zsh, fish, elvish or PowerShell. The package installs the first three.",
-        ],
-        examples: &[(
-            "maple-router completions bash | sudo tee /etc/bash_completion.d/maple-router",
-            "Where it was not installed by the package",
-        )],
-    },
-    Page {
-        verb: "man",
-        configured: false,
-        text: &["Prints a page in roff, or writes all of them. The package installs them."],
-        examples: &[
-            ("maple-router man explain | man -l -", "Read a page"),
-            ("maple-router man --dir /usr/local/share/man/man1", "Install all of them"),
-        ],
-    },
-];
+macro_rules! pages {
+    ($($verb:literal: $($text:expr),+; $($example:literal => $when:literal),+;)*) => {
+        &[$(Page { verb: $verb, text: &[$($text),+], examples: &[$(($example, $when)),+] }),*]
+    };
+}
+
+/// A page for each verb, in the order of the interfaces page: its paragraphs, then calls and when they are made.
+pub(super) const PAGES: &[Page] = pages! {
+    "":
+        "A daemon and its tools. An event says only: look at this submission; it comes from Pub/Sub, or from PostgreSQL \
+         itself (source.kind). What is ready is claimed in \
+         PostgreSQL, its form's actions are carried out in order (mail through the Postfix of this host, attachments as \
+         signed links), every outcome is recorded, and only then the event is settled. What a crash or a lost event \
+         leaves behind is found by a sweep every minute; no failure is silent.",
+        "Wherever an id is taken, its beginning is, too, where it names only one thing: at least four digits, as in 6f3e0f5c. \
+         Where it names several, they are listed, and nothing is done.",
+        "Every reading verb has --json. Every bulk verb has --dry-run, shows its progress on a terminal and ends with \
+         how many matched, were changed and were skipped, with the reasons. Where a person overrides something, --reason \
+         is required and recorded. Filters are the same everywhere.";
+        "sudo maple-router check" => "Is everything as it should be?",
+        "sudo maple-router status" => "How much is where, and how old?",
+        "sudo maple-router list --status failed --since 24h" => "Which submissions failed, and why?",
+        "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f"
+            => "What happened to this one, and what happens next?";
+    "run":
+        "Started by systemd as maple-router.service (Type=notify). It is READY once database, relay and, with Pub/Sub, \
+         subscription have answered; a dependency that is down is waited for. It refuses to start, with exit status 78, where the \
+         configuration is wrong or the database does not meet the contract.",
+        "SIGTERM drains: no event is taken any more, what is being sent is finished and recorded, the rest is given back \
+         without spending an attempt; a second SIGTERM ends at once. SIGHUP reads the configuration again: what can \
+         change without reconnecting does, the journal names the keys that need a restart, and a bad file changes \
+         nothing.",
+        "Metrics, /-/healthy and /-/ready are served at http.listen.";
+        "maple-router run --config ./config.toml" => "In the foreground, as a developer does";
+    "check":
+        "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
+         subscription and dead-letter policy, relay, returned mails, signing (a probe object is fetched through a signed link), secrets \
+         (which were read, and from where), alerts and forms. A line that fails says what to do. An answer comes within \
+         about 20 seconds, whatever is down.",
+        "Nothing is changed, and nothing is sent unless --send is given.";
+        "sudo maple-router check" => "After every change of the configuration, and when in doubt",
+        "sudo maple-router check --send" => "Does an alert reach Slack, does a mail leave?",
+        "sudo maple-router check --json" => "For a program";
+    "provision":
+        "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
+         missing and verified where they exist; what exists otherwise is told, never changed in a way that loses \
+         messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
+         what is missing is named. With source.kind = \"postgres\" there is nothing to provision.";
+        "sudo maple-router provision --dry-run" => "What would be done?",
+        "sudo maple-router provision" => "Do it";
+    "migrate":
+        "Migrations are part of this program. A production database has the backend's tables already and needs one of \
+         ours: --only 011, which adds values to audit_log's actions and nothing else, and may be repeated. Schema router \
+         is optional: with it, pauses and dead-letter records are shared by all hosts, and the database itself writes an \
+         event when a submission becomes ready.",
+        "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
+         given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
+         --back 002 takes the outbox back: the triggers first, the rest when the daemon has delivered what there is.",
+        "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
+         PGPASSWORD may hold the password.";
+        "maple-router migrate --only 011 --dry-run" => "Show the SQL to whoever owns the database",
+        "maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms" => "Apply it",
+        "maple-router migrate --router" => "The optional schema of the daemon's own records, and its outbox",
+        "maple-router migrate --router --back 002" => "Take the outbox and its triggers back";
+    "publish":
+        "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
+         have is refused, unless --force is given. To be used when an event \
+         was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.";
+        "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A submission is ready, and nothing happens";
+    "finalize":
+        "The first of the two readiness seams, for tests and repair: sets readiness.finalized_column, where the backend \
+         has one, and announces the submission once everything is ready.";
+        "sudo maple-router finalize f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"backend died in between\""
+            => "The backend died before it finalized a submission that is complete";
+    "mark-attachment":
+        "The second of the two readiness seams, for tests and repair: records what a scan found. A submission with an \
+         attachment that is infected is never sent. Taking that back needs a reason, which is recorded.";
+        "sudo maple-router mark-attachment 0a7e6f1c-2a0e-4d6e-9d0c-9d1f4c6c1f10 --clean --reason \"scanned by hand\""
+            => "The scan worker is down, and the file is known to be clean";
+    "status":
+        "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
+         nobody was told of yet, open dead letters, pauses, and the breakers of the daemon on this host. Where no daemon \
+         answers on this host, all that is shown as well, and the exit status is 1.",
+        "Where the relay's log is followed on this host, also the mails that the relay accepted within a week and nothing \
+         final is known of, and the age of the oldest. That opens the ledgers of all that changed in eight days; without \
+         an index on (status, updated_at), as schema router brings one, it reads the whole table.";
+        "sudo maple-router status" => "How much is where, and how old?",
+        "sudo maple-router status --json | jq .counts" => "For a program";
+    "list":
+        "Oldest change first, a line each, with attempts, the reason of a failure and the deliveries by state; with --group-by \
+         only how many there are. Columns go on below where the terminal is too narrow for them.",
+        "Addresses are matched against the deliveries that were planned, whatever became of them, and never shown; what \
+         retention has emptied names none any more.";
+        "sudo maple-router list --status failed --since 24h" => "What failed since yesterday?",
+        "sudo maple-router list --status processing --older-than 10m" => "What is stuck?",
+        "sudo maple-router list --bounced --since 7d" => "Which mails were lost after the relay had accepted them?",
+        "sudo maple-router list --since 2026-11-20 --group-by day" => "How much came, by day?",
+        "sudo maple-router list --recipient a@example.org --newest --limit 5" => "What was sent to them lately?",
+        "sudo maple-router list --status failed --since 30d --csv" => "For a spreadsheet",
+        "sudo maple-router list --status failed --reason-code exhausted --form contact --json" => "For a program";
+    "explain":
+        "Where it stands, whether it is ready and which attachments are not clean, the plan, each delivery with what the relay \
+         said, attempts, its history (audit trail, replays and other overrides, and each failed attempt with the reply, in \
+         one order), why it is as it is, what happens next and when, and what a person can do.",
+        "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail beyond the \
+         relay: delivered, deferred since when and why, bounced, expired, or nothing heard of it yet.",
+        ID;
+        "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "The first thing to ask";
+    "watch":
+        "What happened so far, then each change as it is seen, once a second: scans, claims, attempts with what the relay said, \
+         acceptances, replays, the end. It ends with the submission: 0 where it is routed, 1 where it failed or was emptied. \
+         Ctrl-C ends it at any time; nothing is written.",
+        ID;
+        "sudo maple-router watch f0a9d36e" => "It was announced just now: what becomes of it?",
+        "sudo maple-router watch f0a9d36e-423d-4d16-b66f-64f02eddff1f --json"
+            => "For a program: a line of JSON for each change";
+    "tail":
+        "A line for each submission that is routed or fails from now on, whichever host did it, until Ctrl-C. It looks once a \
+         second, by the backend's index on (status, updated_at), or by the audit log where that may be read; where there is \
+         neither, each look reads the whole table, and it looks seldom.";
+        "sudo maple-router tail" => "What is going on?",
+        "sudo maple-router tail --form contact --json" => "For a program: a line of JSON for each";
+    "render":
+        "The message as it would go to the relay, headers and links included. Nothing is sent or written but a line in \
+         the journal, since the links in it are real.";
+        "sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "What exactly would be sent?",
+        "sudo maple-router render f0a9d36e-423d-4d16-b66f-64f02eddff1f --action 1" => "Of one action only";
+    "links":
+        "A link gives access to a file of a submission, so making one is recorded before it is shown. Attachments that \
+         are not clean are refused by name.";
+        "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A link in a mail has expired";
+    "replay":
+        "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
+         --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
+         takes the form's actions of today.",
+        "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep. Where filters \
+         choose, a person at a terminal is asked first; --yes does not ask, and without a terminal it is required.",
+        "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
+         need --force-action, which sends to all recipients of that action.";
+        "sudo maple-router replay --status failed --reason-code refused --since 24h --dry-run --reason \"mailbox mended\""
+            => "What would be routed again?",
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"" => "The cause is mended",
+        "sudo maple-router replay --bounced --since 24h --force-action 1 --yes --reason \"mail gateway mended\""
+            => "Mails came back, and the cause is mended",
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\""
+            => "A mail that was accepted is needed once more";
+    "release":
+        "Takes a claim back from its worker now; the sweep does so by itself after routing.stuck_after. A worker that is \
+         alive after all loses its claim: what it had begun is in doubt and may be delivered twice. Therefore a reason is \
+         required.";
+        "sudo maple-router release f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"host is gone\""
+            => "A worker is gone, and its submission must not wait";
+    "sweep":
+        "One pass of what the daemon does every minute: takes back claims that nobody touches, finds what is ready and \
+         waits without an event, fails what is infected, counts what never becomes ready, and tells people of failures \
+         nobody was told of. maple-router-sweep.timer runs it where it shall not depend on the daemon.";
+        "sudo maple-router sweep --once --dry-run" => "What would it do now?",
+        "sudo maple-router sweep --once" => "Do it";
+    "pause":
+        "Everything, one form or one destination domain waits; nothing of it spends an attempt, and nothing is lost. A \
+         daemon goes by it within two seconds, and what is being sent is finished; the answer comes when every daemon has said that \
+         it does, or says which has not (exit 1). A pause survives restarts.";
+        "sudo maple-router pause --until 2h --reason \"mail host moves\"" => "Send nothing for two hours",
+        "sudo maple-router pause --destination-domain example.org --reason \"they asked\"" => "Send nothing to one domain";
+    "resume":
+        "Ends a pause. What it held up comes back by its event, or by the sweep. Answers as pause does, when every daemon has \
+         heard of it.";
+        "sudo maple-router resume --reason \"mail host is back\"" => "The pause of everything",
+        "sudo maple-router resume --all --reason \"mail host is back\"" => "Every pause there is";
+    "dlq":
+        "What Pub/Sub or the outbox gave up on: messages that nobody can read, events of submissions that are not there \
+         (both recorded with their payload), and submissions that failed because nothing was left to try.";
+        "sudo maple-router dlq list" => "What was given up on?";
+    "dlq list":
+        "A line each: record, kind, time, submission and reason.";
+        "sudo maple-router dlq list --kind unreadable" => "Only what nobody can read";
+    "dlq show":
+        "The record with its payload, who gave up on it, what is unreadable about it (which field, at which byte), and what a \
+         redrive or a discard does. With --json the payload is \
+         there byte for byte, as base64.";
+        "sudo maple-router dlq show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "What was in the message?";
+    "dlq redrive":
+        "Has the message delivered again and closes the record; a submission that had no attempts left is replayed. Published \
+         first, closed second: dying in between leaves the record open, and an event too many changes nothing.",
+        "A row of the outbox is delivered again by the daemon, from its first attempt on; row and record are changed in one \
+         transaction, and no Pub/Sub is needed.";
+        "sudo maple-router dlq redrive --kind unknown_submission --reason \"database restored\""
+            => "The submissions are there again";
+    "dlq discard":
+        "Closes records without doing anything else. They are kept, with the reason and who said so. A row of the outbox \
+         stays there as dead_letter, and is never delivered.";
+        "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\""
+            => "Nobody needs it";
+    "audit":
+        "The audit log outlives the submissions, and names recipients by domain and by a keyed digest of the address: \
+         HMAC-SHA256 under the credential audit-key, audit.key_file, or a key that is made once in the state directory.";
+        "sudo maple-router audit rekey" => "Which rows were written without a key?";
+    "audit rekey":
+        "Counts the rows by the key of their digests. Rows of before have a SHA-256 without a key, which a list of addresses \
+         turns back; exit 1 where there are any. Nothing is changed: UPDATE on audit_log is revoked from every role.";
+        "sudo maple-router audit rekey --json" => "For a program";
+    "test-send":
+        "Composes a short mail as the daemon would and hands it to the relay; tells what the relay said.";
+        "sudo maple-router test-send me@example.org" => "Does mail leave this host?";
+    "lifecycle":
+        "The tables of states and commands that the program itself goes by: who may ask what, in which state, under \
+         which condition, and what else happens in the same transaction. The diagram is Mermaid.";
+        "maple-router lifecycle show submission" => "Why was a command refused?";
+    "lifecycle list":
+        "A line each: name, what lives so, and the states.";
+        "maple-router lifecycle list" => "What there is";
+    "lifecycle show":
+        "Each transition: from, to, the command, who may give it, its condition, and what happens with it.";
+        "maple-router lifecycle show submission --json" => "For a program";
+    "lifecycle diagram":
+        "A state diagram in Mermaid; commands that lead the same way share an arrow.";
+        "maple-router lifecycle diagram submission" => "For a wiki";
+    "completions":
+        "Prints a script for bash, zsh, fish, elvish or PowerShell. The package installs the first three.";
+        "maple-router completions bash | sudo tee /etc/bash_completion.d/maple-router"
+            => "Where it was not installed by the package";
+    "man":
+        "Prints a page in roff, or writes all of them. The package installs them.";
+        "maple-router man explain | man -l -" => "Read a page",
+        "maple-router man --dir /usr/local/share/man/man1" => "Install all of them";
+};

@@ -1,7 +1,7 @@
-//! `migrate`: migrations, as the owner role. Released files are never changed, so that it may be repeated.
+//! `migrate`: migrations, as the owner role. Released files are never changed, so that the verb may be repeated.
 //!
-//! Each file is applied as a whole or not at all: dying in the middle leaves those before it. Schema router comes and goes
-//! while everybody writes. Never prints the owner's connection string, never removes an undelivered event unasked.
+//! Each file is applied as a whole or not at all: if we die in the middle, the files before it stand. Schema router comes
+//! and goes while everybody writes. Never prints the owner's connection string, never removes an undelivered event unasked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::db::migrations::{Applied, FORMS, MigrateError, MigrateOptions, ROUTER
 use crate::db::{DbError, Pool, PoolOptions};
 use crate::ops::clock::SystemClock;
 
-/// Patience with locks: another migration, or a backend at work.
+/// Limit of the wait for locks: another migration, or a backend at work.
 const LOCK: Duration = Duration::from_secs(30);
-/// Patience with one file.
+/// Limit of one file.
 const FILE: Duration = Duration::from_secs(600);
 
 /// The file that production needs, by number.
@@ -49,7 +49,7 @@ pub(super) struct Args {
     pub(super) dry_run: bool,
 }
 
-/// Applies what is missing, or takes back what is asked for.
+/// Applies missing migrations, or takes back the one asked for.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.dry_run {
         let text = match &args.back {
@@ -72,7 +72,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         let left = online::back(client, stem, args.force, Patience::default(), &wait).await?;
         taken_back(left, online::remains(client).await?.is_some())
     } else if args.router {
-        router_told(&online::migrate(client, &column, Patience::default(), &wait).await?, &column)
+        router_lines(&online::migrate(client, &column, Patience::default(), &wait).await?, &column)
     } else {
         let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
         told(&migrate(client, &options).await?)
@@ -81,14 +81,14 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Somebody waits before the terminal.
+/// Shows a line to the person who waits at the terminal.
 fn wait(line: &str) {
     // Nobody looks: the work goes on.
     drop(output::note(line));
 }
 
-/// A pool of one connection with the owner's patience, and what the configuration says of finalized submissions. A
-/// configuration is not needed where the owner's url is given.
+/// A pool of one connection with the owner's limits, and the configured column of finalized submissions. No
+/// configuration is needed where the owner's url is given.
 fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), CliError> {
     let loaded = Config::load(ctx.config_path.as_deref(), &ctx.env);
     let mut column = FinalizedColumn::AsItIs;
@@ -106,7 +106,7 @@ fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), Cl
     match url {
         Some(url) => {
             url.clone_into(&mut database.url);
-            // What is said of a proxy is said of the other url.
+            // Keys about a proxy are about the other url.
             (database.pooling, database.listen_url) = (None, None);
             // The password in the configuration is another role's.
             database.password_file = None;
@@ -128,13 +128,13 @@ fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), Cl
     Ok((Pool::new(&database, options)?, column))
 }
 
-/// What the owner may do about a login that fails.
+/// The owner's remedy for a login that fails.
 fn unreachable(error: DbError) -> CliError {
     CliError::from(error)
         .remedy("see that the server runs and accepts this login (--owner-url, MAPLE_ROUTER_OWNER_URL)")
 }
 
-/// The files' text, each under its name: what [`migrate`] applies unless its history says that it has.
+/// The files' text, each under its name: those that [`migrate`] applies unless its history has them.
 fn sql(only: Option<&str>, audit_readable: bool) -> Result<String, CliError> {
     let mut text = String::new();
     if audit_readable {
@@ -144,7 +144,7 @@ fn sql(only: Option<&str>, audit_readable: bool) -> Result<String, CliError> {
     let meant =
         |stem: &str| only.is_none_or(|only| stem == only || number(stem) == only.trim_start_matches('0'));
     let files: Vec<_> = FORMS.files.iter().filter(|(stem, _)| meant(stem)).collect();
-    // As when applying: 011 is the only one that stands by itself.
+    // As when applying: 011 is the only file that stands by itself.
     if let (Some(only), false) = (only, matches!(files[..], [(stem, _)] if number(stem) == ALONE)) {
         return Err(MigrateError::NotAlone(only.to_owned()).into());
     }
@@ -169,8 +169,8 @@ fn told(applied: &[Applied]) -> String {
     applied.iter().map(line).collect()
 }
 
-/// What became of schema router.
-fn router_told(routed: &Routed, column: &FinalizedColumn) -> String {
+/// Result lines about schema router.
+fn router_lines(routed: &Routed, column: &FinalizedColumn) -> String {
     let mut text: String = routed.built.iter().map(|name| format!("index {name}: built\n")).collect();
     if !routed.applied.is_empty() || text.is_empty() {
         text.push_str(&told(&routed.applied));

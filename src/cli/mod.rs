@@ -1,15 +1,13 @@
-//! The verbs of `maple-router`, one file each. The only place that prints.
+//! The verbs of `maple-router`, one file each. Only this module prints.
 //!
-//! Results go to stdout, everything else to stderr; `--json` on every reading verb. A reader that goes away (a closed
-//! pipe) is no fault. Verbs other than `run` keep nothing running when they are killed.
+//! Results go to stdout, everything else to stderr; `--json` on every reading verb. A reader that goes away (a
+//! closed pipe) is no fault. Verbs other than `run` leave nothing running when they are killed.
 
 mod announce;
 mod audit;
 mod bulk;
 mod check;
 mod completions;
-mod daemon_word;
-mod desk;
 mod dlq;
 mod exit;
 mod explain;
@@ -34,11 +32,11 @@ mod render;
 mod replay;
 mod resume;
 mod run;
+mod setup;
 mod status;
 mod sweep;
 mod tail;
 mod test_send;
-mod timeline;
 mod watch;
 
 pub use check::CheckReport;
@@ -131,7 +129,7 @@ enum Verb {
     Man(man::Args),
 }
 
-/// What every verb is given: where the configuration is, and the environment as it was at the start.
+/// Input of every verb: the configuration's path, and the environment as it was at the start.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// `--config`, where given.
@@ -141,34 +139,34 @@ pub struct Context {
 }
 
 impl Context {
-    /// The configuration, valid as a whole: for every verb that acts as the daemon would.
+    /// Loads the configuration, valid as a whole: for every verb that acts as the daemon would.
     pub fn config(&self) -> Result<Loaded, CliError> {
         Ok(self.read_config()?.validated()?)
     }
 
-    /// The configuration as written, each key sensible by itself: for verbs that need only a part (`migrate`) or
-    /// report on all of it (`check`).
+    /// Loads the configuration as written, each key sensible by itself: for verbs that need only a part (`migrate`)
+    /// or report on all of it (`check`).
     pub fn read_config(&self) -> Result<Loaded, CliError> {
         Ok(Config::load(self.config_path.as_deref(), &self.env)?)
     }
 }
 
 impl Cli {
-    /// Whether the verb is the daemon itself.
+    /// Says whether the verb is the daemon itself.
     #[must_use]
     pub fn is_daemon(&self) -> bool {
         matches!(self.verb, Verb::Run(_))
     }
 
-    /// Does what was asked for.
+    /// Runs the verb.
     pub async fn run(self) -> Result<Exit, CliError> {
-        // A variable that is empty says nothing.
+        // An empty variable counts as absent.
         let config_path = self.config.filter(|path| !path.as_os_str().is_empty());
         let ctx = Context { config_path, env: environment() };
         output::colour(self.color);
         if !matches!(self.verb, Verb::Run(_)) {
-            // The daemon sets logging up as configured. What a person overrides belongs in the journal, where there is one;
-            // elsewhere a verb tells of trouble only.
+            // The daemon sets logging up as configured. A person's overrides belong in the journal, where there is
+            // one; elsewhere a verb logs trouble only.
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
             let format = if journal { LogFormat::Journald } else { LogFormat::Text };
             let log = Log { format, level: "warn".to_owned() };

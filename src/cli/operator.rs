@@ -1,13 +1,13 @@
-//! Who sits at the terminal: the `operator:NAME` of ledger and journal (data contract, "Audit detail").
+//! The person at the terminal: the `operator:NAME` of ledger and journal (data contract, "Audit detail").
 //!
 //! The login's audit uid comes first: it is set once at login and survives `sudo` and `su`. Reads only.
 
 use nix::unistd::{Uid, User};
 
-/// A process nobody logged in for (a timer, a container).
+/// Audit uid of a process without a login (a timer, a container).
 const NO_LOGIN: u32 = u32::MAX;
 
-/// `operator:alice`; `operator:uid-1001` where the uid has no name.
+/// The actor: `operator:alice`; `operator:uid-1001` where the uid has no name.
 pub(super) fn actor(env: &crate::config::Environment) -> String {
     let login = std::fs::read_to_string("/proc/self/loginuid").ok().and_then(|text| text.trim().parse().ok());
     named(login, env.get("SUDO_UID").and_then(|uid| uid.parse().ok()), Uid::current().as_raw(), |uid| {
@@ -15,7 +15,7 @@ pub(super) fn actor(env: &crate::config::Environment) -> String {
     })
 }
 
-/// The first of login, sudo's caller (only root can be believed to say it) and the process itself.
+/// The first of login, sudo's caller (only root can be believed to name it) and the process itself.
 fn named(login: Option<u32>, sudo: Option<u32>, own: u32, name_of: impl Fn(u32) -> Option<String>) -> String {
     let login = login.filter(|uid| *uid != NO_LOGIN);
     let uid = login.or(sudo.filter(|_| own == 0)).unwrap_or(own);

@@ -1,4 +1,4 @@
-//! Where results are printed: stdout, without panicking when the reader goes away.
+//! Output of results: stdout, without panicking when the reader goes away.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::CliError;
 use super::layout::folded;
-use crate::routing::text::is_bidi_control;
+use crate::routing::submission::text::is_bidi_control;
 
 /// Prints text and a line break.
 pub(super) fn text(text: &str) -> Result<(), CliError> {
@@ -22,7 +22,7 @@ pub(super) fn text(text: &str) -> Result<(), CliError> {
 }
 
 /// Prints one JSON document. Control characters that JSON allows unescaped (C1, DEL) and those that change the
-/// direction of text are escaped as well: whatever others wrote, a terminal shows it and obeys nothing.
+/// direction of text are escaped as well: a terminal shows the text of others and obeys none of it.
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
     text(&harmless(&serde_json::to_string_pretty(value)?))
 }
@@ -30,6 +30,15 @@ pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
 /// Prints one JSON document on one line.
 pub(super) fn json_line(value: &impl Serialize) -> Result<(), CliError> {
     text(&harmless(&serde_json::to_string(value)?))
+}
+
+/// Prints a result as one JSON document, or as text for people.
+pub(super) fn either(
+    json: bool,
+    value: &impl Serialize,
+    people: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    if json { self::json(value) } else { text(&people()) }
 }
 
 /// Such characters stand in strings only, where an escape means the same.
@@ -46,7 +55,7 @@ fn harmless(json: &str) -> String {
     out
 }
 
-/// Tells people beside the result, on stderr.
+/// Prints a note for people beside the result, on stderr.
 pub(super) fn note(text: &str) -> Result<(), CliError> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
@@ -63,12 +72,12 @@ pub(super) fn ask(question: &str) -> Result<Option<bool>, CliError> {
     Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
 }
 
-/// Prints text for people: what is longer than the terminal goes on below, further in.
+/// Prints text for people: lines longer than the terminal continue below, indented.
 pub(super) fn page(text: &str) -> Result<(), CliError> {
     self::text(&folded(text, columns()))
 }
 
-/// Columns of what a person looks at: COLUMNS where that says so, else the terminal's; none where results go elsewhere.
+/// Columns of a person's terminal: COLUMNS where set, else the terminal's; `None` where results go elsewhere.
 pub(super) fn columns() -> Option<usize> {
     let terminal =
         || terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(wide), _)| wide.into());
@@ -83,7 +92,7 @@ fn wide(columns: Option<&OsStr>, terminal: impl FnOnce() -> Option<usize>) -> Op
     said.or_else(terminal).map(|wide| wide.max(NARROWEST))
 }
 
-/// How far a bulk verb has come, told to a person at a terminal and to nobody else.
+/// Progress of a bulk verb, shown to a person at a terminal and to nobody else.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     total: usize,
@@ -91,17 +100,17 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many.
+    /// Progress of `total` items.
     pub(super) fn of(total: usize) -> Self {
         Self { total, told: total > 1 && io::stderr().is_terminal() }
     }
 
-    /// So many are done.
+    /// Shows that `done` items are done.
     pub(super) fn at(self, done: usize) {
         self.say(&format!("\r{done}/{}", self.total));
     }
 
-    /// Leaves the line empty for what follows.
+    /// Clears the line for the output after it.
     pub(super) fn end(self) {
         self.say("\r\u{1b}[K");
     }
@@ -119,12 +128,12 @@ pub(super) struct Palette {
     on: bool,
 }
 
-/// `--color`, told once at the start.
+/// `--color`, set once at the start.
 static WANTED: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Keeps what `--color` says, for every palette of this process.
+/// Keeps the value of `--color`, for every palette of this process.
 pub(super) fn colour(wanted: ColorChoice) {
-    // A second word would come from nobody.
+    // No second call is made.
     let _first = WANTED.set(wanted);
 }
 
@@ -138,27 +147,27 @@ fn is_on(wanted: ColorChoice, terminal: bool, no_color: Option<&OsStr>) -> bool 
 }
 
 impl Palette {
-    /// For stdout as it is, and as `--color` wants it.
+    /// The palette for stdout as it is, and as `--color` wants it.
     pub(super) fn of_stdout() -> Self {
         let wanted = WANTED.get().copied().unwrap_or(ColorChoice::Auto);
         Self { on: is_on(wanted, io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref()) }
     }
 
-    /// Never colours.
+    /// A palette that never colours.
     #[cfg(test)]
     pub(super) const PLAIN: Self = Self { on: false };
 
-    /// Good.
+    /// Colour of good states.
     pub(super) fn green(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    /// To be looked at.
+    /// Colour of states to be looked at.
     pub(super) fn yellow(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// Bad.
+    /// Colour of bad states.
     pub(super) fn red(self, text: &str) -> String {
         self.paint("31", text)
     }

@@ -1,23 +1,22 @@
-//! `pause`: everything, a form, or a destination domain waits; nothing of it spends an attempt.
+//! `pause`: everything, a form, or a destination domain waits; no waiting spends an attempt.
 //!
-//! Survives restarts of everything. Answers when every daemon goes by it, or says which may not yet; what is being sent is
-//! finished. Killed while it waits, the pause stays.
+//! A pause survives restarts of everything. The verb answers when every daemon obeys it, or names those that may
+//! not yet; a mail being sent is finished. Killed while it waits, the pause stays.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::desk::{self, Desk};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
 use crate::ops::clock::SystemClock;
 use crate::ops::telemetry::EventName;
-use crate::parts;
 use crate::routing::explain::at;
+use crate::routing::pause::presence::Standing;
 use crate::routing::pause::{Pause, Scope};
-use crate::routing::pauses::{NewPause, PauseBook, PauseError, Reach, Until};
-use crate::routing::presence::Standing;
+use crate::routing::upkeep::pauses::{NewPause, Reach, Until};
 
 /// What is meant; nothing named means everything.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -79,19 +78,19 @@ impl Waiting {
 struct Report {
     #[serde(flatten)]
     pause: Pause,
-    /// Whose place it takes.
+    /// The pause that this one replaces.
     replaced: Option<Pause>,
     #[serde(flatten)]
     standing: Standing,
 }
 
-/// Pauses.
+/// Runs the verb.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let book = book(&desk);
+    let setup = Setup::open(ctx)?;
+    let pause_store = setup.pauses();
     let actor = operator::actor(&ctx.env);
     let Args { what, until, reason, force, waiting, json } = args;
-    if let Some(unknown) = desk.unknown_form(what.form.as_deref()).await {
+    if let Some(unknown) = setup.unknown_form(what.form.as_deref()).await {
         if !force {
             return Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("{unknown}; nothing was paused"))
                 .remedy(
@@ -101,7 +100,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         output::note(&format!("warning: {unknown}"))?;
     }
     let new = NewPause { scope: what.scope(), until, reason, actor };
-    let (pause, replaced) = book.add(new).await.map_err(fault)?;
+    let (pause, replaced) = pause_store.add(new).await.map_err(setup::pauses)?;
     journal!(
         warn,
         EventName::Override,
@@ -114,7 +113,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         pause.actor,
         pause.scope
     );
-    let (standing, reach) = book.confirmed(waiting.wait, &SystemClock).await.map_err(fault)?;
+    let (standing, reach) = pause_store.confirmed(waiting.wait, &SystemClock).await.map_err(setup::pauses)?;
     let exit = if standing.is_settled() { Exit::Done } else { Exit::FoundWanting };
     if json {
         output::json(&Report { pause, replaced, standing })?;
@@ -126,7 +125,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Who goes by what was changed, for people.
+/// Prints which daemons obey the change, for people.
 pub(super) fn say(standing: &Standing, reach: Reach, waiting: Waiting) -> Result<(), CliError> {
     for line in standing_lines(standing, reach, waiting.wait) {
         output::note(&line)?;
@@ -176,18 +175,6 @@ fn standing_lines(standing: &Standing, reach: Reach, waited: Duration) -> Vec<St
 pub(super) fn line(pause: &Pause) -> String {
     let until = pause.until.map(|until| format!(" until {}", at(until))).unwrap_or_default();
     format!("{}{until}, since {} by {}: {}", pause.scope, at(pause.since), pause.actor, pause.reason)
-}
-
-/// Where pauses are kept.
-pub(super) fn book(desk: &Desk) -> PauseBook {
-    parts::pause_book(&desk.config, desk.pool())
-}
-
-pub(super) fn fault(error: PauseError) -> CliError {
-    match error {
-        PauseError::Database(error) => desk::database(error),
-        PauseError::File { .. } | PauseError::Damaged { .. } => CliError::new(Exit::Unavailable, error),
-    }
 }
 
 pub(super) fn filled(text: &str) -> Result<String, String> {

@@ -1,7 +1,7 @@
-//! `provision`: topics, subscriptions, dead-letter and retry policy, created or verified; without Pub/Sub there is nothing to
-//! do, and an installation that runs it all the same is not stopped by that.
+//! `provision`: topics, subscriptions, dead-letter and retry policy, created or verified; without Pub/Sub there is
+//! nothing to do, and an installation that runs it all the same is not stopped by that.
 //!
-//! May be repeated at any time: what was done before it died stays done, and the next run goes on from there.
+//! May be repeated at any time: finished steps stay done if we die, and the next run goes on from there.
 
 use serde::Serialize;
 
@@ -23,18 +23,18 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What was done.
+/// The report.
 #[derive(Debug, Serialize)]
 struct Report {
     /// Everything is as wanted, or would be.
     ok: bool,
     /// Nothing was changed.
     dry_run: bool,
-    /// One for each topic and subscription, in the order in which they were looked at.
+    /// Steps, one for each topic and subscription, in the order in which they were looked at.
     steps: Vec<ProvisionStep>,
 }
 
-/// Creates what is missing and verifies what is there.
+/// Creates missing topics and subscriptions and verifies existing ones.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
     let steps = match loaded.config.source.kind {
@@ -46,11 +46,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     };
     let report =
         Report { ok: steps.iter().all(|s| s.state != StepState::Differs), dry_run: args.dry_run, steps };
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::text(&text(&report, Palette::of_stdout()))?;
-    }
+    output::either(args.json, &report, || text(&report, Palette::of_stdout()))?;
     Ok(if report.ok { Exit::Done } else { Exit::FoundWanting })
 }
 

@@ -1,8 +1,8 @@
-//! `publish`: has each submission named looked at, by an event where events announce them.
+//! `publish`: announces each submission named, by an event where events announce them.
 //!
-//! An event only says "look at this submission"; one too many changes nothing. Dying in the middle leaves some
-//! published, and doing it again is harmless. Changes no submission; where the database answers, it is asked whether they
-//! exist, and an id it does not have is refused.
+//! An event only says "look at this submission"; one too many changes nothing. If we die in the middle, some are
+//! published, and doing it again is harmless. Changes no submission; where the database answers, it is asked
+//! whether they exist, and an id it does not have is refused.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::announce::{Announced, Way};
-use super::bulk::{self, Report, Told};
-use super::desk::Desk;
+use super::bulk::{self, BulkItem, Report};
 use super::id::{self, IdArg};
+use super::setup::Setup;
 use super::{CliError, Context, Exit, output};
 use crate::config::{Config, SourceKind};
 use crate::parts;
@@ -22,9 +22,9 @@ use crate::routing::event::Reason;
 
 /// Submissions looked up, and events published, at once.
 const AT_ONCE: usize = 64;
-/// Connections to the database: this is a glance, not a job.
+/// Connections to the database: a look needs few.
 const CONNECTIONS: usize = 2;
-/// Patience with the database: the events do not depend on it.
+/// Limit of the wait for the database: the events do not depend on it.
 const GLANCE: Duration = Duration::from_secs(10);
 
 const UNKNOWN: &str = "the database has no such submission: the event will end as a dead letter";
@@ -56,15 +56,15 @@ struct Published {
     /// Id of the message; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
-    /// How it was announced.
+    /// The announcement.
     #[serde(skip)]
     announced: Option<Announced>,
-    /// What to know about it.
+    /// A warning about the submission.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
 }
 
-impl Told for Published {
+impl BulkItem for Published {
     fn warning(&self) -> Option<&str> {
         self.warning
     }
@@ -81,7 +81,7 @@ impl Told for Published {
 /// Publishes the events.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let loaded = ctx.config()?;
-    let ids = bulk::each_once(Desk::open(ctx)?.submissions(&args.ids).await?);
+    let ids = bulk::each_once(Setup::open(ctx)?.submissions(&args.ids).await?);
     let mut warnings = Vec::new();
     let forms = forms_of(&loaded.config, &ids).await.unwrap_or_else(|why| {
         warnings.push(format!("whether the submissions exist is not known: {why}"));
@@ -90,7 +90,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let mut report = Report::new("not published", ids.len(), args.dry_run).warned(warnings);
     let progress = output::Progress::of(ids.len());
     let mut first_error = None;
-    // With PostgreSQL only the database tells whether there is anything to be published.
+    // With PostgreSQL only the database knows whether there is an outbox.
     let opened = !args.dry_run || loaded.config.source.kind == SourceKind::Postgres;
     let way = if opened { Some(Way::open(&loaded.config).await?) } else { None };
     let is_unknown = |id: &Uuid| matches!(forms.get(id), Some(None));
@@ -117,7 +117,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     progress.end();
     report.tell(args.json)?;
-    // Told in the report already; the code is what remains to be said.
+    // The report has said it already; only the exit code is left.
     match first_error {
         Some(error) => Err(CliError::from(error)),
         None if refused.is_empty() => Ok(Exit::Done),
@@ -140,7 +140,7 @@ async fn publish(
     }
 }
 
-/// The form of each submission; `None` for one that does not exist. The error is why the database cannot tell.
+/// The form of each submission; `None` for one that does not exist. The error: why the database does not answer.
 async fn forms_of(config: &Config, ids: &[Uuid]) -> Result<HashMap<Uuid, Option<String>>, String> {
     let mut config = config.clone();
     config.database.max_connections = CONNECTIONS;
@@ -149,7 +149,7 @@ async fn forms_of(config: &Config, ids: &[Uuid]) -> Result<HashMap<Uuid, Option<
         let store = parts::store(&config, pool).map_err(|error| error.to_string())?;
         let looks: Vec<_> = ids
             .iter()
-            .map(|id| async { Ok((*id, store.dossier(*id).await?.map(|dossier| dossier.form_id))) })
+            .map(|id| async { Ok((*id, store.content(*id).await?.map(|content| content.form_id))) })
             .collect();
         let found: Result<_, crate::db::DbError> =
             futures::stream::iter(looks).buffered(CONNECTIONS).try_collect().await;

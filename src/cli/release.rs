@@ -1,7 +1,7 @@
 //! `release`: gives stuck claims back now, however young they are; the sweep would do the same later.
 //!
-//! A worker that is alive after all loses its claim: what it had begun is in doubt, and may be delivered twice. So a reason
-//! is required, and stands in the ledger. If we die in the middle, what was released stays so; doing it again is harmless.
+//! A worker that is alive after all loses its claim: mails with a recorded intent are in doubt, and may be delivered twice.
+//! The ledger has the required reason. If we die in the middle, released claims stay so; a repeat is harmless.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::bulk::{self, Told};
-use super::desk::{self, Desk};
+use super::bulk::{self, BulkItem};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, announce, operator, output};
 use crate::journal;
-use crate::ops::chance::Chance;
+use crate::ops::rng::Rng;
 use crate::ops::telemetry::EventName;
-use crate::routing::store::seams::Override;
-use crate::routing::store::sweep::{Found, Released, Retaken, RetakenEnd};
+use crate::routing::store::overrides::Override;
+use crate::routing::store::sweep::{Orphan, Released, Retaken, RetakenEnd};
 use crate::routing::table::Status;
 
-/// Told as the actor's verb.
+/// The actor's verb in ledger and journal.
 const VERB: &str = "release";
 
 /// Arguments of `release`.
@@ -43,24 +43,24 @@ pub(super) struct Args {
 }
 
 /// A submission whose claim was taken back.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Changed {
     id: Uuid,
     /// `received`, or `failed` where nothing is left to try; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// Attempts spent now.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
-    /// Deliveries in doubt by this.
+    /// Deliveries put in doubt by the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_doubt: Option<usize>,
 }
 
-impl Told for Changed {
+impl BulkItem for Changed {
     fn id(&self) -> Uuid {
         self.id
     }
@@ -85,53 +85,50 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             anyhow::anyhow!("--reason says nothing: it is kept for those who ask"),
         ));
     }
-    let desk = Desk::open(ctx)?;
+    let setup = Setup::open(ctx)?;
     let named = !args.ids.is_empty();
-    let (ids, warnings) = bulk::chosen(&desk, VERB, &args.ids, args.filters, Status::Processing).await?;
+    let (ids, warnings) = bulk::chosen(&setup, VERB, &args.ids, args.filters, Status::Processing).await?;
     let mut report = Report::new("not released", ids.len(), args.dry_run).warned(warnings);
     let progress = output::Progress::of(ids.len());
     let actor = operator::actor(&ctx.env);
     let note = Override { actor: &actor, verb: VERB, reason: Some(&args.reason), more: &json!({}) };
-    let (store, chance) = (desk.writing_store()?, Arc::new(Chance::from_system()));
+    let (store, rng) = (setup.writing_store()?, Arc::new(Rng::from_system()));
     let mut open = Vec::new();
     for id in ids {
         progress.at(report.done());
         if args.dry_run {
-            match desk.view().look(id).await.map_err(desk::database)? {
-                None => report.skip(id, missing()),
-                Some(sight) if sight.status != Status::Processing => {
-                    report.skip(id, not_processing(sight.status));
+            match setup.view().look(id).await.map_err(setup::database)? {
+                None => report.skip(id, bulk::MISSING),
+                Some(view) if view.status != Status::Processing => {
+                    report.skip(id, not_processing(view.status));
                 }
-                Some(_) => {
-                    let (status, reason, attempts, in_doubt) = (None, None, None, None);
-                    report.changed.push(Changed { id, status, reason, attempts, in_doubt });
-                }
+                Some(_) => report.changed.push(Changed { id, ..Changed::default() }),
             }
             continue;
         }
-        match store.reset(id, &chance.uuid().to_string(), note).await.map_err(desk::database)? {
-            Released::Unknown => report.skip(id, missing()),
+        match store.reset(id, &rng.uuid().to_string(), note).await.map_err(setup::database)? {
+            Released::Unknown => report.skip(id, bulk::MISSING),
             Released::NotProcessing(status) => report.skip(id, not_processing(status)),
             Released::Done(retaken) => {
                 if report.released(&retaken) {
                     recorded(&retaken, note);
                 }
                 if matches!(retaken.end, RetakenEnd::Reset { .. }) {
-                    open.push(Found { id, form_id: retaken.form_id });
+                    open.push(Orphan { id, form_id: retaken.form_id });
                 }
             }
         }
     }
     progress.end();
     if !open.is_empty() {
-        report.warnings.extend(announce::all(&desk.config, &open).await);
+        report.warnings.extend(announce::all(&setup.config, &open).await);
     }
     report.tell(args.json)?;
     Ok(report.exit(named))
 }
 
 impl Report {
-    /// Whether anything was changed.
+    /// Adds a result; says whether anything was changed.
     fn released(&mut self, retaken: &Retaken) -> bool {
         let id = retaken.id;
         let changed = match retaken.end {
@@ -144,24 +141,19 @@ impl Report {
                 id,
                 status: Some(Status::Failed),
                 reason: Some(reason.label()),
-                attempts: None,
-                in_doubt: None,
+                ..Changed::default()
             },
             RetakenEnd::Reset { attempts, in_doubt, .. } => Changed {
                 id,
                 status: Some(Status::Received),
-                reason: None,
                 attempts: Some(attempts),
                 in_doubt: Some(in_doubt),
+                ..Changed::default()
             },
         };
         self.changed.push(changed);
         true
     }
-}
-
-fn missing() -> String {
-    "there is no such submission that this database role can see".to_owned()
 }
 
 fn not_processing(status: Status) -> String {

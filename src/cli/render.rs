@@ -1,6 +1,6 @@
 //! `render`: the exact mails a submission would cause. Sends and writes nothing.
 //!
-//! The links in it are real, so that showing some is told to the journal, as `links` does.
+//! The links in a mail are real, so the journal records that they were shown, as `links` does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::desk::{self, Desk};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
-use crate::ops::chance::Chance;
+use crate::ops::rng::Rng;
 use crate::ops::telemetry::EventName;
 use crate::parts;
-use crate::routing::prepare::{RenderError, RenderScope, Rendered};
 use crate::routing::store::view::Scan;
 use crate::routing::table::Status;
+use crate::routing::worker::prepare::{RenderError, RenderScope, Rendered};
 
 /// Arguments of `render`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ struct Mail {
     message_id: String,
     /// The message as it goes to the relay.
     eml: String,
-    /// Something of it is still to be sent.
+    /// Some delivery of the mail is still to be sent.
     open: bool,
     /// Names that its templates ask for and that have no value.
     missing: Vec<String>,
@@ -49,32 +49,32 @@ struct Mail {
 
 /// Prints the mails.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let id = desk.submission(&args.id).await?;
-    let sight = desk.look(id).await?;
-    if sight.status == Status::Purged {
+    let setup = Setup::open(ctx)?;
+    let id = setup.submission(&args.id).await?;
+    let view = setup.look(id).await?;
+    if view.status == Status::Purged {
         return Err(wanting(format!("{id} is purged: its contents were removed")));
     }
-    let ledger = sight
+    let ledger = view
         .ledger
         .map_err(|fault| wanting(fault.to_string()).remedy(format!("maple-router explain {id}")))?;
-    let current = match &sight.current {
+    let current = match &view.current {
         Ok(current) => current.as_slice(),
         Err(_) if !ledger.plan.is_empty() => &[],
         Err(why) => return Err(wanting(format!("the form's actions are not understood: {why}"))),
     };
     let linkable: HashSet<Uuid> =
-        sight.attachments.iter().filter(|scan| scan.is_clean()).map(|scan| scan.id).collect();
+        view.attachments.iter().filter(|scan| scan.is_clean()).map(|scan| scan.id).collect();
     let scope = RenderScope {
         id,
         ledger: &ledger,
         current,
         action_order: args.action,
         linkable: &linkable,
-        max_recipients: desk.config.mail.max_recipients,
+        max_recipients: setup.config.mail.max_recipients,
     };
     let preparer =
-        parts::preparer(&desk.config, desk.store()?, Arc::new(Chance::from_system())).map_err(desk::part)?;
+        parts::preparer(&setup.config, setup.store()?, Arc::new(Rng::from_system())).map_err(setup::part)?;
     let mails = preparer.render(&scope).await.map_err(unrendered)?;
     let links: usize = mails.iter().map(|mail| mail.links).max().unwrap_or(0);
     if links > 0 {
@@ -82,7 +82,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             warn,
             EventName::Override,
             submission_id = %id,
-            form_id = sight.form_id,
+            form_id = view.form_id,
             actor = operator::actor(&ctx.env),
             verb = "render",
             links,
@@ -97,7 +97,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             output::text(&text(mail))?;
         }
     }
-    for note in notes(&shown, &sight.attachments) {
+    for note in notes(&shown, &view.attachments) {
         output::note(&note)?;
     }
     let gaps: Vec<String> = shown.iter().filter_map(gap).collect();
@@ -110,7 +110,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     ))
 }
 
-/// What a mail is refused for that is shown as a sample: a gap, which a real one would show.
+/// Why a mail shown as a sample is refused: a gap, which a real one would show.
 fn gap(mail: &Mail) -> Option<String> {
     let names = mail.missing.join(", ");
     let order = mail.action_order;
@@ -138,7 +138,7 @@ fn text(mail: &Mail) -> String {
     format!("==== action {} to {to}\n{}\n", mail.action_order, mail.eml.replace("\r\n", "\n").trim_end())
 }
 
-/// What the mails alone would not tell.
+/// Notes that the mails alone would not give.
 fn notes(mails: &[Mail], attachments: &[Scan]) -> Vec<String> {
     let mut notes = Vec::new();
     if mails.is_empty() {
@@ -169,7 +169,7 @@ fn wanting(what: String) -> CliError {
 
 fn unrendered(error: RenderError) -> CliError {
     match error {
-        RenderError::Database(error) => desk::database(error),
+        RenderError::Database(error) => setup::database(error),
         RenderError::Unsigned(_) => CliError::new(Exit::Unavailable, error)
             .remedy("`maple-router check` tells what signing needs (lines signing and link)"),
         RenderError::Gone(_) | RenderError::NoSuchAction { .. } | RenderError::Unmakeable(_) => {

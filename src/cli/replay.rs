@@ -1,7 +1,7 @@
-//! `replay`: routes again what has ended, because a person says so.
+//! `replay`: routes ended submissions again, because a person says so.
 //!
-//! Each submission is reopened by itself; dying in the middle leaves the others as they were, and doing it again finds
-//! those that are open already. What is reopened is announced where that is possible; else the sweep finds it.
+//! Each submission is reopened by itself; if we die in the middle, the others stay as they were, and the next run finds the
+//! reopened ones open. Reopened submissions are announced where that is possible; else the sweep finds them.
 
 use futures::StreamExt as _;
 use serde::Serialize;
@@ -9,21 +9,21 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::announce::{Announced, Announcer};
-use super::bulk::{self, Told};
-use super::desk::{self, Desk};
+use super::bulk::{self, BulkItem};
 use super::id::{self, IdArg};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
 use crate::journal;
 use crate::ops::telemetry::EventName;
-use crate::routing::replay::ReplayOptions;
-use crate::routing::store::seams::Override;
+use crate::routing::decide::replay::ReplayOptions;
+use crate::routing::store::overrides::Override;
 use crate::routing::store::{Replayed, Store};
 use crate::routing::table::Status;
 
 /// Submissions reopened at once.
 const AT_ONCE: usize = 4;
-/// Told as the actor's verb.
+/// The actor's verb in ledger and journal.
 const VERB: &str = "replay";
 
 /// Arguments of `replay`.
@@ -54,24 +54,24 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What is dealt with.
+/// A submission or dead letter that was changed.
 #[derive(Debug, Serialize)]
 pub(super) struct Changed {
-    /// What is done to it.
+    /// Word for the change.
     #[serde(skip)]
     did: &'static str,
     /// The submission, or the record.
     id: Uuid,
-    /// Deliveries to be sent; 0 where its plan is pinned by its next claim.
+    /// Deliveries to be sent; 0 where the next claim pins the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     deliveries: Option<usize>,
-    /// Id of the event that announces it.
+    /// The event that announces the change; serialised as its id.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "message_id")]
     #[serde(rename = "message_id")]
     pub(super) announced: Option<Announced>,
 }
 
-/// What is found without an event has no id of one.
+/// Serialises the event's id; a submission without an event has none.
 fn message_id<S: serde::Serializer>(announced: &Option<Announced>, serializer: S) -> Result<S::Ok, S::Error> {
     announced.as_ref().map(Announced::message_id).serialize(serializer)
 }
@@ -83,7 +83,7 @@ impl Changed {
     }
 }
 
-impl Told for Changed {
+impl BulkItem for Changed {
     fn id(&self) -> Uuid {
         self.id
     }
@@ -100,30 +100,30 @@ impl Told for Changed {
     }
 }
 
-/// As every bulk verb tells it.
+/// The report of every bulk verb, of these changes.
 pub(super) type Report = bulk::Report<Changed>;
 
-/// Reopens them.
+/// Reopens the chosen submissions.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
+    let setup = Setup::open(ctx)?;
     let named = !args.ids.is_empty();
     let options = ReplayOptions { force_action: args.force_action, replan: args.replan };
-    let (ids, warnings) = bulk::chosen(&desk, VERB, &args.ids, args.filters, Status::Failed).await?;
+    let (ids, warnings) = bulk::chosen(&setup, VERB, &args.ids, args.filters, Status::Failed).await?;
     if !named && !args.dry_run && !args.yes && !ids.is_empty() {
         agreed(ids.len())?;
     }
     let actor = operator::actor(&ctx.env);
     let asked = Asked { actor: &actor, verb: VERB, reason: &args.reason, options, dry_run: args.dry_run };
-    let (report, broken) = asked.replay(&desk, &ids, warnings).await?;
+    let (report, broken) = asked.replay(&setup, &ids, warnings).await?;
     report.tell(args.json)?;
     if let Some(error) = broken {
-        // Told in the report already; the code is what remains to be said.
-        return Err(desk::database(error));
+        // The report has said it already; only the exit code is left.
+        return Err(setup::database(error));
     }
     Ok(report.exit(named))
 }
 
-/// A person at a terminal is asked; where there is none, nothing is done.
+/// Asks a person at a terminal; where there is none, nothing is done.
 fn agreed(submissions: usize) -> Result<(), CliError> {
     let many =
         if submissions == 1 { "1 submission".to_owned() } else { format!("{submissions} submissions") };
@@ -141,7 +141,7 @@ fn agreed(submissions: usize) -> Result<(), CliError> {
     }
 }
 
-/// What a person asked for.
+/// A person's request.
 pub(super) struct Asked<'a> {
     pub(super) actor: &'a str,
     pub(super) verb: &'a str,
@@ -151,15 +151,15 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Replays each, and tells what became of it; the fault is the database's, where it met one.
+    /// Replays each submission and reports the result; the error is the database's fault, where it met one.
     pub(super) async fn replay(
         &self,
-        desk: &Desk,
+        setup: &Setup,
         ids: &[Uuid],
         warnings: Vec<String>,
     ) -> Result<(Report, Option<DbError>), CliError> {
-        let store = desk.writing_store()?;
-        let mut announcer = Announcer::of(&desk.config);
+        let store = setup.writing_store()?;
+        let mut announcer = Announcer::of(&setup.config);
         let mut report = Report::new("left as it is", ids.len(), self.dry_run).warned(warnings);
         let replaying: Vec<_> = ids.iter().map(|id| self.one(&store, *id)).collect();
         let mut replaying = futures::stream::iter(replaying).buffered(AT_ONCE);
@@ -172,9 +172,7 @@ impl Asked<'_> {
                     let deliveries = Some(replay.open.len());
                     report.changed.push(Changed { did: "open again", id, deliveries, announced });
                 }
-                Ok(Replayed::Refused(refusal)) => {
-                    report.skip(id, refusal.to_string());
-                }
+                Ok(Replayed::Refused(refusal)) => report.skip(id, refusal.to_string()),
                 Err(error) => {
                     report.skip(id, error.to_string());
                     let gone = error.kind() == DbErrorKind::Unreachable;
@@ -184,10 +182,7 @@ impl Asked<'_> {
                         break;
                     }
                 }
-                Ok(Replayed::Unknown) => {
-                    let why = "there is no such submission that this database role can see".to_owned();
-                    report.skip(id, why);
-                }
+                Ok(Replayed::Unknown) => report.skip(id, bulk::MISSING),
             }
             progress.at(report.done());
         }

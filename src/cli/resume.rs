@@ -1,15 +1,15 @@
-//! `resume`: ends a pause. What it held up comes back by its event, or by the sweep. Answers when every daemon has heard of it.
+//! `resume`: ends a pause. Paused submissions return by event or sweep. Answers when every daemon has confirmed.
 
 use serde::Serialize;
 
-use super::desk::Desk;
-use super::pause::{Selector, Waiting, book, fault, filled, line, say};
+use super::pause::{Selector, Waiting, filled, line, say};
+use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, operator, output};
 use crate::journal;
 use crate::ops::clock::SystemClock;
 use crate::ops::telemetry::EventName;
+use crate::routing::pause::presence::Standing;
 use crate::routing::pause::{Pause, Scope};
-use crate::routing::presence::Standing;
 
 /// Arguments of `resume`.
 #[derive(Debug, clap::Args)]
@@ -32,18 +32,18 @@ pub(super) struct Args {
 #[derive(Debug, Serialize)]
 struct Report {
     resumed: Vec<Pause>,
-    /// Still in force.
+    /// Pauses still in force.
     paused: Vec<Pause>,
     #[serde(flatten)]
     standing: Standing,
 }
 
-/// Resumes. Finding nothing to resume is found wanting: whoever typed it expected something.
+/// Ends pauses. Without one to end the verb is found wanting: the person expected one.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let book = book(&Desk::open(ctx)?);
+    let pause_store = Setup::open(ctx)?.pauses();
     let actor = operator::actor(&ctx.env);
     let scope = args.what.scope();
-    let resumed = book.end((!args.all).then_some(&scope)).await.map_err(fault)?;
+    let resumed = pause_store.end((!args.all).then_some(&scope)).await.map_err(setup::pauses)?;
     for pause in &resumed {
         journal!(
             warn,
@@ -57,18 +57,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             pause.scope
         );
     }
-    let paused: Vec<Pause> = book.read().await.map_err(fault)?.iter().cloned().collect();
+    let paused: Vec<Pause> = pause_store.read().await.map_err(setup::pauses)?.iter().cloned().collect();
     let found = !resumed.is_empty();
-    // Where nothing has changed nobody has to hear of it.
-    let heard = if found {
-        Some(book.confirmed(args.waiting.patience(), &SystemClock).await.map_err(fault)?)
+    // Without a change no daemon has to confirm.
+    let answer = if found {
+        Some(pause_store.confirmed(args.waiting.patience(), &SystemClock).await.map_err(setup::pauses)?)
     } else {
         None
     };
-    let well = heard.as_ref().is_some_and(|(standing, _)| standing.is_settled());
+    let well = answer.as_ref().is_some_and(|(standing, _)| standing.is_settled());
     let exit = if well { Exit::Done } else { Exit::FoundWanting };
     if args.json {
-        let standing = heard.map(|(standing, _)| standing).unwrap_or_default();
+        let standing = answer.map(|(standing, _)| standing).unwrap_or_default();
         output::json(&Report { resumed, paused, standing })?;
         return Ok(exit);
     }
@@ -82,7 +82,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     for pause in &paused {
         output::note(&format!("still paused: {}", line(pause)))?;
     }
-    if let Some((standing, reach)) = &heard {
+    if let Some((standing, reach)) = &answer {
         say(standing, *reach, args.waiting)?;
     }
     Ok(exit)

@@ -1,7 +1,7 @@
-//! `run`: the daemon, until it is told to stop.
+//! `run`: the daemon, until a signal stops it.
 //!
-//! SIGTERM and SIGINT drain; a second one ends at once. What was not finished stays in `processing`. SIGHUP reads the
-//! configuration again: what can change without a restart changes, and a bad file changes nothing.
+//! SIGTERM and SIGINT drain; a second one ends at once. Unfinished submissions stay in `processing`. SIGHUP reads
+//! the configuration again: keys that need no restart change, and a bad file changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
             _ = term.recv() => {}
             _ = int.recv() => {}
             _ = hup.recv() => {
-                // Before it is ready there is nothing to reload, and a stop is not undone by one.
+                // Before the daemon is ready there is nothing to reload, and a stop is not undone by one.
                 if ready.is_cancelled() && !stop.is_cancelled() {
                     reloader.reload();
                 } else {
@@ -80,11 +80,11 @@ struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// A file that is read in part is read not at all: either everything that can change does, or nothing.
+    /// Reads the file again. A file with a fault is not used in part: either every live key changes, or none.
     fn reload(&self) {
         systemd::reloading();
         let read = self.read();
-        metrics::config_reloaded(read.is_ok());
+        metrics::RELOAD_OK.set((), read.is_ok());
         match read {
             Ok(Reload { config, applied, waiting }) => {
                 let (changed, restart) = (list(&applied), list(&waiting));
@@ -132,7 +132,7 @@ fn list(keys: &BTreeSet<String>) -> String {
     keys.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The daemon only ends by itself when something must be mended first.
+/// Ends the verb for an error of the daemon, which ends by itself only when something must be mended first.
 fn refused(error: DaemonError) -> CliError {
     tracing::error!("{error}");
     let exit = match error {

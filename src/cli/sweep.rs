@@ -1,22 +1,22 @@
 //! `sweep --once`: one pass of the sweep, out of process.
 //!
-//! It has no worker beside it, so what it finds is announced by events; without Pub/Sub, what waits is only counted: the
-//! daemon hands it on. If we die in the middle, what was done stands and the next pass does the rest.
+//! No worker runs beside it, so submissions found are announced by events; without Pub/Sub, waiting rows are only counted:
+//! the daemon hands them on. If we die in the middle, finished work stands and the next pass does the rest.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::desk::{self, Desk};
-use super::{CliError, Context, Exit, announce, output, pause};
-use crate::ops::chance::Chance;
+use super::setup::{self, Setup};
+use super::{CliError, Context, Exit, announce, output};
 use crate::ops::clock::SystemClock;
+use crate::ops::rng::Rng;
 use crate::ops::set_aside::SetAside;
 use crate::parts;
 use crate::ports::Clock;
-use crate::routing::pauses::PauseBoard;
+use crate::routing::pause::PauseBoard;
 use crate::routing::store::sweep::SweepBounds;
-use crate::routing::sweep::{Outlet, SweepReport, Sweeper};
+use crate::routing::upkeep::sweep::{Outlet, SweepReport, Sweeper};
 use crate::scrub::scrub;
 
 /// Arguments of `sweep`.
@@ -33,31 +33,31 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What is shown (interfaces page, `sweep --once`).
+/// The report (interfaces page, `sweep --once`).
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
     counts: SweepReport,
     /// Nothing was changed.
     dry_run: bool,
-    /// What could not be done.
+    /// Failures of the pass.
     warnings: Vec<String>,
 }
 
 /// Makes one pass.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
-    let desk = Desk::open(ctx)?;
-    let paused = pause::book(&desk).read().await.map_err(pause::fault)?;
+    let setup = Setup::open(ctx)?;
+    let paused = setup.pauses().read().await.map_err(setup::pauses)?;
     let all_paused = paused.of_all().is_some();
-    let store = desk.writing_store()?.with_pauses(PauseBoard::of(paused));
-    let bounds = SweepBounds::from(&desk.config);
+    let store = setup.writing_store()?.with_pauses(PauseBoard::of(paused));
+    let bounds = SweepBounds::from(&setup.config);
     let mut warnings = Vec::new();
     if all_paused {
         warnings.push("everything is paused: nothing is handed on until `maple-router resume`".to_owned());
     }
     let counts = if args.dry_run {
-        let found = store.sweep_count(&bounds).await.map_err(desk::database)?;
-        let unready = store.unready(&bounds).await.map_err(desk::database)?;
+        let found = store.sweep_count(&bounds).await.map_err(setup::database)?;
+        let unready = store.unready(&bounds).await.map_err(setup::database)?;
         SweepReport {
             stuck: found.stuck,
             orphans: found.orphans,
@@ -66,21 +66,21 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             alerts: 0,
         }
     } else {
-        let events = match announce::republisher(&desk.config).await {
+        let events = match announce::republisher(&setup.config).await {
             Ok(events) => Some(events),
             Err(why) => {
-                let waiting = store.sweep_count(&bounds).await.map_err(desk::database)?.orphans;
+                let waiting = store.sweep_count(&bounds).await.map_err(setup::database)?.orphans;
                 warnings.push(format!(
                     "left to the daemon's own sweep: {waiting} that wait without an event, because {why}"
                 ));
                 None
             }
         };
-        let chance = Arc::new(Chance::from_system());
+        let rng = Arc::new(Rng::from_system());
         let (outlet, aside) = (Outlet { queue: None, events }, SetAside::new(Arc::new(SystemClock), None));
-        let sweeper = Sweeper::new(store, bounds, outlet, Arc::clone(&chance), aside);
-        let mut counts = sweeper.pass(|| !all_paused).await.map_err(desk::database)?;
-        counts.alerts = alerts(&desk, &chance, &mut warnings).await?;
+        let sweeper = Sweeper::new(store, bounds, outlet, Arc::clone(&rng), aside);
+        let mut counts = sweeper.pass(|| !all_paused).await.map_err(setup::database)?;
+        counts.alerts = alerts(&setup, &rng, &mut warnings).await?;
         if let Some(why) = sweeper.unpublished() {
             warnings.push(format!(
                 "not every submission that was found could be announced ({why}): the daemon's own sweep finds the rest"
@@ -92,21 +92,21 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Tells people of every failure that nobody was told of; what could not be told waits for the next pass.
-async fn alerts(desk: &Desk, chance: &Arc<Chance>, warnings: &mut Vec<String>) -> Result<u64, CliError> {
+/// Notifies people of every failure not yet notified; failed notices wait for the next pass.
+async fn alerts(setup: &Setup, rng: &Arc<Rng>, warnings: &mut Vec<String>) -> Result<u64, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let aside = SetAside::new(Arc::clone(&clock), None);
     let people =
-        parts::alert_desk(&desk.config, desk.pool().clone(), clock, Arc::clone(chance), aside.clone())
+        parts::alert_sender(&setup.config, setup.pool.clone(), clock, Arc::clone(rng), aside.clone())
             .map_err(|error| CliError::new(Exit::BadConfig, error))?;
     let Some(mut people) = people else {
         warnings.push("nobody is alerted: slack.webhook_file is not configured".to_owned());
         return Ok(0);
     };
     let time = Arc::new(SystemClock);
-    let late = parts::late_infections(&desk.config, desk.pool().clone(), time, Arc::clone(chance), aside)
+    let late = parts::late_infections(&setup.config, setup.pool.clone(), time, Arc::clone(rng), aside)
         .map_err(|error| CliError::new(Exit::BadConfig, error))?;
-    late.look().await.map_err(desk::database)?;
+    late.look().await.map_err(setup::database)?;
     people.failures.push(late);
     match people.pass().await {
         Ok(sent) => Ok(u64::try_from(sent).unwrap_or(u64::MAX)),

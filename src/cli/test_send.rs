@@ -5,16 +5,17 @@
 use std::sync::Arc;
 
 use super::{CliError, Context, Exit, output};
-use crate::gateway::smtp::{Envelope, Lanes, SmtpSettings};
-use crate::ops::chance::Chance;
+use crate::gateway::smtp::{Connections, Envelope, SmtpSettings};
 use crate::ops::clock::SystemClock;
+use crate::ops::rng::Rng;
 use crate::parts;
 use crate::ports::{Fault, Outcome, Stage};
 use crate::routing::compose::trial_mail;
 use crate::routing::delivery::sender::TRIAL;
-use crate::routing::destination::{self, parse_mailbox};
 use crate::routing::explain::said;
-use crate::routing::prepare::MailRules;
+use crate::routing::submission::destination;
+use crate::routing::submission::destination::parse_mailbox;
+use crate::routing::worker::prepare::MailRules;
 
 /// Arguments of `test-send`.
 #[derive(Debug, clap::Args)]
@@ -37,23 +38,23 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
             anyhow::anyhow!("the domain of this address is not in mail.allowed_destination_domains");
         return Err(CliError::new(Exit::FoundWanting, refused).remedy("no form could write to it either"));
     }
-    let chance = Chance::from_system();
+    let rng = Rng::from_system();
     let domain = rules.from.address.rsplit_once('@').map_or("localhost", |(_, domain)| domain);
-    let message_id = format!("<maple-test.{}@{domain}>", chance.uuid().simple());
+    let message_id = format!("<maple-test.{}@{domain}>", rng.uuid().simple());
     let message = trial_mail(&rules.from, &to, &message_id, now(), &parts::host())
         .map_err(|why| CliError::new(Exit::BadConfig, anyhow::anyhow!(why)))?;
     let settings = SmtpSettings::from(&config.smtp);
     let relay = settings.relay();
-    let lanes = Lanes::new(settings, Arc::new(SystemClock));
-    let mut lane = lanes.acquire().await;
+    let connections = Connections::new(settings, Arc::new(SystemClock));
+    let mut connection = connections.acquire().await;
     let envelope = Envelope {
         from: &rules.sender(TRIAL),
         recipients: std::slice::from_ref(&to.address),
         message: &message,
     };
-    let outcome = lane.send(&envelope, &|| Ok(())).await.pop();
-    drop(lane);
-    lanes.close().await;
+    let outcome = connection.send(&envelope, &|| Ok(())).await.pop();
+    drop(connection);
+    connections.close().await;
     answer(outcome, &relay, &message_id)
 }
 

@@ -1,12 +1,12 @@
 //! The two questions that configuration asks of a PostgreSQL connection string: does it carry a password, and does
 //! it stay on this machine? Connecting is `db::pool`'s business.
 //!
-//! Understands both libpq notations. What it cannot read it calls remote, so that a rule errs on the strict side.
+//! Understands both libpq notations. An unreadable string counts as remote, so that a rule errs on the strict side.
 
-/// What a connection string gives away.
+/// Facts of a connection string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dsn {
-    /// A non-empty password stands in it.
+    /// The string has a non-empty password.
     pub has_password: bool,
     /// Every host in it is a unix socket or a loopback address (libpq's default, no host at all, is a socket).
     pub local: bool,

@@ -1,4 +1,4 @@
-//! Words for people about a configuration that cannot be read: what was expected, what was meant, where it is.
+//! Words for people about a configuration that cannot be read: the expected form, the likely meaning, the position.
 //!
 //! Pure.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map as JsonMap, Value as Json};
 
-/// What serde expected, in words for people.
+/// Expectation of serde, in words for people.
 pub(super) fn expected(message: &str) -> String {
     let tail = message.rsplit_once("expected ").map_or(message, |(_, tail)| tail);
     let words = match tail {
@@ -27,7 +27,7 @@ pub(super) fn expected(message: &str) -> String {
     words.to_owned()
 }
 
-/// The nearest known name: in the same section if something there is near, else anywhere, else what there is.
+/// The nearest known name: in the same section if one is near, else anywhere, else the list of names.
 pub(super) fn hint(section: &str, key: &str, known: &BTreeMap<String, JsonMap<String, Json>>) -> String {
     let near = |candidate: &str| strsim::normalized_damerau_levenshtein(candidate, key);
     let best = |names: &[(String, f64)], at_least: f64| {

@@ -13,49 +13,24 @@ const STOP_ALLOWANCE: Duration = Duration::from_secs(5);
 /// The key under which [`Config::timeout_stop`] is shown: it comes from systemd, not from the file.
 pub(super) const TIMEOUT_STOP_KEY: &str = "MAPLE_ROUTER_TIMEOUT_STOP_SEC";
 
-/// How the two sides of a rule compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relation {
-    /// `<`
-    Below,
-    /// `≤`
-    AtMost,
-}
-
-/// When a rule counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    Always,
-    /// Only with `source.kind = "pubsub"`: nobody should have to tune what is not used.
-    Pubsub,
-}
-
 /// One inequality between durations.
 pub struct Rule {
     /// The formula as the protocol page has it, with the keys' names.
     pub formula: &'static str,
-    /// What goes wrong otherwise.
+    /// Consequence of breaking the rule.
     pub because: &'static str,
-    /// The keys that occur in it.
+    /// Keys of the formula.
     pub keys: &'static [&'static str],
-    when: When,
-    relation: Relation,
-    left: fn(&Config) -> Duration,
-    right: fn(&Config) -> Duration,
+    kept: fn(&Config) -> bool,
 }
 
 impl Rule {
-    /// Whether this configuration keeps the rule.
+    /// Says whether this configuration keeps the rule. One about Pub/Sub counts only where that is the source:
+    /// nobody should have to tune unused keys.
     #[must_use]
     pub fn holds(&self, config: &Config) -> bool {
-        if self.when == When::Pubsub && config.source.kind != SourceKind::Pubsub {
-            return true;
-        }
-        let (left, right) = ((self.left)(config), (self.right)(config));
-        match self.relation {
-            Relation::Below => left < right,
-            Relation::AtMost => left <= right,
-        }
+        let unused = config.source.kind != SourceKind::Pubsub;
+        unused && self.keys.iter().any(|key| key.starts_with("pubsub.")) || (self.kept)(config)
     }
 }
 
@@ -69,203 +44,103 @@ fn sum(durations: &[Duration]) -> Duration {
     durations.iter().fold(Duration::ZERO, |total, duration| total.saturating_add(*duration))
 }
 
+macro_rules! rules {
+    ($($formula:literal, $because:literal, $keys:expr, $kept:expr;)*) => {
+        &[$(Rule { formula: $formula, because: $because, keys: &$keys, kept: $kept }),*]
+    };
+}
+
 /// Every inequality (protocol, "Defaults, and what must hold between them").
-pub const RULES: &[Rule] = &[
-    Rule {
-        formula: "smtp.connect_timeout + 3·smtp.command_timeout < smtp.delivery_deadline − 1s",
-        because: "a slow greeting must leave room for the message itself",
-        keys: &["smtp.connect_timeout", "smtp.command_timeout", "smtp.delivery_deadline"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| sum(&[c.smtp.connect_timeout, times(3, c.smtp.command_timeout)]),
-        right: |c| c.smtp.delivery_deadline.saturating_sub(Duration::from_secs(1)),
-    },
-    Rule {
-        formula: "smtp.dot_timeout < smtp.delivery_deadline",
-        because: "the wait for the relay's last word is part of the delivery",
-        keys: &["smtp.dot_timeout", "smtp.delivery_deadline"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| c.smtp.dot_timeout,
-        right: |c| c.smtp.delivery_deadline,
-    },
-    Rule {
-        formula: "2·(routing.heartbeat + database.statement_timeout) < routing.fence_after",
-        because: "one lost heartbeat must not stop a healthy send",
-        keys: &["routing.heartbeat", "database.statement_timeout", "routing.fence_after"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| times(2, sum(&[c.routing.heartbeat, c.database.statement_timeout])),
-        right: |c| c.routing.fence_after,
-    },
-    Rule {
-        formula: "routing.fence_after + smtp.dot_timeout + 2·database.statement_timeout < routing.stuck_after",
-        because: "a claim must not look stuck while its worker may still be sending",
-        keys: &[
-            "routing.fence_after",
-            "smtp.dot_timeout",
-            "database.statement_timeout",
-            "routing.stuck_after",
-        ],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| sum(&[c.routing.fence_after, c.smtp.dot_timeout, times(2, c.database.statement_timeout)]),
-        right: |c| c.routing.stuck_after,
-    },
-    Rule {
-        formula: "smtp.delivery_deadline + database.statement_timeout < routing.stuck_after",
-        because: "a delivery must be recorded before its claim looks stuck",
-        keys: &["smtp.delivery_deadline", "database.statement_timeout", "routing.stuck_after"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]),
-        right: |c| c.routing.stuck_after,
-    },
-    Rule {
-        formula: "smtp.delivery_deadline + database.statement_timeout < routing.claim_deadline",
-        because: "no send starts that the claim's remaining time does not cover",
-        keys: &["smtp.delivery_deadline", "database.statement_timeout", "routing.claim_deadline"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]),
-        right: |c| c.routing.claim_deadline,
-    },
-    Rule {
-        formula: "routing.claim_deadline < pubsub.max_lease",
-        because: "the event must stay leased for as long as its submission may be worked on",
-        keys: &["routing.claim_deadline", "pubsub.max_lease"],
-        when: When::Pubsub,
-        relation: Relation::Below,
-        left: |c| c.routing.claim_deadline,
-        right: |c| c.pubsub.max_lease,
-    },
-    Rule {
-        formula: "database.lock_timeout < database.statement_timeout",
-        because: "a wait for a lock must end as such, not as a slow statement",
-        keys: &["database.lock_timeout", "database.statement_timeout"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| c.database.lock_timeout,
-        right: |c| c.database.statement_timeout,
-    },
-    Rule {
-        formula: "database.statement_timeout < routing.heartbeat",
-        because: "a heartbeat must have ended before the next is due",
-        keys: &["database.statement_timeout", "routing.heartbeat"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| c.database.statement_timeout,
-        right: |c| c.routing.heartbeat,
-    },
-    Rule {
-        formula: "5·routing.sweep_interval ≤ routing.stuck_after",
-        because: "the sweep must look often enough to find a stuck claim soon after it is stuck",
-        keys: &["routing.sweep_interval", "routing.stuck_after"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| times(5, c.routing.sweep_interval),
-        right: |c| c.routing.stuck_after,
-    },
-    Rule {
-        formula: "1.1·pubsub.retry_max + pubsub.ack_deadline + routing.sweep_interval < routing.orphan_after",
-        because: "an event that is only waiting for its redelivery is no orphan",
-        keys: &["pubsub.retry_max", "pubsub.ack_deadline", "routing.sweep_interval", "routing.orphan_after"],
-        when: When::Pubsub,
-        relation: Relation::Below,
-        left: |c| sum(&[times(11, c.pubsub.retry_max) / 10, c.pubsub.ack_deadline, c.routing.sweep_interval]),
-        right: |c| c.routing.orphan_after,
-    },
-    Rule {
-        formula: "2·routing.sweep_interval ≤ routing.due_grace",
-        because: "a due retry belongs to its event first, the sweep comes second",
-        keys: &["routing.sweep_interval", "routing.due_grace"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| times(2, c.routing.sweep_interval),
-        right: |c| c.routing.due_grace,
-    },
-    Rule {
-        formula: "routing.backoff_min ≤ routing.backoff_max",
-        because: "the shortest wait cannot be longer than the longest",
-        keys: &["routing.backoff_min", "routing.backoff_max"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| c.routing.backoff_min,
-        right: |c| c.routing.backoff_max,
-    },
-    Rule {
-        formula: "outbox.backoff_min ≤ outbox.backoff_max",
-        because: "the shortest wait cannot be longer than the longest",
-        keys: &["outbox.backoff_min", "outbox.backoff_max"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| c.outbox.backoff_min,
-        right: |c| c.outbox.backoff_max,
-    },
-    Rule {
-        formula: "outbox.lease/3 + 2·database.statement_timeout < outbox.lease",
-        because: "a row's lease is made longer every third of it, and one slow answer must not lose it",
-        keys: &["outbox.lease", "database.statement_timeout"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| sum(&[c.outbox.lease / 3, times(2, c.database.statement_timeout)]),
-        right: |c| c.outbox.lease,
-    },
-    Rule {
-        formula: "routing.backoff_max < routing.orphan_after",
-        because: "a retry that waits for its time is no orphan",
-        keys: &["routing.backoff_max", "routing.orphan_after"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| c.routing.backoff_max,
-        right: |c| c.routing.orphan_after,
-    },
-    Rule {
-        formula: "smtp.delivery_deadline + database.statement_timeout ≤ routing.drain_timeout",
-        because: "a stop must let the message that is being sent end and be recorded",
-        keys: &["smtp.delivery_deadline", "database.statement_timeout", "routing.drain_timeout"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]),
-        right: |c| c.routing.drain_timeout,
-    },
-    Rule {
-        formula: "routing.drain_timeout + 2·database.statement_timeout + 5s ≤ TimeoutStopSec",
-        because: "systemd kills what has not stopped by then",
-        keys: &["routing.drain_timeout", "database.statement_timeout", TIMEOUT_STOP_KEY],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| sum(&[c.routing.drain_timeout, times(2, c.database.statement_timeout), STOP_ALLOWANCE]),
-        right: Config::timeout_stop,
-    },
-    Rule {
-        formula: "3·slack.timeout < slack.lease",
-        because: "two senders must not post the same alert",
-        keys: &["slack.timeout", "slack.lease"],
-        when: When::Always,
-        relation: Relation::Below,
-        left: |c| times(3, c.slack.timeout),
-        right: |c| c.slack.lease,
-    },
-    Rule {
-        formula: "signed_url.ttl ≤ 7d",
-        because: "the object store refuses a link that lives longer",
-        keys: &["signed_url.ttl"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |c| c.signed_url.ttl,
-        right: |_| SIGNED_URL_MAX,
-    },
-    Rule {
-        formula: "1s ≤ signed_url.ttl",
-        because: "the object store refuses a link that never lives",
-        keys: &["signed_url.ttl"],
-        when: When::Always,
-        relation: Relation::AtMost,
-        left: |_| Duration::from_secs(1),
-        right: |c| c.signed_url.ttl,
-    },
-];
+pub const RULES: &[Rule] = rules! {
+    "smtp.connect_timeout + 3·smtp.command_timeout < smtp.delivery_deadline − 1s",
+        "a slow greeting must leave room for the message itself",
+        ["smtp.connect_timeout", "smtp.command_timeout", "smtp.delivery_deadline"],
+        |c| sum(&[c.smtp.connect_timeout, times(3, c.smtp.command_timeout)])
+            < c.smtp.delivery_deadline.saturating_sub(Duration::from_secs(1));
+    "smtp.dot_timeout < smtp.delivery_deadline",
+        "the wait for the relay's last word is part of the delivery",
+        ["smtp.dot_timeout", "smtp.delivery_deadline"],
+        |c| c.smtp.dot_timeout < c.smtp.delivery_deadline;
+    "2·(routing.heartbeat + database.statement_timeout) < routing.fence_after",
+        "one lost heartbeat must not stop a healthy send",
+        ["routing.heartbeat", "database.statement_timeout", "routing.fence_after"],
+        |c| times(2, sum(&[c.routing.heartbeat, c.database.statement_timeout])) < c.routing.fence_after;
+    "routing.fence_after + smtp.dot_timeout + 2·database.statement_timeout < routing.stuck_after",
+        "a claim must not look stuck while its worker may still be sending",
+        ["routing.fence_after", "smtp.dot_timeout", "database.statement_timeout", "routing.stuck_after"],
+        |c| sum(&[c.routing.fence_after, c.smtp.dot_timeout, times(2, c.database.statement_timeout)])
+            < c.routing.stuck_after;
+    "smtp.delivery_deadline + database.statement_timeout < routing.stuck_after",
+        "a delivery must be recorded before its claim looks stuck",
+        ["smtp.delivery_deadline", "database.statement_timeout", "routing.stuck_after"],
+        |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]) < c.routing.stuck_after;
+    "smtp.delivery_deadline + database.statement_timeout < routing.claim_deadline",
+        "no send starts that the claim's remaining time does not cover",
+        ["smtp.delivery_deadline", "database.statement_timeout", "routing.claim_deadline"],
+        |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]) < c.routing.claim_deadline;
+    "routing.claim_deadline < pubsub.max_lease",
+        "the event must stay leased for as long as its submission may be worked on",
+        ["routing.claim_deadline", "pubsub.max_lease"],
+        |c| c.routing.claim_deadline < c.pubsub.max_lease;
+    "database.lock_timeout < database.statement_timeout",
+        "a wait for a lock must end as such, not as a slow statement",
+        ["database.lock_timeout", "database.statement_timeout"],
+        |c| c.database.lock_timeout < c.database.statement_timeout;
+    "database.statement_timeout < routing.heartbeat",
+        "a heartbeat must have ended before the next is due",
+        ["database.statement_timeout", "routing.heartbeat"],
+        |c| c.database.statement_timeout < c.routing.heartbeat;
+    "5·routing.sweep_interval ≤ routing.stuck_after",
+        "the sweep must look often enough to find a stuck claim soon after it is stuck",
+        ["routing.sweep_interval", "routing.stuck_after"],
+        |c| times(5, c.routing.sweep_interval) <= c.routing.stuck_after;
+    "1.1·pubsub.retry_max + pubsub.ack_deadline + routing.sweep_interval < routing.orphan_after",
+        "an event that is only waiting for its redelivery is no orphan",
+        ["pubsub.retry_max", "pubsub.ack_deadline", "routing.sweep_interval", "routing.orphan_after"],
+        |c| sum(&[times(11, c.pubsub.retry_max) / 10, c.pubsub.ack_deadline, c.routing.sweep_interval])
+            < c.routing.orphan_after;
+    "2·routing.sweep_interval ≤ routing.due_grace",
+        "a due retry belongs to its event first, the sweep comes second",
+        ["routing.sweep_interval", "routing.due_grace"],
+        |c| times(2, c.routing.sweep_interval) <= c.routing.due_grace;
+    "routing.backoff_min ≤ routing.backoff_max",
+        "the shortest wait cannot be longer than the longest",
+        ["routing.backoff_min", "routing.backoff_max"],
+        |c| c.routing.backoff_min <= c.routing.backoff_max;
+    "outbox.backoff_min ≤ outbox.backoff_max",
+        "the shortest wait cannot be longer than the longest",
+        ["outbox.backoff_min", "outbox.backoff_max"],
+        |c| c.outbox.backoff_min <= c.outbox.backoff_max;
+    "outbox.lease/3 + 2·database.statement_timeout < outbox.lease",
+        "a row's lease is made longer every third of it, and one slow answer must not lose it",
+        ["outbox.lease", "database.statement_timeout"],
+        |c| sum(&[c.outbox.lease / 3, times(2, c.database.statement_timeout)]) < c.outbox.lease;
+    "routing.backoff_max < routing.orphan_after",
+        "a retry that waits for its time is no orphan",
+        ["routing.backoff_max", "routing.orphan_after"],
+        |c| c.routing.backoff_max < c.routing.orphan_after;
+    "smtp.delivery_deadline + database.statement_timeout ≤ routing.drain_timeout",
+        "a stop must let the message that is being sent end and be recorded",
+        ["smtp.delivery_deadline", "database.statement_timeout", "routing.drain_timeout"],
+        |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]) <= c.routing.drain_timeout;
+    "routing.drain_timeout + 2·database.statement_timeout + 5s ≤ TimeoutStopSec",
+        "systemd kills what has not stopped by then",
+        ["routing.drain_timeout", "database.statement_timeout", TIMEOUT_STOP_KEY],
+        |c| sum(&[c.routing.drain_timeout, times(2, c.database.statement_timeout), STOP_ALLOWANCE])
+            <= c.timeout_stop();
+    "3·slack.timeout < slack.lease",
+        "two senders must not post the same alert",
+        ["slack.timeout", "slack.lease"],
+        |c| times(3, c.slack.timeout) < c.slack.lease;
+    "signed_url.ttl ≤ 7d",
+        "the object store refuses a link that lives longer",
+        ["signed_url.ttl"],
+        |c| c.signed_url.ttl <= SIGNED_URL_MAX;
+    "1s ≤ signed_url.ttl",
+        "the object store refuses a link that never lives",
+        ["signed_url.ttl"],
+        |c| Duration::from_secs(1) <= c.signed_url.ttl;
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,47 +1,38 @@
-//! Layers the configuration (defaults, file, `MAPLE_ROUTER__SECTION__KEY`, conventional variables) and explains every
-//! fault in it at once: which key, what it says, where it stands, what would be right.
+//! Layers the configuration (defaults, file, `MAPLE_ROUTER__SECTION__KEY`, conventional variables) and explains
+//! every fault in it at once: the key, its value, its origin, the remedy.
 //!
-//! Reads one file, nothing else; the environment is an argument. Loading twice does nothing twice. Whether the values
-//! make sense together is asked in [`super::validate`].
+//! Reads one file, nothing else; the environment is an argument. Loading twice does nothing twice. Whether the
+//! values make sense together is asked in [`super::validate`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use config::{File, FileFormat, Map, Source, Value, ValueKind};
+use config::{File, FileFormat};
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::explain::{expected, hint, without_source_line};
-use super::surroundings::as_url;
+use super::surroundings::{Environment, Surroundings, as_url};
 use super::validate::Problem;
-use super::{Config, SignerKind, Surroundings};
+use super::{Config, SignerKind};
 
-/// Where the configuration is when nobody says otherwise.
+/// Path of the configuration when no other is named.
 pub const DEFAULT_PATH: &str = "/etc/maple-router/config.toml";
-/// What the variables that override a key begin with.
+/// Prefix of the variables that override a key.
 const PREFIX: &str = "MAPLE_ROUTER__";
 
-/// How a variable's text becomes a value.
+/// Conversion of a variable's text into a value.
 type Reading = fn(&str) -> String;
 
 /// Variables of other systems that stand for a key of ours.
-const CONVENTIONAL: [(&str, &str, Reading); 3] = [
-    ("DATABASE_URL", "database.url", str::to_owned),
-    ("PUBSUB_EMULATOR_HOST", "pubsub.endpoint", as_url),
-    ("STORAGE_EMULATOR_HOST", "signed_url.storage_endpoint", as_url),
+const CONVENTIONAL: [(&str, &str, &str, Reading); 3] = [
+    ("DATABASE_URL", "database", "url", str::to_owned),
+    ("PUBSUB_EMULATOR_HOST", "pubsub", "endpoint", as_url),
+    ("STORAGE_EMULATOR_HOST", "signed_url", "storage_endpoint", as_url),
 ];
 
-/// A snapshot of environment variables.
-pub type Environment = BTreeMap<String, String>;
-
-/// Takes a snapshot of this process's environment; what is not UTF-8 is left out.
-#[must_use]
-pub fn environment() -> Environment {
-    std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
-}
-
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The configuration file.
@@ -62,16 +53,16 @@ impl fmt::Display for Origin {
 /// A configuration whose every key has a sensible shape; [`Loaded::validated`] also asks whether they fit together.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The values.
+    /// Values of all keys.
     pub config: Config,
     /// The file that was read; `None` when the environment alone configures us.
     pub file: Option<PathBuf>,
-    /// Where each key that was set came from, as `section.key`. Absent keys have their defaults.
+    /// Origin of each key that was set, as `section.key`. Absent keys have their defaults.
     pub sources: BTreeMap<String, Origin>,
 }
 
 impl Loaded {
-    /// Passes a configuration on that meets every rule of [`super::validate`].
+    /// Returns a configuration that meets every rule of [`super::validate`].
     pub fn validated(self) -> Result<Self, ConfigError> {
         let problems = super::validate::problems(&self.config);
         if problems.is_empty() { Ok(self) } else { Err(ConfigError::Invalid { file: self.file, problems }) }
@@ -81,15 +72,15 @@ impl Loaded {
 /// One key that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// No such key.
+    /// The key does not exist.
     UnknownKey {
         /// Name of the section; empty for the top level.
         section: String,
         /// The key.
         key: String,
-        /// Where it stands.
+        /// Origin of the key.
         origin: Origin,
-        /// What was meant, most likely.
+        /// The most likely meaning.
         hint: String,
     },
     /// The value does not fit the key.
@@ -98,9 +89,9 @@ pub enum Fault {
         key: String,
         /// The value as written.
         value: String,
-        /// What is expected.
+        /// Form that the key expects.
         expected: String,
-        /// Where it stands.
+        /// Origin of the value.
         origin: Origin,
     },
 }
@@ -124,7 +115,7 @@ impl fmt::Display for Fault {
 /// Why there is no configuration. Maps to exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// No such file.
+    /// The file does not exist.
     #[error(
         "there is no configuration file {}; create it (the package ships an example) or name another with --config FILE",
         path.display()
@@ -141,7 +132,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's words.
         source: io::Error,
     },
     /// The file is not TOML.
@@ -149,7 +140,7 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Line, column and reason; not the line itself, which may hold a password.
+        /// Line, column and reason; not the line itself, which may contain a password.
         detail: String,
     },
     /// Keys or values that are not understood, all of them.
@@ -168,7 +159,7 @@ pub enum ConfigError {
     },
 }
 
-/// One fault stands in the sentence, several are a list.
+/// Text of a list: one fault continues the sentence, several are a list.
 fn list<T: fmt::Display>(items: &[T]) -> String {
     match items {
         [one] => one.to_string(),
@@ -189,7 +180,7 @@ impl Config {
     }
 }
 
-/// `asked_for`: somebody named this file, so that it must be there.
+/// `asked_for`: a person named this file, so that it must be there.
 fn load_from(path: &Path, asked_for: bool, env: &Environment) -> Result<Loaded, ConfigError> {
     match std::fs::read_to_string(path) {
         Ok(text) => read(&text, Some(path.to_path_buf()), path, env),
@@ -207,35 +198,45 @@ fn load_from(path: &Path, asked_for: bool, env: &Environment) -> Result<Loaded, 
 fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Result<Loaded, ConfigError> {
     let known = known_keys();
     let (overrides, mut faults) = overrides(env, &known);
-    let merged = config::Config::builder()
+    let mut sections: BTreeMap<String, Json> = config::Config::builder()
         .add_source(File::from_str(text, FileFormat::Toml))
-        .add_source(Overrides(overrides.clone()))
         .build()
+        .and_then(config::Config::try_deserialize)
         .map_err(|error| ConfigError::Syntax {
             path: path.to_path_buf(),
             detail: without_source_line(&error),
         })?;
+    for (section, keys) in &overrides {
+        let layered = sections.entry(section.clone()).or_default();
+        if !layered.is_object() {
+            *layered = Json::Object(JsonMap::new());
+        }
+        for (key, (_, value)) in keys {
+            layered[key] = value.clone();
+        }
+    }
 
     let mut sources = BTreeMap::new();
     let mut accepted = JsonMap::new();
-    for (section, value) in table(&merged.cache) {
+    for (section, value) in sections {
         let here = Origin::File(path.to_path_buf());
         let Some(keys) = known.get(&section) else {
             faults.push(unknown("", &section, here, &known));
             continue;
         };
-        let ValueKind::Table(_) = value.kind else {
+        let Json::Object(entries) = value else {
             faults.push(Fault::BadValue {
                 key: section.clone(),
-                value: json(&value).to_string(),
+                value: value.to_string(),
                 expected: format!("a section: [{section}] on a line of its own"),
                 origin: here,
             });
             continue;
         };
-        for (key, value) in table(&value) {
+        let mut fit = JsonMap::new();
+        for (key, value) in entries {
             let full = format!("{section}.{key}");
-            let origin = match overrides.get(&full) {
+            let origin = match overrides.get(&section).and_then(|keys| keys.get(&key)) {
                 Some((name, _)) => Origin::Variable(name.clone()),
                 None => here.clone(),
             };
@@ -243,18 +244,15 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
                 faults.push(unknown(&section, &key, origin, &known));
                 continue;
             }
-            match fitting(&section, &key, json(&value), matches!(origin, Origin::Variable(_))) {
+            match fitting(&section, &key, value, matches!(origin, Origin::Variable(_))) {
                 Ok(value) => {
                     sources.insert(full, origin);
-                    if let Json::Object(entries) =
-                        accepted.entry(section.clone()).or_insert_with(|| Json::Object(JsonMap::new()))
-                    {
-                        entries.insert(key, value);
-                    }
+                    fit.insert(key, value);
                 }
                 Err((value, expected)) => faults.push(Fault::BadValue { key: full, value, expected, origin }),
             }
         }
+        accepted.insert(section, Json::Object(fit));
     }
     let surroundings = match Surroundings::from_environment(env) {
         Ok(surroundings) => surroundings,
@@ -272,7 +270,7 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
         return Err(ConfigError::Faults { faults });
     }
     let mut config: Config = serde_json::from_value(Json::Object(accepted)).map_err(|error| {
-        // Every key fitted alone, so this cannot happen with the types as they are; say what serde says.
+        // Every key fitted alone, so this cannot happen with the types as they are; serde's words are shown.
         ConfigError::Syntax { path: path.to_path_buf(), detail: error.to_string() }
     })?;
     config.surroundings = surroundings;
@@ -294,14 +292,11 @@ pub(super) fn known_keys() -> BTreeMap<String, JsonMap<String, Json>> {
         .collect()
 }
 
-/// What the environment overrides: `section.key` to (variable, value).
-type OverrideMap = BTreeMap<String, (String, Json)>;
+/// Overrides of the environment: key by section, each with the variable and its value.
+type Overrides = BTreeMap<String, BTreeMap<String, (String, Json)>>;
 
-fn overrides(
-    env: &Environment,
-    known: &BTreeMap<String, JsonMap<String, Json>>,
-) -> (OverrideMap, Vec<Fault>) {
-    let mut found = OverrideMap::new();
+fn overrides(env: &Environment, known: &BTreeMap<String, JsonMap<String, Json>>) -> (Overrides, Vec<Fault>) {
+    let mut found = Overrides::new();
     let mut faults = Vec::new();
     for (name, text) in env {
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
@@ -312,13 +307,15 @@ fn overrides(
             None => faults.push(unknown("", &section, origin, known)),
             Some(None) => faults.push(unknown(&section, &key, origin, known)),
             Some(Some(default)) => {
-                found.insert(format!("{section}.{key}"), (name.clone(), from_variable(text, default)));
+                let value = from_variable(text, default);
+                found.entry(section).or_default().insert(key, (name.clone(), value));
             }
         }
     }
-    for (name, key, url) in CONVENTIONAL {
+    for (name, section, key, url) in CONVENTIONAL {
         if let Some(text) = env.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()) {
-            found.insert(key.to_owned(), (name.to_owned(), Json::from(url(text))));
+            let value = Json::from(url(text));
+            found.entry(section.to_owned()).or_default().insert(key.to_owned(), (name.to_owned(), value));
         }
     }
     (found, faults)
@@ -338,70 +335,7 @@ fn from_variable(text: &str, default: &Json) -> Json {
     }
 }
 
-/// The environment as a layer above the file.
-#[derive(Debug, Clone)]
-struct Overrides(OverrideMap);
-
-impl Source for Overrides {
-    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
-        Box::new(self.clone())
-    }
-
-    fn collect(&self) -> Result<Map<String, Value>, config::ConfigError> {
-        Ok(self
-            .0
-            .iter()
-            .map(|(key, (name, value))| (key.clone(), Value::new(Some(name), kind(value))))
-            .collect())
-    }
-}
-
-fn kind(value: &Json) -> ValueKind {
-    match value {
-        Json::Null | Json::Object(_) => ValueKind::Nil,
-        Json::Bool(b) => ValueKind::Boolean(*b),
-        Json::Number(n) => ValueKind::I64(n.as_i64().unwrap_or_default()),
-        Json::String(text) => ValueKind::String(text.clone()),
-        Json::Array(items) => {
-            ValueKind::Array(items.iter().map(|item| Value::new(None, kind(item))).collect())
-        }
-    }
-}
-
-/// A layered value with the type it was written in. The layering library would turn `25.7` into 26 and `true` into 1.
-fn json(value: &Value) -> Json {
-    match &value.kind {
-        ValueKind::Nil => Json::Null,
-        ValueKind::Boolean(b) => Json::from(*b),
-        ValueKind::I64(n) => Json::from(*n),
-        ValueKind::U64(n) => Json::from(*n),
-        ValueKind::I128(n) => Json::from(n.to_string()),
-        ValueKind::U128(n) => Json::from(n.to_string()),
-        ValueKind::Float(n) => Json::from(*n),
-        ValueKind::String(text) => Json::from(text.as_str()),
-        ValueKind::Array(items) => items.iter().map(json).collect(),
-        ValueKind::Table(entries) => entries.iter().map(|(k, v)| (k.clone(), json(v))).collect(),
-    }
-}
-
-fn table(value: &Value) -> Vec<(String, Value)> {
-    let mut entries: Vec<_> = match &value.kind {
-        ValueKind::Table(entries) => entries.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
-        ValueKind::Nil
-        | ValueKind::Boolean(_)
-        | ValueKind::I64(_)
-        | ValueKind::I128(_)
-        | ValueKind::U64(_)
-        | ValueKind::U128(_)
-        | ValueKind::Float(_)
-        | ValueKind::String(_)
-        | ValueKind::Array(_) => Vec::new(),
-    };
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    entries
-}
-
-/// Tries one key alone, so that a fault is this key's and no other's. `Err`: the value as text, and what is expected.
+/// Tries one key alone, so that a fault is this key's and no other's. `Err`: the value as text, and the expected form.
 fn fitting(section: &str, key: &str, value: Json, from_variable: bool) -> Result<Json, (String, String)> {
     let attempt = |value: &Json| {
         let alone = Json::Object([(key.to_owned(), value.clone())].into_iter().collect());
@@ -417,7 +351,7 @@ fn fitting(section: &str, key: &str, value: Json, from_variable: bool) -> Result
             {
                 return Ok(Json::from(number));
             }
-            // A connection string may hold a password, whatever else is wrong with it.
+            // A connection string may contain a password, whatever else is wrong with it.
             let shown = if key.ends_with("url") { "<not shown>".to_owned() } else { value.to_string() };
             Err((shown, expected(&error.to_string())))
         }

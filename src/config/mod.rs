@@ -1,8 +1,8 @@
 //! The configuration: typed, layered once at start (file, then environment), validated as a whole.
 //!
-//! Types and defaults are here; [`load`] layers and explains faults, [`validate`] asks whether it all makes sense (with
-//! the protocol's "Defaults, and what must hold between them" in [`inequalities`]), [`reload`] says what takes effect without a restart, [`secret`] reads what must not stand
-//! in a file of settings, [`surroundings`] holds what other systems' own environment variables say.
+//! Types and defaults are here; [`load`] layers and explains faults, [`validate`] asks whether it all makes sense
+//! (with the protocol's "Defaults, and what must hold between them" in [`inequalities`]), [`reload`] names the keys
+//! that need no restart, [`secret`] reads secrets, [`surroundings`] other systems' variables.
 //!
 //! Nothing is kept, so there is nothing to lose. Never log a whole [`Config`]: `database.url` may carry a development password.
 
@@ -16,9 +16,9 @@ pub mod secret;
 pub mod surroundings;
 pub mod validate;
 
-pub use load::{ConfigError, DEFAULT_PATH, Environment, Loaded, Origin, environment};
+pub use load::{ConfigError, DEFAULT_PATH, Loaded, Origin};
 pub(crate) use requirements::loud_library;
-pub use surroundings::Surroundings;
+pub use surroundings::{Environment, Surroundings, environment};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,12 +80,12 @@ section! {
         log: Log = Log::default(),
         /// `[state]`
         state: State = State::default(),
-        /// What the environment says under names that are not ours (`PUBSUB_EMULATOR_HOST`, …).
+        /// Values of environment variables whose names are not ours (`PUBSUB_EMULATOR_HOST`, …).
         #[serde(skip)] surroundings: Surroundings = Surroundings::default(),
     }
 }
 
-/// How the daemon proves who it is to PostgreSQL.
+/// Authentication of the daemon to PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseAuth {
@@ -96,15 +96,15 @@ pub enum DatabaseAuth {
     Iam,
 }
 
-/// Whose the sessions of PostgreSQL are that connections lead to.
+/// Owner of the PostgreSQL sessions that connections lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
-    /// Ours, each for as long as its connection: no proxy, or one that pools sessions.
+    /// Our own sessions, each for as long as its connection: no proxy, or one that pools sessions.
     #[default]
     Session,
-    /// Anybody's: a proxy gives a session to a transaction and takes it back afterwards. Nothing is prepared or set beyond
-    /// a transaction then.
+    /// A proxy's sessions: each is given to a transaction and taken back afterwards. Nothing is prepared or set
+    /// beyond a transaction then.
     Transaction,
 }
 
@@ -113,7 +113,7 @@ section! {
     Database {
         /// `postgres://user@host:port/db?sslmode=…` or a keyword/value string; `DATABASE_URL` overrides.
         url: String = String::new(),
-        /// See [`DatabaseAuth`].
+        /// Authentication ([`DatabaseAuth`]).
         auth: DatabaseAuth = DatabaseAuth::Password,
         /// File holding the password.
         password_file: Option<PathBuf> = None,
@@ -129,20 +129,20 @@ section! {
         #[serde(with = "humantime_serde")] statement_timeout: Duration = s(15),
         /// Connection string for LISTEN where `url` leads through a transaction-pooling proxy.
         listen_url: Option<String> = None,
-        /// See [`Pooling`]; where it is not said, `listen_url` implies it, and else it is found out.
+        /// Owner of the sessions ([`Pooling`]); where absent, `listen_url` implies it, and else it is detected.
         pooling: Option<Pooling> = None,
     }
 }
 
 impl Database {
-    /// What the configuration says of [`Pooling`], or implies.
+    /// The configured or implied [`Pooling`].
     #[must_use]
     pub fn said_pooling(&self) -> Option<Pooling> {
         self.pooling.or(self.listen_url.as_ref().map(|_| Pooling::Transaction))
     }
 }
 
-/// Where events come from.
+/// Source of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -156,9 +156,9 @@ pub enum SourceKind {
 section! {
     /// `[source]`
     Source {
-        /// See [`SourceKind`].
+        /// Source of events ([`SourceKind`]).
         kind: SourceKind = SourceKind::Pubsub,
-        /// How often the database is looked into for what is to be routed, or published, when nobody says so.
+        /// Interval of looks into the database for rows to be routed, or published, without a notification.
         #[serde(with = "humantime_serde")] poll: Duration = s(1),
     }
 }
@@ -166,7 +166,7 @@ section! {
 section! {
     /// `[outbox]`: how rows of `router.outbox` are delivered, where schema `router` is there.
     Outbox {
-        /// How long a row is this process's without a sign of life.
+        /// Lease of a row: its process loses it after this long without a sign of life.
         #[serde(with = "humantime_serde")] lease: Duration = s(60),
         /// Failures of a row's own (it cannot be read, or names no submission) after which it is a dead letter.
         max_attempts: u32 = 5,
@@ -174,7 +174,7 @@ section! {
         #[serde(with = "humantime_serde")] backoff_min: Duration = s(1),
         /// Longest pause before a row is tried again.
         #[serde(with = "humantime_serde")] backoff_max: Duration = s(300),
-        /// How long delivered rows are kept.
+        /// Retention of delivered rows.
         #[serde(with = "humantime_serde")] keep: Duration = s(7 * 86_400),
     }
 }
@@ -240,7 +240,7 @@ section! {
     }
 }
 
-/// What stands in a mail.
+/// Body of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailBody {
@@ -256,7 +256,7 @@ section! {
     Mail {
         /// Sender, header and envelope. Required.
         from: String = String::new(),
-        /// See [`MailBody`].
+        /// Body of a mail ([`MailBody`]).
         body: MailBody = MailBody::Interim,
         /// IANA time zone for times shown in mails.
         time_zone: String = "UTC".to_owned(),
@@ -264,12 +264,12 @@ section! {
         allowed_destination_domains: Vec<String> = Vec::new(),
         /// Recipients an action may have.
         max_recipients: usize = 50,
-        /// Fields whose address an answer goes to (`Reply-To`), the first that holds one; empty: nobody's.
+        /// Fields whose address an answer goes to (`Reply-To`), the first that has one; empty: nobody's.
         reply_to_fields: Vec<String> = Vec::new(),
     }
 }
 
-/// Who signs URLs.
+/// Signer of URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SignerKind {
@@ -285,7 +285,7 @@ section! {
     SignedUrl {
         /// Longest life of a link; at most 7 d.
         #[serde(with = "humantime_serde")] ttl: Duration = s(7 * 86_400),
-        /// See [`SignerKind`].
+        /// Signer of URLs ([`SignerKind`]).
         signer: SignerKind = SignerKind::Metadata,
         /// Service-account key (JSON) for `key-file`; `GOOGLE_APPLICATION_CREDENTIALS` when absent.
         key_file: Option<PathBuf> = None,
@@ -298,7 +298,7 @@ section! {
     }
 }
 
-/// What becomes of a delivery in doubt that nothing resolves.
+/// Treatment of a delivery in doubt that nothing resolves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InDoubt {
@@ -309,7 +309,7 @@ pub enum InDoubt {
     Hold,
 }
 
-/// Who sweeps (protocol, "Sweep").
+/// Process that sweeps (protocol, "Sweep").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SweepBy {
@@ -335,7 +335,7 @@ section! {
         #[serde(with = "humantime_serde")] stuck_after: Duration = s(600),
         /// Longest life of a claim.
         #[serde(with = "humantime_serde")] claim_deadline: Duration = s(1200),
-        /// See [`SweepBy`].
+        /// Process that sweeps ([`SweepBy`]).
         sweep: SweepBy = SweepBy::Builtin,
         /// Interval of the sweep; with the timer, of the counting, and what the timer is taken to keep.
         #[serde(with = "humantime_serde")] sweep_interval: Duration = s(60),
@@ -353,7 +353,7 @@ section! {
         #[serde(with = "humantime_serde")] drain_timeout: Duration = s(200),
         /// Whether the sweep publishes events again.
         republish: bool = true,
-        /// See [`InDoubt`].
+        /// Treatment of deliveries in doubt ([`InDoubt`]).
         in_doubt: InDoubt = InDoubt::Resend,
         /// Rows created before are left alone.
         not_before: Option<Timestamp> = None,
@@ -375,15 +375,15 @@ section! {
         syslog_name: String = "postfix".to_owned(),
         /// Postfix's `queue_directory`: its queue is asked for there.
         queue_directory: PathBuf = PathBuf::from("/var/spool/postfix"),
-        /// Messages in the relay's queue beyond which lanes slow down; 0: never.
+        /// Messages in the relay's queue above which the throttle is set; 0: never.
         queue_limit: usize = 10_000,
-        /// Directory of journal files, in place of this host's own.
+        /// Directory of journal files, instead of this host's own.
         journal_directory: Option<PathBuf> = None,
     }
 }
 
 section! {
-    /// `[bounces]`: returned mails, a second source of what becomes of a mail behind the relay.
+    /// `[bounces]`: returned mails, a second source of delivery tracking.
     Bounces {
         /// Envelope sender of our mails, without the token that goes behind its local part; absent: `mail.from`, and
         /// returned mails are not read.
@@ -392,7 +392,7 @@ section! {
         maildir: PathBuf = PathBuf::from("/var/lib/maple-router/bounces"),
         /// File holding the secrets that tokens are signed with, a line each: the first signs, all verify.
         secret_file: Option<PathBuf> = None,
-        /// How long mails that were understood are kept in `cur`.
+        /// Retention of understood mails in `cur`.
         #[serde(with = "humantime_serde")] keep: Duration = s(7 * 86_400),
     }
 }
@@ -463,7 +463,7 @@ pub enum LogFormat {
 section! {
     /// `[log]`
     Log {
-        /// See [`LogFormat`].
+        /// Form of the log ([`LogFormat`]).
         format: LogFormat = LogFormat::Journald,
         /// `error`, `warn`, `info`, `debug`, `trace`, or an env-filter directive; `RUST_LOG` overrides.
         level: String = "info".to_owned(),

@@ -1,6 +1,6 @@
-//! What of a configuration can take effect in a running daemon: pure.
+//! The part of a configuration that can take effect in a running daemon: pure.
 //!
-//! The result must hold together as a whole, because what cannot change stays as it is beside what can: a rule between
+//! The result must be valid as a whole, because keys that cannot change stay beside those that can: a rule between
 //! two keys of which one has to wait for a restart makes both wait.
 
 use std::collections::BTreeSet;
@@ -28,10 +28,10 @@ pub const LIVE: [&str; 16] = [
     "smtp.max_per_minute",
 ];
 
-/// What a reload comes to.
+/// Result of a reload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reload {
-    /// What runs from now on.
+    /// The configuration in force from now on.
     pub config: Config,
     /// Keys that changed.
     pub applied: BTreeSet<String>,
@@ -39,10 +39,10 @@ pub struct Reload {
     pub waiting: BTreeSet<String>,
 }
 
-/// Lays what can change of `read` over what is `running`.
+/// Lays the live keys of `read` over `running`.
 ///
 /// # Errors
-/// What does not hold together until the daemon is restarted.
+/// Problems that remain until the daemon is restarted.
 pub fn merge(running: &Config, read: &Config) -> Result<Reload, Vec<Problem>> {
     let (applied, waiting): (BTreeSet<String>, BTreeSet<String>) =
         validate::differences(running, read).into_iter().partition(|key| LIVE.contains(&key.as_str()));
@@ -54,7 +54,7 @@ pub fn merge(running: &Config, read: &Config) -> Result<Reload, Vec<Problem>> {
     }
     let mut config: Config =
         serde_json::from_value(merged).unwrap_or_else(|_: serde_json::Error| running.clone());
-    // What the environment says is no key of ours.
+    // Values of the environment are no keys of ours.
     config.surroundings = running.surroundings.clone();
     let problems = validate::problems(&config);
     if problems.is_empty() { Ok(Reload { config, applied, waiting }) } else { Err(problems) }

@@ -1,4 +1,4 @@
-//! What each key must be by itself: required, in range, of a shape. One row each.
+//! Rules of each key by itself: required, in range, of a shape. One row each.
 //!
 //! Pure. How keys must fit together is in [`super::inequalities`].
 
@@ -13,17 +13,17 @@ use super::{Config, SignerKind, SourceKind, SweepBy};
 pub(super) struct Requirement {
     /// `section.key`
     pub(super) key: &'static str,
-    /// Whether this configuration meets it.
+    /// Says whether this configuration meets the requirement.
     pub(super) holds: fn(&Config) -> bool,
     /// The requirement in words.
     pub(super) rule: &'static str,
-    /// What to do about it.
+    /// Remedy.
     pub(super) remedy: &'static str,
 }
 
 /// Rule of durations of which zero would switch the daemon off rather than a limit.
 const ABOVE_ZERO: &str = "must be longer than 0s";
-/// What a token and its delimiter leave of the 64 octets of a local part (RFC 5321).
+/// Octets of a local part (64 by RFC 5321) that a token and its delimiter leave.
 const LONGEST_RETURN_LOCAL: usize = 15;
 const DEFAULT: &str = "leave the key out for the default";
 const WITH_PUBSUB: &str = "is required with source.kind = \"pubsub\"";
@@ -180,7 +180,7 @@ fn is_http_url(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// Slack ends a link at these characters; what stood behind them would be read as words, or as a mention.
+/// Slack ends a link at these characters; text after them would be read as words, or as a mention.
 fn is_linkable(text: &str) -> bool {
     is_http_url(text)
         && !text.contains(['<', '>', '|'])

@@ -1,21 +1,22 @@
 //! Secrets: read from files that only the service may read, never from settings, never shown.
 //!
 //! Order: the `*_file` key, then systemd's `$CREDENTIALS_DIRECTORY`, or where that variable is not set
-//! `/etc/maple-router/credentials/`, for an operator's command line. A file there is called as the secret, with or
-//! without an ending (`signing-key.json`); the unit hands the whole directory over, which puts `maple-router_` before
-//! each name. Where a secret came from may be told; what it says never is.
+//! `/etc/maple-router/credentials/`, for an operator's command line. A file there has the secret's name, with or
+//! without an ending (`signing-key.json`); the unit hands the whole directory over, which puts `maple-router_`
+//! before each name. The file of a secret may be shown; its content never is.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{Config, SignerKind, Surroundings};
+use super::surroundings::Surroundings;
+use super::{Config, SignerKind};
 
-/// Where an operator's command line finds what systemd hands to the service.
+/// Directory in which an operator's command line finds the files that systemd hands to the service.
 pub const OPERATOR_CREDENTIALS: &str = "/etc/maple-router/credentials";
 
-/// What systemd puts before a file's name where the unit loads a directory (`LoadCredential=maple-router:…`).
+/// Prefix that systemd puts before a file's name where the unit loads a directory (`LoadCredential=maple-router:…`).
 const OF_THE_UNIT: &str = "maple-router_";
 /// Endings a credential's file may have.
 const ENDINGS: [&str; 2] = ["", ".json"];
@@ -36,7 +37,7 @@ pub const SIGNING_KEY: &str = "signing-key";
 /// The key that Google's libraries find by themselves (`GOOGLE_APPLICATION_CREDENTIALS`).
 const GOOGLE_CREDENTIALS: &str = "google-credentials";
 
-/// A secret string. Neither `Debug` nor any `Display` shows it; whoever needs it says so with [`Secret::expose`].
+/// A secret string. Neither `Debug` nor any `Display` shows it; its user calls [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -47,7 +48,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The secret itself, to be handed to the one place that needs it.
+    /// The secret itself, to be handed to its one user.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -60,9 +61,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A secret that was read, and what may be told about it.
+/// A secret that was read, and its facts that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ReadSecret {
     /// One of the credential names above.
     pub name: &'static str,
     /// The file it was read from.
@@ -86,10 +87,10 @@ pub enum SecretError {
         name: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's words.
         source: io::Error,
     },
-    /// The file holds nothing.
+    /// The file is empty.
     #[error("the {name} file {} is empty; put the secret on its first line", path.display())]
     Empty {
         /// Credential name.
@@ -101,13 +102,13 @@ pub enum SecretError {
 
 /// Reads a secret. `file` is the configured `*_file`; when absent, the credential directories are tried.
 ///
-/// `Ok(None)`: nobody configured it. Errors: a file that is configured or present but unreadable or empty. Trailing
-/// line breaks are not part of a secret.
+/// `Ok(None)`: no secret is configured. Errors: a file that is configured or present but unreadable or empty.
+/// Trailing line breaks are not part of a secret.
 pub fn read(
     name: &'static str,
     file: Option<&Path>,
     surroundings: &Surroundings,
-) -> Result<Option<Found>, SecretError> {
+) -> Result<Option<ReadSecret>, SecretError> {
     let Some(path) = file.map(Path::to_path_buf).or_else(|| credential_file(surroundings, name)) else {
         return Ok(None);
     };
@@ -118,7 +119,7 @@ pub fn read(
     if value.trim().is_empty() {
         return Err(SecretError::Empty { name, path });
     }
-    Ok(Some(Found { name, secret: Secret::new(value), world_readable: mode & 0o004 != 0, path }))
+    Ok(Some(ReadSecret { name, secret: Secret::new(value), world_readable: mode & 0o004 != 0, path }))
 }
 
 /// The file of a credential, where a credential directory has it.
@@ -132,9 +133,9 @@ pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option
     names.map(|name| directory.join(name)).find(|path| !matches!(path.try_exists(), Ok(false)))
 }
 
-/// Every secret that this configuration names or a credential directory holds, read or refused.
+/// Every secret that this configuration names or a credential directory has, read or refused.
 #[must_use]
-pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
+pub fn every_one(config: &Config) -> Vec<Result<Option<ReadSecret>, SecretError>> {
     let mut all =
         vec![config.database_password(), config.slack_webhook(), config.heartbeat_url(), config.audit_key()];
     if config.signed_url.signer == SignerKind::KeyFile {
@@ -143,7 +144,7 @@ pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
     if config.bounces.address.is_some() {
         all.push(config.bounce_secret());
     }
-    // Pub/Sub's client reads it by itself, unless it talks to an emulator.
+    // Pub/Sub's client reads this file by itself, unless it talks to an emulator.
     let emulator = config.pubsub.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if let Some(path) = config.surroundings.application_credentials.as_deref().filter(|_| !emulator) {
         all.push(read(GOOGLE_CREDENTIALS, Some(path), &config.surroundings));
@@ -153,32 +154,50 @@ pub fn every_one(config: &Config) -> Vec<Result<Option<Found>, SecretError>> {
 
 impl Config {
     /// The database password, if one is configured.
-    pub fn database_password(&self) -> Result<Option<Found>, SecretError> {
+    pub fn database_password(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(DATABASE_PASSWORD, self.database.password_file.as_deref(), &self.surroundings)
     }
 
     /// The Slack incoming-webhook URL, if one is configured.
-    pub fn slack_webhook(&self) -> Result<Option<Found>, SecretError> {
+    pub fn slack_webhook(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(SLACK_WEBHOOK, self.slack.webhook_file.as_deref(), &self.surroundings)
     }
 
     /// The URL that is called to say "alive", if one is configured.
-    pub fn heartbeat_url(&self) -> Result<Option<Found>, SecretError> {
+    pub fn heartbeat_url(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(HEARTBEAT_URL, self.canary.heartbeat_url_file.as_deref(), &self.surroundings)
     }
 
-    /// What envelope senders are signed with, a line each, if it is configured.
-    pub fn bounce_secret(&self) -> Result<Option<Found>, SecretError> {
+    /// The secrets that sign envelope senders, a line each, if configured.
+    pub fn bounce_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(BOUNCE_SECRET, self.bounces.secret_file.as_deref(), &self.surroundings)
     }
 
-    /// What the audit log's digests are made with, if it is configured: else it is made once in the state directory.
-    pub fn audit_key(&self) -> Result<Option<Found>, SecretError> {
+    /// The key of the audit log's digests, if configured: else one is made once in the state directory.
+    pub fn audit_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(AUDIT_KEY, self.audit.key_file.as_deref(), &self.surroundings)
     }
 
+    /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else
+    /// `GOOGLE_APPLICATION_CREDENTIALS`, else systemd's credential `signing-key`.
+    #[must_use]
+    pub fn signing_key_file(&self) -> Option<PathBuf> {
+        self.signed_url
+            .key_file
+            .clone()
+            .or_else(|| self.surroundings.application_credentials.clone())
+            .or_else(|| credential_file(&self.surroundings, SIGNING_KEY))
+    }
+
+    /// Whether `bounces.secret_file` or systemd's credential `bounce-secret` names a secret.
+    #[must_use]
+    pub fn has_bounce_secret(&self) -> bool {
+        let credential = || credential_file(&self.surroundings, BOUNCE_SECRET);
+        self.bounces.secret_file.is_some() || credential().is_some()
+    }
+
     /// The service-account key (JSON), if one is configured or `GOOGLE_APPLICATION_CREDENTIALS` names one.
-    pub fn signing_key(&self) -> Result<Option<Found>, SecretError> {
+    pub fn signing_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(SIGNING_KEY, self.signing_key_file().as_deref(), &self.surroundings)
     }
 }

@@ -1,21 +1,30 @@
-//! What the environment says under names that belong to other systems, and the addresses that follow from it.
-//! Those that simply stand for a key of ours are layered onto that key in [`super::load`].
+//! Environment variables with names of other systems, and the addresses that follow from them. Variables that
+//! simply stand for a key of ours are layered onto that key in [`super::load`].
 //!
-//! Users of Google's tools expect these variables to work, so they do. Pure: it is given a snapshot of the
-//! environment and never reads the real one.
+//! Users of Google's tools expect these variables to work, so they do. Pure but for [`environment`], which takes
+//! the snapshot that everything else is given.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Config;
-use super::load::Environment;
 
-/// systemd's stop timeout as the shipped unit sets it, assumed when nobody says otherwise.
+/// systemd's stop timeout as the shipped unit sets it, assumed where the environment names none.
 pub const DEFAULT_TIMEOUT_STOP: Duration = Duration::from_secs(240);
-/// Where a Compute Engine instance asks for its identity.
+/// Host that a Compute Engine instance asks for its identity.
 const METADATA_HOST: &str = "metadata.google.internal";
 
-/// What was found; see the interfaces page, "Configuration".
+/// A snapshot of environment variables.
+pub type Environment = BTreeMap<String, String>;
+
+/// Takes a snapshot of this process's environment; variables that are not UTF-8 are left out.
+#[must_use]
+pub fn environment() -> Environment {
+    std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
+}
+
+/// Values found in the environment (interfaces page, "Configuration").
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
     /// `GCE_METADATA_HOST`, host and optional port.
@@ -67,8 +76,8 @@ impl Config {
         self.pubsub.endpoint.as_deref()
     }
 
-    /// Whether Pub/Sub is spoken to without credentials: an emulator, or any endpoint without TLS, since a token
-    /// must not travel in the clear.
+    /// Says whether Pub/Sub is spoken to without credentials: an emulator, or any endpoint without TLS, since a
+    /// token must not travel in the clear.
     #[must_use]
     pub fn pubsub_anonymous(&self) -> bool {
         self.pubsub_endpoint().is_some_and(|url| !url.starts_with("https://"))
@@ -86,32 +95,14 @@ impl Config {
         as_url(self.surroundings.metadata_host.as_deref().unwrap_or(METADATA_HOST))
     }
 
-    /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else
-    /// `GOOGLE_APPLICATION_CREDENTIALS`, else systemd's credential `signing-key`.
-    #[must_use]
-    pub fn signing_key_file(&self) -> Option<PathBuf> {
-        self.signed_url
-            .key_file
-            .clone()
-            .or_else(|| self.surroundings.application_credentials.clone())
-            .or_else(|| super::secret::credential_file(&self.surroundings, super::secret::SIGNING_KEY))
-    }
-
-    /// Whether `bounces.secret_file` or systemd's credential `bounce-secret` names a secret.
-    #[must_use]
-    pub fn has_bounce_secret(&self) -> bool {
-        let credential = || super::secret::credential_file(&self.surroundings, super::secret::BOUNCE_SECRET);
-        self.bounces.secret_file.is_some() || credential().is_some()
-    }
-
-    /// How long systemd waits for a stop before it kills.
+    /// Time that systemd waits for a stop before it kills.
     #[must_use]
     pub fn timeout_stop(&self) -> Duration {
         self.surroundings.timeout_stop.unwrap_or(DEFAULT_TIMEOUT_STOP)
     }
 }
 
-/// `host:port` as a URL; what already has a scheme keeps it.
+/// `host:port` as a URL; a text with a scheme keeps it.
 pub(super) fn as_url(host: &str) -> String {
     let host = host.trim_end_matches('/');
     if host.contains("://") { host.to_owned() } else { format!("http://{host}") }

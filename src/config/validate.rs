@@ -1,7 +1,7 @@
-//! Whether the configuration makes sense as a whole: what each key must be (`requirements`), how keys must
-//! fit together ([`super::inequalities`]), and where a password may stand.
+//! Validity of the configuration as a whole: rules of each key (`requirements`), rules between keys
+//! ([`super::inequalities`]), and where a password may stand.
 //!
-//! Pure. All problems are collected, because whoever mends one wants to see the next.
+//! Pure. All problems are collected, because a person who mends one wants to see the next.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
 use super::requirements::REQUIREMENTS;
 use super::{Config, SourceKind};
 
-/// What stands in the shipped file where every installation has a value of its own.
+/// Text of the shipped file where every installation has a value of its own.
 pub const PLACEHOLDER: &str = "CHANGE-ME";
 
 /// Something that keeps the daemon from starting.
@@ -22,9 +22,9 @@ pub const PLACEHOLDER: &str = "CHANGE-ME";
 pub struct Problem {
     /// The keys concerned with their values, as `section.key`.
     pub keys: Vec<(String, String)>,
-    /// The rule that is broken, or what is missing.
+    /// The rule that is broken, or the missing value.
     pub rule: String,
-    /// What to do about it.
+    /// Remedy.
     pub remedy: String,
 }
 
@@ -54,17 +54,17 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
-/// What the subscription itself says of the keys that only describe it.
+/// The subscription's own values of the keys that only describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subscribed {
-    /// In place of `pubsub.retry_max`.
+    /// Value instead of `pubsub.retry_max`.
     pub retry_max: Duration,
-    /// In place of `pubsub.ack_deadline`.
+    /// Value instead of `pubsub.ack_deadline`.
     pub ack_deadline: Duration,
 }
 
-/// The inequalities that a configuration breaks which by itself keeps them all, because its subscription is another one than it
-/// says. Both values are named.
+/// The inequalities broken by the subscription's own values, in a configuration that keeps them all by itself. Both
+/// values are named.
 #[must_use]
 pub fn broken_by(config: &Config, found: Subscribed) -> Vec<Problem> {
     let (configured, mut real) = (Values(config), config.clone());
@@ -88,7 +88,7 @@ pub fn broken_by(config: &Config, found: Subscribed) -> Vec<Problem> {
         .collect()
 }
 
-/// Keys that still say what the shipped file says. What is not used need not be filled in.
+/// Keys that still have the shipped file's text. Unused keys need not be filled in.
 fn placeholders(config: &Config) -> Vec<Problem> {
     let Ok(Json::Object(sections)) = serde_json::to_value(config) else { return Vec::new() };
     let mut found = Vec::new();
@@ -147,7 +147,7 @@ pub fn database_problems(config: &Config) -> Vec<Problem> {
     found
 }
 
-/// What works, but is probably not meant. Shown by `check`.
+/// Settings that work, but are probably not meant. Shown by `check`.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<Problem> {
     let values = Values(config);

@@ -1,8 +1,8 @@
-//! Dead letters, beside the routing: the consumer of the dead-letter subscription, where there is one, and whoever tells
-//! people of the records that nobody was told of. They start and end with the routing.
+//! Dead letters, beside the routing: the consumer of the dead-letter subscription, where there is one, and the
+//! notifier of people about new records. Both start and end with the routing.
 //!
-//! The stream is built anew whenever it ends. If we die, letters that are not acked come again, and records that nobody was
-//! told of are told by the next.
+//! The stream is rebuilt whenever it ends. If we die, letters that are not acked come again, and the next start
+//! notifies people of the records not yet notified.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::source::PubsubSource;
 use crate::kernel::tasks::Tasks;
 use crate::ops::alerting::Alerts;
-use crate::ops::chance::Chance;
+use crate::ops::rng::Rng;
 use crate::ops::supervised::{Report, Supervised};
 use crate::ports::{Clock, EventSource};
-use crate::routing::dead_letter::{AT_ONCE, DeadLetters, Records};
+use crate::routing::upkeep::dead_letters::{AT_ONCE, DeadLetters, Records};
 
-/// The tasks.
+/// The running tasks.
 pub(super) struct Consuming(Tasks);
 
-/// What they are made of.
-pub(super) struct Parts<'a> {
+/// Inputs of the tasks.
+pub(super) struct DeadLetterParts<'a> {
     pub(super) config: &'a Config,
     /// Absent: there is no dead-letter subscription.
     pub(super) pubsub: Option<&'a PubsubSettings>,
     pub(super) pool: Pool,
-    /// Whoever tells people; absent where nobody is told.
+    /// Alerts to people; absent where nobody is alerted.
     pub(super) alerts: Option<Alerts>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Arc<Chance>,
+    pub(super) rng: Arc<Rng>,
 }
 
 impl Consuming {
-    /// Starts them.
-    pub(super) fn start(parts: Parts<'_>) -> Self {
-        let seed = parts.chance.uuid().as_u64_pair().0;
+    /// Starts the tasks.
+    pub(super) fn start(parts: DeadLetterParts<'_>) -> Self {
+        let seed = parts.rng.uuid().as_u64_pair().0;
         let letters = Arc::new(DeadLetters {
             records: Records::new(parts.pool, &parts.config.state.dir),
             clock: parts.clock,
-            chance: parts.chance,
+            rng: parts.rng,
             news: Notify::new(),
         });
         let mut tasks = Tasks::new();
@@ -65,7 +65,7 @@ impl Consuming {
         Self(tasks)
     }
 
-    /// What is in work goes back; what is recorded is known when it comes again.
+    /// Stops: letters in work go back; recorded ones are recognised when they come again.
     pub(super) async fn stop(self) {
         self.0.stop(LAST_WORDS).await;
     }

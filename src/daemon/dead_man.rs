@@ -1,8 +1,8 @@
-//! The dead man's switch: after a canary event has gone the whole way, whoever watches from elsewhere is told that all is
+//! The dead man's switch: after a canary event has gone the whole way, a service elsewhere is told that all is
 //! well. When this host, its network, Pub/Sub or this process dies, that silence is what calls people.
 //!
-//! Told only while it is true: the database answers as the role it is used as, no claim is stuck, no incident of ours is
-//! open. If we die, nothing is owed. At most one call is on its way; nothing waits for it.
+//! The call is made only while it is true: the database answers as the role it is used as, no claim is stuck, no
+//! incident of ours is open. If we die, nothing is owed. At most one call is on its way; nothing waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::config::Config;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::journal;
 use crate::kernel::tasks::Tasks;
-use crate::ops::incident::{IncidentKey, Incidents};
-use crate::ops::metrics::{self, HeartbeatResult};
+use crate::ops::incident::Incidents;
+use crate::ops::metrics::{HEARTBEATS, HeartbeatResult};
 use crate::ops::telemetry::EventName;
 use crate::routing::store::sweep::SweepBounds;
 use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
-/// Between two calls at least, whatever the interval of canaries: a volley is one sign of life.
+/// Shortest pause between two calls, whatever the interval of canaries: a volley is one sign of life.
 const REST: Duration = Duration::from_secs(30);
 
-/// What became of the last one; said when it changes.
+/// Result of the last call; logged when it changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Last {
     Sent,
-    /// Something is wrong with us.
+    /// A fault of ours.
     Withheld(String),
-    /// Something is wrong out there.
+    /// A fault out there.
     Failed(String),
 }
 
-/// Tells until the set is dropped; does nothing where no URL is configured.
+/// Calls until the set is dropped; does nothing where no URL is configured.
 pub(super) fn start(
     heartbeat: Option<Heartbeat>,
     config: &Config,
@@ -80,11 +80,12 @@ impl Teller {
                 Some(why) => Last::Withheld(why),
                 None => self.heartbeat.beat().await.map_or_else(Last::Failed, |()| Last::Sent),
             };
-            metrics::heartbeat(match now {
+            let result = match now {
                 Last::Sent => HeartbeatResult::Sent,
                 Last::Withheld(_) => HeartbeatResult::Withheld,
                 Last::Failed(_) => HeartbeatResult::Failed,
-            });
+            };
+            HEARTBEATS.add(result, 1);
             if now != last {
                 self.say(&now);
             }
@@ -93,10 +94,10 @@ impl Teller {
         }
     }
 
-    /// Why people should not be told that all is well.
+    /// Why the call must not say that all is well.
     async fn trouble(&self) -> Option<String> {
-        // That others do not make submissions ready is no sign of our death.
-        if let Some(key) = self.incidents.keys().into_iter().find(|key| *key != IncidentKey::Unready) {
+        // Submissions that others do not make ready are no sign of our death.
+        if let Some(key) = self.incidents.keys().into_iter().find(|key| key.is_ours()) {
             return Some(format!("incident {} is open", key.label()));
         }
         match self.worker.store.sweep_count(&self.bounds).await {

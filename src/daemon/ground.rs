@@ -1,7 +1,7 @@
-//! The ground: connections, the endpoint, the gate and what keeps it, the status line, the watchdog. It stands before anything is
-//! routed, and still stands when nothing is any more.
+//! The ground: connections, the endpoint, the gate and its keepers, the status line, the watchdog. All of it stands
+//! before the routing starts, and after it has ended.
 //!
-//! Nobody is waited for here: a dependency that is away is met by its breaker. If we die, nothing is owed.
+//! Nothing is waited for here: a dependency that is away is met by its breaker. If we die, nothing is owed.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::alerting::Alerting;
-use super::outages;
-use super::parts::{self, Parts};
+use super::parts::{self, DaemonParts};
 use super::source::Source;
-use super::status::{StatusLine, Told};
+use super::status::{StatusLine, Watched};
 use super::watchdog::Watchdog;
 use super::{DaemonError, LAST_WORDS, ROOMS};
+use super::{card, outages};
 use crate::config::Config;
 use crate::db::pool::Pool;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::gateway::pubsub::facts::SubscriptionFacts;
-use crate::gateway::smtp::{Lanes, SmtpSettings};
+use crate::gateway::smtp::{Connections, SmtpSettings};
 use crate::journal;
 use crate::kernel::tasks::Tasks;
-use crate::ops::alerting::Desk;
-use crate::ops::chance::Chance;
+use crate::ops::alerting::AlertSender;
 use crate::ops::clock::{SystemClock, since_epoch};
 use crate::ops::gate::Gate;
 use crate::ops::incident::{Incidents, Open};
+use crate::ops::rng::Rng;
 use crate::ops::set_aside::SetAside;
 use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics};
 use crate::ports::Clock;
-use crate::routing::delivery::book::Book;
 use crate::routing::delivery::sender::TRIAL;
-use crate::routing::late_infection::LateInfections;
+use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::outages::Outages;
-use crate::routing::pauses::PauseBoard;
-use crate::routing::prepare::Preparer;
+use crate::routing::pause::PauseBoard;
 use crate::routing::store::Store;
+use crate::routing::upkeep::late_infection::LateInfections;
+use crate::routing::worker::prepare::Preparer;
 
-/// See the module's header.
+/// Everything that outlives the routing (module header).
 pub(super) struct Ground {
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Arc<Chance>,
+    pub(super) rng: Arc<Rng>,
     pub(super) incidents: Incidents,
     pub(super) pool: Pool,
     pub(super) smtp: SmtpSettings,
-    pub(super) lanes: Lanes,
+    pub(super) connections: Connections,
     pub(super) readiness: Arc<http::Readiness>,
     pub(super) gate: Gate,
     pub(super) outages: Outages,
-    /// End with the ground, wherever they stand.
+    /// Tasks that end with the ground.
     pub(super) kept: Tasks,
     endpoint: JoinHandle<Result<(), std::io::Error>>,
     serving: CancellationToken,
@@ -63,7 +63,7 @@ pub(super) struct Makings {
     pub(super) store: Store,
     pub(super) preparer: Preparer,
     pub(super) source: Source,
-    pub(super) book: Book,
+    pub(super) pending_notices: PendingNotices,
     pub(super) late: Arc<LateInfections>,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) status: StatusLine,
@@ -73,63 +73,63 @@ pub(super) struct Makings {
 }
 
 impl Makings {
-    /// The same, going by the subscription as it was read.
+    /// The same parts, with the values of the subscription as it was read.
     pub(super) fn with_found(self, found: Option<&SubscriptionFacts>) -> Self {
         Self { source: self.source.with_found(found), ..self }
     }
 }
 
-/// The people who are to be told.
+/// The alerting of people, not yet started.
 pub(super) struct People {
-    desk: Option<Desk>,
+    alert_sender: Option<AlertSender>,
     incidents: watch::Receiver<Open>,
 }
 
 impl People {
-    /// From now on people are told.
+    /// Starts the alerting.
     pub(super) fn start(self, config: &Config, ground: &Ground) -> Alerting {
-        let pace = crate::parts::alert_pace(config);
-        Alerting::start(self.desk, pace, self.incidents, &ground.clock, &ground.chance)
+        let rest = crate::parts::alert_intervals(config);
+        Alerting::start(self.alert_sender, rest, self.incidents, &ground.clock, &ground.rng)
     }
 }
 
-/// Lays it. Touches files and local ports only.
+/// Lays the ground. Touches files and local ports only.
 pub(super) async fn lay(
     config: &Config,
     stop: &CancellationToken,
 ) -> Result<(Ground, Makings, People), DaemonError> {
-    let (clock, chance) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Chance::from_system()));
+    let (clock, rng) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Rng::from_system()));
     let (incidents, seen) = Incidents::new();
     let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
-    let Parts { pool, board, store, preparer, source, desk, book, late, heartbeat } =
-        Parts::make(config, &clock, &chance, &set_aside).await?;
-    let store = store.with_audit_key(parts::audit_key(config, &chance)?);
+    let DaemonParts { pool, board, store, preparer, source, alert_sender, pending_notices, late, heartbeat } =
+        DaemonParts::make(config, &clock, &rng, &set_aside).await?;
+    let store = store.with_audit_key(parts::audit_key(config, &rng)?);
     let smtp = SmtpSettings::from(&config.smtp);
-    let lanes = Lanes::new(smtp.clone(), Arc::clone(&clock));
+    let connections = Connections::new(smtp.clone(), Arc::clone(&clock));
 
     let listener = http::bind(&config.http.listen).await?;
     let handle = metrics::install(ROOMS)?;
-    metrics::started(since_epoch());
-    metrics::canary_interval(config.canary.interval);
+    metrics::STARTED.set((), since_epoch());
+    card::CANARY_INTERVAL.set((), config.canary.interval.unwrap_or_default());
     let readiness = Arc::new(http::Readiness::new());
     let serving = CancellationToken::new();
     let endpoint = tokio::spawn(http::serve(listener, handle, Arc::clone(&readiness), serving.clone()));
     journal!(info, EventName::Started, version = metrics::VERSION, "maple-router starts");
 
     let gate = Gate::new();
-    let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &chance);
+    let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&clock), &rng);
     let outages = outages.setting_aside(set_aside);
     let dependencies = outages::Dependencies {
         pool: pool.clone(),
         smtp: smtp.clone(),
         sender: preparer.rules.sender(TRIAL),
         signer: Arc::clone(&preparer.signer),
-        contract: crate::parts::contract_options(config),
+        contract: crate::parts::contract_options(config, super::checks()),
         clock: Arc::clone(&clock),
-        chance: Arc::clone(&chance),
+        rng: Arc::clone(&rng),
     };
     let kept = outages::keep(probers, dependencies, &outages, &readiness);
-    let status = StatusLine::start(Told {
+    let status = StatusLine::start(Watched {
         readiness: Arc::clone(&readiness),
         gate: gate.clone(),
         board: board.clone(),
@@ -138,16 +138,26 @@ pub(super) async fn lay(
     let watchdog = Watchdog::start(pool.clone(), outages.clone(), Arc::clone(&clock), stop)
         .map_err(DaemonError::Watchdog)?;
     let given_up = stop.child_token();
-    let makings =
-        Makings { board, store, preparer, source, book, late, heartbeat, status, watchdog, given_up };
-    let people = People { desk, incidents: seen };
+    let makings = Makings {
+        board,
+        store,
+        preparer,
+        source,
+        pending_notices,
+        late,
+        heartbeat,
+        status,
+        watchdog,
+        given_up,
+    };
+    let people = People { alert_sender, incidents: seen };
     let ground = Ground {
         clock,
-        chance,
+        rng,
         incidents,
         pool,
         smtp,
-        lanes,
+        connections,
         readiness,
         gate,
         outages,
@@ -159,14 +169,14 @@ pub(super) async fn lay(
 }
 
 impl Ground {
-    /// Closes what is open, the endpoint last.
+    /// Closes all connections, the endpoint last.
     pub(super) async fn leave(self) {
-        let Self { kept, lanes, pool, serving, mut endpoint, .. } = self;
+        let Self { kept, connections, pool, serving, mut endpoint, .. } = self;
         drop(kept);
-        lanes.close().await;
+        connections.close().await;
         pool.close();
         serving.cancel();
-        // A scraper that keeps its connection open must not keep us.
+        // A scraper that keeps its connection open must not delay the stop.
         if tokio::time::timeout(LAST_WORDS, &mut endpoint).await.is_err() {
             endpoint.abort();
         }

@@ -1,4 +1,4 @@
-//! The breakers of this daemon: each with its probe, and the gate's word to whoever asks.
+//! The breakers of this daemon: each with its probe, and the gate's state for `/-/ready`.
 //!
 //! If we die, the next start begins with closed breakers and an open gate. Never decides what an outage is.
 
@@ -8,46 +8,46 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
-use crate::db::contract::{self, Broken, ContractOptions, Verdict};
+use crate::db::contract::{self, Broken, ContractOptions, StartDecision};
 use crate::db::pool::Pool;
 use crate::gateway::signed_url::{UrlSigner, try_to_sign};
 use crate::gateway::smtp::{SmtpSettings, offer};
 use crate::kernel::tasks::Tasks;
 use crate::ops::breaker::{Breaker, Finding, Probe};
-use crate::ops::chance::Chance;
+use crate::ops::dependency::Dependency;
 use crate::ops::gate::{GateWatch, Shut};
 use crate::ops::http::Readiness;
-use crate::ops::metrics::Dependency;
+use crate::ops::rng::Rng;
 use crate::ports::Clock;
 use crate::routing::outages::{Outages, Probers};
 
-/// How often the database is held against its contract where nothing gives reason to (protocol, "Outages").
+/// Interval at which the database is compared with its contract without a reason (protocol, "Outages").
 const EVERY: Duration = Duration::from_secs(60);
-/// Between a reason to ask and the question: what fails for one reason fails many times at once.
+/// Delay between a reason to ask and the question: one cause makes many calls fail at once.
 const A_MOMENT: Duration = Duration::from_millis(500);
 
-/// What is probed.
+/// Inputs of the probes.
 pub(super) struct Dependencies {
     pub(super) pool: Pool,
     pub(super) smtp: SmtpSettings,
     /// Envelope sender of our mails.
     pub(super) sender: String,
     pub(super) signer: Arc<UrlSigner>,
-    /// What the database has to be.
+    /// Requirements on the database.
     pub(super) contract: ContractOptions,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) chance: Arc<Chance>,
+    pub(super) rng: Arc<Rng>,
 }
 
-/// Starts what keeps the gate: a prober for each breaker, and the one who tells of it. They end with the set.
+/// Starts the gate's keepers: a prober for each breaker, and the reporter of its state. All end with the set.
 pub(super) fn keep(
     probers: Probers,
     dependencies: Dependencies,
     outages: &Outages,
     readiness: &Arc<Readiness>,
 ) -> Tasks {
-    let Dependencies { pool, smtp, sender, signer, contract, clock, chance } = dependencies;
-    let looking = Looking { pool: pool.clone(), options: Arc::new(contract), clock, chance };
+    let Dependencies { pool, smtp, sender, signer, contract, clock, rng } = dependencies;
+    let looking = Looking { pool: pool.clone(), options: Arc::new(contract), clock, rng };
     let postgres: Probe = Box::new(move || {
         let pool = pool.clone();
         Box::pin(async move { pool.ask().await.map_err(|error| error.to_string()) })
@@ -61,7 +61,7 @@ pub(super) fn keep(
         Box::pin(async move {
             match try_to_sign(&signer).await {
                 Err(error) if error.is_transient() => Err(error.to_string()),
-                // It answers; what it says is for the submissions it concerns.
+                // The signer answers; the error is for the submissions it concerns.
                 Ok(()) | Err(_) => Ok(()),
             }
         })
@@ -84,18 +84,18 @@ pub(super) fn keep(
     tasks
 }
 
-/// Holds the database against its contract.
+/// Compares the database with its contract.
 #[derive(Clone)]
 struct Looking {
     pool: Pool,
     options: Arc<ContractOptions>,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    rng: Arc<Rng>,
 }
 
 impl Looking {
-    /// Whether the contract holds, as far as it is known. A database that cannot be asked has a breaker of its own: it refutes
-    /// nothing, and ends nothing either.
+    /// Says whether the contract holds, as far as known. A database that cannot be asked has a breaker of its own:
+    /// it refutes nothing, and ends nothing either.
     async fn probe(&self, breaker: &Breaker) -> Result<(), String> {
         self.clock.sleep(A_MOMENT).await;
         let lines = contract::inspect_essentials(&self.pool, &self.options).await;
@@ -103,7 +103,7 @@ impl Looking {
             breaker.found(&Finding { what: what.clone(), remedy });
             return Err(what);
         }
-        if breaker.is_open() && contract::verdict(&lines) != Verdict::Start {
+        if breaker.is_open() && contract::verdict(&lines) != StartDecision::Start {
             return Err("the database could not be asked".to_owned());
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Looking {
     /// Looks every minute, and when the database answers again after a fault: it may have been restored, or be another one.
     async fn again_and_again(self, outages: Outages) {
         loop {
-            let pause = self.chance.with(|rng| EVERY.mul_f64(rng.random_range(0.9..=1.1)));
+            let pause = self.rng.with(|rng| EVERY.mul_f64(rng.random_range(0.9..=1.1)));
             tokio::select! {
                 () = self.clock.sleep(pause) => {}
                 () = outages.postgres.over_again() => {}
@@ -145,7 +145,7 @@ async fn tell(mut watch: GateWatch, readiness: Arc<Readiness>) {
 
 fn why(reason: Shut) -> String {
     match reason {
-        Shut::Breaker(Dependency::Contract) => {
+        Shut::Breaker(Dependency::CONTRACT) => {
             "deliberately waiting until the database is again what the data contract says, see `maple-router check`: nothing is \
              claimed, no attempt is spent"
                 .to_owned()

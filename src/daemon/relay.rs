@@ -1,7 +1,7 @@
-//! The outbox's relay beside the routing: publishes what schema `router` has written, where Pub/Sub is the source.
+//! The outbox's relay beside the routing: publishes the rows of schema `router`, where Pub/Sub is the source.
 //!
-//! The schema may come and go while we run. If we die, leases run out, and what was published without its mark is
-//! published again.
+//! The schema may come and go while we run. If we die, leases run out, and events published without being recorded
+//! are published again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::outbox::relay::Relay;
 use crate::parts;
 use crate::scrub::scrub;
 
-/// Rows held by the relay at once.
+/// Rows leased by the relay at once.
 pub(super) const AT_ONCE: usize = 2_000;
-/// Between two looks whether there is an outbox.
+/// Interval between two looks whether there is an outbox.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Why nothing can be published; absent while it can.
@@ -31,7 +31,7 @@ pub(super) type Health = watch::Sender<Option<String>>;
 pub(super) struct Relaying(Task);
 
 impl Relaying {
-    /// Looks for an outbox now and then, and publishes what is in it.
+    /// Looks for an outbox now and then, and publishes its rows.
     pub(super) fn start(
         config: &Config,
         pubsub: &PubsubSettings,
@@ -42,7 +42,7 @@ impl Relaying {
         Self(Task::spawn("outbox's relay", |stop| Keeper { config, pubsub, outbox, health, stop }.run()))
     }
 
-    /// What was published is marked; what was not is published by the next.
+    /// Stops: published rows are recorded; the next start publishes the others.
     pub(super) async fn stop(self) {
         self.0.stop(LAST_WORDS).await;
     }
@@ -60,7 +60,7 @@ impl Keeper {
     async fn run(self) {
         let clock = Arc::clone(&self.outbox.clock);
         while !self.stop.is_cancelled() {
-            // That the database does not answer tells its breaker.
+            // The breaker reports a database that does not answer.
             if self.outbox.store.is_there().await.unwrap_or(false) {
                 self.relay().await;
             }
@@ -72,7 +72,7 @@ impl Keeper {
         }
     }
 
-    /// Until the stop, or until there is no outbox any more.
+    /// Relays until the stop, or until there is no outbox any more.
     async fn relay(&self) {
         let (publisher, listener) = match (
             PubsubPublisher::open(&self.pubsub).await,

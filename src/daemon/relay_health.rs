@@ -1,7 +1,7 @@
-//! How the relay gets on with what it has accepted: while its queue is too long, lanes are slowed down and people are told;
-//! what it has not delivered yet is counted. Where its log is followed only.
+//! The relay's progress with accepted mails: while its queue is too long, the throttle is set and people are
+//! notified; undelivered mails are counted. Only where its log is followed.
 //!
-//! If we die, the next start begins with open lanes and looks again. A queue that cannot be asked slows nothing down.
+//! If we die, the next start begins without a throttle and looks again. A queue that cannot be asked sets none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,35 +9,58 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::config::Config;
-use crate::db::pace::rest_after;
 use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
+use crate::db::rest::rest_after;
 use crate::gateway::relay_log::RelayQueue;
-use crate::gateway::smtp::{Brake, Lanes};
+use crate::gateway::smtp::{Connections, Throttle};
 use crate::journal;
+use crate::kernel::metric::Gauge;
 use crate::kernel::tasks::Tasks;
 use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::metrics;
 use crate::ops::telemetry::EventName;
 use crate::ports::Clock;
 use crate::routing::delivery::followed::Followed;
 use crate::routing::store::view::View;
 use crate::scrub::scrub;
 
-/// Between two looks at the queue, at least.
+/// The relay's queue is too long: mails are sent slowly.
+pub(super) const QUEUE_TOO_LONG: IncidentKey = IncidentKey::new("relay_queue");
+/// Messages in the relay's queue at the last look.
+pub(super) static RELAY_QUEUE: Gauge = Gauge::new(
+    "maple_router_relay_queue_messages",
+    "Messages in the relay's queue at the last look, counted up to twice relay_log.queue_limit; 0 where nobody looks",
+);
+/// Says whether mails are sent slowly.
+pub(super) static RELAY_SLOWED: Gauge = Gauge::new(
+    "maple_router_relay_slowed",
+    "1 while mails are sent slowly, because the relay's queue is too long",
+);
+/// Mails accepted by the relay without a final report.
+pub(super) static RELAY_UNDELIVERED: Gauge = Gauge::new(
+    "maple_router_relay_undelivered",
+    "Mails the relay accepted within a week and nothing final is known of; 0 where its log is not followed",
+);
+/// Age of the oldest of these mails.
+pub(super) static RELAY_UNDELIVERED_OLDEST: Gauge = Gauge::new(
+    "maple_router_relay_undelivered_oldest_seconds",
+    "Age of the oldest of them, since its acceptance",
+);
+
+/// Shortest interval between two looks at the queue.
 const LOOK: Duration = Duration::from_secs(10);
-/// Postfix opens a file for each message it lists: of its time no more than this part is taken, one in so many.
+/// Postfix opens a file for each message it lists: a look may take one part in this many of the time.
 const SHARE: u32 = 20;
 
 /// Counts messages up to a number; says whether it ended there.
 type Ask = Box<dyn Fn(usize) -> BoxFuture<'static, Result<(usize, bool), String>> + Send + Sync>;
 
-/// Starts both in `tasks`; they end with it. Does nothing where the relay's log is not followed.
+/// Starts both watches in `tasks`, and they end with it. Does nothing where the relay's log is not followed.
 pub(super) fn watch(
     tasks: &mut Tasks,
     config: &Arc<Config>,
     pool: &Pool,
-    lanes: &Lanes,
+    connections: &Connections,
     incidents: &Incidents,
     clock: &Arc<dyn Clock>,
 ) {
@@ -54,10 +77,10 @@ pub(super) fn watch(
         let watch = Watch {
             ask,
             limit,
-            lanes: lanes.clone(),
+            connections: connections.clone(),
             incidents: incidents.clone(),
             clock: Arc::clone(clock),
-            brake: Brake::Off,
+            throttle: Throttle::Off,
             trouble: None,
         };
         tasks.spawn("relay's queue", |_| watch.run());
@@ -65,15 +88,15 @@ pub(super) fn watch(
     tasks.spawn("undelivered mails", |_| count(Arc::clone(config), pool.clone(), Arc::clone(clock)));
 }
 
-/// Looks at the queue, and slows lanes down.
+/// Looks at the queue, and sets the throttle.
 struct Watch {
     ask: Ask,
     limit: usize,
-    lanes: Lanes,
+    connections: Connections,
     incidents: Incidents,
     clock: Arc<dyn Clock>,
-    brake: Brake,
-    /// Why the queue cannot be asked; said once.
+    throttle: Throttle,
+    /// Why the queue cannot be asked; logged once.
     trouble: Option<String>,
 }
 
@@ -95,13 +118,13 @@ impl Watch {
         if self.trouble.take().is_some() {
             tracing::info!("the relay's queue can be looked at again");
         }
-        metrics::relay_queue(depth);
-        let brake = self.brake.next(depth, self.limit);
-        if brake == self.brake {
+        RELAY_QUEUE.set((), depth);
+        let throttle = self.throttle.next(depth, self.limit);
+        if throttle == self.throttle {
             return;
         }
-        self.take(brake);
-        match brake.interval() {
+        self.take(throttle);
+        match throttle.interval() {
             Some(interval) => {
                 let seconds = interval.as_secs();
                 journal!(
@@ -117,12 +140,12 @@ impl Watch {
                     EventName::RelayFlowing,
                     "the relay's queue is short again: mails are sent as they come"
                 );
-                self.incidents.resolve(IncidentKey::RelayQueue);
+                self.incidents.resolve(QUEUE_TOO_LONG);
             }
         }
     }
 
-    /// No brake without knowing. An incident that is open stays: whether it is over is not known either.
+    /// Lifts the throttle where the queue is unknown. An open incident stays: whether it is over is not known either.
     fn unreadable(&mut self, why: &str) {
         if self.trouble.is_none() {
             tracing::warn!(
@@ -130,32 +153,32 @@ impl Watch {
             );
             self.trouble = Some(why.to_owned());
         }
-        self.take(Brake::Off);
+        self.take(Throttle::Off);
     }
 
-    fn take(&mut self, brake: Brake) {
-        self.brake = brake;
-        self.lanes.set_brake(brake);
-        metrics::relay_slowed(brake != Brake::Off);
+    fn take(&mut self, throttle: Throttle) {
+        self.throttle = throttle;
+        self.connections.set_throttle(throttle);
+        RELAY_SLOWED.set((), throttle != Throttle::Off);
     }
 }
 
-/// What people are told.
+/// The incident of a queue that is too long.
 fn too_long(depth: usize, limit: usize) -> Incident {
     let what = format!(
         "the relay's queue holds {depth} messages or more (relay_log.queue_limit is {limit}): it takes mails and does not get \
          rid of them, so mails are sent slowly until it does"
     );
-    Incident::new(IncidentKey::RelayQueue, what, &["maple-router status", "maple-router check"]).advising(
+    Incident::new(QUEUE_TOO_LONG, what, &["maple-router status", "maple-router check"]).advising(
         "nothing is lost and no attempt is spent; the next system behind Postfix is down, slow or refuses for now, or another \
          program of this host fills the queue",
     )
 }
 
-/// Counts what was accepted and not delivered, with every sweep; where that takes long, because it opens the ledgers of a week,
-/// less often.
+/// Counts accepted and undelivered mails with every sweep; less often where that takes long, because it opens the
+/// ledgers of a week.
 async fn count(config: Arc<Config>, pool: Pool, clock: Arc<dyn Clock>) {
-    // Nothing that depends on the column is asked here.
+    // Nothing asked here depends on the column.
     let Ok(readiness) = Readiness::new(None) else { return };
     let view = View::new(pool, &readiness, &config);
     let mut rest = config.routing.sweep_interval;
@@ -167,10 +190,10 @@ async fn count(config: Arc<Config>, pool: Pool, clock: Arc<dyn Clock>) {
         let found = view.undelivered(since).await;
         rest = rest_after(rest, clock.monotonic().saturating_duration_since(began), &found);
         match found {
-            Ok(found) => metrics::relay_undelivered(
-                found.count.unsigned_abs(),
-                Duration::from_secs(found.oldest_seconds.unsigned_abs()),
-            ),
+            Ok(found) => {
+                RELAY_UNDELIVERED.set((), found.count.unsigned_abs());
+                RELAY_UNDELIVERED_OLDEST.set((), found.oldest_seconds.unsigned_abs());
+            }
             Err(error) => tracing::warn!(
                 "what is undelivered was not counted, its metrics stay as they are for {} s: {}",
                 rest.as_secs(),

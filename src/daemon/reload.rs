@@ -1,4 +1,4 @@
-//! What follows a reload: each part takes the new values where it stands; nothing is connected anew, nothing in work is
+//! Consequences of a reload: each part takes the new values while it runs; no connection is made anew, no work
 //! disturbed.
 
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::gateway::smtp::Lanes;
+use crate::gateway::smtp::Connections;
 use crate::ops::live::Live;
-use crate::routing::prepare::ChangingRules;
 use crate::routing::receive::ReceiveBounds;
+use crate::routing::worker::prepare::ChangingRules;
 use crate::scrub::scrub;
 
-/// What a daemon is told while it runs, and tells.
+/// A running daemon's input from its signals, and its answer.
 #[derive(Debug, Clone)]
 pub struct Reloads {
-    /// The configuration in force; only what can change differs from the one it started with.
+    /// The configuration in force; only live keys differ from the one at the start.
     pub config: watch::Receiver<Arc<Config>>,
-    /// Cancelled when it is ready: before, there is nothing to reload.
+    /// Cancelled when the daemon is ready: before, there is nothing to reload.
     pub ready: CancellationToken,
 }
 
@@ -26,7 +26,7 @@ pub struct Reloads {
 pub(super) struct Following {
     pub(super) rules: Live<ChangingRules>,
     pub(super) bounds: Live<ReceiveBounds>,
-    pub(super) lanes: Lanes,
+    pub(super) connections: Connections,
 }
 
 impl Following {
@@ -40,7 +40,7 @@ impl Following {
             }
             let bounds = ReceiveBounds { max_in_flight: config.routing.max_in_flight, ..*self.bounds.get() };
             self.bounds.set(bounds);
-            self.lanes.set_pace(config.smtp.max_per_minute);
+            self.connections.set_rate_limit(config.smtp.max_per_minute);
         }
     }
 }

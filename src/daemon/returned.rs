@@ -12,20 +12,20 @@ use crate::gateway::bounces::Maildir;
 use crate::kernel::tasks::Task;
 use crate::ops::incident::Incidents;
 use crate::parts;
-use crate::routing::delivery::returned::{Returns, ReturnsParts};
-use crate::routing::store::delivery::Untold;
+use crate::routing::follow::returned::{Returns, ReturnsParts};
+use crate::routing::store::delivery::Unnotified;
 use crate::routing::worker::Worker;
 
 /// The reader of returned mails.
 pub(super) struct Returning(Task);
 
 impl Returning {
-    /// `None` where `[bounces]` is off. `lost` hears of mails that are lost.
+    /// `None` where `[bounces]` is off. `lost` receives lost mails.
     pub(super) fn start(
         worker: &Arc<Worker>,
         config: watch::Receiver<Arc<Config>>,
         incidents: &Incidents,
-        lost: Box<dyn Fn(Untold) + Send + Sync>,
+        lost: Box<dyn Fn(Unnotified) + Send + Sync>,
     ) -> Option<Self> {
         let address = worker.preparer.rules.returns.clone()?;
         let maildir = Maildir::new(&config.borrow().bounces.maildir);
@@ -43,7 +43,7 @@ impl Returning {
         Some(Self(Task::spawn("returned mails", |stop| async move { returns.run(&stop).await })))
     }
 
-    /// What is being recorded is recorded; what is not is read by the next.
+    /// Stops: a record under way is finished; the next start reads the other mails.
     pub(super) async fn stop(self) {
         self.0.stop(LAST_WORDS).await;
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::beyond::{Beyond, BeyondParts};
 use super::dead_letters::{self, Consuming};
+use super::delivery_tracking::{DeliveryTracking, DeliveryTrackingParts};
 use super::ground::{Ground, Makings};
 use super::relay::{self, Relaying};
 use super::reload::{Following, Reloads};
@@ -32,15 +32,15 @@ use crate::ops::telemetry::EventName;
 use crate::ops::{http, systemd};
 use crate::outbox::parts::OutboxParts;
 use crate::ports::EventSource;
+use crate::routing::claims::in_doubt_permits::InDoubtPermits;
 use crate::routing::claims::{ClaimBounds, LiveClaims};
-use crate::routing::pauses::PauseWatch;
-use crate::routing::persist::Persist;
 use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
-use crate::routing::unrecorded::Unrecorded;
+use crate::routing::upkeep::pauses::PauseWatch;
+use crate::routing::worker::persist::Persist;
 use crate::routing::worker::{Pauses, Worker};
 
-/// For telling the others that this daemon is gone.
+/// Limit of the goodbye to the other daemons.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Routes until `stop`, then drains.
@@ -51,75 +51,85 @@ pub(super) async fn run(
     alerts: Option<Alerts>,
     stop: &CancellationToken,
 ) -> Result<(), DaemonError> {
-    let Makings { board, store, preparer, source, book, late, heartbeat, status, watchdog, given_up } =
-        makings;
-    let (clock, chance) = (Arc::clone(&ground.clock), Arc::clone(&ground.chance));
+    let Makings {
+        board,
+        store,
+        preparer,
+        source,
+        pending_notices,
+        late,
+        heartbeat,
+        status,
+        watchdog,
+        given_up,
+    } = makings;
+    let (clock, rng) = (Arc::clone(&ground.clock), Arc::clone(&ground.rng));
     let (incidents, pool, force) = (ground.incidents.clone(), ground.pool.clone(), CancellationToken::new());
     let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
     spool::empty(&spooled, &store, &incidents, stop).await;
     let every = config.routing.sweep_interval;
     let spooling = spool::keep_empty(spooled.clone(), store.clone(), incidents.clone(), every);
     ground.kept.spawn("late infections", |_| async move { late.run(every).await });
-    let pause_book = crate::parts::pause_book(config, pool.clone());
-    let identity = crate::parts::identity(config, &chance);
-    let mut pauses = PauseWatch::new(pause_book.clone(), board, ground.gate.clone(), identity.clone());
+    let pause_store = crate::parts::pause_store(config, pool.clone());
+    let identity = crate::parts::identity(config, &rng);
+    let mut pauses = PauseWatch::new(pause_store.clone(), board, ground.gate.clone(), identity.clone());
     pauses.look().await;
     let pausing = Task::spawn("pauses", |_| pauses.run(Arc::clone(&clock)));
-    let beyond = Beyond::start(BeyondParts {
+    let delivery_tracking = DeliveryTracking::start(DeliveryTrackingParts {
         config,
         store: &store,
         outages: &ground.outages,
-        book: book.clone(),
+        pending_notices: pending_notices.clone(),
         incidents: &incidents,
         alerts: alerts.clone(),
         senders: preparer.rules.returns.clone(),
         clock: &clock,
-        chance: &chance,
+        rng: &rng,
     })
     .await;
     let live = LiveClaims::new(bounds(config), given_up);
     let worker = Arc::new(Worker {
         store,
-        lanes: ground.lanes.clone(),
-        unrecorded: Unrecorded::beside(ground.smtp.lanes),
+        connections: ground.connections.clone(),
+        in_doubt_permits: InDoubtPermits::beside(ground.smtp.connections),
         preparer,
         persist: Persist::new(force.clone(), Arc::clone(&clock)),
         spool: spooled,
-        doubts: beyond.doubts.clone(),
+        doubts: delivery_tracking.doubts.clone(),
         outages: ground.outages.clone(),
         pauses: Pauses {
-            paced_by_source: source.paces_retries(),
+            backed_off_by_source: source.paces_retries(),
             min: config.routing.backoff_min,
             max: config.routing.backoff_max,
         },
         clock: Arc::clone(&clock),
-        chance: Arc::clone(&chance),
+        rng: Arc::clone(&rng),
     });
     let outbox = OutboxParts {
         store: crate::parts::outbox(config, pool.clone()),
         settings: crate::parts::outbox_settings(config, relay::AT_ONCE),
         clock: Arc::clone(&clock),
-        rng: Arc::clone(&chance),
+        rng: Arc::clone(&rng),
         others: ROOMS.iter().flat_map(|room| room.kinds).copied().collect(),
         set_aside: worker.outages.set_aside.clone(),
     };
     let relaying = deliver_outbox(ground, config, reloads, &source, &outbox);
     let settings = Arc::new(config.clone());
-    relay_health::watch(&mut ground.kept, &settings, &pool, &ground.lanes, &incidents, &clock);
+    relay_health::watch(&mut ground.kept, &settings, &pool, &ground.connections, &incidents, &clock);
     let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
-    let consuming = Consuming::start(dead_letters::Parts {
+    let consuming = Consuming::start(dead_letters::DeadLetterParts {
         config,
         pubsub: source.pubsub(),
         pool,
         alerts,
         clock,
-        chance,
+        rng,
     });
     let returning = Returning::start(
         &worker,
         reloads.config.clone(),
         &incidents,
-        Box::new(move |lost| book.add(lost.into())),
+        Box::new(move |lost| pending_notices.add(lost.into())),
     );
     ground.readiness.clear("starting");
     status.stages().send_replace(Stage::Routing);
@@ -147,13 +157,13 @@ pub(super) async fn run(
     if let Some(returning) = returning {
         returning.stop().await;
     }
-    beyond.stop().await;
+    delivery_tracking.stop().await;
     if let Some(relaying) = relaying {
         relaying.stop().await;
     }
     drop((spooling, pausing));
-    // A daemon that cannot say goodbye is found silent.
-    drop(tokio::time::timeout(GOODBYE, pause_book.leave(&identity)).await);
+    // A daemon that cannot say goodbye is recognised by its silence.
+    drop(tokio::time::timeout(GOODBYE, pause_store.leave(&identity)).await);
     ended
 }
 
@@ -188,16 +198,16 @@ struct Routing<'a> {
     readiness: &'a Arc<http::Readiness>,
     incidents: Incidents,
     heartbeat: Option<Heartbeat>,
-    /// Asks for the end.
+    /// Requests the end.
     stop: &'a CancellationToken,
-    /// Insists.
+    /// Forces the end.
     force: &'a CancellationToken,
     status: StatusLine,
     watchdog: Watchdog,
 }
 
 impl Routing<'_> {
-    /// Receives until `stop`, then drains for `drain_timeout`, then insists.
+    /// Receives until `stop`, then drains for `drain_timeout`, then forces the end.
     async fn run(self) -> Result<(), DaemonError> {
         let Self {
             config,
@@ -222,7 +232,7 @@ impl Routing<'_> {
         let following = Following {
             rules: worker.preparer.rules.changing.clone(),
             bounds: bounds.clone(),
-            lanes: worker.lanes.clone(),
+            connections: worker.connections.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
         let (mut events, health) = source.open(config, &worker, outbox, room);
@@ -274,7 +284,7 @@ impl Routing<'_> {
     }
 }
 
-/// Tells everybody who asks that a stop has begun.
+/// Announces to readiness, status line and systemd that a stop has begun.
 async fn announce_stop(
     stop: CancellationToken,
     readiness: Arc<http::Readiness>,
@@ -287,7 +297,7 @@ async fn announce_stop(
     journal!(info, EventName::Stopping, "stopping: what is being sent is finished, the rest goes back");
 }
 
-/// Resolves when a stop has taken too long: what is still being recorded is told so, and gets a last moment.
+/// Resolves when a stop has taken too long: `force` is cancelled, and unfinished records get a last moment.
 async fn out_of_time(drain: Duration, stop: &CancellationToken, force: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(drain).await;

@@ -1,7 +1,7 @@
-//! Where events come from: Pub/Sub, or the database itself. The one place of the daemon that knows which, and what follows
-//! for the rest of it.
+//! The source of events: Pub/Sub, or the database itself. The only module of the daemon that knows which, and the
+//! consequences for the rest of it.
 //!
-//! Whichever it is, it is built anew whenever it ends. If we die, nothing is lost: what was not settled comes again.
+//! Either source is rebuilt whenever it ends. If we die, nothing is lost: unsettled events come again.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::ports::{EventSource, SourceError};
 use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
-/// Unsettled events in hand at least, where no `pubsub.max_outstanding` says how many.
+/// Fewest unsettled events that may be pending, where no `pubsub.max_outstanding` says how many.
 const ROOM: usize = 256;
 
-/// Where events come from, as configured.
+/// The source of events, as configured.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Pubsub(Box<PubsubSettings>),
@@ -35,7 +35,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What the configuration says; asks nobody.
+    /// The configured source; asks no server.
     pub(super) async fn of(config: &Config) -> Result<Self, DaemonError> {
         match config.source.kind {
             SourceKind::Postgres => Ok(Self::Postgres),
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// Pub/Sub, where there is any.
+    /// Settings of Pub/Sub, where it is the source.
     pub(super) fn pubsub(&self) -> Option<&PubsubSettings> {
         match self {
             Self::Pubsub(settings) => Some(settings),
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// The same, going by the subscription as it was read.
+    /// The same source, with the values of the subscription as it was read.
     pub(super) fn with_found(self, found: Option<&SubscriptionFacts>) -> Self {
         let Some(found) = found else { return self };
         match self {
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// Whether it spaces what is given back by itself; else the rows' own due times do (protocol §7).
+    /// Says whether the source itself spaces returned events; else the rows' own due times do (protocol §7).
     pub(super) fn paces_retries(&self) -> bool {
         match self {
             Self::Pubsub(_) => true,
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// How many unsettled events may be in hand.
+    /// Limit of pending unsettled events.
     pub(super) fn room(&self, max_in_flight: usize) -> usize {
         let most = match self {
             Self::Pubsub(settings) => usize::try_from(settings.max_outstanding).unwrap_or(usize::MAX),
@@ -82,7 +82,7 @@ impl Source {
         most.max(max_in_flight * 2)
     }
 
-    /// The events, and how the source is: with up to `room` of them in hand.
+    /// The events, and the source's health: with up to `room` of them pending.
     pub(super) fn open(
         &self,
         config: &Config,
@@ -90,12 +90,12 @@ impl Source {
         outbox: OutboxParts,
         room: usize,
     ) -> (Supervised, watch::Receiver<Health>) {
-        let seed = worker.chance.uuid().as_u64_pair().0;
+        let seed = worker.rng.uuid().as_u64_pair().0;
         match self {
             Self::Pubsub(settings) => {
                 stream::supervised(of_pubsub(PubsubSettings::clone(settings)), seed, |_| true)
             }
-            // That the database does not answer tells its breaker.
+            // The breaker reports a database that does not answer.
             Self::Postgres => stream::supervised(
                 of_postgres(config, worker, outbox, room),
                 seed,
@@ -116,7 +116,7 @@ fn of_pubsub(settings: PubsubSettings) -> Open {
     })
 }
 
-/// The outbox. One that was taken away is asked for again and again, and people are told; the sweep finds what waits meanwhile.
+/// The outbox. A dropped one is asked for again and again, and people are notified; the sweep works meanwhile.
 fn of_postgres(config: &Config, worker: &Arc<Worker>, outbox: OutboxParts, room: usize) -> Open {
     let outages = worker.outages.clone();
     let outbox = OutboxParts { settings: Settings { most: room, ..outbox.settings }, ..outbox };

@@ -1,21 +1,22 @@
-//! When the spool is emptied: before anything else is done at the start, and from time to time for what another process
-//! of this host left behind when it died.
+//! Times at which the spool is emptied: first at the start, and from time to time for facts that another process of
+//! this host left behind when it died.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::card;
 use crate::kernel::tasks::Task;
-use crate::ops::incident::{Incident, IncidentKey, Incidents};
+use crate::ops::incident::{Incident, Incidents};
 use crate::routing::spool::{Spool, SpoolError, SpoolPass, Try};
 use crate::routing::store::Store;
 use crate::scrub::scrub;
 
-/// Waits before the spool is tried again at the start.
+/// Pause before the spool is tried again at the start.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Records everything that lies in the spool. What was accepted must be known before anything is sent, so a database
-/// that is down again is waited for; a directory that cannot be used is said once, and the daemon goes on without it.
+/// Records everything in the spool. Acceptances must be known before anything is sent, so a database that is down
+/// again is waited for; a directory that cannot be used is logged once, and the daemon goes on without it.
 pub(super) async fn empty(spool: &Spool, store: &Store, incidents: &Incidents, stop: &CancellationToken) {
     let prepared = spool.prepare().await;
     if let Err(error) = &prepared {
@@ -53,8 +54,7 @@ fn unusable(error: &SpoolError) -> Incident {
         "{}; what the relay accepts during an outage of the database is kept in memory only",
         scrub(&error.to_string())
     );
-    Incident::new(IncidentKey::Spool, what, &["maple-router check"])
-        .advising("see to [state] dir on this host")
+    Incident::new(card::SPOOL, what, &["maple-router check"]).advising("see to [state] dir on this host")
 }
 
 /// The incident of facts that cannot be recorded although the database answers.
@@ -71,7 +71,7 @@ fn left_behind(pass: &SpoolPass) -> Option<Incident> {
     let commands = ["maple-router check"].into_iter().chain(explain.as_deref());
     let advice = "mend what refuses them: they are tried every minute, .bad files at each start. Remove a .bad file only when \
                   its mail may be sent again";
-    Some(Incident::new(IncidentKey::Spool, what, &commands.collect::<Vec<_>>()).advising(advice))
+    Some(Incident::new(card::SPOOL, what, &commands.collect::<Vec<_>>()).advising(advice))
 }
 
 /// Looks into the spool every so often.
@@ -88,7 +88,7 @@ pub(super) fn keep_empty(spool: Spool, store: Store, incidents: Incidents, every
             match &replayed {
                 Ok(pass) => match left_behind(pass) {
                     Some(incident) => incidents.raise(incident),
-                    None => incidents.resolve(IncidentKey::Spool),
+                    None => incidents.resolve(card::SPOOL),
                 },
                 Err(error @ SpoolError::Directory { .. }) => incidents.raise(unusable(error)),
                 Err(SpoolError::Database(_)) => {}

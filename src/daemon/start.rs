@@ -1,9 +1,9 @@
-//! The start: what has to answer before the first event is taken. A dependency that is down is waited for, and said so
-//! once per change; what can never work ends the start.
+//! The start: dependencies that must answer before the first event is taken. A dependency that is down is waited
+//! for, and logged once per change; a fault that can never pass ends the start.
 //!
-//! Relay and Pub/Sub are not waited for longer than it takes to know that they are out: from then on their breaker and the
-//! stream's supervisor wait, as in every outage. The database is, because nothing may be done before it is known to
-//! meet the contract; but its breaker tells people meanwhile. Nothing is written here: dying in the middle loses nothing.
+//! Relay and Pub/Sub are waited for only until they are known to be out: from then on their breaker and the stream's
+//! supervisor wait, as in every outage. The database is waited for, because nothing may be done before it is known to meet
+//! the contract; its breaker notifies people meanwhile. Nothing is written here: if we die in the middle, nothing is lost.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -18,12 +18,12 @@ use super::alerting::Alerting;
 use super::source::Source;
 use crate::config::Config;
 use crate::config::validate::{Subscribed, broken_by};
-use crate::db::contract::{self, Verdict};
+use crate::db::contract::{self, StartDecision};
 use crate::db::pool::Pool;
 use crate::gateway::pubsub::PubsubSettings;
 use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::pubsub::inspect::{Verified, verify};
-use crate::gateway::pubsub::pulse::LOST_AFTER;
+use crate::gateway::pubsub::probe::LOST_AFTER;
 use crate::gateway::smtp::{SmtpSettings, greet};
 use crate::ops::breaker::Breaker;
 use crate::ops::{http, systemd};
@@ -32,36 +32,36 @@ use crate::ports::{CheckLevel, CheckLine};
 use crate::routing::outages::Outages;
 use crate::scrub::scrub;
 
-/// Between two tries, at most.
+/// Longest pause between two tries.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// What has to answer before the first event is taken.
+/// Dependencies that must answer before the first event is taken.
 pub(super) struct Start<'a> {
     pub(super) config: &'a Config,
     pub(super) readiness: &'a http::Readiness,
     pub(super) outages: &'a Outages,
     source: &'a Source,
-    /// What has neither answered nor is known to be out.
+    /// Dependencies that neither have answered nor are known to be out.
     unsettled: watch::Sender<BTreeSet<&'static str>>,
     /// The subscription as its server describes it, once it was read.
     found: OnceLock<SubscriptionFacts>,
 }
 
-/// What waiting for a dependency comes to.
+/// Result of asking a dependency.
 enum Answer {
     Well,
-    /// Not yet; said once per change.
+    /// Not yet; logged once per change.
     Wait(String),
     Hopeless(DaemonError),
 }
 
-/// What follows from a dependency that does not answer.
+/// Consequence of a dependency that does not answer.
 enum Without<'a> {
     /// Its breaker, once open, waits for it; the routing can begin.
     GoOn(&'a Breaker),
-    /// Its breaker tells people; the routing cannot begin.
+    /// Its breaker notifies people; the routing cannot begin.
     Stay(&'a Breaker),
-    /// The routing can begin after so many tries: somebody else watches it from then on.
+    /// The routing can begin after this many tries: another task watches it from then on.
     GoOnAfter(u32),
 }
 
@@ -78,14 +78,14 @@ impl<'a> Start<'a> {
         Self { config, readiness, outages, source, unsettled, found: OnceLock::new() }
     }
 
-    /// The subscription as it was read; nothing where it could not be, or there is none: then what is configured counts.
+    /// The subscription as it was read; `None` where it could not be, or there is none: then the configured values count.
     pub(super) fn found(self) -> Option<SubscriptionFacts> {
         self.found.into_inner()
     }
 
-    /// The whole start. READY is told when the routing can begin, by whoever begins it; or here, when all that is missing
-    /// is known to be out. From then on people are told, whatever keeps the routing from beginning. `Ok(false)`: `stop`
-    /// came first.
+    /// The whole start. READY is sent by the task that begins the routing; or here, when every missing dependency
+    /// is known to be out. From then on people are notified, whatever keeps the routing from beginning.
+    /// `Ok(false)`: `stop` came first.
     pub(super) async fn begin(
         &self,
         (pool, smtp): (&Pool, &SmtpSettings),
@@ -116,8 +116,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Waits until the routing can begin: the database meets the contract, the relay, and the subscription where there is
-    /// one, have answered or are known to be out. The routing waits for those by itself.
+    /// Waits until the routing can begin: the database meets the contract, the relay, and the subscription where
+    /// there is one, have answered or are known to be out. The routing waits for those by itself.
     pub(super) async fn dependencies(&self, pool: &Pool, smtp: &SmtpSettings) -> Result<(), DaemonError> {
         let (postgres, relay_breaker) = (&self.outages.postgres, &self.outages.relay);
         let pubsub = async {
@@ -132,11 +132,11 @@ impl<'a> Start<'a> {
         Ok(())
     }
 
-    /// Resolves when each has answered once, or is deliberately waited for: the start as such is over then, however long
-    /// the database stays away.
+    /// Resolves when each has answered once, or is deliberately waited for: the start as such is over then, however
+    /// long the database stays away.
     pub(super) async fn settled(&self) {
         if self.unsettled.subscribe().wait_for(BTreeSet::is_empty).await.is_err() {
-            // We hold the sender ourselves, so the channel cannot close.
+            // The sender is our own, so the channel cannot close.
             std::future::pending::<()>().await;
         }
     }
@@ -145,7 +145,7 @@ impl<'a> Start<'a> {
         self.unsettled.send_if_modified(|unsettled| unsettled.remove(name));
     }
 
-    /// Asks until it is well, with growing pauses; a dependency that is down is waited for.
+    /// Asks until the dependency is well, with growing pauses; one that is down is waited for.
     async fn wait_for<Asking>(
         &self,
         name: &'static str,
@@ -205,7 +205,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The inequalities hold of the subscription as it is, whatever the configuration says of it.
+    /// Checks the inequalities against the subscription as it is, whatever the configuration says of it.
     async fn subscription(&self, pubsub: &PubsubSettings) -> Answer {
         match verify(pubsub).await {
             Ok(Verified::Readable(facts)) => {
@@ -236,7 +236,7 @@ impl<'a> Start<'a> {
     }
 
     async fn database(&self, pool: &Pool) -> Answer {
-        let lines = contract::inspect(pool, &parts::contract_options(self.config)).await;
+        let lines = contract::inspect(pool, &parts::contract_options(self.config, super::checks())).await;
         let failed = || {
             let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
             let told: Vec<String> = failed
@@ -256,9 +256,9 @@ impl<'a> Start<'a> {
             return Answer::Hopeless(DaemonError::Contract(line.detail.clone()));
         }
         match contract::verdict(&lines) {
-            Verdict::Start => Answer::Well,
-            Verdict::LookAgain => Answer::Wait(failed()),
-            Verdict::Refuse => Answer::Hopeless(DaemonError::Contract(failed())),
+            StartDecision::Start => Answer::Well,
+            StartDecision::LookAgain => Answer::Wait(failed()),
+            StartDecision::Refuse => Answer::Hopeless(DaemonError::Contract(failed())),
         }
     }
 }

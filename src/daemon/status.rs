@@ -1,7 +1,7 @@
-//! Keeps the line that `systemctl status` shows true: at once when what the daemon does changes, and every ten seconds
-//! for the numbers.
+//! Keeps the line that `systemctl status` shows true: at once when the daemon's activity changes, and every ten
+//! seconds for the numbers.
 //!
-//! Only tells; if it dies, the line stays as it was. The line itself is made in [`crate::ops::status_line`].
+//! Only reports; if the task dies, the line stays as it was. [`crate::ops::status_line`] makes the line itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,43 +16,43 @@ use crate::ops::status_line::{Facts, Line, Paused, Stage, Wait, line};
 use crate::ops::systemd;
 use crate::ops::tally::Tally;
 use crate::ports::Clock;
+use crate::routing::pause::PauseBoard;
 use crate::routing::pause::Scope;
-use crate::routing::pauses::PauseBoard;
 use crate::scrub::scrub;
 
-/// Between two looks; nobody sees more often.
+/// Interval between two looks; nobody sees more often.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two lines that differ in their numbers only.
+/// Interval between two lines that differ in their numbers only.
 const NUMBERS: Duration = Duration::from_secs(10);
 
-/// What is told of.
-pub(super) struct Told {
+/// Inputs of the line.
+pub(super) struct Watched {
     pub(super) readiness: Arc<Readiness>,
     pub(super) gate: Gate,
     pub(super) board: PauseBoard,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// Where the daemon stands; dropping it ends the telling.
+/// Stage of the daemon; dropping it ends the updates.
 pub(super) struct StatusLine {
     stage: watch::Sender<Stage>,
     _task: Task,
 }
 
 impl StatusLine {
-    /// Tells from now on.
-    pub(super) fn start(told: Told) -> Self {
+    /// Updates the line from now on.
+    pub(super) fn start(told: Watched) -> Self {
         let (stage, seen) = watch::channel(Stage::Starting);
         Self { stage, _task: Task::spawn("status line", |_| told.tell(seen)) }
     }
 
-    /// For whoever knows how far the daemon has come.
+    /// Channel for the tasks that know how far the daemon has come.
     pub(super) fn stages(&self) -> watch::Sender<Stage> {
         self.stage.clone()
     }
 }
 
-impl Told {
+impl Watched {
     async fn tell(self, mut stage: watch::Receiver<Stage>) {
         let (mut said, mut said_at) = (Line::default(), None::<Instant>);
         let mut since = BTreeMap::new();

@@ -1,46 +1,48 @@
-//! The event stream, and whether it is alive: what its supervisor reports, and with Pub/Sub what that answers beside it,
-//! and canaries.
+//! The event stream, and whether it is alive: the supervisor's reports, and with Pub/Sub the probe beside it, and
+//! canaries.
 //!
-//! "No messages" is never taken for "healthy". If we die, nothing is lost: events wait where they are. Never settles an
-//! event, and never shuts the gate: what is in hand is routed whether or not more comes.
+//! "No messages" is never taken for "healthy". If we die, nothing is lost: unsettled events wait in their source. Never
+//! settles an event, and never shuts the gate: pending submissions are routed whether or not more events come.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::card;
 use crate::gateway::pubsub::PubsubSettings;
+use crate::gateway::pubsub::probe::{ProbeEvent, probe};
 use crate::gateway::pubsub::publisher::PubsubPublisher;
-use crate::gateway::pubsub::pulse::{Pulse, feel};
 use crate::journal;
 use crate::kernel::tasks::Tasks;
 use crate::ops::canary::{Canary, Next};
-use crate::ops::gate::{Gate, Passage};
-use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::metrics::{self, CanaryResult, Dependency};
+use crate::ops::dependency::{BREAKER_OPEN, Dependency};
+use crate::ops::gate::{Gate, GateState};
+use crate::ops::incident::{Incident, Incidents};
+use crate::ops::metrics::{CANARIES, CanaryResult};
 use crate::ops::supervised::{Open, Rebuild, Report, Supervised};
 use crate::ops::telemetry::EventName;
 use crate::ports::{Clock, SourceError};
 use crate::routing::event;
 use crate::scrub::scrub;
 
-/// A loss that mends itself within this is no incident.
+/// Longest loss that is no incident if it mends itself.
 const GRACE: Duration = Duration::from_secs(30);
-/// A stream that was opened and not lost again for so long is taken for mended, though nothing came through it.
+/// Time after which a reopened stream counts as mended, though nothing came through it.
 const HOLDS: Duration = Duration::from_secs(60);
 
-/// What the supervisor said last.
+/// The supervisor's last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
     /// Messages come, or nothing was ever wrong.
     Well,
-    /// It was lost, and this is why.
+    /// The stream was lost, and why.
     Lost { why: String, needs_a_human: bool },
-    /// A new one is open; whether it works will show.
+    /// A new stream is open; whether it works will show.
     Opened,
 }
 
-/// What is watched.
+/// Inputs of the watch.
 pub(super) struct Watched {
     /// Pub/Sub, where events come from there.
     pub(super) pubsub: Option<PubsubSettings>,
@@ -52,8 +54,8 @@ pub(super) struct Watched {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// Events; the stream is built anew whenever it ends. A loss is a matter of health where `matters` says so; of others
-/// somebody else tells.
+/// Events; the stream is rebuilt whenever it ends. A loss is a matter of health where `matters` says so; other
+/// losses are reported elsewhere.
 pub(super) fn supervised(
     open: Open,
     seed: u64,
@@ -100,9 +102,9 @@ pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> Tasks {
         None => ("the database", "database"),
     };
     tasks.spawn("stream", |_| tell_health(health, incidents.clone(), Arc::clone(&clock), (from, line)));
-    // Without it a look into the database is the pulse, and brings the canary along.
+    // Without Pub/Sub a look into the database is the probe, and brings the canary along.
     let Some(settings) = pubsub else { return tasks };
-    tasks.spawn("pulse", |_| watch_pulse(settings.clone(), rebuild.clone(), incidents.clone()));
+    tasks.spawn("pulse", |_| watch_probe(settings.clone(), rebuild.clone(), incidents.clone()));
     if let Some(interval) = canary {
         let sender = Sender { settings, publisher: None, told: false };
         tasks.spawn("canary", |_| watch_canary(interval, sender, rebuild, arrivals, gate, incidents, clock));
@@ -110,7 +112,7 @@ pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> Tasks {
     tasks
 }
 
-/// Makes an incident of a stream that stays lost, and ends it.
+/// Opens an incident for a stream that stays lost, and resolves it.
 async fn tell_health(
     mut health: watch::Receiver<Health>,
     incidents: Incidents,
@@ -121,7 +123,7 @@ async fn tell_health(
         let now = health.borrow_and_update().clone();
         let pause = match &now {
             Health::Well => {
-                incidents.resolve(IncidentKey::Stream);
+                incidents.resolve(card::STREAM);
                 Duration::MAX
             }
             Health::Lost { needs_a_human: true, .. } => Duration::ZERO,
@@ -135,7 +137,7 @@ async fn tell_health(
                 Health::Lost { why, .. } => {
                     let what = format!("no events come from {from}: {}", scrub(&why));
                     incidents.raise(
-                        Incident::new(IncidentKey::Stream, what, &["maple-router check"])
+                        Incident::new(card::STREAM, what, &["maple-router check"])
                             .advising(format!("the line {line} tells more; the sweep goes on meanwhile")),
                     );
                     if health.changed().await.is_err() {
@@ -143,7 +145,7 @@ async fn tell_health(
                     }
                 }
                 Health::Opened | Health::Well => {
-                    incidents.resolve(IncidentKey::Stream);
+                    incidents.resolve(card::STREAM);
                     if health.changed().await.is_err() {
                         return;
                     }
@@ -153,17 +155,17 @@ async fn tell_health(
     }
 }
 
-/// The stream cannot tell an outage from an hour without events; this can, and has it built anew at the return.
-async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Incidents) {
-    let key = IncidentKey::Breaker(Dependency::Pubsub);
+/// Watches the probe: it can tell an outage from an hour without events, and rebuilds the stream at the return.
+async fn watch_probe(settings: PubsubSettings, rebuild: Rebuild, incidents: Incidents) {
+    let (name, key) = (Dependency::PUBSUB.label(), Dependency::PUBSUB.incident());
     let told = |change| match change {
-        Pulse::Lost(error) => {
+        ProbeEvent::Lost(error) => {
             let what = scrub(&error.what());
-            metrics::breaker_open(Dependency::Pubsub, true);
+            BREAKER_OPEN.set(name, true);
             journal!(
                 error,
                 EventName::BreakerOpen,
-                dependency = Dependency::Pubsub.label(),
+                dependency = name,
                 reason = what.as_str(),
                 "Pub/Sub does not answer: {what}; events wait there, the sweep goes on"
             );
@@ -173,23 +175,18 @@ async fn watch_pulse(settings: PubsubSettings, rebuild: Rebuild, incidents: Inci
                     .advising("the line subscription tells more; the sweep goes on meanwhile"),
             );
         }
-        Pulse::Found => {
-            metrics::breaker_open(Dependency::Pubsub, false);
-            journal!(
-                info,
-                EventName::BreakerClosed,
-                dependency = Dependency::Pubsub.label(),
-                "Pub/Sub answers again"
-            );
+        ProbeEvent::Found => {
+            BREAKER_OPEN.set(name, false);
+            journal!(info, EventName::BreakerClosed, dependency = name, "Pub/Sub answers again");
             incidents.resolve(key);
         }
     };
-    if let Err(error) = feel(&settings, &rebuild, told).await {
+    if let Err(error) = probe(&settings, &rebuild, told).await {
         tracing::error!("Pub/Sub cannot be watched: {}; {}", error.what(), error.remedy());
     }
 }
 
-/// Publishes canaries, and has the stream built anew when they do not come back.
+/// Publishes canaries, and has the stream rebuilt when they do not come back.
 async fn watch_canary(
     interval: Duration,
     mut sender: Sender,
@@ -209,7 +206,7 @@ async fn watch_canary(
         match canary.next(clock.monotonic()) {
             Next::Publish => {
                 let well = sender.publish().await;
-                metrics::canary(if well { CanaryResult::Published } else { CanaryResult::Unpublished });
+                CANARIES.add(if well { CanaryResult::Published } else { CanaryResult::Unpublished }, 1);
                 canary.published(well, clock.monotonic());
             }
             Next::Overdue(times) => {
@@ -220,12 +217,12 @@ async fn watch_canary(
                     times = times,
                     "canary events are overdue: the stream is built anew"
                 );
-                metrics::canary(CanaryResult::Overdue);
+                CANARIES.add(CanaryResult::Overdue, 1);
                 if times > 1 {
                     let what =
                         "events that this daemon publishes do not come back to it, over a new stream neither";
                     incidents.raise(
-                        Incident::new(IncidentKey::Canary, what, &["maple-router check"]).advising(
+                        Incident::new(card::CANARY, what, &["maple-router check"]).advising(
                             "do topic and subscription belong together? The sweep goes on meanwhile",
                         ),
                     );
@@ -242,9 +239,9 @@ async fn watch_canary(
                         if canary.arrived() {
                             journal!(info, EventName::Canary, "events come through again");
                         }
-                        incidents.resolve(IncidentKey::Canary);
+                        incidents.resolve(card::CANARY);
                     }
-                    () = gate.changed_from(Passage::Open), if gate.passage() == Passage::Open => {}
+                    () = gate.changed_from(GateState::Open), if gate.state() == GateState::Open => {}
                     () = clock.sleep(pause) => {}
                 }
             }
@@ -256,7 +253,7 @@ async fn watch_canary(
 struct Sender {
     settings: PubsubSettings,
     publisher: Option<PubsubPublisher>,
-    /// A failure is told once.
+    /// The present failure is logged already.
     told: bool,
 }
 

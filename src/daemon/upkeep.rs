@@ -1,4 +1,4 @@
-//! What runs beside the routing on a timer: the heartbeat of live claims, the sweep, and the upkeep of the outbox.
+//! Timed tasks beside the routing: the heartbeat of live claims, the sweep, and the upkeep of the outbox.
 //!
 //! If we die, claims are no longer touched and another daemon's sweep takes them back.
 
@@ -20,7 +20,8 @@ use crate::outbox::store::OutboxStore;
 use crate::outbox::upkeep::Upkeep;
 use crate::ports::Clock;
 use crate::routing::claims::LiveClaims;
-use crate::routing::sweep::{Outlet, Republisher, Sweeper, named};
+use crate::routing::outages::named;
+use crate::routing::upkeep::sweep::{Outlet, Republisher, Sweeper};
 use crate::routing::worker::Worker;
 use crate::scrub::scrub;
 
@@ -39,9 +40,13 @@ async fn beat(worker: Arc<Worker>, live: LiveClaims, every: Duration) {
         }
         let before = worker.clock.monotonic();
         match worker.store.heartbeat(&claims).await {
-            Ok(heard) => {
-                live.heard(&claims, &heard, before);
-                worker.outages.set_aside.note(Writing::Touch, heard.confirmed, &named(&heard.refused));
+            Ok(heartbeat) => {
+                live.heartbeat(&claims, &heartbeat, before);
+                worker.outages.set_aside.note(
+                    Writing::Touch,
+                    heartbeat.confirmed,
+                    &named(&heartbeat.refused),
+                );
             }
             Err(error) => {
                 worker.outages.database(&error);
@@ -55,18 +60,18 @@ async fn beat(worker: Arc<Worker>, live: LiveClaims, every: Duration) {
     }
 }
 
-/// What the sweep needs beside the configuration.
+/// Inputs of the sweep beside the configuration.
 pub(super) struct Sweeping {
-    /// Where events of what is found are published again; absent where there is no Pub/Sub.
+    /// Topic for the events of recovered submissions; absent where there is no Pub/Sub.
     pub(super) pubsub: Option<PubsubSettings>,
     pub(super) worker: Arc<Worker>,
-    /// Where found submissions go.
+    /// Channel for recovered submissions.
     pub(super) find: mpsc::Sender<Uuid>,
     pub(super) incidents: Incidents,
 }
 
 impl Sweeping {
-    /// Finds what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); begins anew with every reload.
+    /// Recovers what crashes and lost events leave behind, until `stop` (protocol, "Sweep"); restarts at each reload.
     pub(super) fn start(self, mut reloads: watch::Receiver<Arc<Config>>, stop: CancellationToken) -> Task {
         Task::spawn("sweep", |_| async move {
             let worker = &self.worker;
@@ -78,8 +83,8 @@ impl Sweeping {
                 };
                 let outlet = Outlet { queue: Some(self.find.clone()), events };
                 let bounds = (&*config).into();
-                let (store, chance) = (worker.store.clone(), Arc::clone(&worker.chance));
-                let sweeper = Sweeper::new(store, bounds, outlet, chance, worker.outages.set_aside.clone())
+                let (store, rng) = (worker.store.clone(), Arc::clone(&worker.rng));
+                let sweeper = Sweeper::new(store, bounds, outlet, rng, worker.outages.set_aside.clone())
                     .telling(self.incidents.clone())
                     .blaming(worker.outages.clone())
                     .only_counting(config.routing.sweep == SweepBy::Timer);
@@ -106,21 +111,21 @@ async fn republisher(pubsub: &PubsubSettings) -> Option<Republisher> {
     }
 }
 
-/// What the upkeep of the outbox needs beside the configuration.
+/// Inputs of the outbox's upkeep beside the configuration.
 pub(super) struct Keeping {
     pub(super) store: OutboxStore,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) incidents: Incidents,
-    /// Of the relay, where one publishes.
+    /// Health of the relay, where one publishes.
     pub(super) relay: Option<Receiver>,
-    /// What holds deliveries back on purpose, where they go to the routing of this process.
+    /// Gate that defers deliveries on purpose, where they go to the routing of this process.
     pub(super) gate: Option<Gate>,
 }
 
 type Receiver = watch::Receiver<Option<String>>;
 
 impl Keeping {
-    /// Looks after the outbox, wherever there is one, until it is aborted; begins anew with every reload.
+    /// Looks after the outbox, wherever there is one, until it is aborted; restarts with every reload.
     pub(super) async fn run(self, mut reloads: watch::Receiver<Arc<Config>>) {
         let never = CancellationToken::new();
         loop {

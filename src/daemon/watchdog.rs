@@ -1,8 +1,8 @@
-//! Feeds systemd's watchdog with what [`crate::ops::watchdog`] judges: from a thread of its own, because whoever judges
-//! the event loop must not depend on it.
+//! Feeds systemd's watchdog with the verdict of [`crate::ops::watchdog`]: from a thread of its own, because the
+//! judge of the event loop must not depend on it.
 //!
-//! If a proof is missing it is said once and systemd hears nothing more until it is back; then systemd ends the process,
-//! and what it had in hand is in doubt until the sweep takes it back. Without `WatchdogSec=` nothing of this runs.
+//! A missing proof is logged once, and systemd gets no more signs until it is back; then systemd ends the process, and its
+//! pending submissions are in doubt until the sweep takes them back. Without `WatchdogSec=` nothing of this runs.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -16,27 +16,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::db::pool::Pool;
 use crate::ops::systemd;
-use crate::ops::watchdog::{Counted, Database, Pace, Proof, Watch, Worker};
+use crate::ops::watchdog::{Counted, Database, Proof, Watch, WatchIntervals, Worker};
 use crate::ports::Clock;
 use crate::routing::outages::Outages;
 
-/// Below this, an outage of the database may be taken for a standstill before its breaker is open.
+/// Shortest interval: below it, an outage of the database may be taken for a standstill before its breaker is open.
 const LEAST: Duration = Duration::from_secs(90);
-/// What a task of the event loop waits for, to prove that timers fire.
+/// Sleep of a task of the event loop, to prove that timers fire.
 const BLINK: Duration = Duration::from_millis(1);
 
-/// What proves progress, shared with those who make it.
+/// Proofs of progress, shared with their makers.
 #[derive(Debug, Default)]
 struct Progress {
-    turns: AtomicU64,
-    /// One such task at a time.
+    beats: AtomicU64,
+    /// A task of the event loop is under way; one at a time.
     turning: AtomicBool,
-    /// The receiver's, once there is one.
+    /// The receiver's rounds, once there is one.
     rounds: OnceLock<Arc<AtomicU64>>,
     answers: AtomicU64,
 }
 
-/// Ends with its last owner.
+/// The watchdog; ends with its last owner.
 pub(super) struct Watchdog {
     progress: Arc<Progress>,
     asking: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it, where systemd listens. From `stop` on, the receiver need not make its rounds.
+    /// Starts the watchdog, where systemd listens. From `stop` on, the receiver need not make its rounds.
     pub(super) fn start(
         pool: Pool,
         outages: Outages,
@@ -63,9 +63,14 @@ impl Watchdog {
                 LEAST.as_secs()
             );
         }
-        let pace = Pace::of(limit);
-        let asking =
-            tokio::spawn(ask(Arc::clone(&progress), pool, outages.clone(), Arc::clone(&clock), pace.ask));
+        let intervals = WatchIntervals::of(limit);
+        let asking = tokio::spawn(ask(
+            Arc::clone(&progress),
+            pool,
+            outages.clone(),
+            Arc::clone(&clock),
+            intervals.ask,
+        ));
         let judge = Judge {
             handle: Handle::current(),
             progress: Arc::clone(&progress),
@@ -75,13 +80,15 @@ impl Watchdog {
             missing: Vec::new(),
         };
         let (thread, ended) = mpsc::channel();
-        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || judge.run(pace, &ended))?;
+        std::thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(move || judge.run(intervals, &ended))?;
         Ok(Self { progress, asking: Some(asking), _thread: Some(thread) })
     }
 
-    /// From now on this loop has to make its rounds.
+    /// Requires these rounds of the receiver from now on.
     pub(super) fn reading(&self, rounds: Arc<AtomicU64>) {
-        // There is one receiver in the life of a daemon.
+        // A daemon has one receiver in its life.
         self.progress.rounds.get_or_init(|| rounds);
     }
 }
@@ -109,24 +116,24 @@ async fn ask(progress: Arc<Progress>, pool: Pool, outages: Outages, clock: Arc<d
     }
 }
 
-/// The thread.
+/// State of the thread.
 struct Judge {
     handle: Handle,
     progress: Arc<Progress>,
     outages: Outages,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-    /// As said last.
+    /// Proofs missing at the last log line.
     missing: Vec<Proof>,
 }
 
 impl Judge {
     /// Looks until the other end of `ended` is gone.
-    fn run(mut self, pace: Pace, ended: &mpsc::Receiver<()>) {
-        let mut watch = Watch::new(pace);
+    fn run(mut self, intervals: WatchIntervals, ended: &mpsc::Receiver<()>) {
+        let mut watch = Watch::new(intervals);
         loop {
-            self.take_a_turn();
-            if ended.recv_timeout(pace.look) != Err(RecvTimeoutError::Timeout) {
+            self.beat();
+            if ended.recv_timeout(intervals.look) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             let missing = watch.look(self.clock.monotonic(), &self.count());
@@ -137,15 +144,15 @@ impl Judge {
         }
     }
 
-    /// Has the event loop run a task.
-    fn take_a_turn(&self) {
+    /// Spawns a task on the event loop.
+    fn beat(&self) {
         if self.progress.turning.swap(true, Ordering::Relaxed) {
             return;
         }
         let (progress, clock) = (Arc::clone(&self.progress), Arc::clone(&self.clock));
         self.handle.spawn(async move {
             clock.sleep(BLINK).await;
-            progress.turns.fetch_add(1, Ordering::Relaxed);
+            progress.beats.fetch_add(1, Ordering::Relaxed);
             progress.turning.store(false, Ordering::Relaxed);
         });
     }
@@ -153,7 +160,7 @@ impl Judge {
     fn count(&self) -> Counted {
         let rounds = self.progress.rounds.get().filter(|_| !self.stop.is_cancelled());
         Counted {
-            turns: self.progress.turns.load(Ordering::Relaxed),
+            beats: self.progress.beats.load(Ordering::Relaxed),
             workers: workers(&self.handle.metrics()),
             rounds: rounds.map(|rounds| rounds.load(Ordering::Relaxed)),
             database: if self.outages.postgres.is_open() {
@@ -205,13 +212,13 @@ mod tests {
             .build()
             .expect("a runtime");
         let (stuck, release) = mpsc::channel::<()>();
-        let (began, begun) = mpsc::channel();
+        let (began, starting) = mpsc::channel();
         runtime.spawn(async move {
             began.send(()).expect("somebody waits");
             assert!(release.recv().is_err(), "nothing is ever sent");
         });
-        begun.recv().expect("it runs");
-        // Work for the other.
+        starting.recv().expect("it runs");
+        // Work for the other thread.
         runtime.spawn(async {
             loop {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -225,7 +232,7 @@ mod tests {
         let standing = |n: &usize| !after[*n].parked && before[*n].moves == after[*n].moves;
         assert_eq!((0..2).filter(standing).count(), 1, "{before:?} {after:?}");
         drop(stuck);
-        // Without work both park.
+        // Without work both threads park.
         let idle = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
         std::thread::sleep(Duration::from_millis(300));
         assert!(workers(&idle.handle().metrics()).iter().all(|worker| worker.parked));

@@ -1,38 +1,38 @@
-//! Many rows written by one statement, and what follows when one of them makes it fail: halves are tried, and halves of
-//! these, until the row stands alone (protocol, "Rows set aside").
+//! Many rows written by one statement, and the search for the row that makes it fail: halves are tried, and halves of these,
+//! until the row is alone (protocol, "Rows set aside").
 //!
-//! If we die in the middle, what was written stands and the rest was not begun. Never repeats what may be committed, and
-//! never divides what failed for the sake of the connection, the session or the contract: that is no row's fault.
+//! If we die in the middle, written rows stay and the rest was not started. A statement that may be committed is never
+//! repeated, and a failure of the connection, the session or the contract, no row's fault, never divides a batch.
 
 use std::collections::VecDeque;
 
 use super::error::DbError;
 
-/// A row that took no write although it was alone.
+/// A row that refused its write although it was alone.
 #[derive(Debug, Clone)]
 pub struct Refused<K> {
     /// The row.
     pub id: K,
-    /// What the database said.
+    /// The database's error.
     pub error: DbError,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Clone)]
 pub struct Batch<K, T> {
-    /// Answers of the parts that were written, in order.
+    /// The answers for the parts that were written, in order.
     pub done: Vec<T>,
     /// Rows that refuse the write.
     pub refused: Vec<Refused<K>>,
-    /// What ended it early; what was not tried by then is not among `refused`.
+    /// The error that ended the batch early; rows not tried by then are not among `refused`.
     pub fault: Option<DbError>,
 }
 
 impl<K, T> Batch<K, T> {
-    /// What was done and refused.
+    /// Returns the batch unless nothing came of it.
     ///
     /// # Errors
-    /// What ended it early, where nothing was done and nobody is to blame: otherwise what was done must be told first.
+    /// The error that ended it early, where no row was written or refused: otherwise the caller must report those first.
     pub fn unless_nothing(self) -> Result<Self, DbError> {
         match self {
             Self { done, refused, fault: Some(error) } if done.is_empty() && refused.is_empty() => Err(error),
@@ -41,8 +41,8 @@ impl<K, T> Batch<K, T> {
     }
 }
 
-/// Writes `all` by one call of `write`; where a row of them may be to blame, by two calls for a half each, and so on. Bad
-/// rows cost about twice the logarithm of the batch's size each.
+/// Writes `all` by one call of `write`; where a row may be to blame, by two calls for a half each, and so on. Each bad row
+/// costs about twice the logarithm of the batch's size.
 pub async fn divided<K, T, Write, Writing>(all: &[K], write: Write) -> Batch<K, T>
 where
     K: Copy,
@@ -81,7 +81,7 @@ mod tests {
         DbError::Server { code: code.to_owned(), message: "no".to_owned(), object: String::new() }
     }
 
-    /// A table that refuses some rows with a code; answers what it took, and in how many statements.
+    /// A table that refuses some rows with a code; returns the rows it took, and the number of statements.
     async fn written(rows: u32, bad: &[u32], code: &str) -> (Vec<u32>, Vec<u32>, bool, u32) {
         let (taken, statements) = (RefCell::new(Vec::new()), Cell::new(0));
         let all: Vec<u32> = (0..rows).collect();

@@ -1,6 +1,6 @@
 //! Makes one connection to PostgreSQL: login, TLS, session settings.
 //!
-//! Passwords and tokens are read anew for each connection and kept nowhere else. Never connects with less TLS than was
+//! Passwords and tokens are read anew for each connection and stored nowhere else. A connection never has less TLS than was
 //! asked for.
 
 use std::fmt;
@@ -24,39 +24,39 @@ use crate::ports::Clock;
 /// Scope of the token a Cloud SQL IAM login wants.
 const IAM_LOGIN_SCOPE: &str = "https://www.googleapis.com/auth/sqlservice.login";
 
-/// What a pool needs beside `[database]`.
+/// The options of a pool beside `[database]`.
 #[derive(Debug)]
 pub struct PoolOptions {
-    /// Measures transactions.
+    /// The clock that measures transactions.
     pub clock: Arc<dyn Clock>,
-    /// Shown in `pg_stat_activity`, followed by the transaction's name.
+    /// The name in `pg_stat_activity`, followed by the transaction's name.
     pub application_name: String,
-    /// Password that was found elsewhere (systemd credentials, a prompt); `password_file` comes first.
+    /// A password from elsewhere (systemd credentials, a prompt); `password_file` has priority.
     pub password: Option<String>,
-    /// Where `auth = "iam"` gets its tokens; the identity of this host when absent.
+    /// The tokens for `auth = "iam"`; the identity of this host when absent.
     pub tokens: Option<AccessTokenCredentials>,
 }
 
 impl PoolOptions {
-    /// The daemon's own: no password but the file's, tokens of this host.
+    /// The daemon's options: no password but the file's, tokens of this host.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, application_name: "maple-router".to_owned(), password: None, tokens: None }
     }
 }
 
-/// Where the password of a new connection comes from.
+/// The password's origin for new connections.
 enum Login {
-    /// From the url, or none at all.
+    /// The url, which may have none.
     AsGiven,
     Password(String),
-    /// Read again for each connection, so that a rotated password works without a restart.
+    /// A file, read for each connection, so that a rotated password works without a restart.
     File(PathBuf),
     /// A token for each connection; the library keeps and renews it.
     Iam(AccessTokenCredentials),
 }
 
-/// Makes connections: login, TLS, session settings. Public only because it names the type of a [`Client`](super::pool::Client).
+/// Makes connections. Public only because it names the type of a [`Client`](super::pool::Client).
 pub struct Connector {
     config: tokio_postgres::Config,
     tls: Option<MakeRustlsConnect>,
@@ -111,8 +111,8 @@ impl Connector {
             .keepalives_interval(Duration::from_secs(10))
             .keepalives_retries(3)
             .tcp_user_timeout(settings.statement_timeout + settings.connect_timeout);
-        // By SET and not as startup options: pooling proxies refuse those. For what is asked without a transaction; why, see
-        // where each transaction says it (`pool.rs`).
+        // By SET and not as startup options, which pooling proxies refuse. For statements without a transaction; the reasons
+        // are where each transaction sets the same (`pool.rs`).
         let session = format!(
             "SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'; \
              SET jit = off; SET max_parallel_workers_per_gather = 0; \
@@ -129,14 +129,14 @@ impl Connector {
         &self.common
     }
 
-    /// Opens one connection, logged in and, where the session is ours, set up; what it is notified of goes to `heard`.
+    /// Opens one connection, logged in and, where the session is ours, set up; its notifications go to `notifications`.
     ///
     /// # Errors
-    /// Of kind `Unreachable` in most cases; never later than `connect_timeout`.
+    /// [`DbError`], of kind `Unreachable` in most cases; never later than `connect_timeout`.
     pub(super) async fn open(
         &self,
         pooling: Pooling,
-        heard: Option<UnboundedSender<Notification>>,
+        notifications: Option<UnboundedSender<Notification>>,
     ) -> Result<(tokio_postgres::Client, tokio::task::JoinHandle<()>), DbError> {
         let opening = async {
             let mut config = self.config.clone();
@@ -160,11 +160,11 @@ impl Connector {
             let (client, driver) = match &self.tls {
                 Some(tls) => {
                     let (client, connection) = config.connect(tls.clone()).await?;
-                    (client, tokio::spawn(drive(connection, heard)))
+                    (client, tokio::spawn(drive(connection, notifications)))
                 }
                 None => {
                     let (client, connection) = config.connect(NoTls).await?;
-                    (client, tokio::spawn(drive(connection, heard)))
+                    (client, tokio::spawn(drive(connection, notifications)))
                 }
             };
             if pooling == Pooling::Session {
@@ -187,7 +187,7 @@ fn host_identity() -> Result<AccessTokenCredentials, DbError> {
 /// Drives one connection until it ends.
 async fn drive<S, T>(
     mut connection: tokio_postgres::Connection<S, T>,
-    heard: Option<UnboundedSender<Notification>>,
+    notifications: Option<UnboundedSender<Notification>>,
 ) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -195,16 +195,16 @@ async fn drive<S, T>(
     while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
             Ok(AsyncMessage::Notification(notification)) => {
-                if let Some(heard) = &heard
-                    && heard.send(notification).is_err()
+                if let Some(notifications) = &notifications
+                    && notifications.send(notification).is_err()
                 {
-                    return; // nobody listens any more: ending here closes the connection
+                    return; // no listener is left: ending the task closes the connection
                 }
             }
-            // A notice may quote a row; it is not ours to log.
+            // A notice may quote a row, so it is not logged.
             Ok(_) => {}
             Err(error) => {
-                // Whoever used the connection gets an error of its own; this tells of idle ones.
+                // The user of the connection gets an error of its own; this line reports idle connections.
                 tracing::debug!(error = %DbError::from(error), "database connection ended");
                 return;
             }
@@ -212,22 +212,22 @@ async fn drive<S, T>(
     }
 }
 
-/// A connection of its own that listens on one channel: `database.listen_url` where set, else `database.url`.
+/// A separate connection that listens on one channel: `database.listen_url` where set, else `database.url`.
 ///
-/// [`Listener::next`] ends with the connection: whoever listens looks at the rows once more and connects again, since
-/// what was notified in between is lost.
+/// [`Listener::next`] ends with the connection: the caller then looks at the rows once more and connects again, since
+/// notifications in between are lost.
 #[derive(Debug)]
 pub struct Listener {
-    /// Kept open; dropping it ends the connection.
+    /// Kept open: dropping the client ends the connection.
     _client: tokio_postgres::Client,
-    heard: UnboundedReceiver<Notification>,
+    notifications: UnboundedReceiver<Notification>,
 }
 
 impl Listener {
-    /// Connects and listens. The channel is the plain name of an identifier.
+    /// Connects and listens. The channel is a plain identifier.
     ///
     /// # Errors
-    /// As [`Pool::connect`](super::pool::Pool::connect).
+    /// The errors of [`Pool::connect`](super::pool::Pool::connect).
     pub async fn connect(
         settings: &Database,
         options: &PoolOptions,
@@ -235,14 +235,14 @@ impl Listener {
     ) -> Result<Self, DbError> {
         let url = settings.listen_url.as_ref().unwrap_or(&settings.url);
         let connector = Connector::new(settings, url, options)?;
-        let (sender, heard) = unbounded_channel();
+        let (sender, notifications) = unbounded_channel();
         let (client, _driver) = connector.open(Pooling::Session, Some(sender)).await?;
         client.batch_execute(&format!("LISTEN {channel}")).await?;
-        Ok(Self { _client: client, heard })
+        Ok(Self { _client: client, notifications })
     }
 
-    /// The payload of the next notification; `None` when the connection is gone.
+    /// Returns the payload of the next notification; `None` when the connection is gone.
     pub async fn next(&mut self) -> Option<String> {
-        Some(self.heard.recv().await?.payload().to_owned())
+        Some(self.notifications.recv().await?.payload().to_owned())
     }
 }

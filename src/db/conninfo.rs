@@ -1,4 +1,4 @@
-//! Reads `database.url`: what the driver understands goes to the driver, `sslmode` and `sslrootcert` are ours.
+//! Reads `database.url`: the driver gets the parameters it understands, `sslmode` and `sslrootcert` are ours.
 //!
 //! The driver knows no `verify-ca` and `verify-full`, and its default is to do without TLS when the server does.
 //! Ours is `verify-full`, and none on loopback and unix sockets (interfaces, "Configuration").
@@ -10,37 +10,37 @@ use tokio_postgres::config::Host;
 
 use super::error::{DbError, chain};
 
-/// How a connection is protected; the words are libpq's.
+/// The protection of a connection; the words are libpq's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SslMode {
     /// No TLS.
     Disable,
-    /// TLS where the server offers it, unverified. Protects against nobody who tries.
+    /// TLS where the server offers it, unverified. No protection against an active attacker.
     Prefer,
     /// TLS or nothing; the server is verified only where a CA file is given.
     Require,
     /// TLS, certificate signed by a trusted CA, any name.
     VerifyCa,
-    /// TLS, certificate signed by a trusted CA for the host we asked for.
+    /// TLS, certificate signed by a trusted CA for the host in the string.
     VerifyFull,
 }
 
-/// A connection string, taken apart.
+/// A parsed connection string.
 #[derive(Debug, Clone)]
 pub struct ConnInfo {
-    /// What the driver needs.
+    /// The driver's part.
     pub config: tokio_postgres::Config,
-    /// What was asked for, or the default for that host.
+    /// The mode in the string, or the default for its host.
     pub ssl_mode: SslMode,
     /// `sslrootcert`, where the string has one.
     pub ssl_root_cert: Option<PathBuf>,
 }
 
 impl ConnInfo {
-    /// Takes a URL or a keyword/value string apart.
+    /// Parses a URL or a keyword/value string.
     ///
     /// # Errors
-    /// [`DbError::Settings`], which never quotes the string: it may hold a password.
+    /// [`DbError::Settings`], which never quotes the string: it may contain a password.
     pub fn parse(text: &str) -> Result<Self, DbError> {
         if text.trim().is_empty() {
             return Err(settings("database.url is empty; set it, or DATABASE_URL"));
@@ -82,7 +82,7 @@ fn settings(text: &str) -> DbError {
     DbError::Settings(text.to_owned())
 }
 
-/// The parameters that the driver does not know, or knows otherwise.
+/// The parameters that the driver lacks, or reads differently.
 #[derive(Debug, Default)]
 struct Ours {
     ssl_mode: Option<String>,
@@ -90,7 +90,7 @@ struct Ours {
 }
 
 impl Ours {
-    /// Whether the parameter is ours; then it is kept here.
+    /// Stores the parameter if it is ours; returns whether it is.
     fn take(&mut self, key: &str, value: String) -> bool {
         match key {
             "sslmode" => self.ssl_mode = Some(value),
@@ -100,7 +100,7 @@ impl Ours {
         true
     }
 
-    /// By hand and not with a URL parser: lists of hosts are fine for the driver and not for those.
+    /// Parsed by hand and not as a URL: URL parsers refuse the lists of hosts that the driver accepts.
     fn take_from_url(&mut self, url: &str) -> String {
         let Some((base, query)) = url.split_once('?') else { return url.to_owned() };
         let kept: Vec<&str> = query
@@ -122,7 +122,7 @@ impl Ours {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let Some((key, after)) = rest.split_once('=') else {
-                kept.push_str(rest); // not a pair: the driver says so
+                kept.push_str(rest); // not a pair: the driver reports it
                 break;
             };
             let after = after.trim_start();
@@ -136,7 +136,7 @@ impl Ours {
     }
 }
 
-/// The value at the start of a text, unquoted, and how many bytes of the text it takes.
+/// Returns the value at the start of a text, unquoted, and its length in the text in bytes.
 fn pair_value(text: &str) -> (String, usize) {
     let quoted = text.starts_with('\'');
     let mut value = String::new();

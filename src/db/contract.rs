@@ -1,90 +1,129 @@
-//! Compares the database we meet with the data contract: what `check` prints and what `run` insists on.
+//! Compares the actual database with the data contract: the lines that `check` prints and `run` insists on.
 //!
-//! Reads catalogs and counts; never writes. It must not fail open: what could not be looked at is never reported as
-//! well, and an `attachments` table of which it is not certain that every row is visible is a failure.
+//! Reads catalogs and counts; never writes. The inspection must not fail open: an object that could not be examined is never
+//! reported as well, and an `attachments` table of which it is not certain that every row is visible is a failure.
 
 mod access;
-mod content;
-mod router;
 mod rows;
 mod schema;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::error::{DbError, DbErrorKind, READ_ONLY};
 use super::pool::{Client, Pool};
-use super::pooling::Found;
+use super::pooling::PoolingCheck;
+use crate::config::Config;
 use crate::ports::{CheckLevel, CheckLine};
 
 /// Oldest server major version the statements are written for.
 const OLDEST_SERVER: i32 = 13;
 
-/// Lines that must not fail for the daemon to start.
+/// Lines that must not fail if the daemon is to start.
 const ESSENTIAL: [&str; 4] = ["schema", "audit_values", "grants", "rls_attachments"];
 
 /// Why a database does not meet the contract, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// The objects and what is missing, as the failing lines say.
+    /// The objects and their faults, as the failing lines name them.
     pub what: String,
-    /// The statements, or the deeds, that mend it; may be empty.
+    /// The statements, or the actions, that mend it; may be empty.
     pub remedy: String,
 }
 
-/// What the configuration adds to the contract.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A line of `check`, as a card brings it. Its result never prevents a start.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// The line's name.
+    pub line: &'static str,
+    /// The line's position among the others (interfaces page).
+    pub place: u8,
+    /// The check's implementation.
+    pub look: Look,
+}
+
+/// The implementation of a check.
+#[derive(Debug, Clone, Copy)]
+pub enum Look {
+    /// The contract itself: what all rooms need of the database.
+    Contract,
+    /// A room's query of the database.
+    Database(LookInDatabase),
+    /// A room's look outside the database.
+    Outside(LookOutside),
+    /// The command line, which prints several lines for one subject, or sends something.
+    CommandLine,
+}
+
+/// The function of [`Look::Database`]; an error says that the lines before it must be mended first.
+pub type LookInDatabase =
+    for<'a> fn(&'a Client, &'a ContractOptions) -> BoxFuture<'a, Result<CheckLine, DbError>>;
+
+/// The function of [`Look::Outside`].
+pub type LookOutside = fn(&Config) -> BoxFuture<'_, CheckLine>;
+
+/// The parts of the contract that configuration and cards add.
+#[derive(Debug, Clone, Default)]
 pub struct ContractOptions {
+    /// The rooms' checks, in the order of their positions.
+    pub checks: Vec<&'static Check>,
     /// `[readiness] finalized_column`
     pub finalized_column: Option<String>,
     /// `[routing] not_before`
     pub not_before: Option<Timestamp>,
-    /// Events come from the outbox and from nowhere else (`[source] kind = "postgres"`).
+    /// Whether events come from the outbox and from nowhere else (`[source] kind = "postgres"`).
     pub needs_outbox: bool,
 }
 
-/// What a database lacks from whose outbox events are to come, and what mends it.
+/// The line for a database that lacks the outbox its events are to come from, with its remedy.
 pub const NO_OUTBOX: &str = "source.kind = \"postgres\" takes events from the outbox of schema router, and there is none that this \
      role may use: apply it as the owner (maple-router migrate --router), or take events from Pub/Sub (source.kind = \"pubsub\")";
 
-/// What the daemon does after an inspection.
+/// The daemon's decision after an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StartDecision {
     /// The database meets the contract.
     Start,
-    /// It could not be looked at: unknown, not refuted. Nothing may be claimed; look again.
+    /// The database could not be inspected: unknown, not refuted. Nothing may be claimed; inspect again.
     LookAgain,
-    /// It does not meet the contract: exit 78.
+    /// The database does not meet the contract: exit 78.
     Refuse,
 }
 
-/// All lines of the database's part of `check`, in the order of the interfaces page.
+/// Returns all lines of the database's part of `check`, in the order of the interfaces page.
 pub async fn inspect(pool: &Pool, options: &ContractOptions) -> Vec<CheckLine> {
     looked_at(pool, options, true).await
 }
 
-/// Only the lines that decide whether the daemon may work: catalogs alone, cheap enough to be asked all day.
+/// Returns only the lines that decide whether the daemon may work: catalogs alone, cheap enough to be asked all day.
 pub async fn inspect_essentials(pool: &Pool, options: &ContractOptions) -> Vec<CheckLine> {
     looked_at(pool, options, false).await
 }
 
 async fn looked_at(pool: &Pool, options: &ContractOptions, all: bool) -> Vec<CheckLine> {
     let tried = async {
-        // Before anything is prepared.
+        // Before any statement is prepared.
         let found = pool.find_out().await?;
         pool.ask().await?;
         let client = pool.get().await?;
         let mut lines = lines(&client, options, all).await?;
-        lines.iter_mut().filter(|line| line.name == "database").for_each(|line| told_of_pooling(line, found));
+        lines
+            .iter_mut()
+            .filter(|line| line.name == "database")
+            .for_each(|line| pooling_notified(line, found));
         Ok::<_, DbError>(lines)
     };
     match tried.await {
         Ok(lines) => lines,
-        Err(error) if error.sqlstate() == Some(READ_ONLY) => not_tried(CheckLine::fail(
-            "database",
-            // Not refuted: after a failover the address may lead to a standby for a while.
-            error.to_string(),
-            "connect to the primary server, or ask who made it read-only",
-        )),
+        Err(error) if error.sqlstate() == Some(READ_ONLY) => not_tried(
+            CheckLine::fail(
+                "database",
+                // Not refuted: after a failover the address may lead to a standby for a while.
+                error.to_string(),
+                "connect to the primary server, or ask who made it read-only",
+            ),
+            &options.checks,
+        ),
         Err(error) => {
             let remedy = match error.kind() {
                 DbErrorKind::Contract => "correct [database] in the configuration",
@@ -92,17 +131,17 @@ async fn looked_at(pool: &Pool, options: &ContractOptions, all: bool) -> Vec<Che
                     "see that the server runs, is reachable from here, and accepts this login ([database], DATABASE_URL)"
                 }
             };
-            not_tried(CheckLine::fail("database", error.to_string(), remedy))
+            not_tried(CheckLine::fail("database", error.to_string(), remedy), &options.checks)
         }
     }
 }
 
-/// The router goes by what it finds; whoever reads the configuration should find it there, and nothing else.
-fn told_of_pooling(line: &mut CheckLine, found: Found) {
+/// The daemon uses the pooling it detects; the configuration should say the same, and nothing else.
+fn pooling_notified(line: &mut CheckLine, found: PoolingCheck) {
     let (level, what) = match found {
-        Found::AsSaid => return,
-        Found::Unsaid => (CheckLevel::Warn, "nothing in [database] says so"),
-        Found::Contradicted => (CheckLevel::Fail, "[database] says pooling = \"session\""),
+        PoolingCheck::AsSaid => return,
+        PoolingCheck::Unsaid => (CheckLevel::Warn, "nothing in [database] says so"),
+        PoolingCheck::Contradicted => (CheckLevel::Fail, "[database] says pooling = \"session\""),
     };
     line.detail.push_str(&format!("; behind a proxy that pools transactions, and {what}"));
     if line.level == CheckLevel::Ok || level == CheckLevel::Fail {
@@ -112,39 +151,41 @@ fn told_of_pooling(line: &mut CheckLine, found: Found) {
     }
 }
 
-/// `database` as given, and nothing known of the rest.
-fn not_tried(database: CheckLine) -> Vec<CheckLine> {
-    let rest = ESSENTIAL.into_iter().chain(["updated_at_trigger", "router_schema", "history", "forms"]);
-    let untold =
+/// The line `database` as given, and the rest as not tried.
+fn not_tried(database: CheckLine, checks: &[&Check]) -> Vec<CheckLine> {
+    let brought =
+        checks.iter().filter(|check| matches!(check.look, Look::Database(_))).map(|check| check.line);
+    let rest = ESSENTIAL.into_iter().chain(brought);
+    let unnotified =
         |name| CheckLine::warn(name, "not tried: the database could not be asked", "see line database");
-    std::iter::once(database).chain(rest.map(untold)).collect()
+    std::iter::once(database).chain(rest.map(unnotified)).collect()
 }
 
-/// What the lines mean for a start.
+/// Returns the decision that the lines imply.
 #[must_use]
-pub fn verdict(lines: &[CheckLine]) -> Verdict {
+pub fn verdict(lines: &[CheckLine]) -> StartDecision {
     let level = |name: &str| lines.iter().find(|line| line.name == name).map(|line| line.level);
     if ESSENTIAL.into_iter().any(|name| level(name) == Some(CheckLevel::Fail)) {
-        return Verdict::Refuse;
+        return StartDecision::Refuse;
     }
-    // `schema` and `rls_attachments` are well or have failed; a warning there says that they were not tried.
+    // `schema` and `rls_attachments` are well or have failed; a warning there means that they were not tried.
     let untried = |name: &&str| level(name) != Some(CheckLevel::Ok);
     if ["schema", "rls_attachments"].iter().any(untried)
         || ESSENTIAL.into_iter().any(|name| level(name).is_none())
     {
-        return Verdict::LookAgain;
+        return StartDecision::LookAgain;
     }
     match level("database") {
-        Some(CheckLevel::Ok | CheckLevel::Warn) => Verdict::Start,
-        Some(CheckLevel::Fail) => Verdict::Refuse, // it answered, and is too old
-        None => Verdict::LookAgain,
+        Some(CheckLevel::Ok | CheckLevel::Warn) => StartDecision::Start,
+        Some(CheckLevel::Fail) => StartDecision::Refuse, // the server answered, and is too old
+        None => StartDecision::LookAgain,
     }
 }
 
-/// What keeps the database from meeting the contract; absent where it meets it, or could not be looked at.
+/// Returns why the database does not meet the contract; absent where it does, or could not be inspected.
 #[must_use]
 pub fn broken(lines: &[CheckLine]) -> Option<Broken> {
-    if verdict(lines) != Verdict::Refuse {
+    if verdict(lines) != StartDecision::Refuse {
         return None;
     }
     let failed = || lines.iter().filter(|line| line.level == CheckLevel::Fail);
@@ -155,20 +196,20 @@ pub fn broken(lines: &[CheckLine]) -> Option<Broken> {
     })
 }
 
-/// Whether `run` must not start with this database (exit 78). Unreachable is not a reason: see [`Verdict::LookAgain`].
+/// Returns whether `run` must not start with this database (exit 78). An unreachable one is [`StartDecision::LookAgain`].
 #[must_use]
 pub fn refuses_start(lines: &[CheckLine]) -> bool {
-    verdict(lines) == Verdict::Refuse
+    verdict(lines) == StartDecision::Refuse
 }
 
 /// # Errors
-/// Only what makes the whole inspection worthless: the server went away or has no time.
+/// Only errors that make the whole inspection worthless: the server went away or is busy.
 async fn lines(client: &Client, options: &ContractOptions, all: bool) -> Result<Vec<CheckLine>, DbError> {
     let (database, usable) = database(client).await?;
     if !usable {
-        return Ok(not_tried(database));
+        return Ok(not_tried(database, &options.checks));
     }
-    let found = rows::Found::read(client).await?;
+    let found = rows::FoundSchema::read(client).await?;
     let mut lines = vec![
         database,
         schema::schema(&found, options),
@@ -176,18 +217,15 @@ async fn lines(client: &Client, options: &ContractOptions, all: bool) -> Result<
         essential("grants", access::grants(client, &found, options).await)?,
         essential("rls_attachments", access::attachments(client, &found).await)?,
     ];
-    if all {
-        lines.extend([
-            optional("updated_at_trigger", content::updated_at_trigger(client).await)?,
-            optional("router_schema", router::schema(client, options).await)?,
-            optional("history", content::history(client, options).await)?,
-            optional("forms", content::forms(client).await)?,
-        ]);
+    for check in options.checks.iter().filter(|_| all) {
+        if let Look::Database(look) = check.look {
+            lines.push(optional(check.line, look(client, options).await)?);
+        }
     }
     Ok(lines)
 }
 
-/// A question that could not be answered for a reason of its own is a failure: nothing may pass unseen.
+/// An essential check that fails for a reason of its own is a failure: nothing may pass unseen.
 fn essential(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<CheckLine, DbError> {
     match answer {
         Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => {
@@ -201,7 +239,7 @@ fn essential(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<C
     }
 }
 
-/// A question that depends on the essential lines: theirs is the failure.
+/// A check that depends on the essential lines: the failure is theirs.
 fn optional(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<CheckLine, DbError> {
     match answer {
         Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => {
@@ -211,7 +249,7 @@ fn optional(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<Ch
     }
 }
 
-/// The line, and whether it makes sense to look further.
+/// The line, and whether the other checks make sense.
 async fn database(client: &Client) -> Result<(CheckLine, bool), DbError> {
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
                       COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
@@ -231,9 +269,9 @@ async fn database(client: &Client) -> Result<(CheckLine, bool), DbError> {
             true,
         ));
     }
-    let beyond =
+    let further =
         [(superuser, "is a superuser"), (bypasses, "bypasses row-level security"), (owns, "owns the tables")];
-    if let Some((_, why)) = beyond.iter().find(|(is, _)| *is) {
+    if let Some((_, why)) = further.iter().find(|(is, _)| *is) {
         let detail = format!("{detail}; {role} {why}, so grants and policies do not bind the daemon");
         return Ok((CheckLine::warn("database", detail, "connect as forms_app"), true));
     }
@@ -251,20 +289,23 @@ mod tests {
 
     #[test]
     fn a_start_needs_every_essential_line_and_unreachable_is_no_refusal() {
-        assert_eq!(verdict(&all(CheckLevel::Ok)), Verdict::Start);
-        assert_eq!(verdict(&[]), Verdict::LookAgain);
-        assert_eq!(verdict(&not_tried(CheckLine::fail("database", "gone", "wait"))), Verdict::LookAgain);
+        assert_eq!(verdict(&all(CheckLevel::Ok)), StartDecision::Start);
+        assert_eq!(verdict(&[]), StartDecision::LookAgain);
+        assert_eq!(
+            verdict(&not_tried(CheckLine::fail("database", "gone", "wait"), &[])),
+            StartDecision::LookAgain
+        );
         for name in ESSENTIAL {
             let mut lines = all(CheckLevel::Ok);
             lines.iter_mut().filter(|line| line.name == name).for_each(|line| line.level = CheckLevel::Fail);
             assert!(refuses_start(&lines), "{name}");
             lines.retain(|line| line.name != name);
-            assert_eq!(verdict(&lines), Verdict::LookAgain, "{name}");
+            assert_eq!(verdict(&lines), StartDecision::LookAgain, "{name}");
         }
         let mut old = all(CheckLevel::Ok);
         old[0].level = CheckLevel::Fail;
         assert!(refuses_start(&old));
         old[0].level = CheckLevel::Warn;
-        assert_eq!(verdict(&old), Verdict::Start);
+        assert_eq!(verdict(&old), StartDecision::Start);
     }
 }

@@ -1,7 +1,7 @@
-//! What can go wrong with the database, and the one place that says which kind of trouble it is.
+//! Errors of the database, and the one classifier of their kinds.
 //!
-//! An error keeps the server's message, its SQLSTATE and the names it mentions. It never keeps DETAIL or HINT or the
-//! original error: those quote whole rows, and rows hold field values and recipients.
+//! An error stores the server's message, its SQLSTATE and the names it mentions, and never DETAIL, HINT or the original
+//! error: those quote whole rows, and rows contain field values and recipients.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio_postgres::types::WrongType;
 
 use crate::kernel::NotPossible;
 
-/// A call to the database that did not come to its end.
+/// A failed call to the database.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
     /// The server refused a statement or a session.
@@ -21,36 +21,36 @@ pub enum DbError {
         code: String,
         /// The server's primary message.
         message: String,
-        /// `, table t`, `, column c`, `, constraint k`, `, function f`: what the server names, ready to print.
+        /// `, table t`, `, column c`, `, constraint k`, `, function f`: the names that the server gives, ready to print.
         object: String,
     },
-    /// No connection, or it broke: the network, TLS, the login, the server going away.
+    /// No connection, or a broken one: the network, TLS, the login, the server going away.
     #[error("the database cannot be reached: {0}")]
     Connection(String),
-    /// The connection broke between COMMIT and its answer: committed or not, only the row itself can tell.
+    /// The connection broke between COMMIT and its answer: only the row itself can tell whether it is committed.
     #[error(
         "the connection broke while committing {name}: read the row again to learn whether it is committed ({source})"
     )]
     CommitUnknown {
         /// Name of the transaction.
         name: &'static str,
-        /// How it broke.
+        /// The cause of the break.
         source: Box<DbError>,
     },
-    /// Nothing came back for longer than the server itself would have worked; the connection is given up.
+    /// No answer came for longer than the server itself would have worked; the connection is given up.
     #[error("{what} had no answer from the database within {after:?}; the connection was given up")]
     NoAnswer {
-        /// What was being done.
+        /// The call without an answer.
         what: &'static str,
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
     },
-    /// Every connection of the pool is taken.
+    /// Every connection of the pool is in use.
     #[error(
         "no database connection became free within {after:?}: all {size} are in use (database.max_connections)"
     )]
     PoolExhausted {
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
         /// Size of the pool.
         size: usize,
@@ -63,7 +63,7 @@ pub enum DbError {
     PasswordFile {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// No access token for Cloud SQL IAM.
@@ -72,10 +72,10 @@ pub enum DbError {
     /// The connection settings contradict themselves or cannot be read.
     #[error("{0}")]
     Settings(String),
-    /// The server's answer has another shape than the code expects: a type, a column, a number of rows.
+    /// The server's answer has an unexpected shape: a type, a column, a number of rows.
     #[error("unexpected answer from the database: {0}")]
     Shape(String),
-    /// Whoever goes by what is seen would take an infected attachment, or a whole submission, for absent (P6). Nothing was
+    /// Rows may be invisible: an infected attachment, or a whole submission, would be taken for absent (P6). Nothing was
     /// decided or written.
     #[error(
         "rows of {0} may be hidden by row-level security, or another object has that name: what is not found may be there all \
@@ -90,28 +90,28 @@ pub enum DbError {
 /// `read_only_sql_transaction`.
 pub const READ_ONLY: &str = "25006";
 
-/// What kind of trouble a [`DbError`] is; what follows from it is the caller's.
+/// The kind of trouble a [`DbError`] is; the caller decides what follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DbErrorKind {
-    /// Nobody there, or gone in the middle: feeds the breaker, goes away by itself.
+    /// The server is away, or went away in the middle: feeds the breaker, passes by itself.
     Unreachable,
-    /// The database is not what the contract says (table, column, grant, enum value): a human must mend it.
+    /// The database is not what the contract says (table, column, grant, enum value): a person must mend it.
     Contract,
-    /// It is there and has no time: locks, timeouts, too many connections, conflicts. Worth another try.
+    /// The server is there and busy: locks, timeouts, too many connections, conflicts. Worth another attempt.
     Busy,
-    /// Ours: a statement or a value that can never work.
+    /// A fault of ours: a statement or a value that can never work.
     Bug,
 }
 
 impl From<NotPossible> for DbError {
-    /// A statement found a row in a state from which the table does not lead where the program went.
+    /// A row was in a state that has no edge for the program's command.
     fn from(refusal: NotPossible) -> Self {
         Self::Shape(refusal.to_string())
     }
 }
 
 impl DbError {
-    /// The one classifier of database trouble.
+    /// Returns the kind of trouble: the one classifier.
     #[must_use]
     pub fn kind(&self) -> DbErrorKind {
         match self {
@@ -127,7 +127,7 @@ impl DbError {
         }
     }
 
-    /// SQLSTATE, where the server gave one.
+    /// Returns the SQLSTATE, where the server gave one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
@@ -146,9 +146,9 @@ impl DbError {
         }
     }
 
-    /// The connection no longer fits the database, while a new one may: what was prepared on it is out of date (0A000,
-    /// "cached plan must not change result type"; XX000, an object the server's own caches miss), unknown or somebody
-    /// else's (26000, 42P05, 08P01), or the session was born read-only (25006). Nothing is committed.
+    /// Whether a new connection may work where this one no longer does: its prepared statements are out of date (0A000,
+    /// "cached plan must not change result type"; XX000, an object that the server's own caches miss), unknown or another
+    /// client's (26000, 42P05, 08P01), or its session started read-only (25006). Nothing is committed.
     #[must_use]
     pub fn wants_a_new_connection(&self) -> bool {
         const CODES: [&str; 6] = ["0A000", "08P01", READ_ONLY, "26000", "42P05", "XX000"];
@@ -156,8 +156,8 @@ impl DbError {
     }
 
     /// Whether a statement about many rows may have failed because of one of them: a constraint, a trigger or a policy that
-    /// keeps a row from its write, or a value that does not fit. Not what is about the connection, the session, the contract,
-    /// time or a conflict: the same would befall each row alone; unless a function raised it, whatever code that chose.
+    /// keeps a row from its write, or a value that does not fit. Connection, session, time and conflicts do
+    /// not count: each row alone would meet the same; trouble with the contract counts only where a function raised it.
     #[must_use]
     pub fn may_be_of_a_row(&self) -> bool {
         match self {
@@ -180,8 +180,8 @@ impl DbError {
         }
     }
 
-    /// What is to blame by its name: SQLSTATE, table, constraint, the function that raised it. Without the server's message,
-    /// which a trigger may have made of the row's contents.
+    /// Returns the culprit's names: SQLSTATE, table, constraint, the function that raised it. The server's message is left
+    /// out, since a trigger may have made it of the row's contents.
     #[must_use]
     pub fn named(&self) -> String {
         match self {
@@ -200,13 +200,13 @@ impl DbError {
         }
     }
 
-    /// A name of a statement is unknown, taken, or somebody else's statement: as where a proxy pools transactions.
+    /// Whether a statement's name is unknown, taken, or another client's: the sign of a proxy that pools transactions.
     #[must_use]
     pub fn speaks_of_other_sessions(&self) -> bool {
         matches!(self, Self::Server { code, .. } if code == "08P01" || code == "26000" || code == "42P05")
     }
 
-    /// A session that does not write, told as the server would.
+    /// The error of a read-only session, as the server would give it.
     pub(super) fn read_only() -> Self {
         Self::Server {
             code: READ_ONLY.to_owned(),
@@ -216,7 +216,7 @@ impl DbError {
         }
     }
 
-    /// The whole transaction can simply be done again: serialization failure or deadlock, nothing is committed.
+    /// Whether the whole transaction can simply be repeated: serialization failure or deadlock, nothing is committed.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Server { code, .. } if code == "40001" || code == "40P01")
@@ -230,7 +230,7 @@ fn kind_of_sqlstate(code: &str) -> DbErrorKind {
         READ_ONLY | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => DbErrorKind::Unreachable,
         "22P02" | "42P01" => DbErrorKind::Contract, // enum value missing (or not of that type); table missing
         "42601" | "42P02" | "42P18" => DbErrorKind::Bug, // syntax, parameters
-        // 26000 and 42P05: names of statements that a proxy's other clients know; the next session may be another.
+        // 26000 and 42P05: statement names of a proxy's other clients; the next session may be another.
         "25P03" | "26000" | "42P05" | "55006" | "55P03" | "57014" => DbErrorKind::Busy,
         _ => match code.get(..2).unwrap_or_default() {
             "08" | "28" | "58" => DbErrorKind::Unreachable,
@@ -265,7 +265,7 @@ impl From<&tokio_postgres::Error> for DbError {
             };
         }
         let Some(cause) = error.source() else {
-            // The crate keeps its kinds to itself; a closed connection is the only one without a cause that is not ours.
+            // The crate exports no kinds; of errors without a cause only a closed connection is not our fault.
             let text = error.to_string();
             return if error.is_closed() || text.contains("timeout") {
                 Self::Connection(text)
@@ -285,7 +285,7 @@ impl From<&tokio_postgres::Error> for DbError {
     }
 }
 
-/// The function that raised it, of the server's CONTEXT; nothing else of that, which may quote a statement and its values.
+/// The raising function's name from the server's CONTEXT; the rest of it may quote a statement and its values.
 fn function_of(context: &str) -> Option<&str> {
     let called = context.lines().next()?.strip_prefix("PL/pgSQL function ")?;
     let name = called.split_once('(')?.0;
@@ -293,7 +293,7 @@ fn function_of(context: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty() && name.len() <= 127 && name.chars().all(is_plain))
 }
 
-/// An error and its causes in one line; only for errors that quote no data.
+/// Returns an error and its causes in one line; only for errors that quote no data.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

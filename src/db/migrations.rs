@@ -1,7 +1,7 @@
-//! Applies the SQL files of `migrations/`, each once, remembered in a history table of its own.
+//! Applies the SQL files of `migrations/`, each once, recorded in a history table of its own.
 //!
-//! Every file runs in a transaction with its entry in the history: dying in the middle leaves the files before it. Never
-//! alters a database that already has the backend's tables and no history of ours; there, only `--only 011` is meant.
+//! Every file runs in a transaction with its history entry: if we die in the middle, the files before it stay applied. A
+//! database with the backend's tables and no history of ours is never altered; there, only `--only 011` is meant.
 
 pub mod online;
 
@@ -13,22 +13,22 @@ use tokio_postgres::Client;
 
 use super::error::{DbError, DbErrorKind};
 
-/// A row of files that belong together, and where their history is kept.
+/// A sequence of files that belong together, and their history table.
 #[derive(Debug, Clone, Copy)]
 pub struct MigrationSet {
-    /// For messages.
+    /// The set's name in messages.
     pub name: &'static str,
-    /// Table with one row for each applied file.
+    /// The table with one row for each applied file.
     pub history_table: &'static str,
-    /// Idempotent SQL that must have run before the history table can be made, e.g. `CREATE SCHEMA IF NOT EXISTS …`.
+    /// Idempotent SQL that must run before the history table can be made, e.g. `CREATE SCHEMA IF NOT EXISTS …`.
     pub prepare: &'static str,
-    /// A table that the first file makes: there without history, somebody else made it.
+    /// A table that the first file makes: where it exists without history, somebody else made it.
     pub witness: &'static str,
-    /// File stem (`001_init`) and text, in order.
+    /// File stems (`001_init`) and texts, in order.
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// The one file that production needs. May be run any number of times.
+/// The one file that production needs; idempotent.
 const ROUTING_AUDIT_ACTIONS: (&str, &str) =
     ("011_routing_audit_actions", include_str!("../../migrations/forms/011_routing_audit_actions.sql"));
 
@@ -58,39 +58,39 @@ pub const ROUTER: MigrationSet = MigrationSet {
     ],
 };
 
-/// What to apply.
+/// The choice of files to apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrateOptions {
-    /// Just this file, without history: `011` for a database that is not ours.
+    /// This file alone, without history: `011` for a database that is not ours.
     pub only: Option<String>,
     /// The stand-in's variant in which `forms_app` may read `audit_log`.
     pub audit_readable: bool,
 }
 
-/// One file and what became of it.
+/// One file and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// File stem, e.g. `011_routing_audit_actions`.
     pub name: String,
-    /// False: everything in it was there already.
+    /// Whether the file changed anything; false: all of it existed already.
     pub changed: bool,
 }
 
 /// Why migrating stopped. Files before the failing one stay applied.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// `--only` names something else than `011`.
+    /// `--only` names another file than `011`.
     #[error(
         "--only {0}: only 011 can be applied by itself; without --only every file is applied that has not been yet"
     )]
     NotAlone(String),
-    /// The tables are there, our history is not.
+    /// The tables exist, our history does not.
     #[error(
         "this database has a table {witness} that these migrations did not make: it belongs to somebody else, who \
          changes it; what routing needs there is `maple-router migrate --only 011`"
     )]
     NotOurs {
-        /// The table found.
+        /// The existing table.
         witness: &'static str,
     },
     /// The history and the files of this version disagree.
@@ -98,36 +98,36 @@ pub enum MigrateError {
     Diverged {
         /// The history table.
         table: &'static str,
-        /// Which file, and how.
+        /// The file, and how it differs.
         what: String,
     },
-    /// `--back` names a file that cannot be taken back.
+    /// `--back` names a file that cannot be reverted.
     #[error("--back {stem}: {why}; nothing was changed")]
     NoWayBack {
-        /// What was asked for.
+        /// The file asked for.
         stem: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Taking the outbox back would take events with it.
+    /// Reverting the outbox would lose events.
     #[error(
         "the outbox holds {left} events that nobody has delivered, and stays; nobody writes any more. Let the daemon deliver \
          them and repeat, or --force: then the sweep finds their submissions, after routing.orphan_after"
     )]
     Undelivered {
-        /// So many.
+        /// Number of undelivered events.
         left: i64,
     },
     /// Another migration is running.
     #[error("another migration has been running for {after:?}; nothing was changed")]
     Occupied {
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
     },
     /// The database refused.
     #[error("{what}: {source}{}", hint(source))]
     Database {
-        /// What was being applied.
+        /// The step that failed.
         what: String,
         /// The refusal.
         source: DbError,
@@ -143,7 +143,7 @@ fn hint(source: &DbError) -> &'static str {
 }
 
 impl MigrateError {
-    /// Kind of trouble, for the exit code.
+    /// Returns the kind of trouble, for the exit code.
     #[must_use]
     pub fn kind(&self) -> DbErrorKind {
         match self {
@@ -161,7 +161,7 @@ impl MigrateError {
 /// Brings the forms database up to date, or applies the one file asked for. Run as the owner of the tables.
 ///
 /// # Errors
-/// See [`MigrateError`].
+/// [`MigrateError`].
 pub async fn migrate(client: &mut Client, options: &MigrateOptions) -> Result<Vec<Applied>, MigrateError> {
     if let Some(only) = &options.only {
         let (stem, sql) = ROUTING_AUDIT_ACTIONS;
@@ -181,25 +181,25 @@ pub async fn migrate(client: &mut Client, options: &MigrateOptions) -> Result<Ve
     run(client, &FORMS).await
 }
 
-/// Applies every file of a set that its history does not know yet. Two at once wait for each other.
+/// Applies every file of a set that its history does not list. Two runs at once wait for each other.
 ///
 /// # Errors
-/// See [`MigrateError`].
+/// [`MigrateError`].
 pub async fn run(client: &mut Client, set: &MigrationSet) -> Result<Vec<Applied>, MigrateError> {
     locked(client, set, async |client| run_locked(client, set).await).await
 }
 
-/// How long another migration is waited for, and how often it is looked.
+/// The time to wait for another migration, and the pause between two looks.
 const OTHERS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(100));
 
-/// Does it while no other migration of this set runs.
+/// Runs `work` while no other migration of this set runs.
 async fn locked<T>(
     client: &mut Client,
     set: &MigrationSet,
     work: impl AsyncFnOnce(&mut Client) -> Result<T, MigrateError>,
 ) -> Result<T, MigrateError> {
-    // A session's lock, since each file commits by itself: migrate over a direct connection, not a pooling proxy's. Asked
-    // for, not waited for: an index that is built concurrently waits for every statement that is under way.
+    // A session's lock, since each file commits by itself: migrate over a direct connection, not a pooling proxy's. Polled
+    // rather than waited for: an index built concurrently waits for every running statement.
     let lock = format!("pg_try_advisory_lock(hashtext('maple_router'), hashtext('{}'))", set.history_table);
     let unlock = lock.replace("pg_try_advisory_lock", "pg_advisory_unlock");
     let (after, pause) = OTHERS;
@@ -216,7 +216,7 @@ async fn locked<T>(
         waited += pause;
     }
     let result = work(client).await;
-    // Should this fail, the lock ends with the session.
+    // If this fails, the lock ends with the session.
     drop(client.execute(&format!("SELECT {unlock}"), &[]).await);
     result
 }

@@ -3,15 +3,16 @@
 //! Nothing here knows a room's state: rooms bring their own SQL and get a connection, a transaction or a predicate.
 
 pub mod batch;
+mod client;
 pub mod connector;
 pub mod conninfo;
 pub mod contract;
 pub mod error;
 pub mod migrations;
-pub mod pace;
 pub mod pool;
 pub mod pooling;
 pub mod readiness;
+pub mod rest;
 pub mod router;
 pub mod session;
 pub mod statement;

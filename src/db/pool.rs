@@ -1,8 +1,8 @@
 //! A bounded pool of connections, and named transactions on them.
 //!
-//! Dying in the middle of a transaction rolls it back; between COMMIT and its answer nobody knows, which is why that
-//! case has an error of its own. Never does network I/O other than the database's inside a transaction, and never
-//! repeats anything but a conflict.
+//! If we die in the middle of a transaction it is rolled back; between COMMIT and its answer the outcome is unknown, which
+//! is why that case has an error of its own. A transaction does no network I/O but the database's, and only conflicts, and
+//! statements that a new connection may cure, are repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,205 +10,42 @@ use std::time::Duration;
 use backon::{ExponentialBuilder, Retryable as _};
 use deadpool::managed::{self, Metrics, Object, RecycleError, RecycleResult, Timeouts};
 use deadpool_postgres::ClientWrapper;
-use tokio_postgres::{Row, RowStream};
 
+pub use super::client::{Client, Transaction};
 use super::connector::{Connector, PoolOptions};
 use super::error::DbError;
-use super::pooling::{self, Found};
-use super::session::{Common, Session, at_most_one, one};
-use super::statement::{Parameter, Say, Statement};
+use super::pooling::{self, PoolingCheck};
+use super::session::{Common, Session};
 use crate::config::{Database, Pooling};
+use crate::kernel::metric::Histogram;
 use crate::ports::Clock;
 
 /// Repetitions of a transaction that met a conflict.
 const CONFLICT_RETRIES: usize = 6;
 
-/// Histogram of transaction times, by name; conflicts' repetitions are part of one transaction.
-const SECONDS: &str = "maple_router_db_transaction_seconds";
+/// Transaction times, by name; repetitions after conflicts are part of one transaction.
+pub static SECONDS: Histogram<&str> =
+    Histogram::new("maple_router_db_transaction_seconds", "One named database transaction", BUCKETS)
+        .by(&["name"]);
+/// Up to `statement_timeout`, in seconds.
+const BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 5.0, 15.0];
 
-/// For statements that find their rows by key, however many: there is nothing to learn from the values, so the plan made
-/// once does, which else costs more than the statement; and one made while the table was small still goes by the key when it
-/// has grown.
+/// For statements that look up their rows by key, however many: the values teach the planner nothing, so one cached plan
+/// serves, while planning anew costs more than the statement; and a plan made while the table was small still uses the key
+/// when it has grown.
 const KEYED: &str = "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off";
 
-/// For statements that look for few rows by what they are: row-level security keeps the statistics of a column from the
-/// planner, which then takes each status for an equal share of the table, and would rather read ten million rows than one
-/// small index. Where there is no index a table is read all the same.
+/// For statements that look for few rows by their state: row-level security keeps a column's statistics from the planner,
+/// which then takes each status for an equal share of the table, and would rather read ten million rows than one small
+/// index. Without an index a table is read all the same.
 const SOUGHT: &str = "; SET LOCAL enable_seqscan = off";
-
-/// A connection from the pool, for statements that need no transaction; goes back when dropped.
-#[derive(Debug)]
-pub struct Client {
-    session: Object<Connector>,
-    /// Where a statement needs a transaction for its settings.
-    begin: String,
-}
-
-impl Client {
-    /// Prepares a statement once per connection, where names can be given (`[database] pooling`).
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn prepare_cached<'a>(&self, sql: &'a str) -> Result<Statement<'a>, DbError> {
-        self.session.prepare_cached(sql).await.inspect_err(|error| {
-            self.session.ended_with(error);
-        })
-    }
-
-    /// The rows of a statement.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn query<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Vec<Row>, DbError> {
-        self.session.alone(&self.begin, self.session.query(statement, parameters)).await
-    }
-
-    /// The only row of a statement.
-    ///
-    /// # Errors
-    /// [`DbError`]; [`DbError::Shape`] for another number of rows.
-    pub async fn query_one<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Row, DbError> {
-        one(self.query(statement, parameters).await?)
-    }
-
-    /// The only row of a statement, if there is one.
-    ///
-    /// # Errors
-    /// As [`Self::query_one`].
-    pub async fn query_opt<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Option<Row>, DbError> {
-        at_most_one(self.query(statement, parameters).await?)
-    }
-
-    /// Statements without parameters.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn batch_execute(&self, sql: &str) -> Result<(), DbError> {
-        self.session.alone(&self.begin, self.session.batch_execute(sql)).await
-    }
-
-    /// The driver's own connection, for migrations, which keep a lock and settings in their session.
-    ///
-    /// # Errors
-    /// [`DbError::Settings`] behind a proxy that pools transactions.
-    pub fn direct(&mut self) -> Result<&mut tokio_postgres::Client, DbError> {
-        match self.session.pooling() {
-            Pooling::Session => Ok(self.session.driver()),
-            Pooling::Transaction => Err(DbError::Settings(
-                "migrations keep a lock in their session, which a proxy that pools transactions gives to others: \
-                 connect to the server itself"
-                    .to_owned(),
-            )),
-        }
-    }
-}
-
-/// A running transaction, begun and ended by [`Pool::transaction`]. Statements polled together (`join!`) share a round
-/// trip and run in the order they were polled in, once they are prepared.
-///
-/// Owned rather than borrowed, so that a transaction's future can be sent to another thread; it must not outlive the
-/// body it was given to.
-#[derive(Debug)]
-pub struct Transaction {
-    session: Arc<Object<Connector>>,
-}
-
-impl Transaction {
-    /// Prepares a statement once per connection, where names can be given (`[database] pooling`).
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn prepare_cached<'a>(&self, sql: &'a str) -> Result<Statement<'a>, DbError> {
-        self.session.prepare_cached(sql).await
-    }
-
-    /// The rows of a statement.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn query<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Vec<Row>, DbError> {
-        self.session.query(statement, parameters).await
-    }
-
-    /// The only row of a statement.
-    ///
-    /// # Errors
-    /// [`DbError`]; [`DbError::Shape`] for another number of rows.
-    pub async fn query_one<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Row, DbError> {
-        one(self.query(statement, parameters).await?)
-    }
-
-    /// The only row of a statement, if there is one.
-    ///
-    /// # Errors
-    /// As [`Self::query_one`].
-    pub async fn query_opt<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<Option<Row>, DbError> {
-        at_most_one(self.query(statement, parameters).await?)
-    }
-
-    /// The rows of a statement as they come, so that not all of them are kept at once.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn query_raw<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<RowStream, DbError> {
-        self.session.rows(statement, parameters).await
-    }
-
-    /// How many rows a statement changed.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn execute<S: Say + ?Sized>(
-        &self,
-        statement: &S,
-        parameters: &[&dyn Parameter],
-    ) -> Result<u64, DbError> {
-        self.session.execute(statement, parameters).await
-    }
-
-    /// Statements without parameters.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn batch_execute(&self, sql: &str) -> Result<(), DbError> {
-        self.session.batch_execute(sql).await
-    }
-}
 
 impl managed::Manager for Connector {
     type Type = Session;
     type Error = DbError;
 
     async fn create(&self) -> Result<Session, DbError> {
-        // On the heap: it is seldom, and as large as everything around it, which is moved about for each submission.
+        // On the heap: the future is seldom made, and as large as everything around it, which is moved for each submission.
         let birth = self.common().now();
         let (client, driver) = Box::pin(self.open(birth.pooling, None)).await?;
         Ok(Session::new(ClientWrapper::new(client, driver), self.common(), birth))
@@ -225,21 +62,21 @@ pub struct Pool {
     inner: managed::Pool<Connector>,
     common: Arc<Common>,
     clock: Arc<dyn Clock>,
-    /// Sent with every transaction: behind a transaction-pooling proxy a session's settings belong to somebody else.
+    /// Sent with every transaction: behind a transaction-pooling proxy a session's settings belong to other clients.
     limits: Arc<str>,
     application_name: Arc<str>,
     statement_timeout: Duration,
-    /// `[database] pooling`, where it is said or implied.
+    /// `[database] pooling`, where it is set or implied.
     said: Option<Pooling>,
-    /// Held by whoever finds out.
+    /// Locked during the detection of pooling.
     finding: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Pool {
-    /// Prepares a pool. Opens no connection yet: an unreachable database is met by the first use.
+    /// Prepares a pool. Opens no connection yet: an unreachable database shows at the first use.
     ///
     /// # Errors
-    /// [`DbError::Settings`] and [`DbError::Token`]: what the configuration says cannot work.
+    /// [`DbError::Settings`] and [`DbError::Token`]: the configuration cannot work.
     pub fn new(settings: &Database, options: PoolOptions) -> Result<Self, DbError> {
         let connector = Connector::new(settings, &settings.url, &options)?;
         let common = Arc::clone(connector.common());
@@ -247,13 +84,13 @@ impl Pool {
         let inner = managed::Pool::builder(connector)
             .max_size(settings.max_connections)
             .timeouts(timeouts)
-            // The one used last knows the statements and has the pages at hand: where few do, few are used.
+            // The connection used last knows the statements and has its pages cached: a light load uses few connections.
             .queue_mode(managed::QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .build()
             .map_err(|error| DbError::Settings(format!("database pool: {error}")))?;
-        // The third: a client that freezes, or is gone without a word, must not keep its row locked until the network's
-        // keepalive notices, because the sweep passes over what is locked. As long as we wait ourselves. The last two, because
+        // The third: a client that freezes, or disappears silently, must not keep its row locked until the network's
+        // keepalive notices, because the sweep passes over locked rows. As long as we wait ourselves. The last two, because
         // row-level security keeps statistics from the planner: it takes a status that hardly any row has for a fifth of the
         // table, and would compile statements, and start workers, for what a partial index answers at once.
         let limits = format!(
@@ -279,17 +116,17 @@ impl Pool {
     /// Prepares a pool and proves it with one connection.
     ///
     /// # Errors
-    /// As [`Pool::new`], and whatever keeps the first connection from being made.
+    /// The errors of [`Pool::new`], and of the first connection.
     pub async fn connect(settings: &Database, options: PoolOptions) -> Result<Self, DbError> {
         let pool = Self::new(settings, options)?;
         drop(pool.get().await?);
         Ok(pool)
     }
 
-    /// A connection for statements that need no transaction. Waits for a free one up to `statement_timeout`.
+    /// Returns a connection for statements that need no transaction. Waits for a free one up to `statement_timeout`.
     ///
     /// # Errors
-    /// [`DbError::PoolExhausted`], [`DbError::PoolClosed`], or what kept a new connection from being made.
+    /// [`DbError::PoolExhausted`], [`DbError::PoolClosed`], or the error of a new connection.
     pub async fn get(&self) -> Result<Client, DbError> {
         let session = self.session().await?;
         let begin = match session.pooling() {
@@ -317,7 +154,7 @@ impl Pool {
     /// pipelined behind the transaction's own settings. The name (a-z, `_`) goes to metrics and `pg_stat_activity`.
     ///
     /// # Errors
-    /// Those of `body`; [`DbError::CommitUnknown`] where only the row can tell; [`DbError::NoAnswer`] after twice
+    /// The errors of `body`; [`DbError::CommitUnknown`] where only the row can tell; [`DbError::NoAnswer`] after twice
     /// `statement_timeout`.
     pub async fn transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
@@ -327,11 +164,11 @@ impl Pool {
         self.named(name, "", &body).await
     }
 
-    /// The same for statements that look up each row by its key, or by those of some rows in an array: they are planned
+    /// [`Self::transaction`] for statements that look up each row by its key, or by an array of keys: their plans are made
     /// once.
     ///
     /// # Errors
-    /// Those of [`Self::transaction`].
+    /// The errors of [`Self::transaction`].
     pub async fn keyed_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
         F: Fn(Transaction) -> Working,
@@ -340,11 +177,11 @@ impl Pool {
         self.named(name, KEYED, &body).await
     }
 
-    /// The same for statements that look for few rows among many, by an index that has only those: the table is not read
-    /// from end to end where that can be helped.
+    /// [`Self::transaction`] for statements that look for few rows among many, by an index of only those: sequential scans
+    /// are avoided where possible.
     ///
     /// # Errors
-    /// Those of [`Self::transaction`].
+    /// The errors of [`Self::transaction`].
     pub async fn seeking_transaction<T, F, Working>(&self, name: &'static str, body: F) -> Result<T, DbError>
     where
         F: Fn(Transaction) -> Working,
@@ -367,19 +204,18 @@ impl Pool {
         let attempt =
             async || (|| self.once(name, settings, body)).retry(back_off).when(DbError::is_conflict).await;
         let mut result = attempt().await;
-        // Nothing is committed, or the error would say that nobody knows. A new connection knows nothing yet that could be
-        // out of date; what it meets all the same is the database's word.
+        // Nothing is committed, or the error would be `CommitUnknown`. A new connection has nothing cached that could be out
+        // of date; its error is the database's last word.
         if let Err(error) = &result
             && error.wants_a_new_connection()
         {
             if error.speaks_of_other_sessions() {
-                // Should it not answer, neither will it below.
+                // If the database does not answer here, the attempt below will not get an answer either.
                 drop(self.find_out().await);
             }
             result = attempt().await;
         }
-        metrics::histogram!(SECONDS, "name" => name)
-            .record(self.clock.monotonic().saturating_duration_since(began).as_secs_f64());
+        SECONDS.record(name, self.clock.monotonic().saturating_duration_since(began));
         result
     }
 
@@ -408,7 +244,7 @@ impl Pool {
                 return Err(error);
             }
         };
-        // PostgreSQL answers COMMIT of an aborted transaction with a quiet ROLLBACK; the SELECT makes it say so.
+        // PostgreSQL answers COMMIT of an aborted transaction with a quiet ROLLBACK; the SELECT turns that into an error.
         match tokio::time::timeout(self.statement_timeout, session.batch_execute("SELECT 1; COMMIT")).await {
             Ok(Ok(())) => {
                 lease.clean = true;
@@ -425,22 +261,22 @@ impl Pool {
         }
     }
 
-    /// Asks whether the database answers, and takes writes: the breaker's probe.
+    /// Checks whether the database answers, and takes writes: the breaker's probe.
     ///
     /// # Errors
-    /// What kept it from answering; one of kind `Unreachable` (25006) where it takes no writes.
+    /// The error of the probe; one of kind `Unreachable` (25006) where the database takes no writes.
     pub async fn ask(&self) -> Result<(), DbError> {
         let answer = self.asked().await;
         if answer.as_ref().is_err_and(DbError::wants_a_new_connection) {
-            // A session tells of the time when it was opened, a new one of now.
+            // An open session reports the state of its start, a new one the current state.
             return self.asked().await;
         }
         answer
     }
 
     async fn asked(&self) -> Result<(), DbError> {
-        // What the server itself looks at before it refuses a write, in recovery as well. Asked and not tried: a write that
-        // changes nothing would wait behind everybody who alters its table.
+        // The setting that the server itself checks before it refuses a write, in recovery as well. A test write would wait
+        // behind every session that alters its table.
         const READ_ONLY: &str = "SELECT current_setting('transaction_read_only') = 'on' AS read_only";
         let client = self.get().await?;
         match tokio::time::timeout(self.statement_timeout, client.query_one(READ_ONLY, &[])).await {
@@ -458,18 +294,18 @@ impl Pool {
         }
     }
 
-    /// How statements are said: as the configuration has it, or as was found out.
+    /// Returns how sessions are pooled: as configured, or as detected.
     #[must_use]
     pub fn pooling(&self) -> Pooling {
         self.common.pooling()
     }
 
-    /// Finds out once whether a proxy that pools transactions stands before the database, and goes by what it found from
-    /// then on: before the first statement that would be prepared, and again when names of statements get lost.
+    /// Detects once whether a proxy that pools transactions is in front of the database, and uses the result from then on:
+    /// before the first statement that would be prepared, and again when statements' names get lost.
     ///
     /// # Errors
-    /// What kept the database from answering.
-    pub async fn find_out(&self) -> Result<Found, DbError> {
+    /// The error that kept the database from answering.
+    pub async fn find_out(&self) -> Result<PoolingCheck, DbError> {
         let _one = self.finding.lock().await;
         if !self.common.is_known() {
             let found = pooling::find_out(self.inner.manager()).await?;
@@ -481,12 +317,12 @@ impl Pool {
             }
             self.common.found(found);
         }
-        Ok(Found::of(self.said, self.pooling()))
+        Ok(PoolingCheck::of(self.said, self.pooling()))
     }
 
-    /// What a transaction begins with.
+    /// Returns the statements that open a transaction.
     fn begin(&self, settings: &str, name: &str) -> String {
-        // Text that says a time says it in the session's zone, which is ours only where we could set it.
+        // A time in text is in the session's zone, which is ours only where we could set it.
         let zone = match self.common.pooling() {
             Pooling::Session => "",
             Pooling::Transaction => "; SET LOCAL TimeZone = 'UTC'",
@@ -497,7 +333,7 @@ impl Pool {
         )
     }
 
-    /// Closes what waits in the pool and does not fit the database any more, as the one that told so.
+    /// Closes the idle connections that, like the one with this error, no longer fit the database.
     fn renew(&self, session: &Session, error: &DbError) {
         if session.ended_with(error) {
             self.inner.retain(|session, _| session.is_current());
@@ -511,14 +347,14 @@ impl Pool {
         matches!(tokio::time::timeout(self.statement_timeout, question).await, Ok(Ok(())))
     }
 
-    /// Lets nobody in any more; connections in use end with their users.
+    /// Refuses further connections; those in use end with their users.
     pub fn close(&self) {
         self.inner.close();
     }
 }
 
-/// A connection on loan to a transaction. Unless it is clean again it is closed, which rolls back whatever is open on
-/// it: also when the caller stops waiting in the middle.
+/// A connection on loan to a transaction. Unless it is clean again it is closed, which rolls back its open transaction: also
+/// when the caller stops waiting in the middle.
 struct Lease {
     session: Option<Arc<Object<Connector>>>,
     clean: bool,
@@ -535,8 +371,8 @@ impl Drop for Lease {
     }
 }
 
-/// The server said no to the commit itself: certain, whatever a deferred constraint or trigger, also one of somebody else's,
-/// said it with. Where it was going away, out of something, or told to stop waiting, the commit may stand: unknown.
+/// An error in the commit itself: certain, whatever code a deferred constraint or trigger, even a foreign one, gave it. From
+/// a server that was going away, out of a resource, or cancelled a wait, the commit may stand: unknown.
 fn commit_failed(name: &'static str, error: DbError) -> DbError {
     match error.sqlstate() {
         Some("25P02") => DbError::Shape(format!(
@@ -547,7 +383,7 @@ fn commit_failed(name: &'static str, error: DbError) -> DbError {
     }
 }
 
-/// Whether nothing is committed where COMMIT is answered so. 40003 says itself that it is not known.
+/// Returns whether nothing is committed after this answer to COMMIT. 40003 itself means "unknown".
 fn is_certain(code: &str) -> bool {
     code != "40003" && !["08", "53", "57", "58", "XX"].iter().any(|class| code.starts_with(class))
 }
@@ -567,11 +403,11 @@ mod tests {
             ("40001", false),
             ("40P01", false),
             ("23503", false),
-            // A deferred trigger of the backend's own.
+            // A deferred trigger of the backend.
             ("P0001", false),
             ("22003", false),
             ("42501", false),
-            // Aborted before.
+            // Aborted before the commit.
             ("25P02", false),
             ("40003", true),
             ("08006", true),

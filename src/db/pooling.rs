@@ -1,8 +1,8 @@
-//! Finds out whether a proxy that pools transactions stands before the database.
+//! Detects whether a proxy that pools transactions is in front of the database.
 //!
-//! Two connections ask in turn whose session they are on, with and without a transaction open. Where sessions are ours,
-//! each stays on its own; where one is seen on two, or both on one, sessions are handed round. A proxy that happens to
-//! give each its own for so long passes for none: what can be proven is that there is one. Reads only.
+//! Two connections ask in alternation for the session they are on, with and without a transaction open. Where sessions are
+//! ours, each connection stays on its own; a session seen on two, or two on one, proves a shared pool. A proxy that happens
+//! to give each its own for so long stays undetected: only its presence can be proved. Reads only.
 
 use tokio_postgres::SimpleQueryMessage;
 
@@ -10,24 +10,24 @@ use super::connector::Connector;
 use super::error::DbError;
 use crate::config::Pooling;
 
-/// How often the two take turns. A quiet proxy gives itself away in the first turn, a busy one in any.
+/// Rounds of questions. A quiet proxy shows in the first round, a busy one in any.
 const TURNS: usize = 4;
 
 /// A server process: its number, and the start of its server, since several servers may be behind one name.
 const WHOSE: &str = "SELECT pg_backend_pid() || ' ' || pg_postmaster_start_time()";
 
-/// What was found beside what the configuration says.
+/// The detected pooling compared with the configured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// As it says; or sessions are ours, and it says nothing.
+pub enum PoolingCheck {
+    /// Both agree; or sessions are ours, and the configuration is silent.
     AsSaid,
-    /// A proxy that pools transactions, and it says nothing.
+    /// A proxy pools transactions, and the configuration is silent.
     Unsaid,
-    /// A proxy that pools transactions, and it says that there is none.
+    /// A proxy pools transactions, and the configuration denies it.
     Contradicted,
 }
 
-impl Found {
+impl PoolingCheck {
     pub(super) fn of(said: Option<Pooling>, found: Pooling) -> Self {
         match (said, found) {
             (None, Pooling::Transaction) => Self::Unsaid,
@@ -37,12 +37,12 @@ impl Found {
     }
 }
 
-/// Asks.
+/// Asks the database through two connections.
 ///
 /// # Errors
-/// What kept the database from answering.
+/// The error that kept the database from answering.
 pub(super) async fn find_out(connector: &Connector) -> Result<Pooling, DbError> {
-    // Nothing is set on sessions that may be somebody else's.
+    // No setting is changed on sessions that may be another client's.
     let ((one, _), (other, _)) = futures::try_join!(
         connector.open(Pooling::Transaction, None),
         connector.open(Pooling::Transaction, None)
@@ -66,7 +66,7 @@ async fn whose(client: &tokio_postgres::Client, sql: &str) -> Result<String, DbE
     row.map(str::to_owned).ok_or_else(|| DbError::Shape("no row says whose session this is".to_owned()))
 }
 
-/// What follows from the sessions that each was on.
+/// Returns the conclusion from the sessions of both connections.
 fn judge(ones: &[String], others: &[String]) -> Pooling {
     let stays = |seen: &[String]| seen.windows(2).all(|pair| pair[0] == pair[1]);
     let apart = ones.iter().all(|session| !others.contains(session));

@@ -1,18 +1,18 @@
 //! The one SQL fragment that says whether a submission is ready, not yet, or infected (protocol, "Terms").
 //!
-//! Text only: whoever needs readiness puts these predicates into a statement of its own. They ask the database anew each
-//! time; nothing here remembers an answer. An attachment whose status is NULL, or unknown to us, is not clean; and where a
-//! policy may hide one, nobody is ready.
+//! Text only: a caller puts these predicates into a statement of its own. They ask the database anew each time; nothing here
+//! remembers an answer. An attachment whose status is NULL, or unknown to us, is not clean; and where a policy may hide one,
+//! no submission is ready.
 //!
-//! `OFFSET 0` in them: each row's own attachments are looked up. PostgreSQL would rather begin with all that were ever
-//! infected, of which there are more the longer the table is kept.
+//! Their `OFFSET 0` makes PostgreSQL look up each row's own attachments. The planner would rather start with all that were
+//! ever infected, of which there are more the longer the table is kept.
 
 use super::error::DbError;
 
 /// The predicates, for one database. Made once from `[readiness]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// Quoted already.
+    /// The column's name, quoted already.
     finalized_column: Option<String>,
 }
 
@@ -43,8 +43,8 @@ impl Readiness {
         }
     }
 
-    /// SQL, time or NULL: since when the row is ready, where the database knows it. Without attachments that is since it
-    /// was finalized; when a scan ended is nowhere recorded. Never infinite. For measuring only.
+    /// SQL, time or NULL: the time since when the row is ready, where the database knows it. Without attachments that is the
+    /// time of finalizing; the end of a scan is recorded nowhere. Never infinite. For measuring only.
     #[must_use]
     pub fn ready_at(&self, alias: &str) -> String {
         let finalized = match &self.finalized_column {
@@ -57,18 +57,18 @@ impl Readiness {
         )
     }
 
-    /// SQL, boolean, never NULL: this role sees every row of `attachments`, so that one that is not found is not there.
+    /// SQL, boolean, never NULL: this role sees every row of `attachments`, so that a missing one does not exist.
     ///
-    /// Says the same as line `rls_attachments` of `check`, and is asked once per statement. A statement that reads the table
-    /// has its lock before the snapshot it is carried out with, and no policy is dropped or altered beside that lock: so
-    /// this is true of the very rows that the statement finds.
+    /// The same condition as line `rls_attachments` of `check`, evaluated once per statement. A statement that reads the
+    /// table has its lock before the snapshot it is executed with, and no policy is dropped or altered beside that lock: so
+    /// the result is true of the very rows that the statement reads.
     #[must_use]
     pub fn is_visible(&self) -> String {
         VISIBLE.to_owned()
     }
 
-    /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments. Whoever concludes from it
-    /// asks [`Self::is_visible`] as well.
+    /// SQL, boolean, never NULL: no attachment is anything but clean. True without attachments. A conclusion from it needs
+    /// [`Self::is_visible`] as well.
     #[must_use]
     pub fn all_clean(&self, alias: &str) -> String {
         format!(
@@ -76,14 +76,14 @@ impl Readiness {
         )
     }
 
-    /// SQL, boolean, never NULL: finalized, and every attachment clean; nobody, where one can be hidden.
+    /// SQL, boolean, never NULL: finalized, and every attachment clean; false where one can be hidden.
     #[must_use]
     pub fn is_ready(&self, alias: &str) -> String {
         format!("({} AND {} AND {})", self.is_finalized(alias), self.is_visible(), self.all_clean(alias))
     }
 
-    /// SQL, boolean, never NULL: at least one attachment is infected, whatever else is the case. Whoever concludes from its
-    /// absence asks [`Self::is_visible`] as well.
+    /// SQL, boolean, never NULL: at least one attachment is infected, whatever else is the case. A conclusion from its
+    /// absence needs [`Self::is_visible`] as well.
     #[must_use]
     pub fn any_infected(&self, alias: &str) -> String {
         format!(
@@ -91,7 +91,7 @@ impl Readiness {
         )
     }
 
-    /// SQL, bigint: attachments that are neither clean nor infected. Whoever concludes from its absence asks
+    /// SQL, bigint: attachments that are neither clean nor infected. A conclusion from its absence needs
     /// [`Self::is_visible`] as well.
     #[must_use]
     pub fn pending_count(&self, alias: &str) -> String {
@@ -102,8 +102,8 @@ impl Readiness {
     }
 }
 
-/// A policy binds PUBLIC (0) or roles whose privileges this one has. Only a condition that is literally `true` shows every row,
-/// and a view or another object in the table's place shows what it likes. Correlated with nothing.
+/// A policy binds PUBLIC (0) or roles whose privileges this one has. Only a condition that is literally `true` shows every
+/// row, and a view or another object under the table's name may show anything. Correlated with nothing.
 const VISIBLE: &str = "(SELECT c.relkind IN ('r', 'p') AND (NOT row_security_active(c.oid) OR COALESCE((
     SELECT bool_or(q.open) FILTER (WHERE q.permissive) AND COALESCE(bool_and(q.open) FILTER (WHERE NOT q.permissive), true)
     FROM (SELECT p.polpermissive AS permissive, pg_get_expr(p.polqual, p.polrelid) IS NOT DISTINCT FROM 'true' AS open

@@ -1,8 +1,8 @@
-//! One connection to the database, and the only place that speaks to it: how a statement is said depends on whose
-//! session it is.
+//! One connection to the database, and the only module that speaks to it: the form of a statement depends on how sessions
+//! are pooled.
 //!
-//! Where it is ours, statements are prepared once and called by name. Behind a proxy that pools transactions the next
-//! transaction runs on whatever session is free there, so that a name may be unknown, taken, or somebody else's statement:
+//! In a session of ours, statements are prepared once and called by name. Behind a proxy that pools transactions the next
+//! transaction runs on any session that is free there, so that a name may be unknown, taken, or another client's statement:
 //! nothing is prepared, and a statement travels whole, with the types of its parameters, in one round trip.
 
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use super::error::DbError;
 use super::statement::{Parameter, Say, Statement};
 use crate::config::{Database, Pooling};
 
-/// What all connections of a pool share: whose sessions they are, and since when a connection is worth keeping.
+/// The shared state of a pool's connections: how sessions are pooled, and since when a connection is worth keeping.
 #[derive(Debug)]
 pub(super) struct Common {
     /// Whether a proxy pools transactions before the server.
     pooled: AtomicBool,
-    /// Whether that is known: said, or found out.
+    /// Whether that is known: configured, or detected.
     known: AtomicBool,
-    /// Counts what made every connection of before worthless.
+    /// Number of events that made all earlier connections worthless.
     generation: AtomicU64,
 }
 
 impl Common {
     pub(super) fn new(settings: &Database) -> Self {
         let pooled = settings.said_pooling() == Some(Pooling::Transaction);
-        // Where it is said, it is held against what is found; behind a proxy there is nothing to find.
+        // A configured "session" is checked against the detection; a configured proxy needs none.
         Self {
             pooled: AtomicBool::new(pooled),
             known: AtomicBool::new(pooled),
@@ -43,13 +43,13 @@ impl Common {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// From now on connections are opened for this; those that were opened for something else are not used again.
+    /// Sets the detected pooling; connections opened for the other kind are not used again.
     pub(super) fn found(&self, pooling: Pooling) {
         self.pooled.store(pooling == Pooling::Transaction, Ordering::Relaxed);
         self.known.store(true, Ordering::Relaxed);
     }
 
-    /// To be found out anew.
+    /// Requires a new detection.
     fn doubt(&self) {
         if self.pooling() == Pooling::Session {
             self.known.store(false, Ordering::Relaxed);
@@ -60,30 +60,30 @@ impl Common {
         if self.pooled.load(Ordering::Relaxed) { Pooling::Transaction } else { Pooling::Session }
     }
 
-    /// What a connection is born into; asked before it is made, so that what ends meanwhile ends it, too.
+    /// Returns the birth of a new connection; read before it is opened, so that a change meanwhile ends it, too.
     pub(super) fn now(&self) -> Birth {
         Birth { pooling: self.pooling(), generation: self.generation.load(Ordering::Relaxed) }
     }
 
-    /// Ends the generation, unless somebody has done so since: whoever was born into the next one is not to be blamed.
+    /// Ends the generation, unless it has ended already: a connection of the next one is not to blame.
     fn retire(&self, born: u64) -> bool {
         self.generation.compare_exchange(born, born + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-/// When, and into what, a connection was born.
+/// The generation and the pooling that a connection was opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Birth {
     pub(super) pooling: Pooling,
     generation: u64,
 }
 
-/// A connection, with what was prepared on it.
+/// A connection, with its prepared statements.
 pub struct Session {
     client: ClientWrapper,
     common: Arc<Common>,
     birth: Birth,
-    /// Something is open on it that was not ended yet.
+    /// Whether a transaction on it may still be open.
     open: AtomicBool,
 }
 
@@ -98,12 +98,12 @@ impl Session {
         Self { client, common: Arc::clone(common), birth, open: AtomicBool::new(false) }
     }
 
-    /// Whether it can be used again.
+    /// Returns whether it can be used again.
     pub(super) fn is_fit(&self) -> bool {
         !self.client.is_closed() && !self.open.load(Ordering::Relaxed) && self.is_current()
     }
 
-    /// Whether nothing has happened since it was made that made it worthless.
+    /// Returns whether no later event has made it worthless.
     pub(super) fn is_current(&self) -> bool {
         self.birth == self.common.now()
     }
@@ -112,13 +112,13 @@ impl Session {
         self.birth.pooling
     }
 
-    /// The driver's own, for migrations.
+    /// The driver's own connection, for migrations.
     pub(super) fn driver(&mut self) -> &mut tokio_postgres::Client {
         &mut self.client
     }
 
-    /// Notes what a statement ended with. Where it tells that the connection no longer fits the database, neither do its
-    /// siblings, which know the same statements: `true` once for all of them.
+    /// Records a statement's error. An error that shows that the connection no longer fits the database condemns its
+    /// siblings, too, which know the same statements: `true` once for all of them.
     pub(super) fn ended_with(&self, error: &DbError) -> bool {
         if error.speaks_of_other_sessions() {
             self.common.doubt();
@@ -131,7 +131,7 @@ impl Session {
         Ok(self.client.batch_execute(sql).await?)
     }
 
-    /// Prepares a statement once per connection, where that can be.
+    /// Prepares a statement once per connection, where that is possible.
     pub(super) async fn prepare_cached<'a>(&self, text: &'a str) -> Result<Statement<'a>, DbError> {
         let prepared = match self.pooling() {
             Pooling::Session => Some(self.client.prepare_cached(text).await?),
@@ -140,7 +140,7 @@ impl Session {
         Ok(Statement { text, prepared })
     }
 
-    /// Says a statement, and gives its rows as they come.
+    /// Sends a statement, and returns its rows as they come.
     pub(super) async fn rows<S: Say + ?Sized>(
         &self,
         statement: &S,
@@ -187,7 +187,7 @@ impl Session {
         Ok(rows.rows_affected().unwrap_or_default())
     }
 
-    /// One statement alone. Where the session is somebody else's it gets a transaction, for its settings.
+    /// Runs one statement alone, in a session of another owner within a transaction, for its settings.
     pub(super) async fn alone<T>(
         &self,
         settings: &str,
@@ -198,10 +198,10 @@ impl Session {
                 self.ended_with(error);
             });
         }
-        // Whoever stops waiting here leaves it open, and it is closed.
+        // A caller that stops waiting here leaves `open` set, and the connection is closed.
         self.open.store(true, Ordering::Relaxed);
-        let (begun, said) = futures::join!(self.batch_execute(settings), statement);
-        begun?;
+        let (settled, said) = futures::join!(self.batch_execute(settings), statement);
+        settled?;
         let value = said.inspect_err(|error| {
             self.ended_with(error);
         })?;
@@ -211,13 +211,13 @@ impl Session {
     }
 }
 
-/// Exactly one row.
+/// Returns the row of exactly one.
 pub(super) fn one(rows: Vec<Row>) -> Result<Row, DbError> {
     let n = rows.len();
     at_most_one(rows)?.ok_or_else(|| DbError::Shape(format!("{n} rows instead of one")))
 }
 
-/// One row or none.
+/// Returns the row of one or none.
 pub(super) fn at_most_one(rows: Vec<Row>) -> Result<Option<Row>, DbError> {
     let mut rows = rows.into_iter();
     match (rows.next(), rows.len()) {
@@ -226,12 +226,12 @@ pub(super) fn at_most_one(rows: Vec<Row>) -> Result<Option<Row>, DbError> {
     }
 }
 
-/// Whether the types that we would declare are those that the server infers: what runs with names runs without.
+/// Whether the declared types are those that the server infers, so that statements also run without names.
 fn agree(asked: &[Type], given: &[&dyn Parameter]) -> bool {
-    // A wrong number is told by the driver.
+    // The driver reports a wrong number.
     asked.len() != given.len()
         || asked.iter().zip(given).all(|(asked, given)| {
-            // What the driver refuses is told by the driver.
+            // The driver reports a value that it refuses.
             *asked == given.declared()
                 || given.value().to_sql_checked(asked, &mut bytes::BytesMut::new()).is_err()
         })

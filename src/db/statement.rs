@@ -1,7 +1,7 @@
-//! What is said to the database: a statement's text or what was prepared of it, and parameters that know their types.
+//! Statements, as text or prepared, and parameters that know their types.
 //!
-//! Behind a proxy that pools transactions nothing can be prepared, so nobody else says which type a parameter has. The
-//! types are those that the server infers where it is asked; builds with debug assertions compare.
+//! Behind a proxy that pools transactions nothing can be prepared, so the client must say which type a parameter has. The
+//! types are those that the server infers when asked; builds with debug assertions compare.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use uuid::Uuid;
 
 /// A value for a parameter, with the type that it is sent as.
 pub trait Parameter: ToSql + Sync {
-    /// Type of the parameter; one of the server's own, so that nobody has to look for it in the catalog.
+    /// The type; one of the server's own, so that no catalog lookup is needed.
     fn declared(&self) -> Type;
 
     /// The value for the driver.
     fn value(&self) -> &(dyn ToSql + Sync);
 }
 
-/// A type that is also one for elements of an array.
+/// A type that can also be the element of an array.
 pub trait Scalar: ToSql + Sync {
     /// Type of a single value.
     const ONE: Type;
@@ -97,19 +97,19 @@ impl Parameter for Vec<u8> {
     }
 }
 
-/// A statement that may be said again: prepared under a name where the session is ours, else its text alone.
+/// A statement for repeated use: prepared under a name where the session is ours, else its text alone.
 #[derive(Debug, Clone)]
 pub struct Statement<'a> {
     pub(super) text: &'a str,
     pub(super) prepared: Option<tokio_postgres::Statement>,
 }
 
-/// What can be said: a [`Statement`], or a text.
+/// A statement that can be sent: a [`Statement`], or a text.
 pub trait Say {
     /// The text.
     fn text(&self) -> &str;
 
-    /// What was prepared of it.
+    /// The prepared form, if any.
     fn prepared(&self) -> Option<&tokio_postgres::Statement> {
         None
     }

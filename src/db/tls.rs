@@ -16,14 +16,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::conninfo::SslMode;
 use super::error::DbError;
 
-/// How much of a server's certificate is looked at.
+/// The checks on a server's certificate.
 #[derive(Debug)]
 enum Trust {
     /// Chain and name.
     Full(Arc<WebPkiServerVerifier>),
     /// The chain only: certificates of Cloud SQL name an instance, not a host.
     ChainOnly(Arc<WebPkiServerVerifier>),
-    /// Nothing: encryption without knowing with whom.
+    /// Nothing: encryption with an unknown peer.
     Nothing,
 }
 
@@ -33,10 +33,10 @@ struct Verifier {
     provider: Arc<CryptoProvider>,
 }
 
-/// Makes the connector for a mode; `None` where no TLS is spoken.
+/// Makes the connector for a mode; `None` for one without TLS.
 ///
 /// # Errors
-/// [`DbError::Settings`]: the CA file cannot be read or holds no certificate, or the system has no CA certificates.
+/// [`DbError::Settings`]: the CA file cannot be read or contains no certificate, or the system has no CA certificates.
 pub fn connector(mode: SslMode, root_cert: Option<&Path>) -> Result<Option<MakeRustlsConnect>, DbError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = || -> Result<Arc<WebPkiServerVerifier>, DbError> {
@@ -48,7 +48,7 @@ pub fn connector(mode: SslMode, root_cert: Option<&Path>) -> Result<Option<MakeR
         SslMode::Disable => return Ok(None),
         SslMode::VerifyFull => Trust::Full(verifier()?),
         SslMode::VerifyCa => Trust::ChainOnly(verifier()?),
-        // As libpq: a CA file makes `require` look at the chain.
+        // As in libpq, a CA file makes `require` verify the chain.
         SslMode::Require if root_cert.is_some() => Trust::ChainOnly(verifier()?),
         SslMode::Prefer | SslMode::Require => Trust::Nothing,
     };
@@ -104,7 +104,7 @@ impl ServerCertVerifier for Verifier {
             }
             Trust::ChainOnly(inner) => {
                 match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-                    // The name is looked at last: chain, dates and key usage were good.
+                    // The name is checked last: chain, dates and key usage were good.
                     Err(rustls::Error::InvalidCertificate(
                         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
                     )) => Ok(ServerCertVerified::assertion()),

@@ -1,7 +1,7 @@
-//! The heartbeat URL: somebody elsewhere who calls people when this host is silent (a dead man's switch).
+//! The heartbeat URL: a service elsewhere that calls people when this host is silent (a dead man's switch).
 //!
-//! The URL is a secret: no error, no `Debug` and no log line shows more of it than its host. One GET, one answer; it never
-//! repeats anything by itself, never follows a redirect, and reads nothing of an answer. If we die, nothing was owed.
+//! The URL is a secret: no error, no `Debug` and no log line shows more of it than its host. One GET, one answer; the
+//! client never repeats anything, never follows a redirect, and reads nothing of an answer. If we die, nothing was owed.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// A heartbeat URL that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeartbeatError {
-    /// It is no https URL. Does not show what it is.
+    /// The text is no https URL. The error does not show it.
     #[error("what the heartbeat file holds is no https URL")]
     NotAnUrl,
     /// No client can be made.
@@ -53,7 +53,7 @@ impl Heartbeat {
         Ok(Self { client, url: Secret::new(text), host })
     }
 
-    /// Its host, which is no secret.
+    /// Host of the URL, which is no secret.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -62,7 +62,7 @@ impl Heartbeat {
     /// Says "alive".
     ///
     /// # Errors
-    /// In words, without the URL: it was perhaps not heard.
+    /// Words, without the URL: the call perhaps did not arrive.
     pub async fn beat(&self) -> Result<(), String> {
         match self.client.get(self.url.expose()).send().await {
             Ok(answer) if answer.status().is_success() => Ok(()),

@@ -1,4 +1,4 @@
-//! One file per outside system, each with its one error classifier. Nothing here knows a room's state.
+//! One file per outside system, each with its one error classifier. Nothing here knows another room's state.
 pub mod bounces;
 pub mod heartbeat;
 pub mod pubsub;

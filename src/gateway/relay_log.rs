@@ -1,9 +1,9 @@
-//! The relay's log and queue (Postfix): what became of mails that it has accepted.
+//! The relay's log and queue (Postfix): the fate of mails that it has accepted.
 //!
 //! [`open`] follows the log where the configuration says it is: in the journal (`journal`), or in a file (`file`). Both
 //! give every line to one reader (`line`), which believes nothing that a stranger could have written. [`RelayQueue`] asks
-//! for what waits in the queue. Which mails are ours is not known here. If we die, the position that was answered last
-//! is read again from there: lines may repeat, none is left out without a word (`LogBatch::gap`). Never writes anything.
+//! for the mails in the queue. Which mails are ours is not known here. If we die, reading resumes at the position answered
+//! last: lines may repeat, none is left out without a word (`LogBatch::gap`). Never writes anything.
 
 pub mod file;
 mod inspect;
@@ -23,8 +23,8 @@ pub use queue::{RelayQueue, RelayQueueError};
 use crate::config;
 use crate::ports::{LogBatch, RelayLog, RelayLogError};
 
-/// The relay's log, from `position` on, as a batch told it; from its present end where that is empty. Opens nothing yet:
-/// what is wrong is told by the first reading.
+/// The relay's log from `position`, as a batch gave it; from its present end where that is empty. Opens nothing
+/// yet: the first reading reports trouble.
 #[must_use]
 pub fn open(config: &config::RelayLog, position: &str) -> Box<dyn RelayLog> {
     match (&config.file, &config.unit) {
@@ -37,7 +37,7 @@ pub fn open(config: &config::RelayLog, position: &str) -> Box<dyn RelayLog> {
     }
 }
 
-/// No log is configured; the configuration's own rules do not let that happen where it is enabled.
+/// A log that is not configured; the configuration's own rules do not let that happen where it is enabled.
 struct Nowhere;
 
 impl RelayLog for Nowhere {

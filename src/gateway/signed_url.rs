@@ -1,12 +1,12 @@
-//! Signed URLs: a link in a mail opens one attachment for a limited time, for whoever holds it.
+//! Signed URLs: a link in a mail opens one attachment for a limited time, for anybody who has it.
 //!
 //! [`UrlSigner`] signs with a service-account key file (offline) or, on a VM without key files, with IAM's `signBlob`
 //! as the account of the metadata server. Links are made per send and stored nowhere: if we die in the middle, nothing
 //! is left and the next send makes new ones. Nothing here logs, prints or stores a URL, a token or a key, and nothing
 //! here knows what a submission is.
 //!
-//! `google-cloud-storage` writes the URL, a signer of `google-cloud-auth` signs it; ours are only the signer behind
-//! `signBlob` (`iam`), what a URL is asked for (`link`, `disposition`, `object`) and what an error means (`fault`).
+//! `google-cloud-storage` writes the URL, a signer of `google-cloud-auth` signs it; ours are only the signer by `signBlob`
+//! (`iam`), the parameters of a URL (`link`, `disposition`, `object`) and the meaning of an error (`fault`).
 
 mod disposition;
 mod fault;
@@ -31,16 +31,21 @@ pub use self::inspect::{inspect, try_to_sign};
 use self::key_file::KeyFile;
 use self::link::Origin;
 use crate::config::{SignedUrl, SignerKind};
+use crate::kernel::metric::Histogram;
 use crate::ports::{Clock, LinkRequest, SignedLink};
 
-/// Histogram of what one link takes.
-const SECONDS: &str = "maple_router_signed_url_seconds";
+/// Seconds that one link takes: offline under a millisecond, IAM some tens of them.
+pub static SECONDS: Histogram = Histogram::new(
+    "maple_router_signed_url_seconds",
+    "Making one signed URL",
+    &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0],
+);
 
-/// How patient a signer is with metadata server and IAM. Once the account is known, the defaults bound one signature to
-/// about 18 s.
+/// Limits of a signer's requests to metadata server and IAM. Once the account is known, the defaults bound one
+/// signature to about 18 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// One request, from connect to the last byte.
+pub struct RetryPolicy {
+    /// Limit of one request, from connect to the last byte.
     pub timeout: Duration,
     /// Requests for one signature, the first included.
     pub attempts: usize,
@@ -50,7 +55,7 @@ pub struct Pace {
     pub backoff_max: Duration,
 }
 
-impl Default for Pace {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(5),
@@ -69,7 +74,7 @@ pub struct UrlSigner {
     clock: Option<Arc<dyn Clock>>,
 }
 
-/// Who holds the key.
+/// Location of the key.
 enum Key {
     File(KeyFile),
     Iam(Signer),
@@ -83,7 +88,7 @@ impl Key {
         }
     }
 
-    /// What it means that the signer did not sign: the fault it carries, or else that the key file is no good.
+    /// The fault of a signer that did not sign: the one its error carries, or else that the key file is no good.
     fn fault(&self, error: &(dyn std::error::Error + 'static)) -> Fault {
         Fault::carried_by(error).unwrap_or_else(|| match self {
             Self::File(key) => key.fault(),
@@ -100,33 +105,37 @@ impl UrlSigner {
     /// # Errors
     /// [`SignError::Misconfigured`], naming the key or the path.
     pub fn new(config: &SignedUrl, metadata_host: Option<&str>) -> Result<Self, SignError> {
-        Self::with_pace(config, metadata_host, Pace::default())
+        Self::with_retry_policy(config, metadata_host, RetryPolicy::default())
     }
 
     /// As [`UrlSigner::new`], with other bounds.
     ///
     /// # Errors
     /// [`SignError::Misconfigured`], naming the key or the path.
-    pub fn with_pace(config: &SignedUrl, metadata_host: Option<&str>, pace: Pace) -> Result<Self, SignError> {
+    pub fn with_retry_policy(
+        config: &SignedUrl,
+        metadata_host: Option<&str>,
+        retry_policy: RetryPolicy,
+    ) -> Result<Self, SignError> {
         let origin = Origin::parse(&config.storage_endpoint).map_err(|why| SignError::Misconfigured {
             what: format!("[signed_url] storage_endpoint {why}"),
             remedy: "write it as https://storage.googleapis.com".to_owned(),
         })?;
-        let http = http_client(pace, false)?;
+        let http = http_client(retry_policy, false)?;
         let key = match config.signer {
             SignerKind::KeyFile => Key::File(KeyFile::read(config.key_file.as_deref())?),
             SignerKind::Metadata => Key::Iam(Signer::from(IamSigner::new(
                 &config.endpoint,
                 metadata_host,
                 http.clone(),
-                http_client(pace, true)?,
-                pace,
+                http_client(retry_policy, true)?,
+                retry_policy,
             )?)),
         };
         Ok(Self { key, origin, http, clock: None })
     }
 
-    /// Measures by this clock how long each of many links takes.
+    /// Sets the clock that measures how long each of many links takes.
     #[must_use]
     pub fn measured(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -136,7 +145,7 @@ impl UrlSigner {
     /// Signs one link. The instant is taken before the signature is asked for, so `valid_until` errs on the early side.
     ///
     /// # Errors
-    /// See [`SignError`]; only [`SignError::UnsignableObject`] is about this request.
+    /// [`SignError`]; only [`SignError::UnsignableObject`] is about this request.
     pub async fn sign(&self, request: &LinkRequest) -> Result<SignedLink, SignError> {
         let seconds = object::check(request)?;
         let account = self.account().await?;
@@ -151,8 +160,8 @@ impl UrlSigner {
 
     /// Signs many links, at most `concurrency` at a time; the results stand in the order of the requests.
     ///
-    /// Once signing fails for a reason that is about us, what has not begun fails with the same error unasked: an
-    /// outage costs one patience, not one per attachment.
+    /// Once signing fails for a reason that is about us, requests not yet started fail with the same error unasked:
+    /// an outage costs one wait, not one per attachment.
     pub async fn sign_all(
         &self,
         requests: &[LinkRequest],
@@ -164,7 +173,7 @@ impl UrlSigner {
         futures::stream::iter(attempts).buffered(concurrency.max(1)).collect().await
     }
 
-    /// Signs, unless signing is known to be out; notes when it is.
+    /// Signs, unless signing is known to be out; records an outage.
     async fn sign_unless(
         &self,
         outage: &OnceLock<SignError>,
@@ -176,7 +185,7 @@ impl UrlSigner {
         let began = self.clock.as_ref().map(|clock| clock.monotonic());
         let result = self.sign(request).await;
         if let (Some(clock), Some(began)) = (&self.clock, began) {
-            metrics::histogram!(SECONDS).record(clock.monotonic().saturating_duration_since(began));
+            SECONDS.record((), clock.monotonic().saturating_duration_since(began));
         }
         if let Err(error) = &result
             && error.is_about_us()
@@ -195,7 +204,7 @@ impl UrlSigner {
         account.map_err(|error| classify(&self.key.fault(&error), None))
     }
 
-    /// Which kind of key signs.
+    /// Kind of the signing key.
     #[must_use]
     pub fn kind(&self) -> SignerKind {
         match self.key {
@@ -214,10 +223,10 @@ impl fmt::Debug for UrlSigner {
     }
 }
 
-/// A client that never follows a redirect: what it carries is for the host it was told, and for no other.
-fn http_client(pace: Pace, bypass_proxy: bool) -> Result<reqwest::Client, SignError> {
+/// A client that never follows a redirect: its contents are for the given host, and for no other.
+fn http_client(retry_policy: RetryPolicy, bypass_proxy: bool) -> Result<reqwest::Client, SignError> {
     let mut builder = reqwest::Client::builder()
-        .timeout(pace.timeout)
+        .timeout(retry_policy.timeout)
         .redirect(redirect::Policy::none())
         .tcp_nodelay(true)
         .tcp_keepalive(Duration::from_secs(30))

@@ -1,8 +1,8 @@
 //! Slack's incoming webhook: one message, one answer, and what the answer means.
 //!
-//! The webhook's URL is the secret itself: no error, no `Debug` and no log line shows it. If we die while a message is on
-//! its way, it may have been taken: whoever posts must be able to repeat it. It never repeats anything by itself,
-//! never follows a redirect, and reads no more of an answer than a line.
+//! The webhook's URL is the secret itself: no error, no `Debug` and no log line shows it. If we die while a message
+//! is on its way, Slack may have taken it: the caller must be able to repeat it. The client never repeats anything
+//! by itself, never follows a redirect, and reads no more of an answer than a line.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,16 +21,16 @@ use crate::scrub::scrub;
 const ANSWER_LIMIT: usize = 1024;
 /// Most of an answer that is repeated, in characters.
 const SAID_LIMIT: usize = 100;
-/// A 429 without a usable `Retry-After`.
+/// Pause after a 429 without a usable `Retry-After`.
 const USUAL_PAUSE: Duration = Duration::from_secs(30);
-/// Slack's pauses are believed between these.
+/// Bounds between which Slack's pauses are believed.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
 /// A webhook that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlackError {
-    /// It is no https URL. Does not show what it is.
+    /// The text is no https URL. The error does not show it.
     #[error("what the webhook file holds is no https URL")]
     NotAnUrl,
     /// No client can be made.
@@ -52,8 +52,8 @@ impl fmt::Debug for Slack {
 }
 
 impl Slack {
-    /// A client for `webhook`; `channel` goes with every message (a webhook may ignore it), `timeout` bounds one request.
-    /// Connects to nothing.
+    /// A client for `webhook`; `channel` goes with every message (a webhook may ignore it), `timeout` bounds one
+    /// request. Connects to nothing.
     ///
     /// # Errors
     /// [`SlackError`].
@@ -93,7 +93,7 @@ impl Slack {
         classify(status, &self.clean(&String::from_utf8_lossy(&body)), &headers)
     }
 
-    /// What went wrong on the way, without the URL: that is the secret.
+    /// The cause of a failed request, without the URL: that is the secret.
     fn told(&self, error: reqwest::Error) -> String {
         if error.is_timeout() {
             return "no answer in time".to_owned();
@@ -107,7 +107,7 @@ impl Slack {
         self.clean(&format!("{kind}: {cause}"))
     }
 
-    /// On one line, bounded, and without the secret whoever repeats it.
+    /// The text on one line, bounded, and without the secret, even where Slack repeats it.
     fn clean(&self, text: &str) -> String {
         let mut text = text.replace(self.webhook.expose(), "<webhook>");
         if let Ok(url) = url::Url::parse(self.webhook.expose())
@@ -143,7 +143,7 @@ fn classify(status: u16, body: &str, headers: &HeaderMap) -> Posted {
     let said = || format!("Slack answered {status}: {body}");
     match status {
         200..=299 if body == "ok" => Posted::Sent,
-        // Somebody between us and Slack, or no webhook of Slack's at all: not confirmed.
+        // A proxy between us and Slack, or no webhook of Slack's at all: not confirmed.
         200..=299 => Posted::Retry(said()),
         429 => Posted::RetryAfter(pause(headers).unwrap_or(USUAL_PAUSE)),
         408 | 500..=599 => pause(headers).map_or_else(|| Posted::Retry(said()), Posted::RetryAfter),
@@ -154,7 +154,7 @@ fn classify(status: u16, body: &str, headers: &HeaderMap) -> Posted {
     }
 }
 
-/// `Retry-After`, in seconds or as a date. A date counts from the answer's own `Date`: our clock is nobody's here.
+/// `Retry-After`, in seconds or as a date. A date counts from the answer's own `Date`: our clock plays no part.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let header = |name: &HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let asked = header(&RETRY_AFTER)?;

@@ -1,5 +1,5 @@
 //! The lifecycles as people and programs read them: a list, a table, a diagram. Made from the tables that the check reads,
-//! so that nothing else can be told. Pure.
+//! so that the two cannot differ. Pure.
 
 use serde::Serialize;
 
@@ -11,15 +11,15 @@ const BIRTH: &str = "[*]";
 /// One lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// As it is asked for.
+    /// The lifecycle's name, as commands take it.
     pub name: &'static str,
-    /// The thing that lives so, in words.
+    /// The entity that has this lifecycle, in words.
     pub about: &'static str,
-    /// Its states; the first is where it begins.
+    /// All states; the first is the initial one.
     pub states: Vec<String>,
-    /// States that nothing leads out of.
+    /// States without an outgoing edge.
     pub finals: Vec<String>,
-    /// Its transitions.
+    /// All transitions.
     pub transitions: Vec<Transition>,
 }
 
@@ -32,7 +32,7 @@ pub struct Transition {
     pub command: String,
     /// State after.
     pub to: String,
-    /// The roles that may give it.
+    /// The roles that may give the command.
     pub who: Vec<&'static str>,
     /// The guard, in words.
     pub guard: &'static str,

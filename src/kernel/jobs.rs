@@ -1,9 +1,9 @@
 //! Jobs: rows taken on a lease, worked on, and settled in batches; once for all lifecycles and kinds.
 //!
-//! Two tasks of a [`Consumer`]: one claims while there is room, one settles and makes leases longer (`settler`). A row that is
-//! dropped without an answer goes back. If we die, leases run out and the rows are worked on again; a settlement that comes too
-//! late meets the fence. Never holds more than `most` rows, and never waits for the one who answers. Who only has a function to
-//! run for each row lets [`works`] do the rest.
+//! A [`Consumer`] has two tasks: one claims while there is room, one settles and extends leases (`settler`). A row dropped
+//! without an answer is released. If we die, leases run out and the rows are worked on again; a settlement that comes too
+//! late meets the fence. A consumer never leases more than `most` rows, and never waits for an answer. A room that only has
+//! a function to run for each row leaves the rest to [`works`].
 
 pub mod listener;
 mod poll;
@@ -27,65 +27,65 @@ use self::retries::{Ending, Retries};
 use self::settler::Settler;
 use super::rows::{Kinds, Row, Rows, Stored, Woken, Write};
 use crate::db::{DbError, DbErrorKind};
-use crate::ops::chance::Chance;
+use crate::ops::rng::Rng;
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
-/// Rows taken, or settled, in one transaction.
+/// Rows claimed, or settled, in one transaction.
 const BATCH: usize = 256;
 /// Rows woken in one transaction.
 const PAGE: usize = 1000;
-/// Rest after a fault of the database.
+/// Pause after a fault of the database.
 const REST: Duration = Duration::from_secs(1);
 
-/// The measure in which rows are taken.
+/// The bounds within which rows are claimed.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Rows held at once.
+    /// Rows leased at once.
     pub most: usize,
-    /// The time a row is ours without a sign of life.
+    /// The time for which a claim lasts unless it is extended.
     pub lease: Duration,
-    /// Between two looks for what is due again or was left behind. New rows are looked for more often.
+    /// Time between two looks for rows that are due again or were left behind. New rows are looked for more often.
     pub poll: Duration,
-    /// When a row is tried again, and how often.
+    /// Pauses and number of attempts.
     pub retries: Retries,
 }
 
-/// The room's ear: it counts, and says what an operator has to know of.
+/// The room's observer: counts, and logs what an operator has to know of.
 pub trait Observer<L: Stored>: Debug + Send + Sync {
-    /// So many rows were taken.
+    /// Rows were claimed, this many.
     fn claimed(&self, rows: usize);
 
     /// Timers have fired.
     fn woken(&self, woken: Woken);
 
-    /// A job has ended; `ours`: its lease had not run out.
+    /// A job has ended; `ours` is whether its lease was still valid.
     fn settled(&self, row: &Row<L>, write: &Write<L>, ours: bool);
 
-    /// The outcome of a batch of settlements: rows that took theirs, and rows that refuse it and come again.
+    /// A batch of settlements has ended: rows that were written, and rows that the database refuses and that come again.
     fn written(&self, took: &[&Row<L>], refused: &[(&Row<L>, &DbError)]);
 }
 
-/// The parts of a consumer.
+/// The dependencies of a consumer.
 #[derive(Debug, Clone)]
-pub struct Parts<L: Stored> {
+pub struct ConsumerParts<L: Stored> {
     /// The rows.
     pub rows: Rows<L>,
-    /// The state they wait in.
+    /// The state in which rows wait.
     pub from: L::State,
-    /// Which of them.
+    /// The kinds of rows to claim.
     pub kinds: Kinds,
-    /// The measure in which they are taken.
+    /// The bounds within which rows are claimed.
     pub settings: Settings,
-    /// Measures.
+    /// The clock of pauses and leases.
     pub clock: Arc<dyn Clock>,
     /// Spreads the pauses, makes the fences.
-    pub rng: Arc<Chance>,
-    /// Hears of them.
+    pub rng: Arc<Rng>,
+    /// Receives what happens to the rows.
     pub observer: Arc<dyn Observer<L>>,
 }
 
-/// Rows to be worked on. Dropping it takes no more, and gives back what was not handed out.
+/// A source of rows to work on. Dropping it stops claiming, and releases what was not handed out.
 #[derive(Debug)]
 pub struct Consumer<L: Stored> {
     rows: mpsc::Receiver<Leased<L>>,
@@ -94,18 +94,18 @@ pub struct Consumer<L: Stored> {
     halt: DropGuard,
 }
 
-/// The amount that is taken.
+/// The number of rows that a look may claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// As much as there is room for.
+    /// As many as there is room for.
     Full,
-    /// One row, to see whether it goes well.
+    /// One row, to see whether it succeeds.
     Trickle,
-    /// Nothing.
+    /// None.
     Shut,
 }
 
-/// A row that is ours to work on. Dropped, it comes again.
+/// A row leased to this process. Dropping it releases the row.
 #[derive(Debug)]
 pub struct Leased<L: Stored> {
     /// The row.
@@ -113,7 +113,7 @@ pub struct Leased<L: Stored> {
     answer: Option<(mpsc::UnboundedSender<Answer<L>>, OwnedSemaphorePermit)>,
 }
 
-/// A row and how its job ended; there is room for another when it is written.
+/// A row and how its job ended; its permit is free again when the answer is written.
 #[derive(Debug)]
 struct Answer<L: Stored> {
     row: Row<L>,
@@ -122,14 +122,14 @@ struct Answer<L: Stored> {
 }
 
 impl<L: Stored> Leased<L> {
-    /// Ends the job. Returns at once; what cannot be written is done again.
+    /// Ends the job. Returns at once; a job whose end cannot be written is done again.
     pub fn settle(mut self, ending: Ending<L>) {
         self.answer(ending);
     }
 
     fn answer(&mut self, ending: Ending<L>) {
         if let Some((answers, room)) = self.answer.take() {
-            // Nobody settles any more: the lease runs out.
+            // Without a settler the lease runs out.
             drop(answers.send(Answer { row: self.row.clone(), ending, _room: room }));
         }
     }
@@ -142,9 +142,9 @@ impl<L: Stored> Drop for Leased<L> {
 }
 
 impl<L: Stored> Consumer<L> {
-    /// Begins to take rows, and looks at once when `listener` hears something. Must be called inside a tokio runtime.
+    /// Starts claiming rows, and looks at once when `listener` is notified. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(parts: Parts<L>, listener: Listener) -> Self {
+    pub fn start(parts: ConsumerParts<L>, listener: Listener) -> Self {
         let (ready, rows) = mpsc::channel(parts.settings.most.max(1));
         let (answers, answered) = mpsc::unbounded_channel();
         let (flow, flows) = watch::channel(Flow::Full);
@@ -164,24 +164,24 @@ impl<L: Stored> Consumer<L> {
         Self { rows, flow, settling, halt: halt.drop_guard() }
     }
 
-    /// The next row; `None` when there are no rows to be taken any more. Cancel-safe.
+    /// Returns the next row; `None` when no more rows can be claimed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Leased<L>> {
         self.rows.recv().await
     }
 
-    /// At least one row, and what else is there, up to `most`; nothing when there are no rows to be taken any more. Cancel-safe.
+    /// Returns one to `most` rows, as many as are ready; none when no more rows can be claimed. Cancel-safe.
     pub async fn next_many(&mut self, most: usize) -> Vec<Leased<L>> {
         let mut rows = Vec::new();
         self.rows.recv_many(&mut rows, most).await;
         rows
     }
 
-    /// Says how much is taken from now on. What is held stays held.
+    /// Sets how many rows are claimed from now on. Leased rows stay leased.
     pub fn set_flow(&self, flow: Flow) {
         self.flow.send_replace(flow);
     }
 
-    /// Takes no more, and gives back what was not handed out. What is given back from now on is free at once. A second call
+    /// Stops claiming, and releases what was not handed out. Rows released from now on are free at once. A second call
     /// changes nothing.
     pub fn quiet(&mut self) {
         self.halt.token().cancel();
@@ -191,14 +191,14 @@ impl<L: Stored> Consumer<L> {
         }
     }
 
-    /// [`Self::quiet`], then waits until everything handed out is answered and written; whether that was so in time.
+    /// [`Self::quiet`], then waits until everything handed out is answered and written; returns whether that was in time.
     pub async fn stop(mut self, timeout: Duration) -> bool {
         self.quiet();
         tokio::time::timeout(timeout, &mut self.settling).await.is_ok()
     }
 }
 
-/// Rows that are ours, with their fences.
+/// The leased rows, with their fences.
 #[derive(Debug, Clone)]
 struct Leases<I>(Arc<Mutex<HashMap<I, Uuid>>>);
 
@@ -214,9 +214,9 @@ impl<I> Leases<I> {
     }
 }
 
-/// Takes rows.
+/// The task that claims rows.
 struct Claiming<L: Stored> {
-    parts: Parts<L>,
+    parts: ConsumerParts<L>,
     listener: Listener,
     ready: mpsc::Sender<Leased<L>>,
     answers: mpsc::UnboundedSender<Answer<L>>,
@@ -227,7 +227,7 @@ struct Claiming<L: Stored> {
 }
 
 impl<L: Stored> Claiming<L> {
-    /// Until it is halted, or there is no table any more. Never in the middle of a claim: nobody would know of its rows
+    /// Runs until it is halted, or the table is gone. A claim is never cancelled in the middle: its rows would stay unknown
     /// until their lease runs out.
     async fn run(mut self) {
         let clock = Arc::clone(&self.parts.clock);
@@ -270,15 +270,15 @@ impl<L: Stored> Claiming<L> {
             tokio::select! {
                 biased;
                 () = self.halt.cancelled() => {}
-                () = self.listener.heard(), if flow != Flow::Shut => expected = true,
+                () = self.listener.notifications(), if flow != Flow::Shut => expected = true,
                 () = clock.sleep(pause), if flow != Flow::Shut => {}
                 changed = self.flows.changed() => if changed.is_err() { return },
             }
         }
     }
 
-    /// One look: wakes what is due once a poll, then takes what there is room for; with how long the database took. Unless
-    /// something is `expected`, it is read first whether anything waits, which is cheaper where nothing does.
+    /// One look: wakes what is due once a poll, then claims what there is room for; returns how long the database took.
+    /// Unless rows are `expected`, a cheaper read first shows whether any wait.
     async fn look(
         &mut self,
         flow: Flow,
@@ -297,7 +297,7 @@ impl<L: Stored> Claiming<L> {
         if let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
             room.merge(more);
         }
-        let Parts { rows: store, from, kinds, settings, clock, rng, observer } = &self.parts;
+        let ConsumerParts { rows: store, from, kinds, settings, clock, rng, observer } = &self.parts;
         let began = clock.monotonic();
         if began >= *wake_at {
             *wake_at = began + settings.poll;
@@ -319,23 +319,23 @@ impl<L: Stored> Claiming<L> {
         self.leases.lock().extend(rows.iter().filter_map(|row| Some((row.id, row.token?))));
         for row in rows {
             let room = room.split(1).map(|room| (self.answers.clone(), room));
-            // Nobody takes it any more: dropped, it goes back.
+            // A row without a receiver is dropped here, and thereby released.
             drop(self.ready.send(Leased { row, answer: room }).await);
         }
         Ok((taken, took))
     }
 }
 
-/// The amount that a look took.
+/// The yield of a look.
 #[derive(PartialEq, Eq)]
 enum Taken {
-    /// As much as it could.
+    /// As many rows as were asked for.
     All,
     Some,
     Nothing,
 }
 
-/// The schema was taken back, or taken away from this role.
+/// Whether the schema was removed, or withdrawn from this role.
 fn is_gone(error: &DbError) -> bool {
     error.kind() == DbErrorKind::Contract
 }

@@ -1,32 +1,32 @@
 //! A lifecycle: an enum of states, an enum of commands and one table of edges. Pure.
 //!
-//! The table is what the check ([`Transition`](super::Transition)), the diagram, the documentation and the generic test read.
+//! The check ([`Transition`](super::Transition)), the diagram, the documentation and the generic test read the table.
 //! Statements are not generated from it: `lifecycle_holds` tries every (state, command, who) against the real ones.
 
 use std::fmt::{self, Debug};
 
 use super::Word;
 
-/// A thing that lives by a table.
+/// An entity whose states follow a table.
 pub trait Lifecycle: Copy + Eq + Debug + Send + Sync + 'static {
-    /// The states it can be in.
+    /// The states.
     type State: Word;
-    /// The commands that can be given.
+    /// The commands.
     type Command: Word;
-    /// As it is asked for, and as it stands in the transition log.
+    /// The lifecycle's name in commands and in the transition log.
     const NAME: &'static str;
-    /// The thing that lives so, in words.
+    /// The entity that has this lifecycle, in words.
     const ABOUT: &'static str;
-    /// Every edge there is.
+    /// Every edge.
     const TABLE: &'static [Edge<Self::State, Self::Command>];
 }
 
-/// A role: on whose account a command is given. The kernel's own are below; a room adds those of its people.
+/// The role on whose account a command is given. The kernel's own are below; a room adds those of its people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Who(&'static str);
 
 impl Who {
-    /// The worker that holds the claim.
+    /// The worker that has the claim.
     pub const WORKER: Self = Self("worker");
     /// The daemon on its own account: sweep, timers, retention.
     pub const SYSTEM: Self = Self("system");
@@ -39,7 +39,7 @@ impl Who {
         Self(name)
     }
 
-    /// As it stands in the transition log.
+    /// The role's name in the transition log.
     #[must_use]
     pub const fn label(self) -> &'static str {
         self.0
@@ -52,10 +52,10 @@ impl fmt::Display for Who {
     }
 }
 
-/// The clock of an edge that nobody asks for, in the order in which they fire.
+/// The clock of an edge that fires by itself; the order of variants is the order of firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// `leased_until` has passed: whoever had it is gone.
+    /// `leased_until` has passed: the worker is gone.
     Lease,
     /// `available_at` has passed.
     Due,
@@ -63,7 +63,7 @@ pub enum Timer {
     Expiry,
 }
 
-/// One row of a table. Two edges may share state and command where a guard decides which way it goes.
+/// One row of a table. Two edges may share state and command where a guard decides between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge<S: 'static, C: 'static> {
     /// State before; absent at birth.
@@ -72,18 +72,18 @@ pub struct Edge<S: 'static, C: 'static> {
     pub command: C,
     /// State after.
     pub to: S,
-    /// The roles that may give it.
+    /// The roles that may give the command.
     pub who: &'static [Who],
     /// The guard, in words.
     pub guard: &'static str,
     /// The rest of the transaction, in words.
     pub with: &'static str,
-    /// Its clock, where nobody asks.
+    /// The clock that fires the edge; absent where somebody asks for it.
     pub timer: Option<Timer>,
 }
 
 impl<S: Copy, C: Copy> Edge<S, C> {
-    /// From a state to a state.
+    /// An edge from a state to a state.
     #[must_use]
     pub const fn new(
         from: S,
@@ -96,7 +96,7 @@ impl<S: Copy, C: Copy> Edge<S, C> {
         Self { from: Some(from), command, to, who, guard, with, timer: None }
     }
 
-    /// The beginning.
+    /// An edge to the initial state.
     #[must_use]
     pub const fn birth(
         command: C,
@@ -108,7 +108,7 @@ impl<S: Copy, C: Copy> Edge<S, C> {
         Self { from: None, command, to, who, guard, with, timer: None }
     }
 
-    /// Fired by `timer`.
+    /// Lets `timer` fire the edge.
     #[must_use]
     pub const fn on(mut self, timer: Timer) -> Self {
         self.timer = Some(timer);

@@ -1,13 +1,14 @@
-//! The kernel: what all lifecycles share, written once. A room brings a table and its own columns.
+//! The kernel: code that all lifecycles share, written once. A room brings a table and its own columns.
 //!
-//! [`word`] (closed sets of labels) → [`lifecycle`] (states, commands and one table of edges) → [`transition`] (the only way to a
-//! new state) → [`rows`] (taken on a lease, written under a fence, recorded) → [`jobs`] (what works on them) → [`describe`] (the tables
-//! as people read them) → [`card`] (what a room brings). It knows no room; rooms know it.
+//! [`word`] (closed sets of labels) → [`lifecycle`] (states, commands and one table of edges) → [`transition`] (the only way
+//! to a new state) → [`rows`] (leased, fenced, recorded) → [`jobs`] (work on rows) → [`describe`] (the tables for people) →
+//! [`metric`] (counts) → [`card`] (what a room brings). The kernel knows no room; rooms know the kernel.
 
 pub mod card;
 pub mod describe;
 pub mod jobs;
 pub mod lifecycle;
+pub mod metric;
 pub mod rows;
 pub mod tasks;
 pub mod transition;

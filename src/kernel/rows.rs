@@ -1,8 +1,8 @@
 //! The rows of a lifecycle: taken on a lease, written under their fence, recorded in the statement that changes them.
 //!
-//! Each call is one transaction, but for [`Rows::hold`] and [`Rows::write`], which are parts of somebody's. If we die before its
-//! commit nothing happened; after it the row is what its state says, and a lease that nobody settles runs out. A state changes
-//! by a [`Transition`] alone: these statements allow nothing else.
+//! Each call is one transaction, but for [`Rows::hold`] and [`Rows::write`], which are parts of a caller's. If we die before
+//! its commit nothing happened; after it the row's state says what happened, and a lease that is not settled runs out. A
+//! state changes by a [`Transition`] alone: these statements allow nothing else.
 
 mod relation;
 mod sql;
@@ -38,63 +38,63 @@ impl<L: Stored> Clone for Rows<L> {
     }
 }
 
-/// A row as it was taken, or as it was read under its lock.
+/// A row as it was claimed, or as it was read under its lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row<L: Stored> {
     /// Its key.
     pub id: L::Id,
     /// Its state.
     pub state: L::State,
-    /// Jobs that failed because of the row itself, a running one counted until it is known better.
+    /// Jobs that failed because of the row itself; a running job counts until it ends otherwise.
     pub attempts: u32,
-    /// The claims it has seen, this one included.
+    /// The row's claims so far, the current one included.
     pub claims: u32,
-    /// Fence of whoever has it.
+    /// Fence of the worker that has leased the row.
     pub token: Option<Uuid>,
     /// Fence of people, where the relation has one.
     pub version: Option<i64>,
-    /// The room's own part of it.
+    /// The room's columns of the row.
     pub columns: L::Columns,
 }
 
-/// By what right a row is written.
+/// The right by which a row is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fence {
-    /// A worker's: the token it took the row with.
+    /// A worker's right: the token of its claim.
     Lease(Uuid),
-    /// A person's: the version that was seen. A worker that has the row loses it.
+    /// A person's right: the version that was seen. A worker loses its lease of the row.
     Version(i64),
-    /// The row was read under the lock of this very transaction.
+    /// The lock of this very transaction, under which the row was read.
     Locked,
 }
 
-/// The fate of the count of attempts.
+/// The change of the count of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempts {
-    /// It stays.
+    /// The count stays.
     Keep,
-    /// The running one is given back.
+    /// The running attempt is given back.
     Refund,
-    /// It begins anew.
+    /// The count starts again from 0.
     Reset,
 }
 
-/// A transition of a row, and what goes with it. The lease goes in any case.
+/// A transition of a row, and its further changes. The lease always ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write<L: Stored> {
     /// The row.
     pub id: L::Id,
-    /// By what right.
+    /// The right by which it is written.
     pub fence: Fence,
-    /// The edge it takes, and on whose account.
+    /// The edge, and on whose account it is taken.
     pub transition: Transition<L>,
-    /// The fate of the attempts.
+    /// The change of the attempts.
     pub attempts: Attempts,
-    /// Time until it is available; absent where that stays.
+    /// Time until the row is available; absent where that stays.
     pub pause: Option<Duration>,
-    /// For the record, in words: no text of the row's.
+    /// The reason for the log, in words: no text of the row.
     pub reason: Option<String>,
-    /// The room's columns, an object by their names; what is not in there stays.
+    /// The room's columns, an object by their names; columns not in it stay.
     pub columns: Option<Value>,
 }
 
@@ -106,12 +106,12 @@ impl<L: Stored> Write<L> {
     }
 }
 
-/// Which rows are taken.
+/// The kinds of rows that a claim takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kinds {
-    /// Those of these kinds.
+    /// Rows of these kinds.
     Only(Vec<&'static str>),
-    /// Those of every other kind, known or not.
+    /// Rows of every other kind, known or not.
     AllBut(Vec<&'static str>),
 }
 
@@ -124,14 +124,14 @@ impl Kinds {
     }
 }
 
-/// The rows in a state.
+/// The number and age of the rows in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth<S> {
-    /// One that something leads out of.
+    /// A state with an outgoing edge.
     pub state: S,
     /// Rows in it.
     pub count: u64,
-    /// The time for which the row that waits longest is due; in states where nothing waits, the age of the oldest.
+    /// How long the longest-waiting row has been due; in states where no row waits, the age of the oldest.
     pub oldest: Duration,
 }
 
@@ -147,7 +147,7 @@ pub struct Woken {
 }
 
 impl<L: Stored> Rows<L> {
-    /// Over `pool`; what workers and timers do is recorded as done by `actor`.
+    /// The rows over `pool`; transitions by workers and timers are recorded as made by `actor`.
     #[must_use]
     pub fn new(pool: Pool, actor: &str) -> Self {
         Self { pool, actor: actor.into(), statements: Arc::new(PhantomData::<L>.into()) }
@@ -159,10 +159,10 @@ impl<L: Stored> Rows<L> {
         &self.pool
     }
 
-    /// Takes up to `most` rows that wait in `from` and are due, for `lease`. `token` is the fence of all of them.
+    /// Claims up to `most` rows that wait in `from` and are due, for `lease`. `token` is the fence of all of them.
     ///
     /// # Errors
-    /// [`DbError`]: what was taken by a commit whose answer was lost comes again after its lease.
+    /// [`DbError`]: rows claimed by a commit whose answer was lost come again after their lease.
     pub async fn claim(
         &self,
         from: L::State,
@@ -182,7 +182,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// Whether there is a row to be taken. One that another instance is taking just now counts. Reads only.
+    /// Returns whether there is a row to claim, counting one that another instance is just claiming. Reads only.
     ///
     /// # Errors
     /// [`DbError`].
@@ -193,7 +193,7 @@ impl<L: Stored> Rows<L> {
         Ok(client.query_opt(&waits, &[kinds, &only]).await?.is_some())
     }
 
-    /// Fires what is due, up to `most` rows of each timer.
+    /// Fires the timers that are due, up to `most` rows of each.
     ///
     /// # Errors
     /// [`DbError`].
@@ -216,7 +216,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// Locks rows of `tx` and reads them in a later statement, so that what follows is decided on what stands.
+    /// Locks rows in `tx` and reads them in a later statement, so that the caller decides on the current state.
     ///
     /// # Errors
     /// [`DbError`].
@@ -227,7 +227,7 @@ impl<L: Stored> Rows<L> {
         tx.query(&statement, &[&ids]).await?.iter().map(read).collect()
     }
 
-    /// Writes transitions in `tx`, each under its fence, recorded as done by `actor`. Answers those whose fence held.
+    /// Writes transitions in `tx`, each under its fence, recorded as made by `actor`. Returns the rows whose fence matched.
     ///
     /// # Errors
     /// [`DbError`].
@@ -263,7 +263,7 @@ impl<L: Stored> Rows<L> {
         written.iter().map(|row| Ok(row.try_get("id")?)).collect()
     }
 
-    /// [`Self::write`] in a transaction of its own, as a worker does. Answers those that were still ours.
+    /// [`Self::write`] in a transaction of its own, as a worker does. Returns the rows that were still leased by us.
     ///
     /// # Errors
     /// [`DbError`]: settling again is harmless.
@@ -275,7 +275,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// Makes leases last for `lease` from now. Answers those that were still ours.
+    /// Makes leases last for `lease` from now. Returns the rows that were still leased by us.
     ///
     /// # Errors
     /// [`DbError`].
@@ -297,7 +297,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// Removes up to `most` rows that came to their end longer than `keep` ago. Answers how many.
+    /// Removes up to `most` rows that came to their end longer than `keep` ago. Returns how many.
     ///
     /// # Errors
     /// [`DbError`].
@@ -312,7 +312,7 @@ impl<L: Stored> Rows<L> {
             .await
     }
 
-    /// The rows in each state that something leads out of. Reads only.
+    /// Returns the depth of each state with an outgoing edge. Reads only.
     ///
     /// # Errors
     /// [`DbError`].
@@ -385,10 +385,10 @@ fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
     })
 }
 
-/// The state in the column `state`.
+/// Returns the state in the column `state`.
 ///
 /// # Errors
-/// [`DbError::Shape`]: it is not of this lifecycle.
+/// [`DbError::Shape`]: the state is not of this lifecycle.
 pub fn state_of<L: Stored>(row: &PgRow) -> Result<L::State, DbError> {
     let label: String = row.try_get("state")?;
     L::State::parse(&label)

@@ -1,7 +1,7 @@
-//! Tasks: what runs beside the routing, each with a name and a stop of its own.
+//! Tasks: work beside the routing, each with a name and a stop of its own.
 //!
-//! A task that panics is told by name, and is not there any more: it is nobody's to bring back, because what it was in the middle of
-//! is not known here; whoever can be begun anew says so ([`Task::again`]). If we die, nothing is owed.
+//! A task that panics is logged by name and stays ended, since the state it left is not known here; a task that can be
+//! started anew is spawned by [`Task::again`]. If we die, nothing is owed.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -11,10 +11,10 @@ use futures::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Before a task that panicked is begun anew.
+/// Pause before a task that panicked is started anew.
 const REST: Duration = Duration::from_secs(5);
 
-/// One task. Dropping it ends it where it stands: for those that keep nothing.
+/// One task. Dropping it aborts the work: only for work that keeps nothing.
 #[derive(Debug)]
 #[must_use = "dropping it ends it"]
 pub struct Task {
@@ -24,8 +24,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Runs `work` until it ends. It is handed its stop, and ends soon after that is cancelled; work that need not be asked ignores
-    /// it. Must be called inside a tokio runtime.
+    /// Runs `work` until it ends. The work receives its stop, and ends soon after that is cancelled, or ignores it if an
+    /// abort does no harm. Must be called inside a tokio runtime.
     pub fn spawn<Work>(name: &'static str, work: impl FnOnce(CancellationToken) -> Work) -> Self
     where
         Work: Future<Output = ()> + Send + 'static,
@@ -40,7 +40,7 @@ impl Task {
         Self { name, stop, running }
     }
 
-    /// Runs what `work` makes, and begins it anew where it panics, after a rest.
+    /// Runs what `work` makes, and starts it anew after a panic, with a pause.
     pub fn again<Work>(
         name: &'static str,
         mut work: impl FnMut(CancellationToken) -> Work + Send + 'static,
@@ -61,7 +61,7 @@ impl Task {
         Self { name, stop, running }
     }
 
-    /// Asks it to end, and gives it `last_words`; after that it is ended where it stands.
+    /// Asks the task to end, and aborts it after `last_words`.
     pub async fn stop(mut self, last_words: Duration) {
         self.stop.cancel();
         if tokio::time::timeout(last_words, &mut self.running).await.is_err() {
@@ -81,7 +81,7 @@ impl Drop for Task {
     }
 }
 
-/// Several tasks that are stopped together, or end where they stand when this is dropped.
+/// Several tasks that are stopped together, or aborted when this is dropped.
 #[derive(Debug, Default)]
 pub struct Tasks(Vec<Task>);
 
@@ -100,12 +100,12 @@ impl Tasks {
         self.0.push(Task::spawn(name, work));
     }
 
-    /// Another one.
+    /// Adds a task.
     pub fn push(&mut self, task: Task) {
         self.0.push(task);
     }
 
-    /// [`Task::stop`], one after the other, in the order in which they were begun.
+    /// [`Task::stop`], one after the other, in the order in which they were added.
     pub async fn stop(self, last_words: Duration) {
         for task in self.0 {
             task.stop(last_words).await;

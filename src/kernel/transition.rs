@@ -2,8 +2,8 @@
 
 use super::lifecycle::{Edge, Lifecycle, Who};
 
-/// One edge of a lifecycle's table, asked for by somebody who may. Whoever has one may write its state; nobody can make one for a
-/// state that the table does not lead to.
+/// One edge of a lifecycle's table, asked for by a role that may. A transition is the right to write its state; none can be
+/// made for a state that the table does not lead to.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition<L: Lifecycle> {
@@ -11,15 +11,15 @@ pub struct Transition<L: Lifecycle> {
     by: Who,
 }
 
-/// A command that the table does not allow in this state, or not to the one who gives it.
+/// A command that the table does not allow in this state, or not to this role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{command} is not possible {}{}", place(self.from.as_deref()), why(self))]
 pub struct NotPossible {
     /// The command.
     pub command: String,
-    /// The state it was asked in; absent before birth.
+    /// The state in which the command was given; absent before birth.
     pub from: Option<String>,
-    /// The role that gave it.
+    /// The role that gave the command.
     pub by: Who,
     /// The roles that may; none, where the state does not have the command.
     pub only: Vec<Who>,
@@ -46,20 +46,20 @@ impl<L: Lifecycle> Transition<L> {
     /// The edge of `command` in `from`. Where a guard decides between two ways, use [`Self::leading`].
     ///
     /// # Errors
-    /// [`NotPossible`], which names the commands that would be, or who may.
+    /// [`NotPossible`], which names the commands that are legal, or the roles that may.
     pub fn of(from: L::State, command: L::Command, by: Who) -> Result<Self, NotPossible> {
         Self::find(Some(from), command, None, by)
     }
 
-    /// The edge of `command` in `from` that leads to `to`: what the guard has decided.
+    /// The edge of `command` in `from` that leads to `to`, as the guard has decided.
     ///
     /// # Errors
-    /// [`NotPossible`], also where it does not lead there.
+    /// [`NotPossible`], also where the command does not lead there.
     pub fn leading(from: L::State, command: L::Command, to: L::State, by: Who) -> Result<Self, NotPossible> {
         Self::find(Some(from), command, Some(to), by)
     }
 
-    /// The beginning.
+    /// The edge to the initial state.
     ///
     /// # Errors
     /// [`NotPossible`].
@@ -109,7 +109,7 @@ impl<L: Lifecycle> Transition<L> {
         self.edge.command
     }
 
-    /// On whose account.
+    /// The role on whose account the edge is taken.
     #[must_use]
     pub fn by(self) -> Who {
         self.by

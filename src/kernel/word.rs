@@ -1,18 +1,18 @@
-//! Closed sets of labels: states, commands, causes, label values of metrics. One declaration makes the enum, its labels, the way
-//! back from a label, and the list of all.
+//! Closed sets of labels: states, commands, causes, label values of metrics. One declaration makes the enum, its labels,
+//! the parser of a label, and the list of all.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 
-/// A member of a closed set. What [`words!`](crate::words) declares has the same as inherent constants and functions.
+/// A member of a closed set. [`words!`](crate::words) declares the same as inherent constants and functions.
 pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
     /// Every member, in the order of its declaration.
     const ALL: &'static [Self];
 
-    /// Its spelling in the database, in logs and in metrics.
+    /// Returns the member's spelling in the database, in logs and in metrics.
     fn label(self) -> &'static str;
 
-    /// The member that is spelt so, if there is one.
+    /// Returns the member of this spelling, if any.
     fn parse(label: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|member| member.label() == label)
     }

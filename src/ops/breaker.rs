@@ -1,8 +1,8 @@
-//! The breaker of one dependency: faults in, probes out, the gate shut and opened, one incident told (protocol,
-//! "Outages"). What follows from what is decided in [`machine`]; this is the shell around it.
+//! The breaker of one dependency: faults in, probes out, the gate shut and opened, one incident raised (protocol,
+//! "Outages"). [`machine`] decides; this is the shell around it.
 //!
-//! If we die, the breaker is closed at the next start, and what still is wrong opens it again within seconds. Never
-//! blocks whoever reports a fault, and never knows what is behind its probe.
+//! If we die, the breaker is closed at the next start, and a lasting fault opens it again within seconds. A breaker never
+//! blocks a caller that reports a fault, and never knows how its probe works.
 
 pub mod machine;
 
@@ -15,123 +15,124 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use self::machine::{Cause, Change, Event, Machine, Task};
-use super::chance::Chance;
+use super::dependency::{BREAKER_OPEN, Dependency};
 use super::gate::{Gate, Shut};
-use super::incident::{Incident, IncidentKey, Incidents};
-use super::metrics::{self, Dependency};
+use super::incident::{Incident, Incidents};
+use super::rng::Rng;
 use super::telemetry::EventName;
 use crate::journal;
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
-/// A probe without an answer by then has failed.
+/// Time after which a probe without an answer has failed.
 const PROBE_LIMIT: Duration = Duration::from_secs(8);
-/// The gate opens at a random time within this after the breaker closed, so that several processes do not all start
-/// in the same moment.
+/// The gate opens at a random time within this after the breaker closed, so that several processes do not all start in the
+/// same moment.
 const SPREAD: Duration = Duration::from_secs(3);
 
-/// Asks the dependency whether it works; the error is for people.
+/// Probes the dependency; the error is for people.
 pub type Probe = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// See the module's header. Cheap to clone; all clones are the same breaker.
+/// Makes an open breaker's meaning, commands and advice from the cause and the first fault's text.
+pub type Tell = fn(Cause, &str) -> (String, &'static [&'static str], &'static str);
+
+/// The breaker of one dependency. Cheap to clone; all clones are the same breaker.
 #[derive(Debug, Clone)]
 pub struct Breaker(Arc<Inner>);
+
+/// The objects that breakers share.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// The gate, shut by every open breaker.
+    pub gate: Gate,
+    /// The incidents, among which an open breaker raises its own.
+    pub incidents: Incidents,
+    /// The clock of probes.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads probes, so that several processes do not all ask in the same moment.
+    pub rng: Arc<Rng>,
+}
 
 #[derive(Debug)]
 struct Inner {
     dependency: Dependency,
-    gate: Gate,
-    incidents: Incidents,
-    clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    /// Makes the incident's texts; absent: there is no probe, and the breaker never opens.
+    tell: Option<Tell>,
+    beside: Beside,
     machine: watch::Sender<Machine>,
-    watched: bool,
-    /// What a probe knows better than whoever met the fault.
+    /// The latest probe's finding, more precise than the fault's text.
     found: Mutex<Option<Finding>>,
 }
 
-/// What is wrong with a dependency that answers, and what mends it.
+/// The trouble of a dependency that answers, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which objects, and what is wrong with them.
+    /// The objects, and their trouble.
     pub what: String,
-    /// What mends it; may be empty.
+    /// The remedy; may be empty.
     pub remedy: String,
 }
 
 impl Breaker {
-    /// A closed breaker, and the task that probes for it. Without the task running a suspicion is never resolved.
+    /// Returns a closed breaker, and the task that probes for it. Without the task a suspicion is never resolved.
     #[must_use]
-    pub fn new(
-        dependency: Dependency,
-        gate: Gate,
-        incidents: Incidents,
-        clock: Arc<dyn Clock>,
-        chance: Arc<Chance>,
-    ) -> (Self, Prober) {
-        let breaker = Self::over(dependency, gate, incidents, clock, chance, true);
+    pub fn new(dependency: Dependency, tell: Tell, beside: Beside) -> (Self, Prober) {
+        let breaker = Self::over(dependency, Some(tell), beside);
         (breaker.clone(), Prober(breaker))
     }
 
-    /// A breaker that never opens, for where nobody probes.
+    /// Returns a breaker that never opens, for where there is no probe.
     #[must_use]
-    pub fn idle(dependency: Dependency, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Self {
+    pub fn idle(dependency: Dependency, clock: Arc<dyn Clock>, rng: Arc<Rng>) -> Self {
         let (gate, (incidents, _)) = (Gate::new(), Incidents::new());
-        Self::over(dependency, gate, incidents, clock, chance, false)
+        Self::over(dependency, None, Beside { gate, incidents, clock, rng })
     }
 
-    fn over(
-        dependency: Dependency,
-        gate: Gate,
-        incidents: Incidents,
-        clock: Arc<dyn Clock>,
-        chance: Arc<Chance>,
-        watched: bool,
-    ) -> Self {
+    fn over(dependency: Dependency, tell: Option<Tell>, beside: Beside) -> Self {
         let (machine, found) = (watch::Sender::new(Machine::default()), Mutex::default());
-        Self(Arc::new(Inner { dependency, gate, incidents, clock, chance, machine, watched, found }))
+        Self(Arc::new(Inner { dependency, tell, beside, machine, found }))
     }
 
-    /// What a probe has just found: an incident that opens next tells that, rather than what the first fault said.
+    /// Records a probe's finding: an incident that opens next reports it, rather than the first fault's text.
     pub fn found(&self, finding: &Finding) {
         let finding = Finding { what: scrub(&finding.what), remedy: scrub(&finding.remedy) };
         *self.0.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(finding);
     }
 
-    /// Work met a fault of the connection. Returns at once; [`Self::verdict`] waits for what it means.
+    /// Reports that work met a fault of the connection. Returns at once; [`Self::verdict`] waits for the result.
     pub fn fault(&self, what: &str) {
         self.on(Event::Fault(&scrub(what)));
     }
 
-    /// Work of a submission was denied for a reason that seems to be about us.
+    /// Reports that a submission's work was denied for a reason that seems to be about us.
     pub fn denied(&self, submission: Uuid, recipients: &[String], what: &str) {
         self.on(Event::Denied { submission, recipients, what: &scrub(what) });
     }
 
-    /// Work came through.
+    /// Reports that work succeeded; `accepted` may be empty.
     pub fn passed(&self, accepted: &[String]) {
         self.on(Event::Passed { accepted });
     }
 
-    /// Whether the dependency is treated as down.
+    /// Returns whether the dependency is treated as down.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.machine.borrow().is_open()
     }
 
-    /// Whether this submission was denied in the outage that lasts, and so is a poor trial.
+    /// Returns whether this submission was denied in the current outage, and so is a poor trial.
     #[must_use]
     pub fn was_denied(&self, submission: Uuid) -> bool {
         self.0.machine.borrow().was_denied(submission)
     }
 
-    /// Resolves when it is known whether a fault is an outage: whether the breaker is open.
+    /// Resolves when the suspicion ends; returns whether the breaker is open.
     pub async fn verdict(&self) -> bool {
         self.wait_until(|machine| !machine.is_suspect()).await;
         self.is_open()
     }
 
-    /// Resolves when a fault, or an outage, is over; never while there is none.
+    /// Resolves when a suspicion, or an outage, is over; never while there is none.
     pub async fn over_again(&self) {
         self.wait_until(|machine| machine.is_suspect() || machine.is_open()).await;
         self.wait_until(|machine| !machine.is_suspect() && !machine.is_open()).await;
@@ -146,23 +147,21 @@ impl Breaker {
     }
 
     async fn wait_until(&self, so: impl Fn(&Machine) -> bool) {
-        // We hold the sender ourselves, so the channel cannot close.
+        // The breaker owns the sender, so the channel cannot close.
         if self.0.machine.subscribe().wait_for(|machine| so(machine)).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// State and what follows from it change together: nobody sees the one without the other.
+    /// The state and its consequences change together: no reader sees one without the other.
     fn on(&self, event: Event<'_>) {
         let inner = &*self.0;
-        if !inner.watched {
-            return;
-        }
-        let (now, chance) = (inner.clock.monotonic(), inner.draw());
+        let Some(tell) = inner.tell else { return };
+        let (now, rng) = (inner.beside.clock.monotonic(), inner.draw());
         inner.machine.send_if_modified(|machine| {
             let before = machine.state().clone();
-            if let Some(change) = machine.on(event, now, chance) {
-                inner.follow(&change);
+            if let Some(change) = machine.on(event, now, rng) {
+                inner.follow(&change, tell);
             }
             *machine.state() != before
         });
@@ -171,18 +170,18 @@ impl Breaker {
 
 impl Inner {
     fn draw(&self) -> f64 {
-        self.chance.with(|rng| rng.random_range(0.0..=1.0))
+        self.beside.rng.with(|rng| rng.random_range(0.0..=1.0))
     }
 
-    fn follow(&self, change: &Change) {
+    fn follow(&self, change: &Change, tell: Tell) {
         let (name, shut) = (self.dependency.label(), Shut::Breaker(self.dependency));
         match change {
             Change::Opened(cause, said) => {
-                self.gate.close(shut);
-                metrics::breaker_open(self.dependency, true);
+                self.beside.gate.close(shut);
+                BREAKER_OPEN.set(name, true);
                 let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let said = found.as_ref().map_or(said, |finding| &finding.what);
-                let (what, commands, advice) = told(self.dependency, *cause, said);
+                let (what, commands, advice) = tell(*cause, said);
                 let advice = match found.as_ref().map(|finding| finding.remedy.as_str()) {
                     Some(remedy) if !remedy.is_empty() => format!("{advice}: {remedy}"),
                     Some(_) | None => advice.to_owned(),
@@ -194,19 +193,20 @@ impl Inner {
                     reason = said.as_str(),
                     "{what}; nothing is claimed until it works again, and no attempt is spent"
                 );
-                let key = IncidentKey::Breaker(self.dependency);
-                self.incidents.raise(Incident::new(key, what, commands).advising(advice));
+                self.beside
+                    .incidents
+                    .raise(Incident::new(self.dependency.incident(), what, commands).advising(advice));
             }
-            Change::Ajar => {
-                self.gate.ajar(shut);
+            Change::HalfOpen => {
+                self.beside.gate.half_open(shut);
                 tracing::info!(dependency = name, "one submission tries whether {name} works again");
             }
             Change::ShutAgain => {
-                self.gate.close(shut);
+                self.beside.gate.close(shut);
                 tracing::warn!(dependency = name, "{name} does not work yet");
             }
             Change::Closed(after) => {
-                metrics::breaker_open(self.dependency, false);
+                BREAKER_OPEN.set(name, false);
                 journal!(
                     info,
                     EventName::BreakerClosed,
@@ -215,45 +215,9 @@ impl Inner {
                     "{name} works again after {} s: work is taken up slowly",
                     after.as_secs()
                 );
-                self.incidents.resolve(IncidentKey::Breaker(self.dependency));
+                self.beside.incidents.resolve(self.dependency.incident());
             }
         }
-    }
-}
-
-/// What an open breaker means, what to run, and what else there is to know.
-fn told(dependency: Dependency, cause: Cause, said: &str) -> (String, &'static [&'static str], &'static str) {
-    match (dependency, cause) {
-        (Dependency::Postgres, _) => (
-            format!("PostgreSQL cannot be reached ({said})"),
-            &["maple-router check"],
-            "look at the database server, and at the network to it",
-        ),
-        (Dependency::Relay, Cause::Unreachable) => (
-            format!("the mail relay does not take mail ({said})"),
-            &["systemctl status postfix", "maple-router check"],
-            "",
-        ),
-        (Dependency::Relay, Cause::Denied) => (
-            format!("the mail relay denies our mails one after the other ({said})"),
-            &["postconf mynetworks smtpd_relay_restrictions"],
-            "is this host in mynetworks of its Postfix?",
-        ),
-        (Dependency::Signer, _) => (
-            format!("links to attachments cannot be signed ({said})"),
-            &["maple-router check"],
-            "the lines signing and link tell more",
-        ),
-        (Dependency::Pubsub, _) => (
-            format!("Pub/Sub does not answer ({said})"),
-            &["maple-router check"],
-            "the line subscription tells more",
-        ),
-        (Dependency::Contract, _) => (
-            format!("the database answers, and is not what the data contract says ({said})"),
-            &["maple-router check"],
-            "nothing is sent meanwhile; as the owner of the tables",
-        ),
     }
 }
 
@@ -262,7 +226,7 @@ fn told(dependency: Dependency, cause: Cause, said: &str) -> (String, &'static [
 pub struct Prober(Breaker);
 
 impl Prober {
-    /// Probes when there is reason to, until it is dropped.
+    /// Probes when there is a reason, until it is dropped.
     pub async fn run(self, probe: Probe) {
         let breaker = self.0;
         let inner = &*breaker.0;
@@ -285,12 +249,12 @@ impl Prober {
                     inner.until(at).await;
                     breaker.on(Event::TrialDue);
                 }
-                Task::Wait if !open && inner.gate.reasons().contains(&shut) => {
-                    inner.clock.sleep(SPREAD.mul_f64(inner.draw())).await;
-                    // Under the lock, so that no fault opens it in between.
+                Task::Wait if !open && inner.beside.gate.reasons().contains(&shut) => {
+                    inner.beside.clock.sleep(SPREAD.mul_f64(inner.draw())).await;
+                    // Under the lock, so that no fault opens the breaker in between.
                     inner.machine.send_if_modified(|machine| {
                         if *machine.state() == machine::State::Closed {
-                            inner.gate.open(shut);
+                            inner.beside.gate.open(shut);
                         }
                         false
                     });
@@ -306,7 +270,7 @@ impl Prober {
 
 impl Inner {
     async fn until(&self, at: std::time::Instant) {
-        self.clock.sleep(at.saturating_duration_since(self.clock.monotonic())).await;
+        self.beside.clock.sleep(at.saturating_duration_since(self.beside.clock.monotonic())).await;
     }
 }
 
@@ -316,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::ops::clock::SystemClock;
-    use crate::ops::gate::Passage;
+    use crate::ops::gate::GateState;
     use crate::ops::incident::Open;
 
     struct Bench {
@@ -327,11 +291,13 @@ mod tests {
         probes: Arc<AtomicUsize>,
     }
 
-    /// A breaker whose probe answers as told, on a clock that is paused.
+    /// A breaker whose probe works or fails as asked, on a paused clock.
     fn bench(works: bool) -> Bench {
         let (gate, (incidents, seen)) = (Gate::new(), Incidents::new());
-        let (clock, chance) = (Arc::new(SystemClock), Arc::new(Chance::seeded(7)));
-        let (breaker, prober) = Breaker::new(Dependency::Relay, gate.clone(), incidents, clock, chance);
+        let (clock, rng) = (Arc::new(SystemClock), Arc::new(Rng::seeded(7)));
+        let beside = Beside { gate: gate.clone(), incidents, clock, rng };
+        let (breaker, prober) =
+            Breaker::new(Dependency::RELAY, |_, said| (said.to_owned(), &["maple-router check"], ""), beside);
         let (works, probes) = (Arc::new(AtomicBool::new(works)), Arc::new(AtomicUsize::new(0)));
         let (answer, count) = (Arc::clone(&works), Arc::clone(&probes));
         let probe: Probe = Box::new(move || {
@@ -351,7 +317,7 @@ mod tests {
         assert!(bench.breaker.verdict().await, "an outage");
         assert!(!bench.gate.is_open());
         let open = bench.incidents.borrow_and_update().clone();
-        let incident = &open[&IncidentKey::Breaker(Dependency::Relay)];
+        let incident = &open[&Dependency::RELAY.incident()];
         assert!(incident.what.contains("connection refused"), "{incident:?}");
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert!(!bench.gate.is_open() && !bench.incidents.has_changed().unwrap(), "one incident");
@@ -379,21 +345,21 @@ mod tests {
         for n in 0..5 {
             bench.breaker.denied(Uuid::from_u128(n), &["a@x".to_owned()], "554 5.7.1 Relay access denied");
         }
-        assert_eq!(bench.gate.passage(), Passage::Shut);
+        assert_eq!(bench.gate.state(), GateState::Shut);
         bench.gate.opened().await;
-        assert_eq!(bench.gate.passage(), Passage::Ajar, "one at a time");
+        assert_eq!(bench.gate.state(), GateState::HalfOpen, "one at a time");
         bench.breaker.denied(Uuid::from_u128(9), &["a@x".to_owned()], "554 5.7.1 Relay access denied");
-        assert_eq!(bench.gate.passage(), Passage::Shut);
+        assert_eq!(bench.gate.state(), GateState::Shut);
         bench.gate.opened().await;
         bench.breaker.passed(&["a@x".to_owned()]);
-        bench.gate.changed_from(Passage::Ajar).await;
-        assert_eq!(bench.gate.passage(), Passage::Open);
+        bench.gate.changed_from(GateState::HalfOpen).await;
+        assert_eq!(bench.gate.state(), GateState::Open);
         assert!(bench.incidents.borrow().is_empty());
     }
 
     #[tokio::test]
     async fn an_idle_breaker_never_opens_and_is_never_in_doubt() {
-        let breaker = Breaker::idle(Dependency::Relay, Arc::new(SystemClock), Arc::new(Chance::seeded(1)));
+        let breaker = Breaker::idle(Dependency::RELAY, Arc::new(SystemClock), Arc::new(Rng::seeded(1)));
         for _ in 0..100 {
             breaker.fault("gone");
         }

@@ -1,40 +1,40 @@
-//! Is the event stream alive? Decided by events we publish ourselves, because silence says nothing. Time is an argument.
+//! Detects a dead event stream by events that we publish ourselves, because silence proves nothing. Time is an argument.
 //!
-//! Anything that arrives proves the stream. When a canary is overdue, a volley follows before the stream is doubted: with
-//! several daemons on one subscription a single canary may have gone to another. Invariant: nothing here does I/O.
+//! Every arrival proves the stream. An overdue canary is followed by a volley before the stream is doubted: with several
+//! daemons on one subscription a single canary may have gone to another. Invariant: nothing here does I/O.
 
 use std::time::{Duration, Instant};
 
-/// What a canary may take beside half an interval.
+/// Time allowed to a canary beside half an interval.
 const BOUND: Duration = Duration::from_secs(15);
 /// Canaries of a volley.
 const VOLLEY: u32 = 8;
-/// Between two of them.
+/// Pause between two canaries of a volley.
 const STEP: Duration = Duration::from_secs(1);
-/// After the last of them, and after a new stream was asked for.
+/// Time allowed after a volley, and to a new stream.
 const SETTLE: Duration = Duration::from_secs(5);
-/// After one that could not be published.
+/// Pause after a canary that could not be published.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing before this time, unless something arrives.
+    /// None before this time, unless an event arrives.
     Sleep(Instant),
-    /// Publish a canary, and tell what became of it.
+    /// Publish a canary, and report the result.
     Publish,
-    /// Nothing comes through: have the stream built anew. The number of times it was asked for, from 1; from the second
-    /// on a new stream did not help either.
+    /// Nothing comes through: have the stream built anew. The number of rebuilds asked for, from 1; from the second on a new
+    /// stream did not help either.
     Overdue(u32),
 }
 
-/// See the module's header.
+/// The canaries of one stream.
 #[derive(Debug, Clone)]
 pub struct Canary {
     interval: Duration,
-    /// When the next one is due.
+    /// Time of the next canary.
     due: Instant,
-    /// When the first one was published that nothing has arrived since.
+    /// Time of the first canary since the last arrival.
     waiting_since: Option<Instant>,
     last_published: Instant,
     volley: u32,
@@ -42,13 +42,13 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// The first one is due at once.
+    /// A schedule whose first canary is due at once.
     #[must_use]
     pub fn new(interval: Duration, now: Instant) -> Self {
         Self { interval, due: now, waiting_since: None, last_published: now, volley: 0, overdue: 0 }
     }
 
-    /// What to do at `now`.
+    /// Returns the action at `now`.
     pub fn next(&mut self, now: Instant) -> Next {
         let Some(since) = self.waiting_since else {
             return if now < self.due { Next::Sleep(self.due) } else { Next::Publish };
@@ -66,12 +66,12 @@ impl Canary {
         }
         self.overdue = self.overdue.saturating_add(1);
         self.volley = 0;
-        // The first new stream is tried at once, later ones at the usual interval.
+        // The first new stream is checked at once, later ones at the usual interval.
         self.waiting_since = Some(if self.overdue == 1 { now } else { now + self.interval });
         Next::Overdue(self.overdue)
     }
 
-    /// A canary was published, or could not be: then Pub/Sub is away, which is not the stream's fault.
+    /// Records that a canary was published, or could not be: then Pub/Sub is away, which is not the stream's fault.
     pub fn published(&mut self, well: bool, now: Instant) {
         if !well {
             (self.waiting_since, self.volley) = (None, 0);
@@ -86,13 +86,13 @@ impl Canary {
         self.due = now + self.interval;
     }
 
-    /// Something arrived. Answers whether the stream had been given up, so that this is news.
+    /// Records an arrival. Returns whether the stream had been given up, so that this is news.
     pub fn arrived(&mut self) -> bool {
         (self.waiting_since, self.volley) = (None, 0);
         std::mem::take(&mut self.overdue) > 0
     }
 
-    /// The stream was closed on purpose meanwhile: begin anew.
+    /// Starts anew after the stream was closed on purpose.
     pub fn begin_anew(&mut self, now: Instant) {
         *self = Self { overdue: self.overdue, ..Self::new(self.interval, now) };
     }
@@ -109,7 +109,7 @@ mod tests {
         Instant::now()
     }
 
-    /// Plays until `until`; canaries arrive where `lives` says so. When what was overdue, and how many were published.
+    /// Plays until `until`; canaries arrive where `lives` says so. Returns the times of `Overdue`, and the number published.
     fn play(
         canary: &mut Canary,
         from: Instant,

@@ -1,4 +1,4 @@
-//! The one place that reads the machine's clocks.
+//! The only module that reads the machine's clocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,8 +22,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's own time, since 1970: for `start_timestamp_seconds` alone, which only whoever scrapes it compares, by a
-/// clock of his own. What the daemon compares or stores is database time.
+/// The machine's own time, since 1970: for `start_timestamp_seconds` alone, which only the scraper compares, by its own
+/// clock. Times that the daemon compares or stores are database time.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "told to Prometheus, and neither compared nor stored")]
 pub fn since_epoch() -> Duration {

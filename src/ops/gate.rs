@@ -1,15 +1,15 @@
 //! The gate: whether new work is taken, and why not.
 //!
-//! Shut means shut for everybody who asks: nothing is received, claimed, begun or enqueued. Ajar means that a single
-//! claim at a time may try whether it works again. It opens when the last reason is gone. If we die, the gate is open
-//! at the next start, and what still is wrong shuts it again. Never waits for anybody and never decides anything.
+//! A shut gate is shut for every caller: nothing is received, claimed, started or enqueued. A half-open one lets a single
+//! claim at a time try whether work succeeds again. The gate opens when the last reason is gone. If we die, the gate is open
+//! at the next start, and a lasting fault shuts it again. The gate never waits and never decides anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::metrics::Dependency;
+use super::dependency::Dependency;
 
 /// Why no new work is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub enum Shut {
 impl Shut {
     /// The label used in `/-/ready` and in the journal.
     #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Breaker(dependency) => dependency.label(),
             Self::Paused => "paused",
@@ -31,20 +31,20 @@ impl Shut {
     }
 }
 
-/// How far the gate is open.
+/// The gate state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Passage {
-    /// Nothing passes.
+pub enum GateState {
+    /// No work passes.
     Shut,
-    /// One at a time, on trial.
-    Ajar,
-    /// Open.
+    /// One claim at a time passes, on trial.
+    HalfOpen,
+    /// All work passes.
     Open,
 }
 
-type Reasons = BTreeMap<Shut, Passage>;
+type Reasons = BTreeMap<Shut, GateState>;
 
-/// See the module's header. Cheap to clone; all clones are the same gate.
+/// The gate. Cheap to clone; all clones are the same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<watch::Sender<Reasons>>);
 
@@ -61,78 +61,78 @@ impl Gate {
         Self(Arc::new(watch::Sender::new(Reasons::new())))
     }
 
-    /// Shuts it for `reason`.
+    /// Shuts the gate for `reason`.
     pub fn close(&self, reason: Shut) {
-        self.set(reason, Passage::Shut);
+        self.set(reason, GateState::Shut);
     }
 
-    /// Lets one at a time pass, as far as `reason` is concerned.
-    pub fn ajar(&self, reason: Shut) {
-        self.set(reason, Passage::Ajar);
+    /// Makes the gate half-open, as far as `reason` is concerned.
+    pub fn half_open(&self, reason: Shut) {
+        self.set(reason, GateState::HalfOpen);
     }
 
-    /// Takes `reason` away.
+    /// Removes `reason`.
     pub fn open(&self, reason: Shut) {
         self.0.send_if_modified(|reasons| reasons.remove(&reason).is_some());
     }
 
-    fn set(&self, reason: Shut, passage: Passage) {
-        self.0.send_if_modified(|reasons| reasons.insert(reason, passage) != Some(passage));
+    fn set(&self, reason: Shut, state: GateState) {
+        self.0.send_if_modified(|reasons| reasons.insert(reason, state) != Some(state));
     }
 
-    /// How far it is open now.
+    /// Returns the gate state.
     #[must_use]
-    pub fn passage(&self) -> Passage {
-        passage(&self.0.borrow())
+    pub fn state(&self) -> GateState {
+        state(&self.0.borrow())
     }
 
-    /// Whether anything may pass now, be it one at a time.
+    /// Returns whether any work may pass, even one claim at a time.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.passage() != Passage::Shut
+        self.state() != GateState::Shut
     }
 
-    /// The reasons there are now.
+    /// Returns the current reasons.
     #[must_use]
     pub fn reasons(&self) -> Vec<Shut> {
         self.0.borrow().keys().copied().collect()
     }
 
-    /// Resolves when anything may pass.
+    /// Resolves when any work may pass.
     pub async fn opened(&self) {
-        self.until(|passage| passage != Passage::Shut).await;
+        self.until(|state| state != GateState::Shut).await;
     }
 
-    /// Resolves when nothing may pass.
+    /// Resolves when no work may pass.
     pub async fn shut(&self) {
-        self.until(|passage| passage == Passage::Shut).await;
+        self.until(|state| state == GateState::Shut).await;
     }
 
-    /// Resolves when the passage is another than `seen`; at once when it is already.
-    pub async fn changed_from(&self, seen: Passage) {
-        self.until(|passage| passage != seen).await;
+    /// Resolves when the gate state differs from `seen`; at once if it does already.
+    pub async fn changed_from(&self, seen: GateState) {
+        self.until(|state| state != seen).await;
     }
 
-    /// To be told of every change of the reasons.
+    /// Returns a watch of the reasons.
     #[must_use]
     pub fn watch(&self) -> GateWatch {
         GateWatch(self.0.subscribe())
     }
 
-    async fn until(&self, so: impl Fn(Passage) -> bool) {
-        // We hold the sender ourselves, so the channel cannot close.
-        if self.0.subscribe().wait_for(|reasons| so(passage(reasons))).await.is_err() {
+    async fn until(&self, so: impl Fn(GateState) -> bool) {
+        // The gate owns the sender, so the channel cannot close.
+        if self.0.subscribe().wait_for(|reasons| so(state(reasons))).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// See [`Gate::watch`].
+/// A watch of the gate's reasons ([`Gate::watch`]).
 #[derive(Debug)]
 pub struct GateWatch(watch::Receiver<Reasons>);
 
 impl GateWatch {
-    /// Resolves when the reasons have changed since the last call; the reasons as they are then.
+    /// Resolves when the reasons have changed since the last call; returns the current ones.
     pub async fn changed(&mut self) -> Vec<Shut> {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -141,8 +141,8 @@ impl GateWatch {
     }
 }
 
-fn passage(reasons: &Reasons) -> Passage {
-    reasons.values().copied().min().unwrap_or(Passage::Open)
+fn state(reasons: &Reasons) -> GateState {
+    reasons.values().copied().min().unwrap_or(GateState::Open)
 }
 
 #[cfg(test)]
@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    const RELAY: Shut = Shut::Breaker(Dependency::Relay);
-    const POSTGRES: Shut = Shut::Breaker(Dependency::Postgres);
+    const RELAY: Shut = Shut::Breaker(Dependency::RELAY);
+    const POSTGRES: Shut = Shut::Breaker(Dependency::POSTGRES);
 
     #[test]
     fn it_opens_when_the_last_reason_is_gone() {
@@ -166,16 +166,16 @@ mod tests {
         gate.open(Shut::Paused);
         assert!(!gate.is_open());
         gate.open(POSTGRES);
-        assert_eq!(gate.passage(), Passage::Open);
+        assert_eq!(gate.state(), GateState::Open);
     }
 
     #[test]
     fn ajar_is_as_far_as_the_narrowest_reason_allows() {
         let gate = Gate::new();
-        gate.ajar(RELAY);
-        assert_eq!((gate.passage(), gate.is_open()), (Passage::Ajar, true));
+        gate.half_open(RELAY);
+        assert_eq!((gate.state(), gate.is_open()), (GateState::HalfOpen, true));
         gate.close(Shut::Paused);
-        assert_eq!((gate.passage(), gate.is_open()), (Passage::Shut, false));
+        assert_eq!((gate.state(), gate.is_open()), (GateState::Shut, false));
         gate.open(Shut::Paused);
         gate.close(RELAY);
         assert!(!gate.is_open());
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(watch.changed().await, [RELAY]);
         gate.close(RELAY);
         assert!(watch.changed().now_or_never().is_none(), "nothing has changed");
-        assert!(gate.changed_from(Passage::Open).now_or_never().is_some());
-        assert!(gate.changed_from(Passage::Shut).now_or_never().is_none());
+        assert!(gate.changed_from(GateState::Open).now_or_never().is_some());
+        assert!(gate.changed_from(GateState::Shut).now_or_never().is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! The loopback endpoint: `/metrics`, `/-/healthy`, `/-/ready`.
 //!
-//! Reads shared state only; it never touches database, relay or Pub/Sub, so that a probe costs nothing and cannot
-//! hang. If it dies, routing goes on: the daemon decides what that means.
+//! Reads shared state only, and never touches database, relay or Pub/Sub, so that a probe costs nothing and cannot hang. If
+//! the endpoint dies, routing goes on: the daemon decides what follows.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,13 +20,16 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics;
+use crate::kernel::metric::Gauge;
 
-/// How often observations waiting in histograms are taken in, scraped or not.
+/// The answer of `/-/ready`, as a gauge.
+pub static READY: Gauge = Gauge::new("maple_router_ready", "1 while /-/ready says so");
+
+/// Interval at which recorded observations are moved into histograms, scraped or not.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Why the daemon does not take work; ready when there is no reason left. Shared between the daemon, which sets it,
-/// and the endpoint, which tells it.
+/// The reasons why the daemon takes no work; without a reason it is ready. The daemon sets them, and the endpoint shows
+/// them.
 #[derive(Debug)]
 pub struct Readiness {
     reasons: RwLock<BTreeMap<&'static str, String>>,
@@ -35,9 +38,9 @@ pub struct Readiness {
 /// One reason for not being ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// What it is about: `starting`, `stopping`, `postgres`, `relay`, …
+    /// The subject: `starting`, `stopping`, `postgres`, `relay`, …
     pub name: &'static str,
-    /// What is the matter.
+    /// The trouble in words.
     pub detail: String,
 }
 
@@ -48,7 +51,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Not ready yet: `starting`, until [`Readiness::clear`]ed.
+    /// Not ready yet: the reason `starting`, until [`Readiness::clear`]ed.
     #[must_use]
     pub fn new() -> Self {
         Self { reasons: RwLock::new(BTreeMap::from([("starting", "the daemon is starting".to_owned())])) }
@@ -58,17 +61,17 @@ impl Readiness {
     pub fn hold(&self, name: &'static str, detail: impl Into<String>) {
         let mut reasons = self.reasons.write().unwrap_or_else(PoisonError::into_inner);
         reasons.insert(name, detail.into());
-        metrics::ready(false);
+        READY.set((), false);
     }
 
-    /// Takes a reason away.
+    /// Removes a reason.
     pub fn clear(&self, name: &'static str) {
         let mut reasons = self.reasons.write().unwrap_or_else(PoisonError::into_inner);
         reasons.remove(name);
-        metrics::ready(reasons.is_empty());
+        READY.set((), reasons.is_empty());
     }
 
-    /// The reasons, by name; empty means ready.
+    /// Returns the reasons, by name; empty means ready.
     #[must_use]
     pub fn reasons(&self) -> Vec<Reason> {
         let reasons = self.reasons.read().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +79,7 @@ impl Readiness {
     }
 }
 
-/// The endpoint cannot be opened.
+/// Why the endpoint cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {listen} for metrics and health: {source}; {remedy}")]
 pub struct BindError {
@@ -98,7 +101,7 @@ pub async fn bind(listen: &str) -> Result<TcpListener, BindError> {
     })
 }
 
-/// Answers until `shutdown`; open requests are answered still.
+/// Serves until `shutdown`; open requests are still answered.
 pub async fn serve(
     listener: TcpListener,
     handle: PrometheusHandle,

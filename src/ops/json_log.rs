@@ -1,7 +1,7 @@
-//! The journal as JSON: one flat object a line, field names in lower case, numbers as numbers.
+//! The journal as JSON: one flat object per line, field names in lower case, numbers as numbers.
 //!
-//! Written with one call a line, so that a kill leaves whole lines. Fields of enclosing spans are laid under the
-//! event's own. Never fails a caller: what cannot be written is lost.
+//! One write call per line, so that a kill leaves whole lines. An event's own fields override those of enclosing spans. A
+//! caller never fails: a line that cannot be written is lost.
 
 use std::fmt;
 use std::io::Write;
@@ -24,13 +24,13 @@ pub struct JsonLayer<W> {
 }
 
 impl<W> JsonLayer<W> {
-    /// Writes to whatever `writer` makes.
+    /// A layer that writes to whatever `writer` makes.
     pub fn new(writer: W) -> Self {
         Self { writer }
     }
 }
 
-/// Fields seen so far, in the order they came; a later one of the same name stands in the place of the first.
+/// Fields so far, in order of arrival; a later one of the same name replaces the first.
 #[derive(Default, Clone)]
 struct Fields(Vec<(&'static str, Value)>);
 
@@ -132,7 +132,7 @@ where
         let Ok(mut text) = serde_json::to_vec(&line) else { return };
         text.push(b'\n');
         if self.writer.make_writer_for(event.metadata()).write_all(&text).is_err() {
-            // There is nowhere left to say so.
+            // No output is left to report this to.
         }
     }
 }
@@ -169,14 +169,14 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::info_span!("submission", submission_id = "s-1", attempt = 1);
             let _entered = span.enter();
-            crate::journal!(info, EventName::ActionAccepted, SMTP_CODE = 250_u16, attempt = 2, "line\nbreak");
+            crate::journal!(info, EventName::BreakerClosed, SMTP_CODE = 250_u16, attempt = 2, "line\nbreak");
             tracing::warn!(reason = %"why", absent = None::<u8>, "second");
         });
         let text = String::from_utf8(buffer.0.lock().expect("lock").clone()).expect("utf-8");
         let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
         assert_eq!(lines.len(), 2, "{text}");
         let first = &lines[0];
-        assert_eq!(first["event"], "action_accepted");
+        assert_eq!(first["event"], "breaker_closed");
         assert_eq!(first["smtp_code"], 250);
         assert_eq!(first["submission_id"], "s-1");
         assert_eq!(first["attempt"], 2, "the event's own field wins over its span's");

@@ -1,21 +1,21 @@
-//! A value that a reload may replace while others use it: each use takes what is there at that moment, whole.
+//! A value that a reload may replace while others use it: each use gets the whole value of that moment.
 //!
-//! Never waits longer than it takes to copy a pointer.
+//! Never waits longer than for the copy of a pointer.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Such a value. Clones share it.
+/// A replaceable value. Clones share it.
 #[derive(Debug)]
 pub struct Live<T>(Arc<RwLock<Arc<T>>>);
 
 impl<T> Live<T> {
-    /// The value now. Whoever needs it to be the same twice keeps what this answers.
+    /// Returns the current value. A caller that needs the same value twice keeps the result.
     #[must_use]
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces it for everybody, from their next look on.
+    /// Replaces the value for all clones, from their next [`Self::get`] on.
     pub fn set(&self, value: T) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
     }

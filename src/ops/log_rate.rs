@@ -1,9 +1,8 @@
-//! A bounded journal: a line that comes again and again is written a few times, then counted, and once a minute a line
-//! tells how often it came.
+//! A bounded journal: a repeated line is written a few times, then counted, and once a minute a line reports the count.
 //!
-//! The cause is the place in the program that speaks. Never left out: events of the closed vocabulary (each submission's
-//! story), errors that name a submission, and whatever is quieter than `info`, which somebody asked for. If we die, the
-//! counts of the last minute are gone.
+//! Lines are counted by their call site. Exempt are events of the closed vocabulary (each submission's story), errors that
+//! name a submission, and lines quieter than `info`, which an operator asked for. If we die, the counts of the last minute
+//! are gone.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,26 +17,26 @@ use tracing_subscriber::layer::Context;
 
 use crate::ports::Clock;
 
-/// How often [`LogRate::tell`] is to be called.
+/// Interval at which [`LogRate::tell`] is to be called.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// Lines of one place within the first window.
+/// Lines of one call site within the first window.
 const FREE: u32 = 3;
-/// Where the counts are told; never counted itself.
+/// The target of the counts' lines; never counted itself.
 const TARGET: &str = "maple_router::ops::log_rate";
 
-/// See the module's header. Clones count together.
+/// The counts of the journal. Clones count together.
 #[derive(Clone)]
 pub struct LogRate(Arc<Counts>);
 
 struct Counts {
     clock: Arc<dyn Clock>,
-    /// One entry for each place that spoke lately: as many as the program has at most.
-    places: Mutex<HashMap<Identifier, Place>>,
+    /// One entry for each call site with recent lines: never more than the program has.
+    sites: Mutex<HashMap<Identifier, CallSite>>,
 }
 
-/// What one place has said in this window.
+/// The lines of one call site in this window.
 #[derive(Debug)]
-struct Place {
+struct CallSite {
     since: Instant,
     written: u32,
     left_out: u64,
@@ -46,12 +45,12 @@ struct Place {
     words: String,
 }
 
-impl Place {
+impl CallSite {
     fn new(now: Instant, level: Level) -> Self {
         Self { since: now, written: 0, left_out: 0, level, words: String::new() }
     }
 
-    /// Whether one more line may be written.
+    /// Returns whether one more line may be written.
     fn admits(&mut self, now: Instant) -> bool {
         let over = now.saturating_duration_since(self.since) >= WINDOW;
         if over && self.left_out == 0 {
@@ -65,7 +64,7 @@ impl Place {
         false
     }
 
-    /// What was left out since the last time; the place stays silent as long as it goes on.
+    /// Returns the count since the last call; the site stays silent as long as lines keep coming.
     fn take(&mut self, now: Instant) -> Option<(Level, u64, String)> {
         let left_out = std::mem::take(&mut self.left_out);
         if left_out == 0 {
@@ -77,13 +76,13 @@ impl Place {
 }
 
 impl LogRate {
-    /// Nothing said yet.
+    /// A journal without any counts.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Counts { clock, places: Mutex::default() }))
+        Self(Arc::new(Counts { clock, sites: Mutex::default() }))
     }
 
-    /// Writes what was left out since the last call; to be called once per [`WINDOW`], and at the end.
+    /// Writes the counts since the last call; to be called once per [`WINDOW`], and at the end.
     pub fn tell(&self) {
         for (level, count, words) in self.take() {
             if level == Level::INFO {
@@ -96,14 +95,14 @@ impl LogRate {
 
     fn take(&self) -> Vec<(Level, u64, String)> {
         let now = self.0.clock.monotonic();
-        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = places.values_mut().filter_map(|place| place.take(now)).collect();
-        places.retain(|_, place| now.saturating_duration_since(place.since) < WINDOW);
+        let mut sites = self.0.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = sites.values_mut().filter_map(|site| site.take(now)).collect();
+        sites.retain(|_, site| now.saturating_duration_since(site.since) < WINDOW);
         told
     }
 }
 
-/// What is never left out.
+/// Returns whether a line is always written.
 fn is_exempt(metadata: &Metadata<'_>) -> bool {
     let has = |name: &str| metadata.fields().field(name).is_some();
     *metadata.level() > Level::INFO
@@ -119,13 +118,13 @@ impl<S: Subscriber> Layer<S> for LogRate {
             return true;
         }
         let now = self.0.clock.monotonic();
-        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = places.entry(metadata.callsite()).or_insert_with(|| Place::new(now, *metadata.level()));
-        let admitted = place.admits(now);
+        let mut sites = self.0.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let site = sites.entry(metadata.callsite()).or_insert_with(|| CallSite::new(now, *metadata.level()));
+        let admitted = site.admits(now);
         if !admitted {
             let mut words = Words::default();
             event.record(&mut words);
-            place.words = words.0;
+            site.words = words.0;
         }
         admitted
     }
@@ -165,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Keeps what was written.
+    /// Collects the written lines.
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<String>>>);
 
@@ -195,7 +194,7 @@ mod tests {
             tracing::warn!("another cause");
             let first = ["the database is away (0)", "the database is away (1)", "the database is away (2)"];
             assert_eq!(written(), [&first[..], &["another cause"]].concat());
-            // As long as it goes on, one line a minute.
+            // While lines keep coming, one line a minute.
             for minute in 1..4 {
                 pass(60);
                 rate.tell();
@@ -208,14 +207,14 @@ mod tests {
             }
             pass(60);
             rate.tell();
-            // A minute without it: it is news again.
+            // After a minute without a line, the next is news again.
             pass(60);
             rate.tell();
             written();
             speak(1);
             assert_eq!(written(), ["the database is away (0)"]);
             for n in 0..50 {
-                journal!(info, EventName::Claimed, submission_id = n, "claimed");
+                journal!(info, EventName::Reloaded, submission_id = n, "reloaded");
                 tracing::error!(submission_id = n, "not recorded");
                 tracing::debug!("asked for");
             }

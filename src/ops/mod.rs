@@ -1,10 +1,10 @@
-//! What operators see: journal, metrics, HTTP endpoints, systemd, alerts.
+//! The operators' view: journal, metrics, HTTP endpoints, systemd, alerts.
 
 pub mod alerting;
 pub mod breaker;
 pub mod canary;
-pub mod chance;
 pub mod clock;
+pub mod dependency;
 pub mod gate;
 pub mod http;
 pub mod incident;
@@ -12,6 +12,7 @@ pub mod json_log;
 pub mod live;
 pub mod log_rate;
 pub mod metrics;
+pub mod rng;
 pub mod set_aside;
 pub mod state_dir;
 pub mod status_line;

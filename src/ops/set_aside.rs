@@ -1,8 +1,8 @@
-//! Rows set aside (protocol, "Rows set aside"): those that refuse a write which all others of their batch take. Whoever writes
-//! batches leaves them out while they rest, tries them again when their pause is over, and says here what came of it.
+//! Rows set aside (protocol, "Rows set aside"): they refuse a write which all others of their batch take. A writer of
+//! batches leaves them out during their pause, tries them again after it, and reports the result here.
 //!
-//! In memory: if we die, the next process meets the same rows, and tells of them anew. Never writes to a row itself, never
-//! waits, and never keeps what a row holds: only its id, and the name of what refused it.
+//! In memory: if we die, the next process meets the same rows, and reports them anew. This module never writes to a row
+//! itself, never waits, and stores nothing of a row but its id, and the name of what refused it.
 
 mod rows;
 
@@ -15,12 +15,20 @@ use rows::Rows;
 pub use rows::Writing;
 
 use super::incident::{Incident, IncidentKey, Incidents};
-use super::metrics;
 use super::telemetry::EventName;
 use crate::journal;
+use crate::kernel::metric::Gauge;
 use crate::ports::Clock;
 
-/// A row that took no write, and what refused it: SQLSTATE, constraint, function; nothing of the row.
+/// Incident: rows refuse a write that all others take.
+pub const SET_ASIDE: IncidentKey = IncidentKey::new("set_aside");
+/// Number of submissions set aside.
+pub static ROWS_SET_ASIDE: Gauge = Gauge::new(
+    "maple_router_rows_set_aside",
+    "Submissions that refuse a write which all others take: left for a while, and tried again",
+);
+
+/// A row that refused its write, and the culprit: SQLSTATE, constraint, function; nothing of the row.
 pub type Refusal = (Uuid, String);
 
 /// The rows set aside of one process. Cheap to clone: all clones are the same.
@@ -32,31 +40,31 @@ pub struct SetAside {
 }
 
 impl SetAside {
-    /// None yet. `incidents` hears of them; absent where nobody is told.
+    /// No rows yet. `incidents` reports them; absent where nobody is notified.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, incidents: Option<Incidents>) -> Self {
         Self { rows: Arc::default(), clock, incidents }
     }
 
-    /// Whether the row is not to be tried now.
+    /// Returns whether the row's pause is not over.
     #[must_use]
     pub fn is_resting(&self, writing: Writing, id: Uuid) -> bool {
         self.rows().is_resting(writing, id, self.clock.monotonic())
     }
 
-    /// How long the row is not to be tried yet; none where it may be tried now.
+    /// Returns the rest of the row's pause; none where the row may be tried now.
     #[must_use]
     pub fn rests_for(&self, writing: Writing, id: Uuid) -> Option<Duration> {
         self.rows().rests_for(writing, id, self.clock.monotonic())
     }
 
-    /// Rows not to be tried now, in order.
+    /// Returns the rows in their pause, in order.
     #[must_use]
     pub fn resting(&self, writing: Writing) -> Vec<Uuid> {
         self.rows().resting(writing, self.clock.monotonic())
     }
 
-    /// What became of a batch: some rows `took` their write, others refused it.
+    /// Records the result of a batch: some rows `took` their write, others refused it.
     pub fn note(&self, writing: Writing, took: impl IntoIterator<Item = Uuid>, refused: &[Refusal]) {
         let now = self.clock.monotonic();
         let (mut over, mut new) = (Vec::new(), Vec::new());
@@ -79,7 +87,7 @@ impl SetAside {
         self.tell(aside, refused.first().map(|(id, why)| (writing, *id, why.as_str())));
     }
 
-    /// Forgets rows that nobody has tried again for long; called now and then.
+    /// Forgets rows that were not tried again for long; called now and then.
     pub fn tend(&self) {
         let aside = {
             let mut rows = self.rows();
@@ -89,12 +97,12 @@ impl SetAside {
         self.tell(aside, None);
     }
 
-    /// One incident as long as there are any; how many there are now is told by the metric.
+    /// Keeps one incident open as long as any row is set aside; the metric has their number.
     fn tell(&self, aside: usize, sample: Option<(Writing, Uuid, &str)>) {
-        metrics::rows_set_aside(aside);
+        ROWS_SET_ASIDE.set((), aside);
         let Some(incidents) = &self.incidents else { return };
         if aside == 0 {
-            incidents.resolve(IncidentKey::SetAside);
+            incidents.resolve(SET_ASIDE);
         } else if let Some((writing, id, why)) = sample {
             incidents.raise(told(aside, writing, id, why));
         }
@@ -105,7 +113,7 @@ impl SetAside {
     }
 }
 
-/// What people are told. Pure.
+/// Returns the incident for people. Pure.
 fn told(aside: usize, writing: Writing, id: Uuid, why: &str) -> Incident {
     let rows = if aside == 1 { "1 submission is".to_owned() } else { format!("{aside} submissions are") };
     let what = format!(
@@ -114,7 +122,7 @@ fn told(aside: usize, writing: Writing, id: Uuid, why: &str) -> Incident {
         writing.what()
     );
     let explain = format!("maple-router explain {id}");
-    Incident::new(IncidentKey::SetAside, what, &[&explain])
+    Incident::new(SET_ASIDE, what, &[&explain])
         .advising("a constraint or a trigger keeps forms_app from these rows: mend it, or the row; nothing else is to be done")
 }
 
@@ -153,7 +161,7 @@ mod tests {
         let refused = |id: Uuid| (id, "SQLSTATE 23514, constraint c".to_owned());
         aside.note(Writing::Mark, [], &[]);
         aside.note(Writing::Mark, [rows[2]], &[refused(rows[0]), refused(rows[1])]);
-        let told = seen.borrow_and_update()[&IncidentKey::SetAside].clone();
+        let told = seen.borrow_and_update()[&SET_ASIDE].clone();
         assert!(told.what.starts_with("2 submissions are set aside"), "{}", told.what);
         assert!(
             told.what.contains("constraint c") && told.what.contains(&rows[0].to_string()),

@@ -1,8 +1,8 @@
-//! The state directory (`[state] dir`): files for what must outlive the process and cannot be in the database.
+//! The state directory (`[state] dir`): files for data that must outlive the process and cannot be in the database.
 //!
-//! A file is there as a whole or not at all, and what was reported as written is on the disk: if we die in the middle
-//! of a write, a `.tmp` is left that nobody reads. Never readable by other users, and always by the directory's owner: what
-//! root's command line writes is the daemon's. Bounded by what callers write.
+//! A file exists as a whole or not at all, and a write reported as done is on the disk: if we die in the middle of a write,
+//! a `.tmp` is left that nothing reads. Never readable by other users, and always by the directory's owner: the daemon owns
+//! the files of root's command line. Bounded by what callers write.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,16 +16,16 @@ use nix::unistd::geteuid;
 /// Ending of a file that is being written.
 const UNFINISHED: &str = ".tmp";
 
-/// What lies in such a directory.
+/// An entry of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Its name.
+    /// The entry's name.
     pub name: OsString,
-    /// A file of its own: no directory, no link.
+    /// Whether the entry is a plain file: no directory, no link.
     pub is_file: bool,
 }
 
-/// A directory for such files. Cheap to clone; touches nothing until asked to.
+/// A directory for such files. Cheap to clone; touches nothing before the first call.
 #[derive(Debug, Clone)]
 pub struct StateDir {
     dir: Arc<Path>,
@@ -38,31 +38,31 @@ impl StateDir {
         Self { dir: dir.into() }
     }
 
-    /// A directory of its own below this one.
+    /// A subdirectory of this one.
     #[must_use]
     pub fn below(&self, name: &str) -> Self {
         Self { dir: self.dir.join(name).into() }
     }
 
-    /// Where it is.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes sure that files can be written here: creates the directory (0700) and tries.
+    /// Makes sure that files can be written here: creates the directory (0700) and probes.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn prepare(&self) -> io::Result<()> {
         self.blocking(create).await?;
         self.probe().await
     }
 
-    /// Tries whether files can be written here; creates no directory.
+    /// Probes whether files can be written here; creates no directory.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn probe(&self) -> io::Result<()> {
         self.blocking(|dir| {
             let probe = dir.join(format!(".probe.{}{UNFINISHED}", std::process::id()));
@@ -75,7 +75,7 @@ impl StateDir {
     /// Writes a file as a whole, 0600, and waits until the disk has it.
     ///
     /// # Errors
-    /// The system's; then the file is as it was before.
+    /// The system's errors; then the file is unchanged.
     pub async fn write(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
         let name = name.to_owned();
         self.blocking(move |dir| {
@@ -91,11 +91,11 @@ impl StateDir {
         .await
     }
 
-    /// Appends a line to a file (0600) and waits until the disk has it. Half a line that an earlier death left is ended
-    /// first, so that it spoils nothing but itself.
+    /// Appends a line to a file (0600) and waits until the disk has it. Half a line left by an earlier death is ended first,
+    /// so that it spoils nothing but itself.
     ///
     /// # Errors
-    /// The system's; then the line may be there in part.
+    /// The system's errors; then a part of the line may be in the file.
     pub async fn append(&self, name: &str, line: String) -> io::Result<()> {
         let name = name.to_owned();
         self.blocking(move |dir| {
@@ -119,10 +119,10 @@ impl StateDir {
         .await
     }
 
-    /// A file's content, at most `limit` bytes of it; `None` where there is no such file.
+    /// Returns a file's content, at most `limit` bytes of it; `None` where the file does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn read(&self, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let name = name.to_owned();
         self.blocking(move |dir| match File::open(dir.join(name)) {
@@ -137,10 +137,10 @@ impl StateDir {
         .await
     }
 
-    /// Goes through a file line by line, holding one at a time; `start` as it is where there is no such file.
+    /// Folds a file line by line, one in memory at a time; returns `start` where the file does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn fold<T: Send + 'static>(
         &self,
         name: &str,
@@ -164,10 +164,10 @@ impl StateDir {
         .await
     }
 
-    /// What is there, in order of the names; nothing where there is no directory.
+    /// Returns the entries in order of their names; none where the directory does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn entries(&self) -> io::Result<Vec<Entry>> {
         self.blocking(move |dir| {
             let found = match fs::read_dir(dir) {
@@ -187,10 +187,10 @@ impl StateDir {
         .await
     }
 
-    /// Removes a file; one that is gone is no fault.
+    /// Removes a file; a missing one is no error.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn remove(&self, name: &str) -> io::Result<()> {
         let name = name.to_owned();
         self.blocking(move |dir| match fs::remove_file(dir.join(name)) {
@@ -200,10 +200,10 @@ impl StateDir {
         .await
     }
 
-    /// Gives a file another name; one that is gone is no fault.
+    /// Renames a file; a missing one is no error.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.blocking(move |dir| match fs::rename(dir.join(from), dir.join(to)) {
@@ -222,11 +222,11 @@ impl StateDir {
     }
 }
 
-/// The content of a file that is made once, 0600, and never changed: of `make`, where it is not there yet. Of two processes at
-/// once one is first, and both have what it wrote; who dies in the middle leaves nothing, or the whole file.
+/// Returns the content of a file that is made once, 0600, and never changed: of `make`, where it does not exist yet. Of
+/// two processes at once the first wins, and both return its content; if we die in between, the file is whole or missing.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 pub fn made_once(dir: &Path, name: &str, make: impl FnOnce() -> String) -> io::Result<String> {
     let path = dir.join(name);
     match fs::read_to_string(&path) {
@@ -238,7 +238,7 @@ pub fn made_once(dir: &Path, name: &str, make: impl FnOnce() -> String) -> io::R
     let mut file = open_for_owner(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
     file.write_all(make().as_bytes())?;
     file.sync_all()?;
-    // Unlike a rename, a link does not take the place of one that came meanwhile.
+    // Unlike a rename, a link does not replace a file that came meanwhile.
     let linked = fs::hard_link(&unfinished, &path);
     fs::remove_file(&unfinished)?;
     match linked {
@@ -248,7 +248,7 @@ pub fn made_once(dir: &Path, name: &str, make: impl FnOnce() -> String) -> io::R
     fs::read_to_string(&path)
 }
 
-/// Makes the directory where it is not there, as its parent's owner's.
+/// Creates a missing directory, with its parent's owner.
 fn create(dir: &Path) -> io::Result<()> {
     let is_new = !dir.exists();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -258,12 +258,12 @@ fn create(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file of a directory that may be another user's: 0600, and its directory's owner's where root makes it, for the
-/// daemon could neither read nor write what is root's. Links are not followed: whoever owns the directory could lead
-/// root's command line to any file with one.
+/// Opens a file in a directory that may be another user's: 0600, and owned by the directory's owner if root creates it, for
+/// the daemon could neither read nor write a file of root. Links are not followed: the directory's owner could lead root's
+/// command line to any file with one.
 ///
 /// # Errors
-/// The system's; `ELOOP` for a link.
+/// The system's errors; `ELOOP` for a link.
 pub fn open_for_owner(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = open_itself(path, how.mode(0o600))?;
     give(path.parent().unwrap_or(Path::new("/")), &file)?;
@@ -274,7 +274,7 @@ fn open_itself(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     how.custom_flags(nix::libc::O_NOFOLLOW).open(path)
 }
 
-/// Gives what is open to the owner of `dir`; nothing where we are not root.
+/// Gives an open file to the owner of `dir`; does nothing unless we are root.
 fn give(dir: &Path, file: &File) -> io::Result<()> {
     let owner = fs::metadata(dir)?;
     if geteuid().is_root() && owner.uid() != 0 {
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(made_once(&dir, "key", || "first".to_owned()).expect("made"), "first");
         assert_eq!(made_once(&dir, "key", || panic!("it is there")).expect("read"), "first");
         assert_eq!((mode(&dir), mode(&dir.join("key"))), (0o700, 0o600));
-        // Somebody else is faster, between our look and our link.
+        // Another process is faster, between our look and our link.
         let other = made_once(&dir, "late", || {
             fs::write(dir.join("late"), "theirs").expect("written");
             "ours".to_owned()
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(mode(&temporary.path().join("x.jsonl")), 0o600);
     }
 
-    /// Who is not root makes files of his own.
+    /// A user other than root makes files of its own.
     #[tokio::test]
     async fn what_root_writes_is_the_daemons() {
         let temporary = tempfile::tempdir().expect("a directory");

@@ -1,6 +1,6 @@
-//! The line `systemctl status` shows: what the daemon does, what it waits for, and how much. Pure.
+//! The line of `systemctl status`: the daemon's activity, what it waits for, and the counts. Pure.
 //!
-//! Names dependencies and numbers only; what a dependency said is cut short, and scrubbed by whoever hands it in.
+//! Contains names of dependencies and numbers only; a dependency's reply is cut short, and scrubbed by the caller.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use jiff::Timestamp;
 
 use super::tally::Tally;
 
-/// Longest account of one cause.
+/// Longest text of one cause, in characters.
 const CAUSE: usize = 120;
 
-/// Where the daemon stands in its life.
+/// The stage of the daemon's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Not everything has answered yet.
+    /// Some dependency has not answered yet.
     Starting,
     /// Events are taken.
     Routing,
-    /// What is being sent is finished.
+    /// Sends under way are finished.
     Stopping,
 }
 
@@ -28,62 +28,62 @@ pub enum Stage {
 pub struct Wait {
     /// `postgres`, `relay`, …
     pub name: &'static str,
-    /// What it says; scrubbed.
+    /// The dependency's reply; scrubbed.
     pub said: String,
-    /// For how long.
+    /// Duration of the wait.
     pub lasting: Duration,
-    /// Its breaker is open; otherwise it has not answered yet.
+    /// Whether its breaker is open; otherwise it has not answered yet.
     pub breaker: bool,
 }
 
-/// What operators paused.
+/// The operators' pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Paused {
-    /// Everything, and until when, where an end is set.
+    /// A pause of everything, and its end, where one is set.
     pub all: Option<Option<Timestamp>>,
-    /// So many forms.
+    /// Number of paused forms.
     pub forms: usize,
-    /// So many destination domains.
+    /// Number of paused destination domains.
     pub destinations: usize,
 }
 
-/// What the line is made of.
+/// The inputs of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// See [`Stage`].
+    /// The stage.
     pub stage: Stage,
-    /// In a fixed order.
+    /// The waits, in a fixed order.
     pub waits: Vec<Wait>,
-    /// See [`Paused`].
+    /// The pauses.
     pub paused: Paused,
-    /// See [`Tally`].
+    /// The counts.
     pub tally: Tally,
 }
 
-/// The line in two parts: a change of the first is worth telling at once, one of the second now and then.
+/// The line in two parts: a change of the first is reported at once, one of the second now and then.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line {
-    /// What it does, and what it waits for.
+    /// The activity, and what it waits for.
     pub what: String,
-    /// How much.
+    /// The counts.
     pub counts: String,
 }
 
 impl Line {
-    /// The whole line.
+    /// Returns the whole line.
     #[must_use]
     pub fn text(&self) -> String {
         if self.counts.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, self.counts) }
     }
 }
 
-/// The whole line of a daemon that stops.
+/// Returns the whole line of a stopping daemon.
 #[must_use]
 pub fn stopping(tally: Tally) -> String {
     line(&Facts { stage: Stage::Stopping, waits: Vec::new(), paused: Paused::default(), tally }).text()
 }
 
-/// The line for these facts.
+/// Returns the line for these facts.
 #[must_use]
 pub fn line(facts: &Facts) -> Line {
     let Facts { stage, waits, paused, tally } = facts;
@@ -133,7 +133,7 @@ fn waiting(wait: &Wait) -> String {
     format!("waiting for {} for {}: {said}", wait.name, rough(wait.lasting))
 }
 
-/// Rounded, so that the line does not change with every second.
+/// Returns a rounded duration, so that the line does not change with every second.
 fn rough(duration: Duration) -> String {
     match duration.as_secs() {
         0..60 => format!("{} s", duration.as_secs() / 10 * 10),
@@ -142,12 +142,12 @@ fn rough(duration: Duration) -> String {
     }
 }
 
-/// 1204 as 1,204.
+/// Returns 1204 as 1,204.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         // Writing to a String cannot fail.

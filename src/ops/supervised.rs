@@ -1,9 +1,9 @@
-//! Builds an event source again when it ends: at once it is never given up, only rested (1 s to 60 s, full jitter).
+//! Rebuilds an event source whenever it ends: the source is never given up, only paused (1 s to 60 s, full jitter).
 //!
-//! A source that merely falls silent cannot be told from one without messages here; whoever can tell (an overdue
-//! canary) asks for a new one through [`Rebuild`]. What the old one handed out, or held for us, stays in work beside
-//! the new one, so a rebuild costs no delivery attempts. If we die in the middle, nothing is lost: a source holds
-//! only what was not acked. Never drops a message, and never reports the same loss twice.
+//! A source that merely falls silent looks the same here as one without messages; an overdue canary asks for a new source
+//! through [`Rebuild`]. Messages that the old one handed out, or had received, stay in work beside the new one, so a rebuild
+//! costs no delivery attempts. If we die in the middle, nothing is lost: a source contains only messages that were not
+//! acked. A message is never dropped, and a loss never reported twice.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,24 +21,24 @@ use tokio::time::Sleep;
 
 use crate::ports::{EventSource, Incoming, SourceError};
 
-/// Ceiling of the first rest.
+/// Ceiling of the first pause.
 const REST_MIN: Duration = Duration::from_secs(1);
-/// Ceiling of every later rest.
+/// Ceiling of every later pause.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// What becomes of the stream, for journal, metrics and the breaker.
+/// An event of the stream, for journal, metrics and the breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
     /// The source is finished; another is built after `rest`.
     Lost {
         /// Why.
         error: SourceError,
-        /// How long it is left alone.
+        /// The pause before the next one.
         rest: Duration,
     },
-    /// Another one was asked for through [`Rebuild`].
+    /// A new source was asked for through [`Rebuild`].
     Discarded,
-    /// A new source is open; whether it works shows at its first message, or at the next loss.
+    /// A new source is open; its first message, or the next loss, shows whether it works.
     Opened,
     /// The first message after a loss.
     Flowing,
@@ -47,13 +47,13 @@ pub enum Report {
 /// Makes a source.
 pub type Open = Box<dyn FnMut() -> BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>> + Send>;
 
-/// Asks a [`Supervised`] source to drop what it has and build anew.
+/// Asks a [`Supervised`] source to discard its stream and build a new one.
 #[derive(Debug, Clone)]
 pub struct Rebuild(Arc<Notify>);
 
 impl Rebuild {
-    /// Asks for it; returns at once. What is in work can still be answered. Without effect while there is no source
-    /// anyway.
+    /// Asks for a new source; returns at once. Messages in work can still be answered. Without effect while there is no
+    /// source anyway.
     pub fn ask(&self) {
         self.0.notify_one();
     }
@@ -66,10 +66,10 @@ pub struct Supervised {
     phase: Phase,
     policy: ExponentialBuilder,
     rests: ExponentialBackoff,
-    chance: StdRng,
+    rng: StdRng,
     lost: bool,
     rebuild: Rebuild,
-    /// What earlier sources had received and not handed out yet; comes first.
+    /// Messages that earlier sources had received and not handed out; delivered first.
     kept: VecDeque<Incoming>,
     /// Earlier sources, until everything they handed out is answered.
     leaving: JoinSet<bool>,
@@ -79,14 +79,14 @@ enum Phase {
     Opening(BoxFuture<'static, Result<Box<dyn EventSource>, SourceError>>),
     Running(Box<dyn EventSource>),
     Resting(Pin<Box<Sleep>>),
-    /// Nothing is taken until it is resumed.
+    /// No event is taken until a resume.
     Paused,
-    /// Nothing is taken any more; the last source may still wait for answers.
+    /// No event is taken any more; the last source may still wait for answers.
     Quiet(Option<Box<dyn EventSource>>),
 }
 
 impl Supervised {
-    /// `seed` spreads the rests of several instances; `report` is called from `next` and must not block.
+    /// A source over `open`; `seed` spreads the pauses of several instances; `report` is called in `next`, must not block.
     pub fn new(mut open: Open, seed: u64, report: impl FnMut(Report) + Send + 'static) -> Self {
         let policy =
             ExponentialBuilder::new().with_min_delay(REST_MIN).with_max_delay(REST_MAX).without_max_times();
@@ -97,7 +97,7 @@ impl Supervised {
             phase,
             rests: policy.build(),
             policy,
-            chance: StdRng::seed_from_u64(seed),
+            rng: StdRng::seed_from_u64(seed),
             lost: false,
             rebuild: Rebuild(Arc::new(Notify::new())),
             kept: VecDeque::new(),
@@ -105,7 +105,7 @@ impl Supervised {
         }
     }
 
-    /// The handle to ask for a new source.
+    /// Returns the handle to ask for a new source.
     #[must_use]
     pub fn rebuild(&self) -> Rebuild {
         self.rebuild.clone()
@@ -113,7 +113,7 @@ impl Supervised {
 
     fn lose(&mut self, error: SourceError) {
         let ceiling = self.rests.next().unwrap_or(REST_MAX);
-        let rest = ceiling.mul_f64(self.chance.random());
+        let rest = ceiling.mul_f64(self.rng.random());
         self.lost = true;
         self.replace(Phase::Resting(Box::pin(tokio::time::sleep(rest))));
         (self.report)(Report::Lost { error, rest });
@@ -126,8 +126,8 @@ impl Supervised {
         (self.report)(Report::Discarded);
     }
 
-    /// Goes on to `phase`. A source that ran until now hands over what it has received; its streams are closed, while
-    /// what is in work can still be answered.
+    /// Goes on to `phase`. A source that ran until now hands over its received messages; its streams are closed, while
+    /// messages in work can still be answered.
     fn replace(&mut self, phase: Phase) {
         if let Phase::Running(mut source) = std::mem::replace(&mut self.phase, phase) {
             while let Some(Ok(message)) = unconstrained(source.next()).now_or_never() {
@@ -150,7 +150,7 @@ impl Supervised {
 
 impl EventSource for Supervised {
     fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
-        // What is waited for lives in `phase`, so a future that is given up loses nothing.
+        // The state of the wait is in `phase`, so a dropped future loses nothing.
         async move {
             loop {
                 if !matches!(self.phase, Phase::Paused)
@@ -166,7 +166,7 @@ impl EventSource for Supervised {
                     }
                     Phase::Opening(opening) => match opening.await {
                         Ok(source) => {
-                            // Whoever asked for a new source while there was none has it now.
+                            // A request for a new source is fulfilled by this one.
                             let _asked: Option<()> = self.rebuild.0.notified().now_or_never();
                             self.phase = Phase::Running(source);
                             (self.report)(Report::Opened);
@@ -191,7 +191,7 @@ impl EventSource for Supervised {
         .boxed()
     }
 
-    /// Closes the streams; what they had brought already is kept, leased, for the time after.
+    /// Closes the streams; their received messages stay leased, for the time after the pause.
     fn pause(&mut self) -> BoxFuture<'_, ()> {
         async move {
             if !matches!(self.phase, Phase::Quiet(_)) {
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::ports::{Attributes, Settle};
 
-    /// What a scripted source does when it is asked.
+    /// The scripted answer of a source.
     enum Act {
         Give(&'static str),
         Fail,
@@ -266,7 +266,7 @@ mod tests {
 
     impl EventSource for Scripted {
         fn next(&mut self) -> BoxFuture<'_, Result<Incoming, SourceError>> {
-            // Taken when it is polled, not when it is asked for: one that is never polled loses nothing.
+            // Taken at the poll, not at the call: a future that is never polled loses nothing.
             async {
                 match self.0.pop_front() {
                     Some(Act::Give(id)) => Ok(Incoming {

@@ -1,23 +1,23 @@
-//! What systemd is told: ready, status, reloading, stopping, and that we are alive.
+//! The notifications to systemd: ready, status, reloading, stopping, and the watchdog's "alive".
 //!
-//! Without `NOTIFY_SOCKET` every call does nothing. A message that cannot be sent is logged and forgotten: systemd's
-//! own timeouts judge us then, and no work may fail because of it.
+//! Without `NOTIFY_SOCKET` every call does nothing. A message that cannot be sent is logged and forgotten: systemd's own
+//! timeouts then judge us, and no work may fail because of it.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The start is over, or a reload is.
+/// Reports that the start, or a reload, is over.
 pub fn ready() {
     send(&[NotifyState::Ready]);
 }
 
-/// Changes the line `systemctl status` shows.
+/// Changes the line of `systemctl status`.
 pub fn status(text: &str) {
     send(&[NotifyState::Status(&one_line(text))]);
 }
 
-/// A reload begins. [`ready`] must follow, whether it succeeds or not.
+/// Reports the start of a reload. [`ready`] must follow, whether it succeeds or not.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[NotifyState::Reloading, now]),
@@ -25,17 +25,17 @@ pub fn reloading() {
     }
 }
 
-/// The daemon stops; together with the line, because it may be gone in a moment.
+/// Reports that the daemon stops; together with the line, because the process may be gone in a moment.
 pub fn stopping(status: &str) {
     send(&[NotifyState::Stopping, NotifyState::Status(&one_line(status))]);
 }
 
-/// "Alive"; to be said only by what proves that work goes on.
+/// Reports "alive"; to be called only by a proof that work goes on.
 pub fn alive() {
     send(&[NotifyState::Watchdog]);
 }
 
-/// The unit's `WatchdogSec=`: without [`alive`] for so long systemd kills us. `None` where nobody listens.
+/// The unit's `WatchdogSec=`: systemd kills us after this long without [`alive`]. `None` where no watchdog is set.
 #[must_use]
 pub fn watchdog_limit() -> Option<Duration> {
     sd_notify::watchdog_enabled()

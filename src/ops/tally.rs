@@ -1,11 +1,9 @@
-//! What this process has in hand and has done since it started: the numbers of the status line. Counted where the metrics
-//! are ([`super::metrics`]), so that the two cannot part.
+//! The numbers of the status line: pending submissions of this process, and its results since the start. Counted in the same
+//! calls as the metrics, so that the two cannot differ.
 //!
-//! Nothing is kept over a restart. Never blocks.
+//! A restart resets all. Never blocks.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-use super::metrics::SubmissionOutcome;
 
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -17,16 +15,16 @@ static FAILED: AtomicU64 = AtomicU64::new(0);
 pub struct Tally {
     /// Submissions claimed by this process.
     pub in_flight: usize,
-    /// Submissions in hand that wait for their claim.
+    /// Pending submissions that wait for their claim.
     pub waiting: usize,
-    /// Routed since the start.
+    /// Submissions routed since the start.
     pub routed: u64,
-    /// Failed since the start.
+    /// Submissions failed since the start.
     pub failed: u64,
 }
 
 impl Tally {
-    /// As they are now.
+    /// Returns the current numbers.
     #[must_use]
     pub fn now() -> Self {
         Self {
@@ -38,18 +36,22 @@ impl Tally {
     }
 }
 
-pub(super) fn in_flight(submissions: usize) {
+/// Sets the number of submissions claimed by this process.
+pub fn in_flight(submissions: usize) {
     IN_FLIGHT.store(submissions, Relaxed);
 }
 
-pub(super) fn waiting(submissions: usize) {
+/// Sets the number of pending submissions that wait for their claim.
+pub fn waiting(submissions: usize) {
     WAITING.store(submissions, Relaxed);
 }
 
-pub(super) fn submission(outcome: SubmissionOutcome) {
-    match outcome {
-        SubmissionOutcome::Routed => ROUTED.fetch_add(1, Relaxed),
-        SubmissionOutcome::Failed => FAILED.fetch_add(1, Relaxed),
-        SubmissionOutcome::Released => 0,
-    };
+/// Counts one more routed submission.
+pub fn routed() {
+    ROUTED.fetch_add(1, Relaxed);
+}
+
+/// Counts one more failed submission.
+pub fn failed() {
+    FAILED.fetch_add(1, Relaxed);
 }

@@ -1,14 +1,14 @@
-//! The journal: how events of this daemon are written, and the closed vocabulary they use.
+//! The journal: how this daemon's events are written, and their closed vocabulary.
 //!
-//! Call sites use lower-case field names, [`journal!`](crate::journal) for events of the vocabulary and plain
-//! `tracing` macros for the rest. The journald layer upper-cases names by itself (`submission_id` becomes
-//! `SUBMISSION_ID`), JSON keeps them lower-case: the field names of the interfaces page either way.
+//! Call sites use lower-case field names, [`journal!`](crate::journal) for events of the vocabulary and plain `tracing`
+//! macros for the rest. The journald layer upper-cases names by itself (`submission_id` becomes `SUBMISSION_ID`), JSON keeps
+//! them lower-case: the field names of the interfaces page either way.
 //!
 //! All forms but journald go to stderr, so that a verb's output on stdout stays clean. Libraries stay at `warn`, whatever
-//! the filter says: some of them log parameters and URLs, and a signed URL is a secret. Only `RUST_LOG` on a person's
-//! own terminal opens them.
-//! Never logged: recipients, field values, signed URLs, secrets. If we die, lines already written stay written:
-//! nothing is buffered here.
+//! the filter says: some of them log parameters and URLs, and a signed URL is a secret. Only `RUST_LOG` on a person's own
+//! terminal opens them.
+//! Never logged: recipients, field values, signed URLs, secrets. If we die, lines already written stay: nothing is buffered
+//! here.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -23,110 +23,73 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 use super::json_log::JsonLayer;
 use super::log_rate::LogRate;
 use crate::config::{Log, LogFormat, loud_library};
-use crate::kernel::words;
 
 /// The target of this program's own lines, and the root of all of them.
 const OWN: &str = "maple_router";
 
-words! {
-    /// Words of the journal field `EVENT` (interfaces page, "Log fields").
+/// A value of the journal field `EVENT` (interfaces page, "Log fields"), as a card lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// The value's spelling.
+    pub word: &'static str,
+    /// The permitted levels. `error`: a person must act now. `warn`: unusual, and heals by itself or has been seen to.
+    /// `info`: the story. `debug`: its details.
+    pub levels: &'static [&'static str],
+}
+
+/// Declares a room's events: `events! { /// Their subject. EventName { /// The event. Member = "label" info | warn, … } }`.
+#[macro_export]
+macro_rules! events {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $member:ident = $label:literal $($level:ident)|+),* $(,)? }) => {
+        $crate::words! { $(#[$doc])* $name { $($(#[$of])* $member = $label),* } }
+
+        impl $name {
+            /// All events, for the card.
+            pub const EVENTS: &'static [$crate::ops::telemetry::Event] =
+                &[$($crate::ops::telemetry::Event { word: $label, levels: &[$(stringify!($level)),+] }),*];
+        }
+    };
+}
+
+events! {
+    /// Events that belong to no room: of the daemon, of the command line, of their supervision.
     EventName {
-        /// An event came in.
-        Received = "received",
-        /// A submission was claimed.
-        Claimed = "claimed",
-        /// An event needed nothing done: finished, held elsewhere, not ready.
-        Dropped = "dropped",
-        /// An event waits here until its submission is due.
-        Held = "held",
-        /// An event was given back.
-        Nacked = "nacked",
-        /// An event that nobody can read.
-        Poison = "poison",
-        /// The write-ahead mark of an action was committed.
-        Begun = "begun",
-        /// The relay took a delivery.
-        ActionAccepted = "action_accepted",
-        /// A delivery was refused for good.
-        ActionRefused = "action_refused",
-        /// A mail shows a gap: its template asks for what the submission does not have.
-        Gap = "gap",
-        /// A mail has no `Reply-To`, although fields for it are configured.
-        NoReplyTo = "no_reply_to",
-        /// A delivery waits for another attempt.
-        ActionDeferred = "action_deferred",
-        /// Nobody knows whether the relay took a delivery.
-        ActionUnknown = "action_unknown",
-        /// An action whose client does not exist yet.
-        NotImplemented = "not_implemented",
-        /// A submission ended well.
-        Routed = "routed",
-        /// A submission ended badly.
-        Failed = "failed",
-        /// A claim was given back.
-        Released = "released",
-        /// A worker found that its claim is no longer its own.
-        StaleSettle = "stale_settle",
-        /// The sweep reset a stuck claim.
-        Rescued = "rescued",
-        /// The sweep found a ready row whose event was lost.
-        Orphan = "orphan",
-        /// A delivery in doubt was resolved.
-        InDoubt = "in_doubt",
-        /// A dead letter came in.
-        DeadLetter = "dead_letter",
-        /// A submission is not ready for too long.
-        Unready = "unready",
-        /// The relay's log, or a returned mail, told what became of a mail beyond the relay.
-        DeliveryStatus = "delivery_status",
         /// Slack confirmed an alert.
-        AlertSent = "alert_sent",
+        AlertSent = "alert_sent" info,
         /// An alert did not get through and stays pending.
-        AlertDeferred = "alert_deferred",
+        AlertDeferred = "alert_deferred" error | warn | debug,
         /// A dependency is treated as down.
-        BreakerOpen = "breaker_open",
+        BreakerOpen = "breaker_open" error,
         /// A dependency is back.
-        BreakerClosed = "breaker_closed",
+        BreakerClosed = "breaker_closed" info,
         /// The Pub/Sub stream was made anew.
-        StreamRebuilt = "stream_rebuilt",
+        StreamRebuilt = "stream_rebuilt" info,
         /// The relay's queue is too long: mails are sent slowly.
-        RelaySlowed = "relay_slowed",
-        /// It is short again.
-        RelayFlowing = "relay_flowing",
-        /// Events wait in the outbox and are not delivered.
-        OutboxStalled = "outbox_stalled",
-        /// What waited in the outbox is delivered again.
-        OutboxFlowing = "outbox_flowing",
+        RelaySlowed = "relay_slowed" warn,
+        /// The relay's queue is short again.
+        RelayFlowing = "relay_flowing" info,
         /// A row refuses a write that all others take, and is left for a while.
-        SetAside = "set_aside",
-        /// It took the write.
-        WrittenAfterAll = "written_after_all",
+        SetAside = "set_aside" error,
+        /// A row that was set aside took the write.
+        WrittenAfterAll = "written_after_all" info,
         /// A canary event came back, or did not.
-        Canary = "canary",
-        /// The heartbeat URL is not taken any more, or again, or the heartbeat is withheld.
-        Heartbeat = "heartbeat",
-        /// Facts could not be recorded and were written to the state directory.
-        Spooled = "spooled",
-        /// Spooled facts were recorded.
-        SpoolReplayed = "spool_replayed",
-        /// Routing was paused or resumed.
-        Paused = "paused",
-        /// A pause ended.
-        Resumed = "resumed",
+        Canary = "canary" warn | info,
+        /// The heartbeat URL fails, or works again, or the heartbeat is withheld.
+        Heartbeat = "heartbeat" warn | info,
         /// An operator overrode something.
-        Override = "override",
+        Override = "override" warn,
         /// The daemon starts.
-        Started = "started",
+        Started = "started" info,
         /// The daemon takes work.
-        Ready = "ready",
+        Ready = "ready" info,
         /// The configuration was read again.
-        Reloaded = "reloaded",
+        Reloaded = "reloaded" info,
         /// The configuration could not be read again; the old one stays.
-        ReloadFailed = "reload_failed",
+        ReloadFailed = "reload_failed" error,
         /// The daemon takes no more work and ends what it has.
-        Stopping = "stopping",
+        Stopping = "stopping" info,
         /// The daemon ends.
-        Stopped = "stopped",
+        Stopped = "stopped" info,
     }
 }
 
@@ -135,46 +98,46 @@ words! {
 /// ```
 /// use maple_router::{journal, ops::telemetry::EventName};
 /// let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
-/// journal!(info, EventName::Claimed, submission_id = %id, attempt = 1, "claimed");
+/// journal!(warn, EventName::Override, submission_id = %id, verb = "replay", "replayed");
 /// ```
 #[macro_export]
 macro_rules! journal {
     ($level:ident, $event:expr, $($rest:tt)+) => {
-        ::tracing::$level!(event = $crate::ops::telemetry::EventName::label($event), $($rest)+)
+        ::tracing::$level!(event = $event.label(), $($rest)+)
     };
 }
 
-/// Logging that runs; lets the level be changed while it does.
+/// The running journal; its level can be changed.
 pub struct Telemetry {
     filter: reload::Handle<EnvFilter, Registry>,
-    /// `RUST_LOG` was given: it wins over every configured level, now and after a reload.
+    /// Whether `RUST_LOG` was given, which overrides every configured level, now and after a reload.
     pinned: bool,
-    /// Counts what repeats; the daemon's only.
+    /// Counts repeated lines; the daemon's only.
     rate: Option<LogRate>,
-    /// What is in use: `Journald` may have become `Text`.
+    /// The format in use: `Journald` may have become `Text`.
     pub format: LogFormat,
 }
 
-/// Logging that cannot be set up.
+/// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// A level or directive nobody understands.
+    /// A level or directive that cannot be parsed.
     #[error(
         "`{given}` is no log level ({reason}); use error, warn, info, debug, trace or a filter directive"
     )]
     Level {
-        /// As given.
+        /// The text as given.
         given: String,
-        /// What is wrong with it.
+        /// The parser's reason.
         reason: String,
     },
-    /// Something else in this process logs already.
+    /// Another logger is installed in this process already.
     #[error("logging is set up already: {0}")]
     Twice(String),
 }
 
-/// Sets logging up for this process, once. `rust_log` is the variable `RUST_LOG`, where set; `rate` leaves out and counts
-/// what repeats, and its counts are told by whoever calls [`Telemetry::tell_left_out`].
+/// Sets logging up for this process, once. `rust_log` is the variable `RUST_LOG`, where set; `rate` suppresses and counts
+/// repeated lines, and [`Telemetry::tell_left_out`] writes the counts.
 ///
 /// # Errors
 /// [`TelemetryError`].
@@ -209,20 +172,20 @@ pub fn init(log: &Log, rust_log: Option<&str>, rate: Option<LogRate>) -> Result<
     Ok(Telemetry { filter: handle, pinned: rust_log.is_some(), rate, format })
 }
 
-/// The directive of `RUST_LOG` that does so: there, a bare level is for everything.
+/// Returns the directive of `RUST_LOG` that opens libraries, if any: in `RUST_LOG` a bare level applies to all.
 fn opens_libraries(rust_log: &str) -> Option<&str> {
     let level = rust_log.parse::<LevelFilter>().ok();
     loud_library(rust_log).or_else(|| level.filter(|level| *level > LevelFilter::WARN).map(|_| rust_log))
 }
 
-/// What this program says, and warnings of others: what they say beyond may hold parameters, addresses, signed URLs.
+/// Whether a line is this program's, or a library's warning: quieter ones may contain parameters, addresses, signed URLs.
 fn is_fit_for_a_journal(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     *metadata.level() <= Level::WARN || target == OWN || target.starts_with("maple_router::")
 }
 
 impl Telemetry {
-    /// Changes the level; does nothing where `RUST_LOG` decides.
+    /// Changes the level; does nothing where `RUST_LOG` is set.
     pub fn set_level(&self, level: &str) -> Result<(), TelemetryError> {
         let filter = filter(level)?;
         if self.pinned {
@@ -231,7 +194,7 @@ impl Telemetry {
         self.filter.reload(filter).map_err(|error| TelemetryError::Twice(error.to_string()))
     }
 
-    /// Writes how much was left out since the last call.
+    /// Writes the counts of suppressed lines since the last call.
     pub fn tell_left_out(&self) {
         if let Some(rate) = &self.rate {
             rate.tell();
@@ -239,7 +202,7 @@ impl Telemetry {
     }
 }
 
-/// A bare level is for this program; directives are taken as they are.
+/// Parses a configured filter: a bare level is for this program; directives are taken literally.
 fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
     let level = level.trim();
     match level.to_ascii_lowercase().as_str() {
@@ -254,7 +217,7 @@ fn parse(directives: &str) -> Result<EnvFilter, TelemetryError> {
         .map_err(|error| TelemetryError::Level { given: directives.to_owned(), reason: error.to_string() })
 }
 
-/// The layer for a format, and the format it has become.
+/// Returns the layer for a format, and the format in use.
 fn layer(format: LogFormat) -> (Box<dyn Layer<Registry> + Send + Sync>, LogFormat) {
     match format {
         LogFormat::Journald => match tracing_journald::layer() {
@@ -271,7 +234,7 @@ fn text() -> Box<dyn Layer<Registry> + Send + Sync> {
     Box::new(tracing_subscriber::fmt::layer().with_writer(|| OneLine).with_ansi(colours).with_target(false))
 }
 
-/// Standard error, one line for each event: it is handed whole.
+/// Standard error, one line for each event, which arrives in one call.
 struct OneLine;
 
 impl Write for OneLine {
@@ -293,7 +256,7 @@ fn on_one_line(event: &[u8]) -> Vec<u8> {
     line
 }
 
-/// No prefix, so that `journalctl SUBMISSION_ID=…` works; syslog's priorities, so that `-p warning` means what it says.
+/// No prefix, so that `journalctl SUBMISSION_ID=…` works; syslog's priorities, so that `-p warning` works as usual.
 fn dressed(journal: tracing_journald::Layer) -> tracing_journald::Layer {
     journal.with_field_prefix(None).with_syslog_identifier("maple-router".to_owned()).with_priority_mappings(
         PriorityMappings {
@@ -351,13 +314,5 @@ mod tests {
             tracing::trace!(target: "maple_router::cli", "ours");
         });
         assert_eq!(*heard.0.lock().expect("lock"), ["rustls", "maple_router", "maple_router::cli"]);
-    }
-
-    #[test]
-    fn words_are_lower_case_and_told_apart() {
-        let words: std::collections::BTreeSet<&str> = EventName::ALL.iter().map(|e| e.label()).collect();
-        assert_eq!(words.len(), EventName::ALL.len());
-        assert!(words.iter().all(|w| w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
-        assert_eq!(EventName::parse("stale_settle"), Some(EventName::StaleSettle));
     }
 }

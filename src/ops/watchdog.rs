@@ -1,25 +1,25 @@
-//! Whether the daemon makes progress, judged by what was counted and when it last changed. Pure: time is an argument.
+//! Judges whether the daemon makes progress, by counts and the times of their last change. Pure: time is an argument.
 //!
-//! systemd is told "alive" only while every proof is fresh; a bare timer would go on ticking in a process that does
-//! nothing any more. Silence is legal where nothing comes in: what is proved is that the loops make their rounds, not
-//! that events flow. Waiting for a dependency on purpose is no standstill. Invariant: nothing here does I/O.
+//! systemd gets "alive" only while every proof is fresh; a bare timer would go on ticking in a process that does nothing any
+//! more. Silence is legal where nothing comes in: the proof is that the loops make their rounds, not that events flow.
+//! Waiting for a dependency on purpose is no standstill. Invariant: nothing here does I/O.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How often and how strictly it is looked.
+/// The intervals of the watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// Between two looks: four for each time systemd waits.
+pub struct WatchIntervals {
+    /// Time between two looks: a quarter of systemd's limit.
     pub look: Duration,
-    /// A proof that has not been renewed for so long is missing.
+    /// Age at which a proof that was not renewed is missing.
     pub stale_after: Duration,
-    /// Between two questions to the database.
+    /// Time between two probes of the database.
     pub ask: Duration,
 }
 
-impl Pace {
-    /// For a unit with this `WatchdogSec=`.
+impl WatchIntervals {
+    /// The intervals for a unit with this `WatchdogSec=`.
     #[must_use]
     pub fn of(limit: Duration) -> Self {
         Self {
@@ -30,10 +30,10 @@ impl Pace {
     }
 }
 
-/// What has to be proved.
+/// A proof of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proof {
-    /// A task that is spawned is run, and a timer fires.
+    /// A spawned task runs, and a timer fires.
     EventLoop,
     /// This thread of the event loop parks, or gets on with its work.
     Worker(usize),
@@ -57,31 +57,31 @@ impl fmt::Display for Proof {
 /// A thread of the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worker {
-    /// It waits for work.
+    /// Whether it waits for work.
     pub parked: bool,
-    /// Grows whenever it parks, wakes, or ends a stretch of work.
+    /// A count that grows whenever it parks, wakes, or ends a stretch of work.
     pub moves: u64,
 }
 
-/// The database, as far as is known.
+/// The known state of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Database {
-    /// It has answered so many times.
+    /// Number of answers so far.
     Answers(u64),
-    /// Its breaker is open: that it does not answer is known, told, and waited for.
+    /// The breaker is open: the missing answer is known, reported, and waited for.
     KnownToBeOut,
 }
 
-/// What was counted by now.
+/// The current counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Tasks that were spawned for this and have run.
-    pub turns: u64,
-    /// Each thread of the event loop.
+    /// Tasks that were spawned for this proof and have run.
+    pub beats: u64,
+    /// The threads of the event loop.
     pub workers: Vec<Worker>,
-    /// Rounds of the receiver; nothing before it starts and once it stops.
+    /// Rounds of the receiver; absent before it starts and once it stops.
     pub rounds: Option<u64>,
-    /// See [`Database`].
+    /// The database.
     pub database: Database,
 }
 
@@ -89,20 +89,20 @@ pub struct Counted {
 #[derive(Debug)]
 pub struct Watch {
     stale_after: Duration,
-    /// By proof: what was counted, and when it changed.
+    /// The last count of each proof, and the time of its change.
     seen: Vec<(Proof, Option<u64>, Instant)>,
 }
 
 impl Watch {
-    /// A watch that takes everything for proved at first.
+    /// A watch that takes every proof as fresh at first.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
-        Self { stale_after: pace.stale_after, seen: Vec::new() }
+    pub fn new(intervals: WatchIntervals) -> Self {
+        Self { stale_after: intervals.stale_after, seen: Vec::new() }
     }
 
-    /// What is not proved at `now`; empty means alive.
+    /// Returns the proofs missing at `now`; empty means alive.
     pub fn look(&mut self, now: Instant, counted: &Counted) -> Vec<Proof> {
-        let mut counts = vec![(Proof::EventLoop, Some(counted.turns)), (Proof::Reader, counted.rounds)];
+        let mut counts = vec![(Proof::EventLoop, Some(counted.beats)), (Proof::Reader, counted.rounds)];
         counts.push((
             Proof::Database,
             match counted.database {
@@ -123,7 +123,7 @@ impl Watch {
         missing
     }
 
-    /// Without a count nothing is asked for.
+    /// Returns whether a proof is fresh; one without a count always is.
     fn fresh(&mut self, proof: Proof, count: Option<u64>, now: Instant) -> bool {
         let Some((_, seen, since)) = self.seen.iter_mut().find(|(known, _, _)| *known == proof) else {
             self.seen.push((proof, count, now));
@@ -142,21 +142,21 @@ mod tests {
     use crate::ops::clock::SystemClock;
     use crate::ports::Clock;
 
-    /// What is counted `n` looks after the start, where all is well.
+    /// The counts `n` looks after the start, while all is well.
     fn well(n: u64) -> Counted {
         let workers = vec![Worker { parked: true, moves: 1 }, Worker { parked: false, moves: n }];
-        Counted { turns: n, workers, rounds: Some(n), database: Database::Answers(n) }
+        Counted { beats: n, workers, rounds: Some(n), database: Database::Answers(n) }
     }
 
-    /// What is missing after four looks, a look apart, at which `change` was done to what is well.
+    /// Returns the missing proofs after four looks, a look apart, at which `change` was applied to good counts.
     fn missing_after(change: impl Fn(u64, &mut Counted)) -> Vec<Proof> {
-        let pace = Pace::of(Duration::from_secs(120));
-        let (mut watch, start) = (Watch::new(pace), SystemClock.monotonic());
+        let intervals = WatchIntervals::of(Duration::from_secs(120));
+        let (mut watch, start) = (Watch::new(intervals), SystemClock.monotonic());
         let mut missing = Vec::new();
         for n in 0..4_u32 {
             let mut counted = well(n.into());
             change(n.into(), &mut counted);
-            missing = watch.look(start + pace.look * n, &counted);
+            missing = watch.look(start + intervals.look * n, &counted);
         }
         missing
     }
@@ -166,7 +166,7 @@ mod tests {
         type Change = fn(u64, &mut Counted);
         let table: &[(&str, Change, &[Proof])] = &[
             ("all is well", |_, _| {}, &[]),
-            ("no task runs", |_, c| c.turns = 0, &[Proof::EventLoop]),
+            ("no task runs", |_, c| c.beats = 0, &[Proof::EventLoop]),
             ("a thread is stuck in one task", |_, c| c.workers[1].moves = 7, &[Proof::Worker(1)]),
             ("a thread without work", |_, c| c.workers[1] = Worker { parked: true, moves: 7 }, &[]),
             ("the receiver is stuck", |_, c| c.rounds = Some(5), &[Proof::Reader]),
@@ -178,7 +178,7 @@ mod tests {
                 |_, c| *c = Counted { workers: vec![Worker { parked: false, moves: 1 }; 2], ..well(0) },
                 &[Proof::EventLoop, Proof::Worker(0), Proof::Worker(1), Proof::Reader, Proof::Database],
             ),
-            ("it moves again", |n, c| c.turns = n / 3, &[]),
+            ("it moves again", |n, c| c.beats = n / 3, &[]),
             (
                 "the breaker has just closed",
                 |n, c| c.database = if n < 3 { Database::KnownToBeOut } else { Database::Answers(2) },
@@ -192,21 +192,21 @@ mod tests {
 
     #[test]
     fn a_proof_is_stale_after_half_of_the_limit_and_not_before() {
-        let pace = Pace::of(Duration::from_secs(120));
-        let (mut watch, start) = (Watch::new(pace), SystemClock.monotonic());
+        let intervals = WatchIntervals::of(Duration::from_secs(120));
+        let (mut watch, start) = (Watch::new(intervals), SystemClock.monotonic());
         assert_eq!(watch.look(start, &well(0)), []);
-        let still = Counted { turns: 0, ..well(1) };
+        let still = Counted { beats: 0, ..well(1) };
         assert_eq!(watch.look(start + Duration::from_millis(59_999), &still), []);
-        let still = Counted { turns: 0, ..well(2) };
+        let still = Counted { beats: 0, ..well(2) };
         assert_eq!(watch.look(start + Duration::from_secs(60), &still), [Proof::EventLoop]);
     }
 
     #[test]
     fn there_is_time_for_an_outage_to_be_known_before_it_looks_like_a_standstill() {
-        let pace = Pace::of(Duration::from_secs(120));
-        // The unit's WatchdogSec; a hanging database: our question gives up, then two probes of the breaker, a second apart.
-        let known = pace.ask + Duration::from_secs(15 + 8 + 1 + 8);
-        assert!(known < pace.stale_after, "{known:?} < {:?}", pace.stale_after);
-        assert!(pace.look * 2 <= pace.stale_after);
+        let intervals = WatchIntervals::of(Duration::from_secs(120));
+        // The unit's WatchdogSec; a hanging database: our probe gives up, then two probes of the breaker, a second apart.
+        let known = intervals.ask + Duration::from_secs(15 + 8 + 1 + 8);
+        assert!(known < intervals.stale_after, "{known:?} < {:?}", intervals.stale_after);
+        assert!(intervals.look * 2 <= intervals.stale_after);
     }
 }

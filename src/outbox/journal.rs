@@ -1,33 +1,44 @@
-//! The outbox's journal: rows are counted always, and told of where an operator has to know.
+//! The outbox's journal: every row is counted, and logged where an operator has to know.
 //!
-//! Never says what stands in a payload.
+//! The contents of a payload are never logged.
 
-use super::card;
+use super::metrics::TRANSITIONS;
 use super::row::{Fault, fault_of};
 use super::table::{Command, Outbox};
 use crate::db::DbError;
-use crate::journal;
 use crate::kernel::jobs::Observer;
 use crate::kernel::rows::{Row, Woken, Write};
-use crate::ops::metrics::{self, DeadLetterKind};
+use crate::ops::metrics::{DEAD_LETTERS, DeadLetterKind};
 use crate::ops::set_aside::{Refusal, SetAside, Writing};
-use crate::ops::telemetry::EventName;
+use crate::{events, journal};
 
-/// Counts and tells; submissions whose rows refuse their settlement are set aside.
+events! {
+    /// Events in the life of outbox rows.
+    EventName {
+        /// A row became a dead letter.
+        DeadLetter = "dead_letter" error,
+        /// Events wait in the outbox and are not delivered.
+        OutboxStalled = "outbox_stalled" error | warn,
+        /// Events of the outbox are delivered again.
+        OutboxFlowing = "outbox_flowing" info,
+    }
+}
+
+/// Counts and logs; sets submissions aside whose rows refuse their settlement.
 #[derive(Debug)]
-pub struct Told {
-    /// Hears of rows whose settlement the database refuses.
+pub struct JournalObserver {
+    /// Receives rows whose settlement the database refuses.
     pub set_aside: SetAside,
 }
 
-impl Observer<Outbox> for Told {
+impl Observer<Outbox> for JournalObserver {
     fn claimed(&self, rows: usize) {
-        card::transitions(Command::Claim, u64::try_from(rows).unwrap_or(u64::MAX));
+        TRANSITIONS.add(Command::Claim, u64::try_from(rows).unwrap_or(u64::MAX));
     }
 
     fn woken(&self, woken: Woken) {
-        card::transitions(Command::Expire, woken.expired);
-        card::transitions(Command::FallDue, woken.due);
+        TRANSITIONS.add(Command::Expire, woken.expired);
+        TRANSITIONS.add(Command::FallDue, woken.due);
         if woken.expired > 0 {
             tracing::warn!(
                 rows = woken.expired,
@@ -42,14 +53,14 @@ impl Observer<Outbox> for Told {
             tracing::warn!(row = id, %command, "the lease had run out: delivered again");
             return;
         }
-        card::transitions(command, 1);
+        TRANSITIONS.add(command, 1);
         match command {
             Command::GiveUp => {
                 let kind = match fault_of(write) {
                     Some(Fault::UnknownSubmission) => DeadLetterKind::UnknownSubmission,
                     Some(Fault::Unreadable) | None => DeadLetterKind::Unreadable,
                 };
-                metrics::dead_letter(kind);
+                DEAD_LETTERS.add(kind, 1);
                 journal!(
                     error,
                     EventName::DeadLetter,

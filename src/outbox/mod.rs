@@ -1,13 +1,14 @@
-//! The outbox: what must leave the database leaves it through here, exactly as often as is needed and never not at all.
+//! The outbox: the way out of the database for events, each delivered at least once.
 //!
 //! Triggers of schema `router` write a row in the transaction that makes a submission ready, or infected. The kernel's jobs
-//! take rows on a lease and settle them; [`relay`] publishes them to the routing topic, [`source`] hands them to the routing
-//! of this very process. If we die, a lease runs out and the row is delivered again: whoever gets it is idempotent.
+//! claim rows on a lease and settle them; [`relay`] publishes them to the routing topic, [`source`] hands them to the
+//! routing of this very process. If we die, a lease runs out and the row is delivered again: every receiver is idempotent.
 //!
-//! Invariant: this room knows nothing of any other. What a row says is read by whom it is for.
+//! Invariant: this room knows no other. Only its receiver reads the contents of a row.
 
 pub mod card;
 pub mod journal;
+mod metrics;
 pub mod parts;
 pub mod relay;
 pub mod row;

@@ -1,9 +1,9 @@
 //! The relay: publishes outbox rows to the routing topic. Start at [`Relay::run`].
 //!
-//! A row is marked delivered only after the topic's server has given its id. If we die between the two, it is published
-//! again: an event too many changes nothing. A row that the server refuses is published once more, alone, before it is
-//! believed to be at fault, since a request carries many; so one poisonous row never blocks the next. An outage is no
-//! row's fault: the relay rests, then tries with a single row, and nothing is counted meanwhile.
+//! A row becomes `delivered` only after the topic's server has given its id. If we die between the two, the event is
+//! published again: an event too many changes nothing. A row that the server refuses is published once more, alone, before
+//! the fault is called its own, since a request carries many; so one poisonous row never blocks the next. An outage is no
+//! row's fault: the relay pauses, then tries with a single row, and nothing is counted meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::journal::EventName;
 use super::parts::OutboxParts;
 use super::row::{Fault as RowFault, delivered, failed};
 use super::table::Outbox;
@@ -23,41 +24,40 @@ use crate::journal;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::{Consumer, Flow, Leased};
-use crate::ops::chance::Chance;
-use crate::ops::telemetry::EventName;
+use crate::ops::rng::Rng;
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
-/// Rows published at once; the client makes requests of them.
+/// Rows published at once; the client groups them into requests.
 const AT_ONCE: usize = 512;
-/// Shortest and longest rest after a failure.
+/// Shortest and longest pause after a failure.
 const RESTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Publishes what the outbox holds; one for the whole process, and any number of processes.
+/// Publishes the rows of the outbox; one per process, in any number of processes.
 #[derive(Debug)]
 pub struct Relay {
     consumer: Consumer<Outbox>,
     publisher: PubsubPublisher,
     clock: Arc<dyn Clock>,
-    rng: Arc<Chance>,
-    /// Failures in a row, none of them a row's.
+    rng: Arc<Rng>,
+    /// Consecutive failures, none of them a row's.
     failures: u32,
-    /// Why nothing can be published; absent while it can.
+    /// Why nothing can be published; absent while events can.
     health: watch::Sender<Option<String>>,
 }
 
-/// What publishing one row came to.
+/// The result of publishing one row.
 enum Published {
-    /// The server has it, under this id.
+    /// The server has the event, under this id.
     As(String),
-    /// The server did not want the request it was in.
+    /// The server refused the request that carried the event.
     Refused(String),
-    /// Nothing can be published now.
+    /// Publishing does not work now.
     Unavailable(String),
 }
 
 impl Relay {
-    /// A relay over the rows of `parts`. Must be called inside a tokio runtime.
+    /// A relay for the rows of `parts`. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(parts: &OutboxParts, listener: Listener, publisher: PubsubPublisher) -> Self {
         let (clock, rng) = (Arc::clone(&parts.clock), Arc::clone(&parts.rng));
@@ -65,15 +65,14 @@ impl Relay {
         Self { consumer, publisher, clock, rng, failures: 0, health: watch::Sender::new(None) }
     }
 
-    /// Tells it there: for those who listen for longer than this relay lasts.
+    /// Reports the relay's health to `health`, for listeners that outlive this relay.
     #[must_use]
     pub fn reporting_to(mut self, health: watch::Sender<Option<String>>) -> Self {
         self.health = health;
         self
     }
 
-    /// Publishes until `stop`, or until there is no outbox any more; then waits up to `last_words` until what was published
-    /// is marked.
+    /// Publishes until `stop`, or until the outbox is gone; then waits up to `last_words` until published rows are settled.
     pub async fn run(mut self, stop: &CancellationToken, last_words: Duration) {
         loop {
             let rows = tokio::select! {
@@ -82,13 +81,13 @@ impl Relay {
                 rows = self.consumer.next_many(AT_ONCE) => rows,
             };
             if rows.is_empty() {
-                // There is nothing to be published any more.
+                // The outbox is gone, and its incident with it.
                 self.health.send_replace(None);
                 break;
             }
             let suspects = self.publish(rows).await;
             for suspect in suspects {
-                // In an outage, and after a stop, nothing is learnt from trying them.
+                // In an outage, and after a stop, another attempt would say nothing about them.
                 if self.failures > 0 || stop.is_cancelled() {
                     suspect.settle(Ending::AtOnce);
                 } else {
@@ -111,7 +110,7 @@ impl Relay {
         }
     }
 
-    /// Publishes rows together. Answers those in requests that were refused.
+    /// Publishes rows together. Returns those in refused requests.
     async fn publish(&mut self, rows: Vec<Leased<Outbox>>) -> Vec<Leased<Outbox>> {
         let publishing = |leased: Leased<Outbox>| async { (publish(&self.publisher, &leased).await, leased) };
         let mut publishing: FuturesUnordered<_> = rows.into_iter().map(publishing).collect();
@@ -138,7 +137,7 @@ impl Relay {
         suspects
     }
 
-    /// Publishes a row in a request of its own: what is refused now is the row's fault.
+    /// Publishes a row in a request of its own: a refusal is then the row's fault.
     async fn publish_alone(&mut self, leased: Leased<Outbox>) {
         match publish(&self.publisher, &leased).await {
             Published::As(id) => {
@@ -181,7 +180,7 @@ impl Relay {
         });
     }
 
-    /// How long nothing is tried.
+    /// The pause before the next attempt.
     fn rest(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! A row that is being delivered: what kind of message it is, what it names, and how its delivery may end. Pure.
+//! A row under delivery: its kind of message, the submission it names, and how its delivery may end. Pure.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -10,23 +10,23 @@ use crate::kernel::jobs::retries::Ending;
 use crate::kernel::rows::{Row, Write};
 use crate::ports::Attributes;
 
-/// Attribute that names the kind of a message (data contract, "The event").
+/// Attribute with the kind of a message (data contract, "The event").
 const TYPE: &str = "type";
-/// Attribute that names the version of its payload.
+/// Attribute with the version of the payload.
 const VERSION: &str = "v";
 /// Kind of the events that schema `router` writes.
 const ROUTING_READY: &str = "routing.ready";
 /// The version that schema `router` writes.
 const CURRENT_VERSION: &str = "1";
 
-/// The message of a row.
+/// The message of an outbox row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The kind of message.
     pub kind: String,
-    /// Its payload, JSON.
+    /// The payload, JSON.
     pub payload: Bytes,
-    /// When it was written.
+    /// Time at which the row was written.
     pub created_at: Timestamp,
 }
 
@@ -38,7 +38,7 @@ impl Message {
         Attributes::from([label(TYPE, &self.kind), label(VERSION, CURRENT_VERSION)])
     }
 
-    /// The submission it names, where it is a routing event.
+    /// The submission named in the payload of a routing event; absent for other kinds.
     #[must_use]
     pub fn submission(&self) -> Option<Uuid> {
         let payload: Value = serde_json::from_slice(&self.payload).unwrap_or_default();
@@ -53,24 +53,24 @@ pub fn message_id(row: &Row<Outbox>) -> String {
     format!("outbox:{}", row.id)
 }
 
-/// Delivered, under the id that the other side gave, where it gives one.
+/// The end of a delivered row, with the receiver's id for it, if any.
 #[must_use]
 pub fn delivered(message_id: Option<String>) -> Ending<Outbox> {
     let columns = message_id.map(|id| json!({"message_id": id}));
     Ending::Done { command: Command::Succeed, to: None, columns }
 }
 
-/// Why a row itself is at fault: the kind of dead-letter record that is kept of it in the end.
+/// Why a row itself is at fault: the kind of dead-letter record that is kept in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It cannot be read at all.
+    /// The payload cannot be read at all.
     Unreadable,
-    /// It names a submission that does not exist.
+    /// The submission that it names does not exist.
     UnknownSubmission,
 }
 
 impl Fault {
-    /// As it stands in `router.dead_letters.kind`.
+    /// The spelling in `router.dead_letters.kind`.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Fault {
     }
 }
 
-/// The row itself is at fault. `why` in words, for operators: no text of the payload.
+/// The end of a row that is at fault itself. `why` in words, for operators: no text of the payload.
 #[must_use]
 pub fn failed(fault: Fault, why: &str) -> Ending<Outbox> {
     let columns = json!({"error": why, "dead_letter": fault.label()});
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn a_row_that_comes_again_rests_ever_longer_and_one_that_nobody_saw_not_at_all() {
-        let mut chance = StdRng::seed_from_u64(2);
+        let mut rng = StdRng::seed_from_u64(2);
         for times in 1..50 {
-            let pause = |ending, chance: &mut _| settled(times, ending, chance).pause.expect("again");
-            let rest = pause(Ending::Again, &mut chance);
+            let pause = |ending, rng: &mut _| settled(times, ending, rng).pause.expect("again");
+            let rest = pause(Ending::Again, &mut rng);
             let ceiling = Duration::from_secs(1 << (times - 1).min(12)).min(RETRIES.max);
             assert!((RETRIES.min..=ceiling.max(RETRIES.min)).contains(&rest), "{times}: {rest:?}");
-            assert_eq!(pause(Ending::AtOnce, &mut chance), Duration::ZERO);
+            assert_eq!(pause(Ending::AtOnce, &mut rng), Duration::ZERO);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Events straight from the outbox, without any broker: what `source.kind = "postgres"` is where schema `router` is there.
+//! Events straight from the outbox, without a broker: `source.kind = "postgres"`, where schema `router` exists.
 //!
-//! A row is held on a lease until the routing has settled it, and settled in batches. If we die, leases run out and the
-//! rows come again; so does what was answered and not written. The row's own attempts count only what cannot be read,
-//! or names no submission: the ledger counts the routing's.
+//! A row is leased until the routing has answered, and settled in batches. If we die, leases run out and the rows come
+//! again; so does an answer that was not written. The row's own attempts count only unreadable rows and rows that name no
+//! submission: the ledger counts the routing's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::{Consumer, Flow, Leased};
 use crate::kernel::rows::Row;
-use crate::ops::metrics::{self, CanaryResult};
-use crate::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
+use crate::ops::metrics::{CANARIES, CanaryResult};
+use crate::ports::{Acknowledgement, Clock, EventSource, Incoming, Settle, SourceError};
 
-/// What this source is called in errors.
+/// The source's name in errors.
 pub const NAME: &str = "the outbox (router.outbox)";
 
-/// Events of the outbox. Dropping it takes no more; what was handed out can still be answered.
+/// Events of the outbox. Dropping it stops claiming; events already handed out can still be answered.
 #[derive(Debug)]
 pub struct OutboxSource {
     consumer: Consumer<Outbox>,
@@ -34,7 +34,7 @@ pub struct OutboxSource {
 }
 
 impl OutboxSource {
-    /// Begins to take rows, and writes a canary every `canary`. Must be called inside a tokio runtime.
+    /// Starts claiming rows, and writes a canary every `canary`. Must be called inside a tokio runtime.
     #[must_use]
     pub fn open(parts: &OutboxParts, listener: Listener, canary: Option<Duration>) -> Self {
         let mut canaries = JoinSet::new();
@@ -45,13 +45,13 @@ impl OutboxSource {
     }
 }
 
-/// A row that goes the whole way and means nothing: whoever hears of it knows that the way is open.
+/// Writes a canary every `every`: a row without meaning, whose arrival proves that the path is open.
 async fn sing(store: OutboxStore, clock: Arc<dyn Clock>, every: Duration) {
     loop {
         clock.sleep(every).await;
-        // That the database does not answer tells its breaker, and silence is the point of a canary.
+        // The breaker reports a silent database, and silence is the point of a canary.
         let well = store.canary().await.is_ok();
-        metrics::canary(if well { CanaryResult::Published } else { CanaryResult::Unpublished });
+        CANARIES.add(if well { CanaryResult::Published } else { CanaryResult::Unpublished }, 1);
     }
 }
 
@@ -100,15 +100,15 @@ fn incoming(leased: Leased<Outbox>) -> Incoming {
     }
 }
 
-/// What an answer means for the row: whoever answers knows the event, the row knows what it names.
-fn ending(verdict: Verdict, row: &Row<Outbox>) -> Ending<Outbox> {
+/// Returns the ending for an answer: the answer judges the event, the row knows the submission it names.
+fn ending(verdict: Acknowledgement, row: &Row<Outbox>) -> Ending<Outbox> {
     match verdict {
-        Verdict::Ack | Verdict::Exhaust => delivered(None),
-        Verdict::Nack => Ending::Again,
-        Verdict::Reject if row.columns.submission().is_some() => {
+        Acknowledgement::Ack | Acknowledgement::Exhaust => delivered(None),
+        Acknowledgement::Nack => Ending::Again,
+        Acknowledgement::Reject if row.columns.submission().is_some() => {
             failed(Fault::UnknownSubmission, "it names a submission that does not exist")
         }
-        Verdict::Reject => failed(Fault::Unreadable, "it cannot be read"),
+        Acknowledgement::Reject => failed(Fault::Unreadable, "it cannot be read"),
     }
 }
 
@@ -134,23 +134,23 @@ mod tests {
         let good = format!(r#"{{"submission_id":"{}"}}"#, Uuid::nil());
         let failed = |unreadable: bool| Some(if unreadable { "unreadable" } else { "unknown_submission" });
         let cases = [
-            (Verdict::Ack, "routing.ready", good.as_str(), None),
-            (Verdict::Exhaust, "routing.ready", good.as_str(), None),
-            (Verdict::Nack, "routing.ready", good.as_str(), None),
-            (Verdict::Reject, "routing.ready", good.as_str(), failed(false)),
-            (Verdict::Reject, "routing.seen", good.as_str(), failed(true)),
-            (Verdict::Reject, "routing.ready", "[]", failed(true)),
-            (Verdict::Reject, "routing.ready", r#"{"submission_id":7}"#, failed(true)),
+            (Acknowledgement::Ack, "routing.ready", good.as_str(), None),
+            (Acknowledgement::Exhaust, "routing.ready", good.as_str(), None),
+            (Acknowledgement::Nack, "routing.ready", good.as_str(), None),
+            (Acknowledgement::Reject, "routing.ready", good.as_str(), failed(false)),
+            (Acknowledgement::Reject, "routing.seen", good.as_str(), failed(true)),
+            (Acknowledgement::Reject, "routing.ready", "[]", failed(true)),
+            (Acknowledgement::Reject, "routing.ready", r#"{"submission_id":7}"#, failed(true)),
         ];
         for (verdict, kind, payload, expected) in cases {
             let seen = match ending(verdict, &row(kind, payload)) {
                 Ending::Failed { columns, .. } => columns.map(|columns| columns["dead_letter"].clone()),
                 Ending::Done { .. } => {
-                    assert_ne!(verdict, Verdict::Nack);
+                    assert_ne!(verdict, Acknowledgement::Nack);
                     None
                 }
                 Ending::Again | Ending::AtOnce | Ending::After(_) => {
-                    assert_eq!(verdict, Verdict::Nack);
+                    assert_eq!(verdict, Acknowledgement::Nack);
                     None
                 }
                 given_up @ Ending::GivenUp { .. } => panic!("{given_up:?}"),

@@ -1,8 +1,9 @@
-//! The rows of `router.outbox` as the program itself asks for them: events that an operator writes, rows that are delivered after
-//! all, what `explain` tells. Taking and settling them is the kernel's ([`Rows`]).
+//! The program's own statements on `router.outbox`: events written by an operator, redriven rows, the rows that `explain`
+//! shows. The kernel ([`Rows`]) claims and settles rows.
 //!
 //! Each call is one transaction. If we die before its commit nothing happened.
 
+pub mod contract;
 mod relation;
 mod sql;
 
@@ -26,7 +27,7 @@ pub struct OutboxStore {
     rows: Rows<Outbox>,
 }
 
-/// The kernel's statements are the outbox's, too.
+/// Gives access to the kernel's statements.
 impl Deref for OutboxStore {
     type Target = Rows<Outbox>;
 
@@ -40,49 +41,49 @@ impl Deref for OutboxStore {
 pub struct About {
     /// `router.outbox.id`
     pub id: i64,
-    /// Where it stands.
+    /// The row's state.
     pub state: State,
-    /// Why it was written.
+    /// The reason given when the row was written.
     pub reason: Option<String>,
-    /// When it was written.
+    /// Time at which the row was written.
     pub created_at: Timestamp,
-    /// When it is tried next, if it is.
+    /// Time of the next attempt, if any.
     pub available_at: Timestamp,
-    /// When it was delivered.
+    /// Time of the delivery.
     pub delivered_at: Option<Timestamp>,
-    /// The topic server's id of it.
+    /// The id from the topic's server.
     pub message_id: Option<String>,
-    /// How often it was taken.
+    /// The row's claims so far.
     pub claims: u32,
-    /// Why it failed last.
+    /// The cause of its last failure.
     pub error: Option<String>,
 }
 
-/// What became of a redrive.
+/// The result of a redrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redriven {
-    /// It is delivered again.
+    /// The row is to be delivered again.
     Done,
     /// No such row.
     Unknown,
-    /// Its state does not allow it.
+    /// The row's state does not allow a redrive.
     Refused(NotPossible),
 }
 
 impl OutboxStore {
-    /// Over `pool`; transitions are recorded as made by `actor`.
+    /// The outbox of `pool`; transitions are recorded as made by `actor`.
     #[must_use]
     pub fn new(pool: Pool, actor: &str) -> Self {
         Self { rows: Rows::new(pool, actor) }
     }
 
-    /// Whose the sessions are that its statements run on.
+    /// Returns how the sessions of its statements are pooled.
     #[must_use]
     pub fn pooling(&self) -> Pooling {
         self.pool().pooling()
     }
 
-    /// Whether there is an outbox that this role may use.
+    /// Returns whether there is an outbox that this role may use.
     ///
     /// # Errors
     /// [`DbError`].
@@ -90,7 +91,7 @@ impl OutboxStore {
         router::outbox_is_there(self.pool()).await
     }
 
-    /// Delivers a row again that was given up on, and closes its dead-letter record.
+    /// Lets a row that was given up on be delivered again, and closes its dead-letter record.
     ///
     /// # Errors
     /// [`DbError`].
@@ -117,8 +118,8 @@ impl OutboxStore {
             .await
     }
 
-    /// Writes events for submissions, in the order given; answers their rows' ids in that order. Nobody looks whether the
-    /// submissions exist.
+    /// Writes events for submissions, in the order given; returns their rows' ids in that order. The submissions need not
+    /// exist.
     ///
     /// # Errors
     /// [`DbError`].
@@ -132,7 +133,7 @@ impl OutboxStore {
             .await
     }
 
-    /// Writes a canary.
+    /// Writes a canary; returns its row's id.
     ///
     /// # Errors
     /// [`DbError`].

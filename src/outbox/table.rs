@@ -1,20 +1,20 @@
-//! The lifecycle of an outbox row: what must leave the database, from its birth in somebody's transaction until it is
-//! delivered. Two edges are ours: a lease that runs out, and an operator's redrive. Pure.
+//! The lifecycle of an outbox row: an event, from its birth in a writer's transaction until it is delivered. Two edges are
+//! our own: a lease that runs out, and an operator's redrive. Pure.
 //!
-//! `attempts` counts a claim when it is made; whatever was not the row's own fault gives it back.
+//! `attempts` counts a claim when it is made; a claim that ends without a fault of the row is given back.
 
 use crate::kernel::{Edge, Lifecycle, Timer, Who, words};
 
 words! {
     /// `router.outbox.state`.
     State {
-        /// To be delivered now.
+        /// Due for delivery.
         Pending = "pending",
         /// Leased by a worker that delivers it.
         Delivering = "delivering",
-        /// Done.
+        /// Delivered, the final state.
         Delivered = "delivered",
-        /// Not before its time.
+        /// Deferred until its time.
         RetryWait = "retry_wait",
         /// Given up on; a person decides.
         DeadLetter = "dead_letter",
@@ -22,28 +22,28 @@ words! {
 }
 
 words! {
-    /// What can be asked of a row.
+    /// The commands to a row.
     Command {
-        /// A worker takes it.
+        /// A worker claims the row.
         Claim = "claim",
-        /// It was delivered.
+        /// The row was delivered.
         Succeed = "succeed",
-        /// It failed because of itself; another try follows.
+        /// Delivery failed because of the row itself; another attempt follows.
         Fail = "fail",
-        /// It failed because of itself once too often.
+        /// Delivery failed because of the row itself once too often.
         GiveUp = "give_up",
-        /// Nothing is wrong with it: the other side was away, or the worker stops.
+        /// The row is fine: the other side was away, or the worker stops.
         Release = "release",
-        /// Its worker is gone.
+        /// The worker is gone.
         Expire = "expire",
-        /// Its time has come.
+        /// The row's time has come.
         FallDue = "fall_due",
-        /// Deliver it after all.
+        /// An operator has the row delivered after all.
         Redrive = "redrive",
     }
 }
 
-/// The lifecycle of a row of the outbox; its record is `router.transitions`.
+/// The lifecycle of an outbox row; its log is `router.transitions`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outbox;
 
@@ -56,7 +56,7 @@ impl Lifecycle for Outbox {
     const TABLE: &'static [Edge<State, Command>] = TABLE;
 }
 
-/// Every transition there is; each is recorded in `router.transitions` by the statement that makes it.
+/// Every transition; each is recorded in `router.transitions` by the statement that makes it.
 const TABLE: &[Edge<State, Command>] = &[
     Edge::new(
         State::Pending,

@@ -1,9 +1,9 @@
-//! What the outbox needs beside its delivery: old rows are removed, what waits is measured, and people hear of it when
-//! nobody delivers. One in each process, whatever its source, and whether there is an outbox yet or not: spawn
-//! [`Upkeep::run`] beside the routing, anew when `every` or `keep` change.
+//! The outbox's upkeep beside its delivery: removes old rows, measures waiting ones, and notifies people when nobody
+//! delivers. Each process runs one, whatever its source, and whether an outbox exists yet or not: spawn [`Upkeep::run`]
+//! beside the routing, anew when `every` or `keep` change.
 //!
-//! If we die, rows stay a little longer and nobody is told; another process does the same. Never delivers anything, never
-//! touches a row that is not over.
+//! If we die, rows stay a little longer and nobody is notified; another process does the same. Upkeep never delivers
+//! anything, and never touches a row that is not over.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,64 +11,64 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::card;
+use super::journal::EventName;
 use super::store::OutboxStore;
 use super::table::State;
+use super::{card, metrics};
 use crate::db::DbError;
 use crate::journal;
 use crate::kernel::rows;
-use crate::ops::incident::{Incident, IncidentKey, Incidents};
-use crate::ops::telemetry::EventName;
+use crate::ops::incident::{Incident, Incidents};
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
-/// How much is in a state of the outbox.
+/// Number and age of the rows in a state of the outbox.
 type Depth = rows::Depth<State>;
 
 /// Rows removed in one transaction.
 const PAGE: usize = 1000;
-/// Transactions of one pass; the next pass goes on.
+/// Transactions of one pass; the next pass continues.
 const PAGES: usize = 100;
-/// The topic may be away for this long before people are told.
+/// Time for which the topic may be away before people are notified.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A row may be due for this long before people are told.
+/// Time for which a row may be due before people are notified.
 const OVERDUE: Duration = Duration::from_secs(5 * 60);
 
-/// Whether nothing is delivered on purpose just now: routing is paused, or what it depends on is down.
+/// Whether nothing is delivered on purpose at present: routing is paused, or what it depends on is down.
 pub type OnPurpose = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What it is made of.
+/// The parts of the upkeep.
 pub struct Upkeep {
     /// The rows.
     pub store: OutboxStore,
-    /// Between two looks.
+    /// Time between two looks.
     pub every: Duration,
-    /// How long delivered rows are kept.
+    /// Time for which delivered rows are kept.
     pub keep: Duration,
-    /// Measures.
+    /// The clock of looks and patience.
     pub clock: Arc<dyn Clock>,
-    /// Where people are told.
+    /// The open incidents, from which people are notified.
     pub incidents: Incidents,
-    /// Of this process's relay, where it has one ([`Relay::reporting_to`](super::relay::Relay::reporting_to)).
+    /// Health of this process's relay, where it has one ([`Relay::reporting_to`](super::relay::Relay::reporting_to)).
     pub relay: Option<watch::Receiver<Option<String>>>,
-    /// Asked where the rows go to the routing of this process and of no topic.
+    /// Asked where the rows go to the routing of this process and to no topic.
     pub on_purpose: OnPurpose,
 }
 
-/// What is known of the delivery.
+/// The known state of the delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Seen<'a> {
-    /// Why nothing can be published, and for how long.
+    /// Why nothing can be published, and for how long that has lasted.
     down: Option<(&'a str, Duration)>,
-    /// For how long the row that waits longest is due.
+    /// How long the longest-waiting row has been due.
     overdue: Duration,
-    /// How many wait.
+    /// Number of waiting rows.
     waiting: u64,
-    /// Nothing is delivered, and that is wanted.
+    /// Nothing is delivered, on purpose.
     on_purpose: bool,
 }
 
-/// What people are told, if anything. Pure.
+/// Returns the incident that follows, if any. Pure.
 fn trouble(seen: Seen<'_>) -> Option<Incident> {
     let what = match seen.down {
         Some((why, lasts)) if lasts >= PATIENCE => {
@@ -84,15 +84,15 @@ fn trouble(seen: Seen<'_>) -> Option<Incident> {
         ),
     };
     let commands = ["maple-router status", "maple-router check"];
-    Some(Incident::new(IncidentKey::Outbox, what, &commands).advising(
+    Some(Incident::new(card::STALLED, what, &commands).advising(
         "submissions are routed all the same, by the sweep, a quarter of an hour late; what waits is delivered when it can be",
     ))
 }
 
 impl Upkeep {
-    /// Until `stop`.
+    /// Runs until `stop`.
     pub async fn run(mut self, stop: &CancellationToken) {
-        // Whoever stops us leaves what is wrong to the next one.
+        // A stop leaves incidents open for the next process.
         stop.run_until_cancelled(self.keep_up()).await;
     }
 
@@ -108,7 +108,7 @@ impl Upkeep {
                         said = false;
                         waits = waiting(&depths);
                     }
-                    // That the database is away is told elsewhere.
+                    // The database's own incident reports that it is away.
                     Err(error) => {
                         if !std::mem::replace(&mut said, true) {
                             tracing::warn!("the outbox cannot be looked at: {}", scrub(&error.to_string()));
@@ -126,8 +126,8 @@ impl Upkeep {
                 waiting: waits.0,
                 on_purpose: (self.on_purpose)(),
             });
-            let told_at = since.map(|since| since + PATIENCE).filter(|at| *at > now);
-            let next = told_at.map_or(look_at, |at| at.min(look_at));
+            let notified_at = since.map(|since| since + PATIENCE).filter(|at| *at > now);
+            let next = notified_at.map_or(look_at, |at| at.min(look_at));
             tokio::select! {
                 () = clock.sleep(until(next, clock.monotonic())) => {}
                 changed = changed(&mut self.relay) => if !changed { self.relay = None },
@@ -135,15 +135,15 @@ impl Upkeep {
         }
     }
 
-    /// Removes what is old, and measures the rest.
+    /// Removes old rows, and measures the rest.
     async fn look(&self) -> Result<Vec<Depth>, DbError> {
         if !self.store.is_there().await? {
-            card::OPEN.iter().for_each(|state| card::depth(*state, 0, Duration::ZERO));
+            metrics::OPEN.iter().for_each(|state| metrics::depth(*state, 0, Duration::ZERO));
             return Ok(Vec::new());
         }
         let depths = self.store.depths().await?;
         for depth in &depths {
-            card::depth(depth.state, depth.count, depth.oldest);
+            metrics::depth(depth.state, depth.count, depth.oldest);
         }
         for _ in 0..PAGES {
             let page = u64::try_from(PAGE).unwrap_or(u64::MAX);
@@ -157,7 +157,7 @@ impl Upkeep {
     fn tell(&self, seen: Seen<'_>) {
         match trouble(seen) {
             Some(incident) => {
-                if !self.incidents.keys().contains(&IncidentKey::Outbox) {
+                if !self.incidents.keys().contains(&card::STALLED) {
                     journal!(
                         error,
                         EventName::OutboxStalled,
@@ -169,16 +169,16 @@ impl Upkeep {
                 }
                 self.incidents.raise(incident);
             }
-            None if self.incidents.keys().contains(&IncidentKey::Outbox) => {
+            None if self.incidents.keys().contains(&card::STALLED) => {
                 journal!(info, EventName::OutboxFlowing, "what waited in the outbox is delivered again");
-                self.incidents.resolve(IncidentKey::Outbox);
+                self.incidents.resolve(card::STALLED);
             }
             None => {}
         }
     }
 }
 
-/// How many rows wait, and for how long the first of them is due.
+/// Returns the number of waiting rows, and how long the first of them has been due.
 fn waiting(depths: &[Depth]) -> (u64, Duration) {
     let waits = |depth: &&Depth| matches!(depth.state, State::Pending | State::RetryWait);
     let waiting = depths.iter().filter(waits);
@@ -190,7 +190,7 @@ fn until(at: Instant, now: Instant) -> Duration {
     at.saturating_duration_since(now)
 }
 
-/// Resolves when the relay has something to say; `false` when it never will again.
+/// Resolves when the relay's health changes; `false` when it never will again.
 async fn changed(relay: &mut Option<watch::Receiver<Option<String>>>) -> bool {
     match relay {
         Some(relay) => relay.changed().await.is_ok(),

@@ -1,4 +1,4 @@
-//! What the alerter exchanges with the webhook it posts to and with the room whose failures it tells of.
+//! The types that the alerter exchanges with its webhook and with the room whose failures it reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,56 +6,56 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
-/// What became of one message.
+/// The result of posting one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Posted {
-    /// Confirmed: whoever reads there will find it.
+    /// Confirmed: the message is in the channel.
     Sent,
-    /// Too many; not again before this time has passed.
+    /// Too many messages: no other before this time has passed.
     RetryAfter(Duration),
-    /// Trouble that goes away by itself, or an answer that was lost: perhaps it was taken.
+    /// Trouble that passes by itself, or a lost answer: the message may have been taken.
     Retry(String),
-    /// Refused, and a human has to act before it can work.
+    /// Refused: a person has to act before a message can get through.
     Rejected {
         /// The server's words.
         said: String,
-        /// This text is the trouble: another one may get through.
+        /// Only this text is refused: another may get through.
         only_this: bool,
     },
 }
 
-/// Where alerts go.
+/// The target of alerts.
 pub trait Webhook: Send + Sync + fmt::Debug {
-    /// Posts one message. Never longer than its own timeout; never an error: what happened is the answer.
+    /// Posts one message. Never longer than its own timeout; the result is a value, never an error.
     fn post<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Posted>;
 }
 
-/// Failures with one cause that nobody was told of.
+/// Failures of one cause that nobody was notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unalerted {
-    /// The cause, as a key of a closed form; holds no address and no free text.
+    /// The cause, as a key of a closed form; contains no address and no free text.
     pub cause: String,
-    /// How many there are, as far as was counted.
+    /// Number of failures, as far as was counted.
     pub count: u64,
 }
 
-/// Failures that are ours to tell of until a lease ends, and what is told of them.
+/// Failures leased to this process for notification, and the text about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertLease {
-    /// Marks the rows as ours.
+    /// The lease's fence in the rows.
     pub token: Uuid,
     /// The rows.
     pub rows: Vec<Uuid>,
-    /// There were more than one lease may hold.
+    /// More rows exist than one lease may take.
     pub more: bool,
-    /// What is told.
+    /// The text about them.
     pub story: Story,
 }
 
-/// Where a host with the package finds the runbooks.
+/// Directory of the runbooks on a host with the package.
 pub const RUNBOOKS: &str = "/usr/share/doc/maple-router/runbooks";
 
-/// Where it is written what to do: a file of the package, and a heading in it.
+/// A reference to a runbook: a file of the package, and a heading in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Runbook {
     /// File name.
@@ -70,35 +70,35 @@ impl fmt::Display for Runbook {
     }
 }
 
-/// What an alert says, before it is made a text. Nothing in it names a person.
+/// The contents of an alert, before they become a text. None of them names a person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Story {
     /// The cause in words.
     pub what: String,
     /// More lines, in words.
     pub details: Vec<String>,
-    /// Commands to run: a shell takes each as it stands.
+    /// Commands to run, each ready for a shell.
     pub commands: Vec<String>,
-    /// What to read.
+    /// The runbook to read.
     pub runbook: Runbook,
 }
 
-/// Failures could not be read or marked; says why, without addresses.
+/// Why failures could not be read or marked, without addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LedgerTrouble(pub String);
 
-/// Failures that wait to be told of, kept where they outlive this process.
+/// Failures that await notification, stored where they outlive this process.
 pub trait Failures: Send + Sync + fmt::Debug {
-    /// The causes of failures nobody was told of and nobody is telling of now.
+    /// Returns the causes of failures that nobody was notified of and that are not leased.
     fn unalerted(&self) -> BoxFuture<'_, Result<Vec<Unalerted>, LedgerTrouble>>;
 
-    /// Takes the failures of a cause, for a lease; `None` where none is left.
+    /// Leases the failures of a cause; `None` where none is left.
     fn lease<'a>(&'a self, cause: &'a str) -> BoxFuture<'a, Result<Option<AlertLease>, LedgerTrouble>>;
 
-    /// Records that they were told of. Answers how many: a failure that was replayed meanwhile is not among them.
+    /// Records that people were notified. Returns the number of failures; one that was replayed meanwhile does not count.
     fn confirm<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<usize, LedgerTrouble>>;
 
-    /// Lets go of what was not told of.
+    /// Ends the lease of failures that nobody was notified of.
     fn give_back<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<(), LedgerTrouble>>;
 }

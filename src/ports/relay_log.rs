@@ -1,4 +1,4 @@
-//! What the relay's log and returned mails say, between the gateways that read them and the mission that records them.
+//! The contents of the relay's log and of returned mails: gateways read them, the mission records them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,66 +7,60 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What became of a mail for one recipient once the relay had taken responsibility for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RelayStatus {
-    /// Waits in the relay's queue: the next hop does not take it yet.
-    Deferred,
-    /// The next hop, or a mailbox of this host, has it.
-    Delivered,
-    /// Refused for good further on.
-    Bounced,
-    /// Waited too long in the relay's queue, or was removed from it by hand.
-    Expired,
+use crate::kernel::words;
+
+words! {
+    /// The status of a mail for one recipient after the relay's acceptance. The spelling is that of ledger, journal,
+    /// metrics and filters.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    RelayStatus {
+        /// The mail waits in the relay's queue: the next hop does not take it yet.
+        Deferred = "deferred",
+        /// The next hop, or a mailbox of this host, has the mail.
+        Delivered = "delivered",
+        /// A later hop refused the mail for good.
+        Bounced = "bounced",
+        /// The mail waited too long in the relay's queue, or was removed from it by hand.
+        Expired = "expired",
+    }
 }
 
 impl RelayStatus {
-    /// The label used in ledger, journal, metrics and filters.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Deferred => "deferred",
-            Self::Delivered => "delivered",
-            Self::Bounced => "bounced",
-            Self::Expired => "expired",
-        }
-    }
-
-    /// Whether nothing else follows by itself.
+    /// Returns whether no other status follows by itself.
     #[must_use]
     pub fn is_final(self) -> bool {
         self != Self::Deferred
     }
 
-    /// Whether the recipient will not get this mail.
+    /// Returns whether the recipient will not get this mail.
     #[must_use]
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Bounced | Self::Expired)
     }
 }
 
-/// What one line of the relay's log says of one recipient.
+/// The contents of one line of the relay's log about one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipientLine {
     /// Address after aliases, as the log writes it (without the brackets).
     pub to: String,
     /// Address before aliases, where the log names one.
     pub original: Option<String>,
-    /// See [`RelayStatus`]; a line never says `Expired`.
+    /// The status; never `Expired` in a line.
     pub status: RelayStatus,
     /// RFC 3463 status, e.g. `5.1.1`.
     pub dsn: Option<String>,
-    /// Host that was spoken to, as the log writes it; absent where none was.
+    /// Host of the next hop, as the log writes it; absent where there was none.
     pub relay: Option<String>,
-    /// What was said, control characters replaced, at most 500 characters. May contain addresses: scrub before logging.
+    /// The reply, control characters replaced, at most 500 characters. May contain addresses: scrub before logging.
     pub text: String,
 }
 
-/// A line of the relay's log that is about mail coming in or going out (Postfix's programs in brackets).
+/// A line of the relay's log about incoming or outgoing mail (Postfix's programs in brackets).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEntry {
-    /// A client's session began (smtpd): whatever this process said before belongs to another one.
+    /// A client's session started (smtpd): earlier lines of this process belong to another one.
     SessionBegan {
         /// Process id of the smtpd.
         session: u32,
@@ -84,14 +78,14 @@ pub enum LogEntry {
     PickedUp {
         /// Queue id.
         id: String,
-        /// Queue id it had before it was requeued.
+        /// Queue id before the message was requeued.
         original: Option<String>,
     },
-    /// The message's Message-ID was seen; the message is not committed to the queue yet (cleanup).
+    /// The message's Message-ID was logged; the message is not committed to the queue yet (cleanup).
     MessageId {
         /// Queue id.
         id: String,
-        /// With its angle brackets, as the log writes it.
+        /// The Message-ID with its angle brackets, as the log writes it.
         message_id: String,
     },
     /// The message is in the queue and being delivered (qmgr).
@@ -100,38 +94,38 @@ pub enum LogEntry {
         id: String,
         /// Envelope sender, without the brackets; longer than any of ours: empty.
         sender: String,
-        /// How many recipients it came with, those that have got it since among them.
+        /// Number of recipients at arrival, including those that have got the message since.
         recipients: u32,
     },
     /// Something happened for a recipient (smtp, lmtp, local, virtual, pipe, error, retry, discard, bounce).
     Recipient {
         /// Queue id.
         id: String,
-        /// What.
+        /// The line about the recipient.
         line: RecipientLine,
     },
-    /// An alias or a `.forward` has made another message of it, with the same Message-ID (local).
+    /// An alias or a `.forward` has made another message of this one, with the same Message-ID (local).
     Forwarded {
         /// Queue id.
         id: String,
-        /// The recipient it was made for, before aliases.
+        /// The recipient of the new message, before aliases.
         to: String,
-        /// Queue id of the other one.
+        /// Queue id of the new message.
         next: String,
     },
-    /// What was left of its recipients has waited too long (qmgr), or somebody removed it by hand (postsuper).
+    /// The message has waited too long for its remaining recipients (qmgr), or was removed by hand (postsuper).
     Expired {
         /// Queue id.
         id: String,
-        /// In words.
+        /// The cause in words.
         why: &'static str,
     },
-    /// Nothing is left of the message (qmgr).
+    /// The message has no recipients left (qmgr).
     Removed {
         /// Queue id.
         id: String,
     },
-    /// The client was gone, or silent for too long, in the middle of a message's content: that message was not taken (smtpd).
+    /// The client was gone, or silent for too long, within a message's content: that message was not taken (smtpd).
     Cut {
         /// Process id of the smtpd.
         session: u32,
@@ -140,59 +134,59 @@ pub enum LogEntry {
     SessionEnded {
         /// Process id of the smtpd.
         session: u32,
-        /// What it says of the whole session; absent where it says less than Postfix does.
+        /// The summary of the whole session; absent where its line has less than Postfix writes.
         summary: Option<SessionSummary>,
     },
-    /// Lines are missing here: they were suppressed, or cannot be read any more.
+    /// Lines are missing here: suppressed, or no longer readable.
     Lost {
-        /// How many, where whoever suppressed them says so.
+        /// Number of suppressed lines, where the log gives it.
         suppressed: Option<u64>,
     },
 }
 
-/// What smtpd says of a session when it ends.
+/// smtpd's summary of a session at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSummary {
-    /// DATA commands that ended with a message taken. One whose 250 could not be written any more is not among them,
-    /// although it was taken: seen with Postfix 3.7.11.
+    /// DATA commands that ended with a message taken. A message that was taken but whose 250 could no longer be written is
+    /// not counted: seen with Postfix 3.7.11.
     pub taken: u32,
-    /// The client took its leave (QUIT): every reply before was written.
+    /// The client ended with QUIT: every reply before was written.
     pub quit: bool,
-    /// Messages may have come by BDAT, which counts otherwise.
+    /// Messages may have come by BDAT, which is counted differently.
     pub chunked: bool,
 }
 
-/// One line that was understood.
+/// One line that the parser understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// When it was written, by the log's own clock, where that is told without a doubt.
+    /// Time by the log's own clock, where the line gives it unambiguously.
     pub at: Option<Timestamp>,
-    /// What it says.
+    /// The line's contents.
     pub entry: LogEntry,
 }
 
-/// Some of the log, in its order.
+/// A part of the log, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LogBatch {
-    /// Lines that were understood; foreign ones are counted by nobody and left out.
+    /// Lines that the parser understood; foreign ones are left out and not counted.
     pub lines: Vec<LogLine>,
-    /// Where to go on: opaque, to be kept and handed to the next reader. It is behind the last of `lines`.
+    /// Position after the last of `lines`: opaque, to be stored and passed to the next reader.
     pub position: String,
-    /// Everything that the log held when this call began was read.
+    /// Whether this call read everything that was in the log at its start.
     pub caught_up: bool,
-    /// Lines between the position asked for and the first one read cannot be read any more: says why.
+    /// Why lines between the requested position and the first one read are lost; absent where none are.
     pub gap: Option<String>,
 }
 
-/// Why the relay's log cannot be read. Each says what happened, to what, and what to do.
+/// Why the relay's log cannot be read. The message says what happened, to what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the relay's log cannot be read: {0}")]
 pub struct RelayLogError(pub String);
 
-/// The relay's log: the journal, or a file. After an error it may be asked again.
+/// The relay's log: the journal, or a file. After an error another read may succeed.
 pub trait RelayLog: Send {
-    /// Reads on behind the last batch: at most a few thousand lines at once, waiting up to `patience` where there is nothing
-    /// yet (then an empty batch that is caught up). Cancel-safe: what was read and not answered is read again.
+    /// Reads on from the last batch: at most a few thousand lines at once, waiting up to `patience` for the first (then an
+    /// empty batch that is caught up). Cancel-safe: lines read and not returned are read again.
     ///
     /// # Errors
     /// [`RelayLogError`].
@@ -208,15 +202,15 @@ pub struct QueuedMail {
     pub queue: String,
     /// Envelope sender.
     pub sender: String,
-    /// Recipients that still have to get it.
+    /// Recipients that the message is still queued for.
     pub recipients: Vec<String>,
 }
 
-/// What was asked of the relay's queue.
+/// The answer to a query of the relay's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueListing {
-    /// Messages under one of the ids asked for.
+    /// Queued messages under one of the ids asked for.
     pub found: Vec<QueuedMail>,
-    /// Everything that is queued was looked at, so that an id that is not in `found` is not in the queue.
+    /// Whether the whole queue was listed, so that an id that is not in `found` is not in the queue.
     pub complete: bool,
 }

@@ -1,48 +1,48 @@
-//! Mails that came back: what the gateway that reads them hands on, before anybody asked whether they may be believed.
+//! Returned mails, as their gateway hands them on, before their authenticity is checked.
 
 use jiff::Timestamp;
 
 use super::RelayStatus;
 
-/// What a returned mail says of one recipient.
+/// The contents of a returned mail about one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedRecipient {
-    /// Address as our mail named it, where that is told, else as the teller knows it.
+    /// Address as our mail named it, where the report gives it, else as the reporter has it.
     pub address: String,
-    /// Address the teller knows it by, where that is another one.
+    /// The reporter's own address for the recipient, where it differs.
     pub rewritten: Option<String>,
-    /// See [`RelayStatus`]: `Expired` where the last word was a transient one.
+    /// The status: `Expired` where the last reply was a transient one.
     pub status: RelayStatus,
     /// RFC 3463 status, e.g. `5.1.1`.
     pub dsn: Option<String>,
-    /// Host that said it.
+    /// Host that gave the reply.
     pub relay: Option<String>,
-    /// What was said, control characters replaced, at most 500 characters. May contain addresses: scrub before logging.
+    /// The reply, control characters replaced, at most 500 characters. May contain addresses: scrub before logging.
     pub text: String,
 }
 
-/// What a returned mail is.
+/// The kind of a returned mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReturnedKind {
     /// A delivery status notification (RFC 3464): at least one recipient.
     Report(Vec<ReturnedRecipient>),
-    /// Nobody wrote it and nothing is reported: an absence, a receipt of the mail.
+    /// An automatic reply that reports nothing: an absence, a receipt of the mail.
     AutoReply,
-    /// Somebody, or a program, has displayed or deleted the mail (RFC 8098).
+    /// A person, or a program, has displayed or deleted the mail (RFC 8098).
     Receipt,
-    /// Anything else, and why.
+    /// Any other mail, and why.
     NotUnderstood(&'static str),
 }
 
-/// One returned mail. None of it is proved: whoever can send mail can send this.
+/// One returned mail. Its contents are not proved: everyone who can send mail can forge it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returned {
-    /// Addresses it may have come to, the most reliable first; a token of ours may be in one of them.
+    /// Addresses it may have come to, the most reliable first; one of them may carry a token of ours.
     pub to: Vec<String>,
-    /// See [`ReturnedKind`].
+    /// The kind of mail.
     pub kind: ReturnedKind,
-    /// When that was, by the teller's clock.
+    /// Time of the event, by the reporter's clock.
     pub at: Option<Timestamp>,
-    /// Message-ID of the mail that came back, where it is told.
+    /// Message-ID of the mail that came back, where the report gives it.
     pub message_id: Option<String>,
 }

@@ -1,6 +1,10 @@
 //! Claims alive in this process: a claim is a value that is spent, and the fence is asked of it (protocol §4).
 //!
-//! Dropping a [`Claim`] takes it from the register, so that the heartbeat touches only what is being worked on.
+//! Dropping a [`Claim`] takes it from the register, so that the heartbeat touches only rows in work.
+
+pub mod in_doubt_permits;
+pub mod scope;
+pub mod slots;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,39 +13,60 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::store::TakenRow;
+use super::submission::content::SubmissionContent;
+use super::submission::lag::Waiting;
+use super::submission::ledger::Ledger;
 use crate::db::batch::Refused;
 
-/// What a heartbeat heard. A claim in neither set is unknown: its row was locked by somebody else, or refused the touch.
+/// Answer of a heartbeat. A claim in neither set is unknown: its row was locked by another session, or refused the touch.
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// Touched.
+pub struct Heartbeat {
+    /// Claims that were touched.
     pub confirmed: BTreeSet<Uuid>,
-    /// Not ours any more.
+    /// Claims that this process has lost.
     pub lost: BTreeSet<Uuid>,
-    /// Rows that refuse the touch: the fence holds these back in time, and only these.
+    /// Rows that refuse the touch: the fence stops their sends in time, and only theirs.
     pub refused: Vec<Refused<Uuid>>,
+}
+
+/// A row that is now claimed.
+#[derive(Debug)]
+pub struct TakenRow {
+    /// Form of the submission.
+    pub form_id: String,
+    /// The ledger as it was written, without the intents of the deliveries in `intents`.
+    pub ledger: Ledger,
+    /// The claim's token.
+    pub token: String,
+    /// How long the claim lives, by the database's clock, from the moment it was read.
+    pub lives: Duration,
+    /// Start of the wait for it.
+    pub waiting: Waiting,
+    /// Submission content that the mails are made from; absent where it could not be read, which the preparer reports.
+    pub content: Option<SubmissionContent>,
+    /// Deliveries of the first mail whose intents are recorded with the claim; empty: the worker records them.
+    pub intents: Vec<String>,
 }
 
 /// Bounds of a claim's life (protocol, "Defaults").
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimBounds {
-    /// No final dot when the last confirmed touch is older.
+    /// Age of the last confirmed touch from which no final dot is sent.
     pub fence_after: Duration,
-    /// What one send may take.
+    /// Longest duration of one send.
     pub delivery_deadline: Duration,
 }
 
-/// A committed claim. Not `Clone`: whoever routes it spends it.
+/// A committed claim. Not `Clone`: routing spends it.
 #[derive(Debug)]
 pub struct Claim {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// Form of the submission.
     pub form_id: String,
     /// Fences every transition.
     pub token: String,
-    /// Attempt it cost, from 1.
+    /// Attempt that the claim cost, from 1.
     pub attempt: u32,
     life: Arc<Life>,
     register: LiveClaims,
@@ -59,7 +84,7 @@ struct Life {
 }
 
 impl Claim {
-    /// A database write that needed the token was committed; `before` was read before it was sent.
+    /// Notes that a database write which needed the token was committed; `before` was read before it was sent.
     pub fn touched(&self, before: Instant) {
         self.life.touched(before);
     }
@@ -67,7 +92,7 @@ impl Claim {
     /// The fence, asked right before the final dot (protocol §4).
     ///
     /// # Errors
-    /// Why the dot must not be written.
+    /// The reason why the dot must not be written.
     pub fn may_send(&self, now: Instant) -> Result<(), String> {
         let life = &self.life;
         if life.lost.is_cancelled() {
@@ -84,9 +109,9 @@ impl Claim {
         Ok(())
     }
 
-    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4). A
-    /// quarter of that time at the claim's start is kept for the begin and the dialogue up to the dot, where the fence
-    /// asks again: a send that came that far and was stopped there would cost an attempt.
+    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4). A quarter
+    /// of that time at the claim's start is kept for the intent and the dialogue up to the dot, where the fence asks again:
+    /// a send stopped only there would cost an attempt.
     #[must_use]
     pub fn may_wait(&self, now: Instant) -> Duration {
         let life = &self.life;
@@ -94,7 +119,7 @@ impl Claim {
         life.deadline.saturating_duration_since(now).saturating_sub(life.bounds.delivery_deadline + kept)
     }
 
-    /// Resolves when the daemon stops taking on sends: what is not begun goes back.
+    /// Resolves when the daemon stops taking on sends: claims without an intent go back.
     pub async fn given_up(&self) {
         self.life.given_up.cancelled().await;
     }
@@ -140,8 +165,8 @@ impl LiveClaims {
         Self { bounds, given_up, claims: Arc::default() }
     }
 
-    /// Enters a claim that was committed. `before` was read before the claim was sent; `lives` is how long it lives from
-    /// there, as the database counts.
+    /// Enters a claim that was committed. `before` was read before the claim was sent; `row.lives` counts from there, by the
+    /// database's clock.
     #[must_use]
     pub fn enter(&self, id: Uuid, row: &TakenRow, before: Instant) -> Claim {
         let token = row.token.clone();
@@ -171,14 +196,14 @@ impl LiveClaims {
         self.lock().iter().map(|(id, life)| (*id, life.token.clone())).collect()
     }
 
-    /// Takes in what a heartbeat over `asked` answered; `before` was read before it was sent.
-    pub fn heard(&self, asked: &[(Uuid, String)], heard: &Heard, before: Instant) {
+    /// Takes in the answer of a heartbeat over `asked`; `before` was read before it was sent.
+    pub fn heartbeat(&self, asked: &[(Uuid, String)], heartbeat: &Heartbeat, before: Instant) {
         let claims = self.lock();
         for (id, token) in asked {
             let Some(life) = claims.get(id).filter(|life| life.token == *token) else { continue };
-            if heard.confirmed.contains(id) {
+            if heartbeat.confirmed.contains(id) {
                 life.touched(before);
-            } else if heard.lost.contains(id) {
+            } else if heartbeat.lost.contains(id) {
                 life.lost.cancel();
             }
         }
@@ -192,7 +217,7 @@ impl LiveClaims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routing::ledger::Ledger;
+    use crate::routing::submission::ledger::Ledger;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -208,9 +233,9 @@ mod tests {
             ledger: Ledger::default(),
             token,
             lives: 1200 * SECOND,
-            waiting: crate::routing::lag::Waiting::default(),
-            dossier: None,
-            begun: Vec::new(),
+            waiting: crate::routing::submission::lag::Waiting::default(),
+            content: None,
+            intents: Vec::new(),
         }
     }
 
@@ -247,12 +272,12 @@ mod tests {
         let claim = live.enter(Uuid::nil(), &row(), t0);
         let asked = live.all();
         let here = BTreeSet::from([Uuid::nil()]);
-        let confirmed = Heard { confirmed: here.clone(), ..Heard::default() };
-        live.heard(&asked, &confirmed, t0 + SECOND);
+        let confirmed = Heartbeat { confirmed: here.clone(), ..Heartbeat::default() };
+        live.heartbeat(&asked, &confirmed, t0 + SECOND);
         assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
-        live.heard(&asked, &Heard::default(), t0 + 2 * SECOND);
+        live.heartbeat(&asked, &Heartbeat::default(), t0 + 2 * SECOND);
         assert_eq!(claim.may_send(t0 + 2 * SECOND), Ok(()));
-        live.heard(&asked, &Heard { lost: here, ..Heard::default() }, t0 + 3 * SECOND);
+        live.heartbeat(&asked, &Heartbeat { lost: here, ..Heartbeat::default() }, t0 + 3 * SECOND);
         assert!(claim.may_send(t0 + 3 * SECOND).is_err());
         drop(claim);
         assert_eq!(live.all(), []);

@@ -1,219 +1,311 @@
-//! Dead letters: what Pub/Sub gave up on is understood, recorded where no row tells of it, and only then acked
-//! (protocol, "Dead letters"). People are told of every record here, also of those that the outbox wrote itself.
+//! Dead letters and their records (protocol, "Dead letters").
 //!
-//! If we die before the ack, the letter comes again and is known by its id. A record that people were not told of says
-//! so itself, so that its alert outlives us: the ack waits for the record, and the record for the alert. Bounded: so
-//! many letters at once, each at most once in memory. Never logs a payload.
+//! Invariant: no I/O here. A payload is stored in its record only; the journal has its hash and its length.
 
-mod file;
-mod letter;
-mod records;
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-pub use letter::{
-    Closed, Closing, EXHAUSTED, Kind, Letter, Origin, Record, Silent, Standing, original_attributes,
-};
-pub use records::{RecordError, Records};
+use super::event::{Parsed, Poison};
+use super::submission::ledger::FailReason;
+use super::table::Status;
+use crate::ports::Attributes;
 
-use super::event;
-use super::journal;
-use crate::ops::alerting::{Alerts, Notice};
-use crate::ops::chance::Chance;
-use crate::ops::metrics::{self, DeadLetterKind};
-use crate::ports::{Attributes, Clock, EventSource, Incoming, Runbook, SourceError};
-use crate::scrub::scrub;
-
-/// Letters in work at once; a payload may have ten megabytes.
-pub const AT_ONCE: usize = 8;
-/// Waits before a letter is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
-/// Records people are being told of at once.
-const TELLING: usize = 200;
-/// Whoever leased a record's alert has this long before another daemon tells of it too.
-const LEASE: Duration = Duration::from_secs(30 * 60);
-/// Waits before silent records are looked for again.
-const LOOK: Duration = Duration::from_secs(20);
-
-/// Takes dead letters in.
-#[derive(Debug)]
-pub struct DeadLetters {
-    /// Where they are recorded.
-    pub records: Records,
-    /// Measures.
-    pub clock: Arc<dyn Clock>,
-    /// Ids of records.
-    pub chance: Arc<Chance>,
-    /// Rung when there is something to tell people.
-    pub news: Notify,
+/// Kind of dead letter that is recorded, because no row shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The message cannot be parsed.
+    Unreadable,
+    /// The submission does not exist.
+    UnknownSubmission,
 }
 
-impl DeadLetters {
-    /// Takes letters in until `stop`; what is in work then goes back.
-    ///
-    /// # Errors
-    /// [`SourceError`] of a source that does not mend itself.
-    pub async fn run(
-        self: &Arc<Self>,
-        source: &mut dyn EventSource,
-        stop: &CancellationToken,
-    ) -> Result<(), SourceError> {
-        let mut working = JoinSet::new();
-        let ended = loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break Ok(()),
-                Some(done) = working.join_next() => if let Err(error) = done {
-                    tracing::error!("a dead letter was not dealt with, it comes again: {error}");
-                },
-                incoming = source.next(), if working.len() < AT_ONCE => match incoming {
-                    Ok(incoming) => {
-                        let own = Arc::clone(self);
-                        working.spawn(async move { own.deal(incoming).await });
-                    }
-                    Err(error) => break Err(error),
-                },
-            }
-        };
-        source.quiet().await;
-        // Dropped, they go back; what is recorded already is known when they come again.
-        working.shutdown().await;
-        ended
-    }
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Unreadable, Self::UnknownSubmission];
 
-    /// One letter, until what must be stored is stored.
-    async fn deal(&self, incoming: Incoming) {
-        let Incoming { message_id, attributes, data, settle, .. } = incoming;
-        let mut said = String::new();
-        loop {
-            match self.keep(&message_id, &attributes, &data).await {
-                Ok((letter, is_new)) => {
-                    if is_new {
-                        metrics::dead_letter(kind(letter));
-                        journal::dead_letter(letter, kind(letter), &message_id, &attributes, &data);
-                    }
-                    settle.ack();
-                    return;
-                }
-                Err(error) => {
-                    let now = scrub(&error.to_string());
-                    if now != said {
-                        tracing::error!("a dead letter waits until it can be kept: {now}");
-                        said = now;
-                    }
-                }
-            }
-            self.clock.sleep(AGAIN).await;
+    /// Label in records and filters.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::UnknownSubmission => "unknown_submission",
         }
     }
 
-    /// What it is; and whether it is the first time that it comes.
-    async fn keep(
-        &self,
-        message_id: &str,
-        attributes: &Attributes,
-        data: &[u8],
-    ) -> Result<(Letter, bool), RecordError> {
-        let letter = match Letter::of(&event::parse(attributes, data)) {
-            Ok(letter) => letter,
-            Err(id) => Letter::of_row(id, self.records.store.standing(id).await?),
-        };
-        let Some((kind, reason)) = letter.to_record() else { return Ok((letter, true)) };
+    /// Parses a label.
+    #[must_use]
+    pub fn parse(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.label() == label)
+    }
+}
+
+/// Kind of a failed submission that is its own record: its attempts were spent.
+pub const EXHAUSTED: &str = "exhausted";
+
+/// Judgement of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Letter {
+    /// To be recorded: the message cannot be parsed.
+    Unreadable(Poison),
+    /// To be recorded: the submission does not exist.
+    UnknownSubmission(Uuid),
+    /// The row failed because its attempts were spent; its own alert reports that.
+    Exhausted(Uuid),
+    /// The row is open: Pub/Sub's count is approximate, and the sweep goes on with the submission.
+    Premature(Uuid),
+    /// The row has ended, or the message was no event of a submission.
+    Closed(Option<Uuid>),
+}
+
+/// State of the row: its status, and the reason of a failure.
+pub type Standing = Option<(Status, Option<FailReason>)>;
+
+impl Letter {
+    /// Judges without the database.
+    ///
+    /// # Errors
+    /// The submission whose row decides.
+    pub fn of(parsed: &Parsed) -> Result<Self, Uuid> {
+        match parsed {
+            Parsed::Poison { why, .. } => Ok(Self::Unreadable(*why)),
+            Parsed::Canary => Ok(Self::Closed(None)),
+            Parsed::Event(event) => Err(event.submission_id),
+        }
+    }
+
+    /// Judges an event by its row.
+    #[must_use]
+    pub fn of_row(id: Uuid, standing: Standing) -> Self {
+        match standing {
+            None => Self::UnknownSubmission(id),
+            Some((Status::Received | Status::Processing, _)) => Self::Premature(id),
+            Some((Status::Failed, Some(FailReason::Exhausted | FailReason::NoActions))) => {
+                Self::Exhausted(id)
+            }
+            Some((Status::Failed | Status::Routed | Status::Purged, _)) => Self::Closed(Some(id)),
+        }
+    }
+
+    /// Kind and reason of the record, where one is kept.
+    #[must_use]
+    pub fn to_record(self) -> Option<(Kind, String)> {
+        match self {
+            Self::Unreadable(why) => Some((Kind::Unreadable, why.label().to_owned())),
+            Self::UnknownSubmission(_) => {
+                Some((Kind::UnknownSubmission, "there is no such submission".to_owned()))
+            }
+            Self::Exhausted(_) | Self::Premature(_) | Self::Closed(_) => None,
+        }
+    }
+
+    /// The submission of the letter.
+    #[must_use]
+    pub fn submission(self) -> Option<Uuid> {
+        match self {
+            Self::Unreadable(_) => None,
+            Self::UnknownSubmission(id) | Self::Exhausted(id) | Self::Premature(id) => Some(id),
+            Self::Closed(id) => id,
+        }
+    }
+}
+
+/// System that gave up on the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// Pub/Sub: a message of the dead-letter subscription.
+    Pubsub,
+    /// The outbox of schema `router`: this row.
+    Outbox(i64),
+}
+
+impl Origin {
+    /// Label in records.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Pubsub => "pubsub",
+            Self::Outbox(_) => "outbox",
+        }
+    }
+
+    /// Derives the origin from the letter's id: the outbox writes `outbox:ROW`, followed by the number of times the row
+    /// was taken, which makes its records distinct; Pub/Sub writes plain numbers.
+    #[must_use]
+    pub fn of(message_id: &str) -> Self {
+        let row = message_id.strip_prefix("outbox:").and_then(|rest| rest.split(':').next());
+        match row.and_then(|row| row.parse().ok()) {
+            Some(row) => Self::Outbox(row),
+            None => Self::Pubsub,
+        }
+    }
+}
+
+/// A record without a notification of people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Silent {
+    /// Id of the record.
+    pub id: Uuid,
+    /// Kind of the record.
+    pub kind: Kind,
+    /// Origin of the letter.
+    pub origin: Origin,
+}
+
+/// Record of a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Id of our own.
+    pub id: Uuid,
+    /// Kind of the record.
+    pub kind: Kind,
+    /// Time of the record (database time).
+    pub at: Timestamp,
+    /// The submission that the letter names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission_id: Option<Uuid>,
+    /// Reason why the letter is recorded.
+    pub reason: String,
+    /// SHA-256 of the payload, hex.
+    pub payload_sha256: String,
+    /// The payload.
+    #[serde(rename = "payload_base64", with = "as_base64", default, skip_serializing_if = "Vec::is_empty")]
+    pub payload: Vec<u8>,
+    /// Pub/Sub's id of the dead letter, or the outbox's; see [`Origin::of`].
+    pub message_id: String,
+    /// Attributes of the message, Pub/Sub's own among them.
+    #[serde(default)]
+    pub attributes: Attributes,
+    /// Time at which people were notified.
+    #[serde(default)]
+    pub alerted_at: Option<Timestamp>,
+    /// Closing of the record, where it is closed.
+    #[serde(default)]
+    pub closed: Option<Closed>,
+}
+
+impl Record {
+    /// System that gave up on the message.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin::of(&self.message_id)
+    }
+}
+
+/// Closing of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// Kind of closing.
+    pub how: Closing,
+    /// Time of the closing.
+    pub at: Timestamp,
+    /// `operator:<unix user>`
+    pub actor: String,
+    /// Reason given by the operator.
+    pub reason: String,
+}
+
+/// Kind of closing by an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// The event is delivered again.
+    Redriven,
+    /// The record is not needed any more.
+    Discarded,
+}
+
+/// The attributes a message had before Pub/Sub dead-lettered it.
+#[must_use]
+pub fn original_attributes(attributes: &Attributes) -> Attributes {
+    let ours = |name: &str| !name.starts_with("CloudPubSubDeadLetterSource") && !name.starts_with("goog");
+    attributes
+        .iter()
+        .filter(|(name, _)| ours(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+mod as_base64 {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_what_its_row_says() {
+        let id = Uuid::nil();
+        let failed = |reason| Some((Status::Failed, reason));
+        let cases = [
+            (None, Letter::UnknownSubmission(id)),
+            (Some((Status::Received, None)), Letter::Premature(id)),
+            (Some((Status::Processing, None)), Letter::Premature(id)),
+            (failed(Some(FailReason::Exhausted)), Letter::Exhausted(id)),
+            (failed(Some(FailReason::NoActions)), Letter::Exhausted(id)),
+            (failed(Some(FailReason::Refused)), Letter::Closed(Some(id))),
+            (failed(None), Letter::Closed(Some(id))),
+            (Some((Status::Routed, None)), Letter::Closed(Some(id))),
+            (Some((Status::Purged, None)), Letter::Closed(Some(id))),
+        ];
+        for (standing, expected) in cases {
+            assert_eq!(Letter::of_row(id, standing), expected, "{standing:?}");
+            assert_eq!(expected.to_record().is_some(), standing.is_none(), "{standing:?}");
+        }
+        assert!(Letter::Unreadable(Poison::NotAnObject).to_record().is_some());
+    }
+
+    #[test]
+    fn who_gave_up_on_it_is_told_by_its_id() {
+        let cases = [
+            ("outbox:7:12", Origin::Outbox(7)),
+            ("outbox:9223372036854775807:1", Origin::Outbox(i64::MAX)),
+            ("10214", Origin::Pubsub),
+            ("", Origin::Pubsub),
+            ("outbox:", Origin::Pubsub),
+            ("outbox:x:1", Origin::Pubsub),
+            ("outbox:7", Origin::Outbox(7)),
+            ("m-outbox:7:1", Origin::Pubsub),
+        ];
+        for (id, expected) in cases {
+            assert_eq!(Origin::of(id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
         let record = Record {
-            id: self.chance.uuid(),
-            kind,
+            id: Uuid::nil(),
+            kind: Kind::Unreadable,
             at: Timestamp::UNIX_EPOCH,
-            submission_id: letter.submission(),
-            reason,
-            payload_sha256: hex::encode(Sha256::digest(data)),
-            payload: data.to_vec(),
-            message_id: message_id.to_owned(),
-            attributes: attributes.clone(),
+            submission_id: None,
+            reason: "not_an_object".to_owned(),
+            payload_sha256: String::new(),
+            payload: vec![0, 255, 10],
+            message_id: "m".to_owned(),
+            attributes: Attributes::from([
+                ("type".to_owned(), "x".to_owned()),
+                ("CloudPubSubDeadLetterSourceDeliveryCount".to_owned(), "5".to_owned()),
+            ]),
             alerted_at: None,
             closed: None,
         };
-        let is_new = self.records.add(record).await?;
-        self.news.notify_one();
-        Ok((letter, is_new))
-    }
-
-    /// Has people told of records they were not told of, until `stop`.
-    pub async fn tell(&self, alerts: &Alerts, stop: &CancellationToken) {
-        let (mut telling, mut hearing) = (BTreeSet::new(), FuturesUnordered::new());
-        let mut said = String::new();
-        loop {
-            let silent = match self.records.unalerted(TELLING, LEASE).await {
-                Ok(silent) => silent,
-                Err(error) => {
-                    let now = scrub(&error.to_string());
-                    if now != said {
-                        tracing::warn!("dead letters to be told of cannot be looked for: {now}");
-                        said = now;
-                    }
-                    Vec::new()
-                }
-            };
-            for silent in silent {
-                let id = silent.id;
-                if telling.len() < TELLING && telling.insert(id) {
-                    let heard = alerts.notice(notice(silent));
-                    hearing.push(async move { (id, heard.await.is_ok()) });
-                }
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                Some((id, told)) = hearing.next(), if !hearing.is_empty() => {
-                    telling.remove(&id);
-                    if !told {
-                        // Nobody will be told of it this time.
-                        self.clock.sleep(AGAIN).await;
-                    } else if let Err(error) = self.records.alerted(id).await {
-                        tracing::warn!("that people were told of dead letter {id} is not recorded, they are told again: {}", scrub(&error.to_string()));
-                    }
-                }
-                () = self.news.notified() => {}
-                () = self.clock.sleep(LOOK) => {}
-            }
-        }
-    }
-}
-
-fn notice(Silent { id, kind, origin }: Silent) -> Notice {
-    Notice {
-        cause: match (kind, origin) {
-            (Kind::Unreadable, Origin::Pubsub) => "messages that nobody can read were dead-lettered",
-            (Kind::UnknownSubmission, Origin::Pubsub) => {
-                "events of submissions that do not exist were dead-lettered"
-            }
-            (Kind::Unreadable, Origin::Outbox(_)) => {
-                "the outbox gave up on events that nobody can read, or that the topic does not take"
-            }
-            (Kind::UnknownSubmission, Origin::Outbox(_)) => {
-                "the outbox gave up on events of submissions that do not exist"
-            }
-        },
-        sample: id.to_string(),
-        command: "maple-router dlq list".to_owned(),
-        runbook: Runbook { file: "rb-009-routing-failure.md", section: kind.label() },
-    }
-}
-
-fn kind(letter: Letter) -> DeadLetterKind {
-    match letter {
-        Letter::Unreadable(_) => DeadLetterKind::Unreadable,
-        Letter::UnknownSubmission(_) => DeadLetterKind::UnknownSubmission,
-        Letter::Exhausted(_) => DeadLetterKind::Exhausted,
-        Letter::Premature(_) => DeadLetterKind::Premature,
-        Letter::Closed(_) => DeadLetterKind::Closed,
+        let written = serde_json::to_string(&record).expect("JSON");
+        assert!(!written.contains('\n'), "one line");
+        assert_eq!(serde_json::from_str::<Record>(&written).expect("a record"), record);
+        assert_eq!(original_attributes(&record.attributes).keys().collect::<Vec<_>>(), ["type"]);
     }
 }

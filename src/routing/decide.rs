@@ -1,8 +1,11 @@
-//! What follows: pure decisions over a row and its ledger. Time is an argument, chance too.
+//! Pure decisions over a row and its ledger. Time is an argument.
 //!
-//! Invariant: nothing here does I/O. Every decision is taken while the caller holds the row's lock, on what was read
-//! under that lock (protocol, "Every guarded write locks its row first").
+//! Invariant: no I/O here. Every decision is taken while the caller has the row locked, on values read under that lock
+//! (protocol, "Every guarded write locks its row first").
 
+pub mod draft;
+pub mod replay;
+pub mod settlement;
 mod stuck;
 
 pub use stuck::{REFUNDED_RESETS, StuckDecision, perhaps_sent, stuck};
@@ -12,42 +15,42 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::pause::Pauses;
-use super::plan::PlannedAction;
+use super::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
+use super::submission::plan::PlannedAction;
+use super::table::Status;
 use crate::config::InDoubt;
-use crate::routing::table::Status;
 
-/// A due time within this distance is waited for; a later one goes back to the source (protocol §2).
+/// Longest wait for a due time; an event due later goes back to the source (protocol §2).
 pub const HOLD_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// What the claim reads of a row, under its lock.
+/// Values of a row that the claim reads, under its lock.
 #[derive(Debug, Clone)]
 pub struct RowView<'a> {
     /// `submissions.status`.
     pub status: Status,
-    /// The ledger, or why it is not believed.
+    /// The ledger, or the reason why it is not believed.
     pub ledger: &'a Result<Ledger, LedgerFault>,
-    /// Finalized, as the database contract defines it.
+    /// Whether the row is finalized, as the database contract defines it.
     pub finalized: bool,
-    /// Attachments still to be scanned.
+    /// Number of attachments still to be scanned.
     pub pending: i64,
-    /// An attachment is infected.
+    /// Whether an attachment is infected.
     pub infected: bool,
     /// `submissions.updated_at`; absent where that is no instant.
     pub touched: Option<Timestamp>,
-    /// The longest back-off there is.
+    /// Longest back-off of the configuration.
     pub longest_pause: Duration,
 }
 
-/// What becomes of an event for a row (protocol §2).
+/// Decision about a row's event (protocol §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimDecision {
-    /// Claim it.
+    /// Claim the row.
     Take,
     /// Ack and drop: nothing to do here.
     Drop(DropReason),
-    /// Keep the event until this instant of database time, then look again.
+    /// Keep the event until this instant of database time, then decide again.
     Hold(Timestamp),
     /// Give the event back.
     Nack(NackReason),
@@ -55,27 +58,27 @@ pub enum ClaimDecision {
     Fail(FailReason),
 }
 
-/// Why an event is dropped.
+/// Reason why an event is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// Somebody else works on it.
-    HeldElsewhere,
-    /// It ended.
+    /// Another worker has claimed the submission.
+    LeasedElsewhere,
+    /// The submission has ended.
     Finished(Status),
-    /// The backend has not finalized it: the seam or the sweep brings it back.
+    /// The backend has not finalized it: the readiness override or the sweep brings it back.
     NotFinalized,
-    /// Attachments are still being scanned: the seam or the sweep brings it back.
+    /// Attachments are still being scanned: the readiness override or the sweep brings it back.
     NotClean,
-    /// An operator has paused all there is to do: the sweep brings it back when that ends.
+    /// An operator has paused all open deliveries: the sweep brings the submission back when the pause ends.
     Paused,
 }
 
 impl DropReason {
-    /// The label used in the journal.
+    /// Label used in the journal.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::HeldElsewhere => "held_elsewhere",
+            Self::LeasedElsewhere => "held_elsewhere",
             Self::Finished(_) => "finished",
             Self::NotFinalized => "not_finalized",
             Self::NotClean => "not_clean",
@@ -84,7 +87,7 @@ impl DropReason {
     }
 }
 
-/// Why an event goes back to its source.
+/// Reason why an event goes back to its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NackReason {
     /// No such row.
@@ -95,16 +98,16 @@ pub enum NackReason {
     NewerLedger,
     /// The form has an action of a type this version does not know.
     UnknownActionType,
-    /// A column of the row has another type than the contract says.
+    /// A column of the row has another type than in the contract.
     UnreadableRow,
-    /// What the relay has accepted of it lies in this host's spool: the row does not tell what was sent.
+    /// Facts of the submission lie in this host's spool: the row does not show what was sent.
     FactsInSpool,
-    /// The database refuses to write its claim, and that of no other submission.
+    /// The database refuses to write this submission's claim, and that of no other.
     SetAside,
 }
 
 impl NackReason {
-    /// The label used in the journal.
+    /// Label used in the journal.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -119,12 +122,12 @@ impl NackReason {
     }
 }
 
-/// Decides about one row (protocol §2). The order matters: what is not ours is dropped before it is judged, and a
+/// Decides about one row (protocol §2). The order matters: a row that is not ours is dropped before it is judged, and a
 /// ledger of a newer version stays untouched whatever else is true.
 #[must_use]
 pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecision {
     match row.status {
-        Status::Processing => return ClaimDecision::Drop(DropReason::HeldElsewhere),
+        Status::Processing => return ClaimDecision::Drop(DropReason::LeasedElsewhere),
         Status::Routed | Status::Failed | Status::Purged => {
             return ClaimDecision::Drop(DropReason::Finished(row.status));
         }
@@ -160,8 +163,8 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     }
 }
 
-/// When the next attempt is due. A due time further ahead than the longest back-off was written by a clock that was ahead
-/// (routing writes none): it counts as that back-off after the last change, and where the same clock wrote that, too, as now.
+/// Time of the next attempt. A due time further ahead than the longest back-off was written by a clock that was ahead
+/// (routing writes none): it counts as that back-off after the last change; where the same clock wrote that too, as now.
 #[must_use]
 pub fn due(
     ledger: &Ledger,
@@ -177,8 +180,8 @@ pub fn due(
     Some(touched.filter(|touched| *touched <= now).map_or(now, after))
 }
 
-/// [`claim`] where something may be paused. Only a claim is held up: what fails without a send fails all the same, and a
-/// row with nothing left to send is finished.
+/// Decides as [`claim`] does, with pauses. A pause stops only a claim: a failure without a send happens all the same,
+/// and a row with nothing left to send is finished.
 #[must_use]
 pub fn claim_unless_paused(
     row: &RowView<'_>,
@@ -189,29 +192,29 @@ pub fn claim_unless_paused(
     pauses: &Pauses,
 ) -> ClaimDecision {
     let decision = claim(row, now, max_attempts);
-    let held_up = || {
+    let deferred = || {
         let pause = pauses.of_submission(form_id, open.iter().map(String::as_str));
         pause.is_some() && !row.ledger.as_ref().is_ok_and(nothing_left_open)
     };
-    if decision == ClaimDecision::Take && held_up() {
+    if decision == ClaimDecision::Take && deferred() {
         ClaimDecision::Drop(DropReason::Paused)
     } else {
         decision
     }
 }
 
-/// A row whose deliveries all have a fact, or the proof of one, may still end `routed` when no attempts are left
+/// Whether all deliveries have a fact, or the proof of one: such a row may still end `routed` when no attempts are left
 /// (protocol §6).
 fn nothing_left_open(ledger: &Ledger) -> bool {
     !ledger.plan.is_empty() && verdict(&ledger.with_proofs(), u32::MAX) == Verdict::Routed
 }
 
-/// What the ledger says about the end of a claim (protocol §6).
+/// The ledger's judgement at the end of a claim (protocol §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything accepted or not implemented.
+    /// Every delivery is accepted or not implemented.
     Routed,
-    /// For good.
+    /// The submission fails for good.
     Failed(FailReason),
     /// Another attempt follows.
     Release,
@@ -235,18 +238,24 @@ pub fn verdict(ledger: &Ledger, max_attempts: u32) -> Verdict {
     if failed.peek().is_none() {
         return Verdict::Routed;
     }
-    let held = |d: &super::ledger::Delivery| d.error.as_ref().is_some_and(|e| e.class == ErrorClass::InDoubt);
-    if failed.any(held) { Verdict::Failed(FailReason::InDoubt) } else { Verdict::Failed(FailReason::Refused) }
+    let on_hold = |d: &crate::routing::submission::ledger::Delivery| {
+        d.error.as_ref().is_some_and(|e| e.class == ErrorClass::InDoubt)
+    };
+    if failed.any(on_hold) {
+        Verdict::Failed(FailReason::InDoubt)
+    } else {
+        Verdict::Failed(FailReason::Refused)
+    }
 }
 
-/// The same where the attempt is given back, should it come to a release: the last attempt is not spent then.
+/// Computes [`verdict`] with the attempt given back in case of a release: the last attempt is not spent then.
 #[must_use]
 pub fn verdict_with_refund(ledger: &Ledger, max_attempts: u32, refund: bool) -> Verdict {
     verdict(ledger, max_attempts.saturating_add(u32::from(refund)))
 }
 
-/// The next action of this claim: the first in order with an open delivery that was not tried under it (protocol §3).
-/// An action tried and deferred waits for the next claim; it never blocks the ones behind it.
+/// The next action of this claim: the first in order with an open delivery that was not tried under it (protocol §3). An
+/// action tried and deferred waits for the next claim; it never blocks later ones.
 #[must_use]
 pub fn next_action(ledger: &Ledger, tried: &BTreeSet<i32>) -> Option<i32> {
     ledger
@@ -260,16 +269,16 @@ pub fn next_action(ledger: &Ledger, tried: &BTreeSet<i32>) -> Option<i32> {
 /// The open deliveries of one action, split by what the policy for doubt allows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpenDeliveries {
-    /// To be sent, again where in doubt under `resend`.
+    /// To be sent, those in doubt under `resend` once more.
     pub send: Vec<String>,
-    /// Those of `send` that are in doubt: perhaps delivered before, and sent with the same Message-ID.
+    /// Subset of `send` in doubt: perhaps delivered before, and sent with the same Message-ID.
     pub resend: Vec<String>,
     /// In doubt under `hold`: these fail with `in_doubt`, the others proceed.
     pub hold: Vec<String>,
 }
 
-/// Splits the open deliveries of an action by the policy for doubt (protocol, "Crash, doubt, stop, replay"). What the
-/// relay proves comes before the policy and arrives here as a changed ledger: a fact ends the doubt, and so does the proof of
+/// Splits the open deliveries of an action by the policy for doubt (protocol, "Crash, doubt, stop, replay"). The relay's
+/// proofs come before the policy and arrive here as a changed ledger: a fact ends the doubt, and so does the proof of
 /// the contrary.
 #[must_use]
 pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: InDoubt) -> OpenDeliveries {
@@ -290,8 +299,8 @@ pub fn open_deliveries(ledger: &Ledger, action_order: i32, token: &str, policy: 
     open
 }
 
-/// Deliveries of the first mail of a claim that may be begun with it (protocol §3): all that is open of the first action, if
-/// that is a mail, every address is usable and nothing is in doubt. None otherwise: then something comes before the mail.
+/// Deliveries of the first mail whose intent a claim may record at once (protocol §3): all open ones of the first action, if
+/// that is a mail, every address is usable and nothing is in doubt. None otherwise: then another step precedes the mail.
 #[must_use]
 pub fn first_mail(ledger: &Ledger, token: &str) -> Vec<String> {
     let Some(order) = next_action(ledger, &BTreeSet::new()) else { return Vec::new() };

@@ -1,48 +1,44 @@
-//! Honest delivery: what becomes of a mail after the relay has accepted it.
+//! Honest delivery: status of a mail after the relay's acceptance.
 //!
-//! Whatever tells of it (the relay's log, a returned mail) arrives as [`Seen`], is decided on under the row's
-//! lock, and leaves a [`RelayMark`](super::ledger::RelayMark) in the delivery's entry. Its being there proves an acceptance,
-//! so that doubt is resolved by it.
+//! A report (from the relay's log or a returned mail) arrives as [`Seen`], is decided on under the row's lock, and
+//! leaves a [`RelayEntry`](crate::routing::submission::ledger::RelayEntry) in the delivery's entry. The entry proves an
+//! acceptance, and so resolves a doubt.
 
-pub mod book;
-pub mod doubt;
 pub mod followed;
-pub mod follower;
 pub mod lost;
-pub mod returned;
+pub mod return_kind;
 pub mod sender;
 pub mod status;
 pub mod tracker;
-pub mod trouble;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::message_id::Origin;
+use super::submission::message_id::Origin;
 use crate::ports::RelayStatus;
 
-/// Something was seen beyond the relay, about one recipient of one of our mails.
+/// Report on one recipient of one of our mails, after the relay's acceptance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// What the mail was made from, read from its Message-ID or from a returned mail's token.
+    /// Source of the mail, read from its Message-ID or from a returned mail's token.
     pub origin: Origin,
-    /// Address as the log or the returned mail writes it; before aliases where that is told.
+    /// Address as the log or the returned mail writes it; before aliases where the log has that.
     pub recipient: String,
-    /// See [`RelayStatus`].
+    /// Reported status.
     pub status: RelayStatus,
-    /// When, by the teller's clock; for people only.
+    /// Time of the event, by the reporter's clock; for people only.
     pub at: Option<Timestamp>,
-    /// The relay's queue id; absent where a returned mail told of it.
+    /// The relay's queue id; absent where a returned mail is the source.
     pub queue_id: Option<String>,
-    /// The mail under that queue id came from us, by the log itself. Else it counts only where our own 250 named it.
+    /// Whether the log proves the queue id to be of our mail. Else it counts only where our own 250 named it.
     #[serde(default)]
     pub proved: bool,
-    /// Message-ID of the mail, where it is told.
+    /// Message-ID of the mail, where it is reported.
     pub message_id: Option<String>,
     /// RFC 3463 status.
     pub dsn: Option<String>,
-    /// The host that said it.
+    /// Host that reported the status.
     pub relay: Option<String>,
-    /// What was said, at most 500 characters; may contain addresses.
+    /// Text of the report, at most 500 characters; may contain addresses.
     pub text: String,
 }

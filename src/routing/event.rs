@@ -1,7 +1,7 @@
-//! The event: a message that says "look at submission S". It carries an id and no state, so losing or repeating
-//! one changes only the latency (protocol, "event"; data contract, "The event").
+//! The event: a message that says "look at submission S". It has an id and no state, so losing or repeating one changes
+//! only the latency (protocol, "event"; data contract, "The event").
 //!
-//! Invariant: nothing here does I/O, and no text of a payload leaves it except the submission's id and the two hints.
+//! Invariant: no I/O here, and no text of a payload leaves this module except the submission's id and the two hints.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::text::{bounded, one_line};
+use super::submission::text::{bounded, one_line};
 use crate::ports::Attributes;
 
 /// Attribute that names the kind of a message.
@@ -22,25 +22,25 @@ pub const VERSION: &str = "v";
 pub const ROUTING_READY: &str = "routing.ready";
 /// Kind of a canary: acked, feeds only the lag metric.
 pub const CANARY: &str = "canary";
-/// Largest payload, in bytes, that is looked into; more is poison.
+/// Largest payload, in bytes, that is parsed; more is poison.
 pub const MAX_PAYLOAD: usize = 64 * 1024;
 
-/// The version written and understood.
+/// Version written and parsed.
 const CURRENT_VERSION: &str = "1";
-/// A hint longer than this, in bytes, is no hint: it would only swell the log.
+/// Longest hint, in bytes: a longer one is ignored, since it would only swell the log.
 const MAX_HINT: usize = 200;
 
-/// Why the event was sent. A hint for logs: nothing is decided by it.
+/// Reason why the event was sent. A hint for logs: no decision depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The form backend finalized the submission.
     Finalized,
-    /// Its last attachment was found clean.
+    /// The last attachment was judged clean.
     ScanClean,
-    /// The sweep found it lying.
+    /// The sweep saw the submission without an event.
     Sweep,
-    /// A human asked for it.
+    /// A person asked for the event.
     Operator,
     /// Absent, or a word this version does not know.
     Other,
@@ -50,7 +50,7 @@ impl Reason {
     /// Every reason.
     pub const ALL: [Self; 5] = [Self::Finalized, Self::ScanClean, Self::Sweep, Self::Operator, Self::Other];
 
-    /// The word in the payload, and the closed label for logs.
+    /// Label in the payload and in logs, from a closed set.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -68,25 +68,25 @@ impl Reason {
     }
 }
 
-/// "Look at this submission."
+/// The event: "look at this submission".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutingEvent {
     /// The submission to look at.
     pub submission_id: Uuid,
-    /// Its form, where the sender said so. A hint: the row knows better.
+    /// Form, where the sender named it. A hint: the row knows better.
     pub form_id: Option<String>,
-    /// See [`Reason`].
+    /// Reason of the event.
     pub reason: Reason,
 }
 
-/// What is wrong with a poisonous message: a closed label, never its text.
+/// Fault of a poisonous message: a closed label, never its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Poison {
     /// More than [`MAX_PAYLOAD`] bytes.
     TooLarge,
-    /// No attribute `type`, or one that is not known here.
+    /// No attribute `type`, or one of an unknown kind.
     UnknownType,
-    /// No attribute `v`, or a version that is not known here.
+    /// No attribute `v`, or an unknown version.
     UnknownVersion,
     /// The payload is not a JSON object.
     NotAnObject,
@@ -95,7 +95,7 @@ pub enum Poison {
 }
 
 impl Poison {
-    /// The closed label for logs and dead-letter records.
+    /// Closed label for logs and dead-letter records.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl fmt::Display for Poison {
     }
 }
 
-/// What a message turned out to be.
+/// Result of parsing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     /// A routing event.
@@ -129,16 +129,16 @@ pub enum Parsed {
     Canary,
     /// Not understood: nacked, so that the dead-letter policy keeps the evidence (protocol, "Receive").
     Poison {
-        /// What is wrong with it.
+        /// Fault of the message.
         why: Poison,
-        /// SHA-256 of the payload, hex: enough to find it again.
+        /// SHA-256 of the payload, hex: enough to search for the message.
         sha256: String,
         /// Length of the payload in bytes.
         len: usize,
     },
 }
 
-/// Understands a message. Unknown keys and attributes are tolerated, so that a sender may add some.
+/// Parses a message. Unknown keys and attributes are tolerated, so that a sender may add some.
 #[must_use]
 pub fn parse(attributes: &Attributes, data: &[u8]) -> Parsed {
     match read(attributes, data) {
@@ -173,8 +173,8 @@ fn read(attributes: &Attributes, data: &[u8]) -> Result<Parsed, Poison> {
     }))
 }
 
-/// What is wrong with a message that nobody can read, for an operator's eyes: which attribute, or which field at which byte;
-/// `None` for one that can be read. Of the payload it repeats nothing.
+/// Describes the fault of a message that cannot be parsed, for an operator's eyes: the attribute, or the field and its
+/// byte; `None` for a valid message. The payload itself is not repeated.
 #[must_use]
 pub fn trouble(attributes: &Attributes, data: &[u8]) -> Option<String> {
     let named = |name: &str, wanted: &str| match attributes.get(name) {
@@ -199,7 +199,7 @@ pub fn trouble(attributes: &Attributes, data: &[u8]) -> Option<String> {
     })
 }
 
-/// Where in the payload JSON ends; the first byte is 1.
+/// Byte of the payload at which JSON ends; the first byte is 1.
 fn offset(data: &[u8], error: &serde_json::Error) -> usize {
     let before: usize = data
         .split(|byte| *byte == b'\n')
@@ -209,7 +209,7 @@ fn offset(data: &[u8], error: &serde_json::Error) -> usize {
     before + error.column()
 }
 
-/// A payload that is an object, and names no submission.
+/// Describes a payload that is an object, and names no submission.
 fn of_the_id(data: &[u8]) -> String {
     const FIELD: &[u8] = b"\"submission_id\"";
     let body: Value = serde_json::from_slice(data).unwrap_or_default();
@@ -246,7 +246,7 @@ fn fit_for_a_log(hint: &str) -> bool {
     !hint.is_empty() && hint.len() <= MAX_HINT && !hint.chars().any(char::is_control)
 }
 
-/// What to publish for an event: attributes and payload.
+/// Encodes an event: attributes and payload to publish.
 #[must_use]
 pub fn encode(event: &RoutingEvent) -> (Attributes, Bytes) {
     #[derive(Serialize)]
@@ -261,7 +261,7 @@ pub fn encode(event: &RoutingEvent) -> (Attributes, Bytes) {
     (labelled(ROUTING_READY), Bytes::from(serde_json::json!(body).to_string()))
 }
 
-/// What to publish for a canary: attributes and payload.
+/// Encodes a canary: attributes and payload to publish.
 #[must_use]
 pub fn encode_canary() -> (Attributes, Bytes) {
     (labelled(CANARY), Bytes::from_static(b"{}"))

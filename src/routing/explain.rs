@@ -1,16 +1,16 @@
-//! Why a submission stands where it stands, what happens to it next and when, and what a person can do (`explain`).
+//! Explanation of a submission's state, of its next step and time, and of the remedies (`explain`).
 //!
-//! Invariant: nothing here does I/O; database time is an argument. It says what the claim, the finish and the sweep
-//! would decide, and decides nothing itself. Texts may hold a relay's words, on one line and without control characters;
-//! they are for an operator's eyes and never for the journal.
+//! Invariant: no I/O here; database time is an argument. The explanation follows the decisions of the claim, the finish
+//! and the sweep, and decides nothing itself. Texts may contain a relay's words, on one line and without control
+//! characters; they are for an operator's eyes and never for the journal.
 
 mod around;
-pub mod beyond;
 mod ended;
 mod event;
 mod open;
 #[cfg(test)]
 mod tests;
+pub mod tracking;
 
 use std::time::Duration;
 
@@ -18,34 +18,34 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
-use super::text::{bounded, one_line};
+use super::submission::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, LedgerFault};
+use super::submission::text::{bounded, one_line};
+use super::table::Status;
 use crate::ports::{Reply, Stage};
-use crate::routing::table::Status;
 
 pub use around::{Around, Daemon, Letter, Reason};
 pub use event::Event;
 
-/// Where the runbook for malware is, on a host that has the package.
+/// The runbook for malware, on a host that has the package.
 const INFECTED: &str = "/usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md";
-/// Attachments that are named by their commands; a page is a screen.
+/// Largest number of attachments named by their commands; a page is a screen.
 const MOST_MARKED: usize = 3;
 
-/// Longest part of a relay's reply that is repeated here, in characters.
+/// Longest part of a relay's reply that is shown, in characters.
 const MAX_REPLY: usize = 120;
 
-/// The bounds that decide what happens when (protocol, "Defaults").
+/// Limits and settings that decide the next step (protocol, "Defaults").
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Attempts a submission has.
+    /// Largest number of attempts of a submission.
     pub max_attempts: u32,
-    /// The longest back-off there is.
+    /// Longest back-off of the configuration.
     pub longest_pause: Duration,
     /// A row not ready for this long is alerted.
     pub unready_alert_after: Duration,
-    /// What is in doubt is sent again; else it is held (`routing.in_doubt`).
+    /// Whether deliveries in doubt are sent again; else they are put on hold (`routing.in_doubt`).
     pub resend: bool,
-    /// Whether a webhook is configured: otherwise nobody is told of a failure.
+    /// Whether a webhook is configured: without one there are no notifications of failures.
     pub alerts: bool,
     /// Longest life of a link.
     pub link_ttl: Duration,
@@ -57,60 +57,60 @@ pub struct Rules {
     pub due_grace: Duration,
     /// A ready row without an event is an orphan after this long.
     pub orphan_after: Duration,
-    /// The sweep leaves alone what was created before.
+    /// Earliest creation time of rows that the sweep handles.
     pub not_before: Option<Timestamp>,
 }
 
-/// One submission, as it stood at `now`.
+/// One submission, in its state at `now`.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// Its id.
+    /// Id of the submission.
     pub id: Uuid,
-    /// Its status.
+    /// Status of the submission.
     pub status: Status,
-    /// Its ledger, or why it is not believed.
+    /// The ledger, or the reason why it is not believed.
     pub ledger: Result<&'a Ledger, &'a LedgerFault>,
-    /// Finalized.
+    /// Whether the submission is finalized.
     pub finalized: bool,
     /// Attachments still to be scanned.
     pub pending: &'a [Uuid],
     /// Infected attachments.
     pub infected: &'a [Uuid],
-    /// Attachments in all.
+    /// Number of attachments in all.
     pub attachments: usize,
-    /// Actions the form has now; absent where this version does not understand them.
+    /// Number of the form's current actions; absent where this version does not understand them.
     pub actions: Option<usize>,
-    /// The event that brings it to a worker.
+    /// The event that brings the submission to a worker.
     pub event: &'a Event,
-    /// When it was submitted.
+    /// Time of submission.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// When retention empties it.
+    /// Time at which retention empties the submission.
     pub retention_expires_at: Option<Timestamp>,
     /// Database time.
     pub now: Timestamp,
 }
 
-/// What is said about a case.
+/// Explanation of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What happens next.
+    /// Next step.
     pub next: Next,
-    /// Why it stands where it stands.
+    /// Reason of the present state.
     pub why: String,
-    /// What a person can do, most useful first; empty where nothing needs to be done.
+    /// Remedies, most useful first; empty where no action is needed.
     pub remedy: Vec<Remedy>,
 }
 
-/// One thing a person can do: a command, or advice where there is none.
+/// One remedy: a command, or advice where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remedy {
-    /// When it is the right one; absent where it always is.
+    /// Condition of the remedy; absent where it always applies.
     pub question: Option<&'static str>,
-    /// The command, or the advice, as it is shown.
+    /// The command, or the advice, as shown.
     pub line: String,
-    /// The verb of `maple-router` it runs; whoever shows it leaves out what this binary does not know.
+    /// Verb of `maple-router` that the command runs; a client leaves out verbs that its binary does not have.
     pub verb: Option<&'static str>,
 }
 
@@ -134,48 +134,48 @@ impl Remedy {
         Self { question: None, line, verb: Some(verb) }
     }
 
-    /// Says when it is the right one.
+    /// Adds the condition of the remedy.
     fn when(self, question: &'static str) -> Self {
         Self { question: Some(question), ..self }
     }
 }
 
-/// What happens next.
+/// The next step of a submission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Next {
-    /// A closed word.
+    /// Kind of step.
     pub code: Step,
-    /// For people.
+    /// Description for people.
     pub what: String,
-    /// When, at the latest, at the earliest or since when as `what` says; absent where no time can be told.
+    /// Time of the step: latest, earliest or since, according to `what`; absent where none is known.
     pub when: Option<Timestamp>,
 }
 
-/// What can happen next.
+/// Kind of next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// The backend finalizes it.
+    /// The backend finalizes the submission.
     Finalize,
-    /// Its attachments are scanned.
+    /// The attachments are scanned.
     Scan,
     /// A worker claims it.
     Claim,
     /// Another attempt.
     Attempt,
-    /// The worker that has it ends its claim.
+    /// The worker that has claimed the submission ends its claim.
     Finish,
-    /// The sweep takes it back.
+    /// The sweep takes the submission back.
     Rescue,
-    /// It fails without being sent.
+    /// The submission fails without being sent.
     Fail,
-    /// Its failure is reported.
+    /// The failure is reported.
     Alert,
-    /// A newer version of this program has to look at it.
+    /// A newer version of this program is needed.
     Upgrade,
-    /// Retention empties it.
+    /// Retention empties the submission.
     Purge,
-    /// Nothing by itself.
+    /// No step by itself.
     Nothing,
 }
 
@@ -232,13 +232,13 @@ impl Case<'_> {
         plus(since, age) <= self.now
     }
 
-    /// The sweep leaves it alone, because it was created before the router was installed.
+    /// Whether the sweep leaves the submission alone, because it was created before the router was installed.
     fn is_history(&self, rules: &Rules) -> bool {
         rules.not_before.is_some_and(|not_before| self.created_at < not_before)
     }
 }
 
-/// `at + by`, as far as time goes.
+/// `at + by`, at most the last instant there is.
 fn plus(at: Timestamp, by: Duration) -> Timestamp {
     SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }
@@ -257,7 +257,7 @@ fn deliveries(ledger: &Ledger, state: DeliveryState) -> impl Iterator<Item = (&s
     ledger.deliveries.iter().filter(move |(_, d)| d.state == state).map(|(key, d)| (key.as_str(), d))
 }
 
-/// The worst that was said about deliveries in `state`: what is about doubt first, then what a server said.
+/// The worst error of deliveries in `state`: one of a doubt first, then one with a server's code.
 fn trouble(ledger: &Ledger, state: DeliveryState) -> Option<String> {
     deliveries(ledger, state)
         .filter_map(|(_, delivery)| delivery.error.as_ref())
@@ -265,7 +265,7 @@ fn trouble(ledger: &Ledger, state: DeliveryState) -> Option<String> {
         .map(|error| said(error.stage, &error.reply))
 }
 
-/// `RCPT 451 4.3.0 mailbox busy`, fit for a terminal.
+/// Formats as `RCPT 451 4.3.0 mailbox busy`, fit for a terminal.
 #[must_use]
 pub fn said(stage: Stage, reply: &Reply) -> String {
     let mut words = vec![stage_label(stage)];
@@ -285,8 +285,8 @@ pub fn stage_label(stage: Stage) -> String {
     }
 }
 
-/// Whether a delivery is perhaps delivered, as seen from outside: doubt that is recorded, or a begin mark of a claim
-/// that is not the live one.
+/// Whether a delivery is perhaps delivered, as seen from outside: a recorded doubt, or an intent of a claim that is not
+/// the live one.
 #[must_use]
 pub fn is_in_doubt(status: Status, ledger: &Ledger, delivery: &Delivery) -> bool {
     let live = match (status, &ledger.claim) {
@@ -296,7 +296,7 @@ pub fn is_in_doubt(status: Status, ledger: &Ledger, delivery: &Delivery) -> bool
     delivery.in_doubt(live)
 }
 
-/// A time for people: `2026-11-01 10:00:00Z`.
+/// Formats a time for people: `2026-11-01 10:00:00Z`.
 #[must_use]
 pub fn at(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()

@@ -1,31 +1,28 @@
-//! The mission's lines in the journal: what happened to which submission, and what follows (interfaces, "Log fields").
+//! The routing's lines in the journal: events of each submission, and what follows (interfaces, "Log fields").
 //!
-//! Never here: recipients, field values, signed URLs. A delivery is named by its place (`2/3`), replies are scrubbed.
+//! Never here: recipients, field values, signed URLs. A delivery is named by its position (`2/3`), replies are scrubbed.
 
-mod beyond;
+mod delivery_status;
 
 use std::time::Duration;
 
-pub(super) use beyond::{beyond, doubt, resolved, unproved};
+pub(super) use delivery_status::{delivery_status, doubt, resolved, unproved};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::claims::Claim;
+use super::claims::scope::ActionScope;
 use super::dead_letter::Letter;
 use super::decide::{DropReason, NackReason};
 use super::event::Poison;
-use super::ledger::FailReason;
-use super::persist::GaveUp;
-use super::plan::ActionType;
-use super::prepare::ActionScope;
-use super::spool::SpoolError;
 use super::store::Conclusion;
-use super::store::sweep::{Found, Retaken, RetakenEnd, Unready};
+use super::store::sweep::{Orphan, Retaken, RetakenEnd, Unready};
+use super::submission::ledger::FailReason;
+use super::words::EventName;
 use crate::db::DbError;
 use crate::journal;
-use crate::ops::metrics;
-use crate::ops::telemetry::EventName;
+use crate::ops::metrics::DeadLetterKind;
 use crate::ports::{Attributes, Fault, Outcome};
 use crate::scrub::scrub;
 
@@ -42,7 +39,7 @@ pub(super) fn received(id: Uuid, message_id: &str, delivery_attempt: Option<i32>
     );
 }
 
-/// A message nobody can read.
+/// An unreadable message.
 pub(super) fn poison(message_id: &str, delivery_attempt: Option<i32>, why: Poison, sha256: &str, len: usize) {
     journal!(
         warn,
@@ -56,10 +53,10 @@ pub(super) fn poison(message_id: &str, delivery_attempt: Option<i32>, why: Poiso
     );
 }
 
-/// What a dead letter was.
+/// Kind of a dead letter, and what follows.
 pub(super) fn dead_letter(
     letter: Letter,
-    kind: metrics::DeadLetterKind,
+    kind: DeadLetterKind,
     message_id: &str,
     attributes: &Attributes,
     payload: &[u8],
@@ -107,7 +104,7 @@ pub(super) fn dead_letter(
     }
 }
 
-/// Claimed.
+/// A submission was claimed.
 pub(super) fn claimed(claim: &Claim, deliveries: usize) {
     journal!(
         info,
@@ -119,10 +116,10 @@ pub(super) fn claimed(claim: &Claim, deliveries: usize) {
     );
 }
 
-/// Nothing to do.
+/// An event was acked without a claim: nothing to do.
 pub(super) fn dropped(id: Uuid, why: DropReason) {
     let follows = match why {
-        DropReason::HeldElsewhere => "another worker has it",
+        DropReason::LeasedElsewhere => "another worker has it",
         DropReason::Finished(_) => "it has ended",
         DropReason::NotFinalized | DropReason::NotClean => {
             "it is not ready: its readiness brings it back, or the sweep"
@@ -132,12 +129,12 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
     journal!(info, EventName::Dropped, submission_id = %id, reason = why.label(), "event dropped: {follows}");
 }
 
-/// Waits here until due.
-pub(super) fn held(id: Uuid, pause: Duration) {
+/// A submission is deferred here until it is due.
+pub(super) fn deferred(id: Uuid, pause: Duration) {
     journal!(debug, EventName::Held, submission_id = %id, "held for {:.1} s until it is due", pause.as_secs_f64());
 }
 
-/// Given back.
+/// An event was given back.
 pub(super) fn nacked(id: Uuid, why: NackReason) {
     match why {
         NackReason::UnknownSubmission => journal!(
@@ -158,7 +155,7 @@ pub(super) fn nacked(id: Uuid, why: NackReason) {
             "what the relay has accepted of it lies in the state directory and is not recorded yet: event given back, nothing \
              of it is sent meanwhile"
         ),
-        // Who refused it was said when it was set aside.
+        // The refusing row was logged when it was set aside.
         NackReason::SetAside => journal!(
             debug,
             EventName::Nacked,
@@ -183,7 +180,7 @@ pub(super) fn nacked(id: Uuid, why: NackReason) {
     }
 }
 
-/// Failed without being claimed.
+/// A submission failed without being claimed.
 pub(super) fn refused(id: Uuid, form_id: &str, reason: FailReason) {
     journal!(
         error,
@@ -196,7 +193,7 @@ pub(super) fn refused(id: Uuid, form_id: &str, reason: FailReason) {
     );
 }
 
-/// The begin marks stand.
+/// The intents of a mail are recorded.
 pub(super) fn begun(claim: &Claim, scope: &ActionScope, recipients: usize) {
     journal!(
         debug,
@@ -211,7 +208,7 @@ pub(super) fn begun(claim: &Claim, scope: &ActionScope, recipients: usize) {
     );
 }
 
-/// One delivery's outcome. `place` counts from 0.
+/// One delivery's outcome. `place`, its index, counts from 0.
 pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome: &Outcome, took: Duration) {
     let delivery = format!("{}/{}", place + 1, scope.total.max(place + 1));
     let (code, enhanced, queue_id, text) = match outcome {
@@ -256,7 +253,7 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome:
     }
 }
 
-/// How a claim ended.
+/// End of a claim.
 pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
     match conclusion {
         Conclusion::Routed { only_not_implemented, .. } => journal!(
@@ -314,7 +311,7 @@ pub(super) fn stale(claim: &Claim) {
     );
 }
 
-/// The end of a claim was committed, perhaps, and its answer lost.
+/// The end of a claim was perhaps committed, and its answer lost.
 pub(super) fn answer_lost(claim: &Claim) {
     tracing::warn!(
         submission_id = %claim.id,
@@ -324,7 +321,7 @@ pub(super) fn answer_lost(claim: &Claim) {
     );
 }
 
-/// There is nothing that an outcome could be recorded in.
+/// The row that an outcome belongs to is deleted or hidden.
 pub(super) fn no_row(claim: &Claim, facts: usize) {
     tracing::error!(
         submission_id = %claim.id,
@@ -337,18 +334,18 @@ pub(super) fn no_row(claim: &Claim, facts: usize) {
 }
 
 /// Recording was given up.
-pub(super) fn gave_up(claim: &Claim, gave_up: &GaveUp) {
+pub(super) fn gave_up(claim: &Claim, facts: usize, error: &DbError) {
     tracing::error!(
         submission_id = %claim.id,
         form_id = claim.form_id,
         attempt = claim.attempt,
-        facts = gave_up.facts,
+        facts,
         "its outcome is not recorded ({}): what is not in the spool stays in doubt until it is taken back",
-        scrub(&gave_up.error.to_string())
+        scrub(&error.to_string())
     );
 }
 
-/// Its record is refused again and again, and goes on without a slot.
+/// A record is refused again and again, and goes on without a slot.
 pub(super) fn set_aside(id: Uuid) {
     tracing::error!(
         submission_id = %id,
@@ -369,7 +366,7 @@ pub(super) fn spooled(id: Uuid, facts: usize) {
 }
 
 /// Facts wait in memory only.
-pub(super) fn not_spooled(id: Uuid, facts: usize, fault: &SpoolError) {
+pub(super) fn not_spooled(id: Uuid, facts: usize, fault: &dyn std::fmt::Display) {
     tracing::error!(
         submission_id = %id,
         facts,
@@ -400,12 +397,12 @@ pub(super) fn spool_refused(id: Option<Uuid>, file: &std::path::Path, why: &str)
     );
 }
 
-/// Something in the spool that is none of its files.
+/// A foreign entry in the spool.
 pub(super) fn spool_foreign(path: &std::path::Path) {
     tracing::warn!("{} is none of the spool's files: it is left alone", path.display());
 }
 
-/// A spool file that nobody can record.
+/// A spool file that can never be recorded.
 pub(super) fn spool_set_aside(id: Option<Uuid>, file: &std::path::Path, why: &str) {
     let id = id.map(tracing::field::display);
     tracing::error!(
@@ -417,7 +414,7 @@ pub(super) fn spool_set_aside(id: Option<Uuid>, file: &std::path::Path, why: &st
     );
 }
 
-/// The sweep dealt with a claim that nobody ended.
+/// The sweep dealt with an abandoned claim.
 pub(super) fn taken_back(retaken: &Retaken) {
     let Retaken { id, form_id, worker, end, .. } = retaken;
     let worker = worker.as_deref().map_or_else(|| "unknown".to_owned(), scrub);
@@ -441,7 +438,7 @@ pub(super) fn taken_back(retaken: &Retaken) {
             "failed when it was taken back from worker {worker}, which left it untouched: {}; see `maple-router explain {id}`",
             reason.meaning()
         ),
-        // Said once for all of them, and not at every pass.
+        // Logged once for all such claims, and not at every pass.
         RetakenEnd::Left => {}
     }
 }
@@ -459,7 +456,7 @@ pub(super) fn left(claims: u64) {
 }
 
 /// The sweep found a submission that no event has brought back.
-pub(super) fn orphan(found: &Found) {
+pub(super) fn orphan(found: &Orphan) {
     journal!(
         info,
         EventName::Orphan,
@@ -469,7 +466,7 @@ pub(super) fn orphan(found: &Found) {
     );
 }
 
-/// Submissions do not become ready.
+/// Submissions that do not become ready.
 pub(super) fn unready(unready: &Unready) {
     let Some(sample) = unready.sample else {
         tracing::info!("no submission waits too long for its readiness any more");
@@ -500,14 +497,4 @@ pub(super) fn database_fault(claim: &Claim, what: &str, error: &DbError) {
 fn said(fault: &Fault) -> String {
     let stage = serde_json::to_value(fault.stage).ok().and_then(|v| v.as_str().map(str::to_owned));
     format!("{}: {}", stage.unwrap_or_default(), scrub(&fault.reply.reply))
-}
-
-impl From<ActionType> for metrics::ActionType {
-    fn from(kind: ActionType) -> Self {
-        match kind {
-            ActionType::HappyfoxTemplate => Self::HappyfoxTemplate,
-            ActionType::EmailTemplate => Self::EmailTemplate,
-            ActionType::EmailRaw => Self::EmailRaw,
-        }
-    }
 }

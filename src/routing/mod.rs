@@ -1,48 +1,31 @@
-//! The mission: one submission from event to settled outcome, as `routing-protocol` numbers the steps.
+//! The mission: one submission from event to settled outcome, in the steps numbered by `routing-protocol`.
 //!
-//! Pure: [`audit_key`], [`blame`], [`cause`], [`event`], [`lag`], [`plan`], [`destination`], [`expand`], [`explain`], [`ledger`], [`link_life`], [`decide`],
-//! [`draft`], [`outcome`], [`message_id`], [`pause`], [`presence`], [`replay`], [`settlement`], [`slots`], [`unrecorded`], [`compose`], `text`.
-//! Shell: [`receive`], `in_hand`, [`worker`], [`prepare`], [`persist`], [`outages`], [`pauses`], [`claims`],
-//! [`spool`], [`sweep`], [`alerts`], [`late_infection`], [`dead_letter`], [`store`], `journal`.
+//! The parts from the bottom up; each depends only on those before it.
+//!
+//! - Values: [`table`] (the lifecycle), [`submission`], [`event`], [`dead_letter`], [`pause`].
+//! - Decisions, pure: [`decide`], [`explain`], [`compose`], [`delivery`].
+//! - Shared by the workers of one process: [`claims`], [`outages`].
+//! - The rows: [`store`]; the lines: `journal`; the facts that wait for the rows: [`spool`].
+//! - Work: [`follow`], [`worker`], [`receive`], [`upkeep`].
 
-pub mod alerts;
-pub mod audit_key;
-pub mod blame;
 pub mod card;
-pub mod cause;
 pub mod claims;
 pub mod compose;
 pub mod dead_letter;
 pub mod decide;
 pub mod delivery;
-pub mod destination;
-pub mod draft;
 pub mod event;
-pub mod expand;
 pub mod explain;
-mod in_hand;
+pub mod follow;
 mod journal;
-pub mod lag;
-pub mod late_infection;
-pub mod ledger;
-pub mod link_life;
-pub mod message_id;
+pub mod metrics;
 pub mod outages;
-pub mod outcome;
 pub mod pause;
-pub mod pauses;
-pub mod persist;
-pub mod plan;
-pub mod prepare;
-pub mod presence;
 pub mod receive;
-pub mod replay;
-pub mod settlement;
-pub mod slots;
 pub mod spool;
 pub mod store;
-pub mod sweep;
+pub mod submission;
 pub mod table;
-pub(crate) mod text;
-pub mod unrecorded;
+pub mod upkeep;
+pub mod words;
 pub mod worker;

@@ -1,26 +1,32 @@
-//! What the mission tells the breakers, and what it hears from them (protocol, "Outages").
+//! Reports of the routing to the breakers, and their verdicts (protocol, "Outages").
 //!
-//! If we die, nothing is lost: what was not recorded is decided anew. Never waits longer than the claim allows, and
-//! never while there is a fact to record.
+//! If we die, nothing is lost: decisions that were not recorded are made anew. No wait here is longer than the claim allows,
+//! and none comes while there is a fact to record.
+
+pub mod blame;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::blame::{self, Blame, RelayNews, Tally};
+use uuid::Uuid;
+
+use self::blame::{Blame, RelayNews, Tally};
 use super::claims::Claim;
+use crate::db::batch::Refused;
 use crate::db::{DbError, DbErrorKind};
-use crate::ops::breaker::{Breaker, Prober};
-use crate::ops::chance::Chance;
+use crate::ops::breaker::machine::Cause;
+use crate::ops::breaker::{Beside, Breaker, Prober, Tell};
+use crate::ops::dependency::Dependency;
 use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
-use crate::ops::metrics::Dependency;
-use crate::ops::set_aside::SetAside;
+use crate::ops::rng::Rng;
+use crate::ops::set_aside::{Refusal, SetAside};
 use crate::ports::{Clock, Outcome};
 
-/// How long a worker waits to learn whether a fault is an outage. Two probes that hang take less.
+/// Longest wait of a worker for the verdict whether a fault is an outage. Two probes that hang take less.
 const VERDICT: Duration = Duration::from_secs(20);
-/// What must remain of a claim after such a wait.
+/// Remainder of a claim that such a wait leaves.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// The breakers, and the gate they shut.
@@ -34,7 +40,7 @@ pub struct Outages {
     pub relay: Breaker,
     /// The signer of links.
     pub signer: Breaker,
-    /// The contract with the database: open while that answers and is not what it was.
+    /// The contract with the database: open while the database answers and does not match it.
     pub contract: Breaker,
     /// Rows that refuse a write.
     pub set_aside: SetAside,
@@ -44,73 +50,88 @@ pub struct Outages {
 /// The tasks that probe; each must run.
 #[derive(Debug)]
 pub struct Probers {
-    /// For the database.
+    /// Prober of the database.
     pub postgres: Prober,
-    /// For the relay.
+    /// Prober of the relay.
     pub relay: Prober,
-    /// For the signer.
+    /// Prober of the signer.
     pub signer: Prober,
-    /// For the contract with the database.
+    /// Prober of the contract with the database.
     pub contract: Prober,
 }
 
 impl Outages {
     /// Closed breakers before `gate`, and the tasks that probe for them.
     #[must_use]
-    pub fn new(
-        gate: Gate,
-        incidents: &Incidents,
-        clock: Arc<dyn Clock>,
-        chance: &Arc<Chance>,
-    ) -> (Self, Probers) {
-        let breaker = |dependency| {
+    pub fn new(gate: Gate, incidents: &Incidents, clock: Arc<dyn Clock>, rng: &Arc<Rng>) -> (Self, Probers) {
+        let breaker = |dependency, tell: Tell| {
             let (gate, incidents) = (gate.clone(), incidents.clone());
-            Breaker::new(dependency, gate, incidents, Arc::clone(&clock), Arc::clone(chance))
+            let beside = Beside { gate, incidents, clock: Arc::clone(&clock), rng: Arc::clone(rng) };
+            Breaker::new(dependency, tell, beside)
         };
-        let (postgres, of_postgres) = breaker(Dependency::Postgres);
-        let (relay, of_relay) = breaker(Dependency::Relay);
-        let (signer, of_signer) = breaker(Dependency::Signer);
-        let (contract, of_contract) = breaker(Dependency::Contract);
+        let (postgres, of_postgres) = breaker(Dependency::POSTGRES, |_, said| {
+            let what = format!("PostgreSQL cannot be reached ({said})");
+            (what, &["maple-router check"], "look at the database server, and at the network to it")
+        });
+        let (relay, of_relay) = breaker(Dependency::RELAY, |cause, said| match cause {
+            Cause::Unreachable => {
+                let what = format!("the mail relay does not take mail ({said})");
+                (what, &["systemctl status postfix", "maple-router check"], "")
+            }
+            Cause::Denied => {
+                let what = format!("the mail relay denies our mails one after the other ({said})");
+                let ask: &[&str] = &["postconf mynetworks smtpd_relay_restrictions"];
+                (what, ask, "is this host in mynetworks of its Postfix?")
+            }
+        });
+        let (signer, of_signer) = breaker(Dependency::SIGNER, |_, said| {
+            let what = format!("links to attachments cannot be signed ({said})");
+            (what, &["maple-router check"], "the lines signing and link tell more")
+        });
+        let (contract, of_contract) = breaker(Dependency::CONTRACT, |_, said| {
+            let what = format!("the database answers, and is not what the data contract says ({said})");
+            (what, &["maple-router check"], "nothing is sent meanwhile; as the owner of the tables")
+        });
         let probers =
             Probers { postgres: of_postgres, relay: of_relay, signer: of_signer, contract: of_contract };
         let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
         (Self { gate, postgres, relay, signer, contract, set_aside, clock }, probers)
     }
 
-    /// Breakers that never open, for where nobody probes.
+    /// Breakers that never open, for processes without probes.
     #[must_use]
-    pub fn idle(clock: Arc<dyn Clock>, chance: &Arc<Chance>) -> Self {
-        let breaker = |dependency| Breaker::idle(dependency, Arc::clone(&clock), Arc::clone(chance));
+    pub fn idle(clock: Arc<dyn Clock>, rng: &Arc<Rng>) -> Self {
+        let breaker = |dependency| Breaker::idle(dependency, Arc::clone(&clock), Arc::clone(rng));
         Self {
             gate: Gate::new(),
-            postgres: breaker(Dependency::Postgres),
-            relay: breaker(Dependency::Relay),
-            signer: breaker(Dependency::Signer),
-            contract: breaker(Dependency::Contract),
+            postgres: breaker(Dependency::POSTGRES),
+            relay: breaker(Dependency::RELAY),
+            signer: breaker(Dependency::SIGNER),
+            contract: breaker(Dependency::CONTRACT),
             set_aside: SetAside::new(Arc::clone(&clock), None),
             clock,
         }
     }
 
-    /// The same, sharing the rows set aside with others.
+    /// These breakers, with the rows set aside shared with other holders of `set_aside`.
     #[must_use]
     pub fn setting_aside(self, set_aside: SetAside) -> Self {
         Self { set_aside, ..self }
     }
 
-    /// Tells of a fault of the database: one of the connection, or one that may mean that the database is not what it was.
-    /// Whether it is that, or one row's own trouble, the contract's probe finds out by looking at the catalogs.
+    /// Reports a fault of the database: one of the connection, or one that may mean that the database does not match its
+    /// contract. The contract's probe decides between a mismatch and one row's own trouble by looking at the catalogs.
     pub fn database(&self, error: &DbError) {
         match error.kind() {
             DbErrorKind::Unreachable => self.postgres.fault(&error.to_string()),
-            // What cannot be explained may stem from it as well: a policy that takes rows from an UPDATE raises no error.
+            // An unexplained error may stem from it, too: a policy that takes rows from an UPDATE raises no error.
             DbErrorKind::Contract | DbErrorKind::Bug => self.contract.fault(&error.to_string()),
             DbErrorKind::Busy => {}
         }
     }
 
-    /// The same under a claim that has nothing to record; where the database may not be what it was, it is waited for whether
-    /// that is so: what is given back then stays here.
+    /// Reports a fault of the database under a claim that has nothing to record; where it may mean a mismatch, the
+    /// contract's verdict is awaited: with the gate shut, a submission given back stays here.
     pub async fn database_under(&self, claim: &Claim, error: &DbError) {
         self.database(error);
         if error.kind() == DbErrorKind::Contract {
@@ -118,14 +139,14 @@ impl Outages {
         }
     }
 
-    /// Whether the database is known to be of no use now, be it that it does not answer or that it is not what it was.
+    /// Whether the database is known to be of no use now: unreachable, or in mismatch with its contract.
     #[must_use]
     pub fn is_database_out(&self) -> bool {
         self.postgres.is_open() || self.contract.is_open()
     }
 
-    /// Tells what a send met, and enters into `tally` whom its open deliveries blame. Where that is a dependency, it is
-    /// waited for whether it is really out.
+    /// Reports the result of a send, and enters the causes of its open deliveries into `tally`. Where the cause is a
+    /// dependency, its breaker's verdict is awaited.
     pub async fn sent(&self, claim: &Claim, recipients: &[String], outcomes: &[Outcome], tally: &mut Tally) {
         let those = |places: &[usize]| -> Vec<String> {
             places.iter().filter_map(|place| recipients.get(*place).cloned()).collect()
@@ -139,7 +160,7 @@ impl Outages {
         self.judge(claim, outcomes.iter(), tally).await;
     }
 
-    /// The same for what was decided without a send.
+    /// Reports outcomes decided without a send, as [`Self::sent`] does.
     pub async fn decided(&self, claim: &Claim, outcomes: &[(String, Outcome)], tally: &mut Tally) {
         let outcomes = || outcomes.iter().map(|(_, outcome)| outcome);
         if let Some(what) = blame::signer_fault(outcomes()) {
@@ -155,7 +176,7 @@ impl Outages {
         tally: &mut Tally,
     ) {
         let fact = outcomes.clone().any(|outcome| matches!(outcome, Outcome::Accepted { .. }));
-        // Each is waited for once, however many deliveries blame it.
+        // The verdict on each dependency is awaited once, however many deliveries blame it.
         for blamed in outcomes.filter_map(blame::blame).collect::<BTreeSet<_>>() {
             let breaker = match blamed {
                 Blame::Relay => &self.relay,
@@ -166,15 +187,15 @@ impl Outages {
                     continue;
                 }
             };
-            // A claim that no heartbeat may touch is held back by its fence, though the database answers.
+            // The fence stops the sends of a claim that no heartbeat may touch, though the database answers.
             let out = blamed == Blame::Postgres && self.contract.is_open()
                 || if fact { breaker.is_open() } else { self.verdict(claim, breaker).await };
             if out { tally.outage() } else { tally.itself() }
         }
     }
 
-    /// Whether the dependency is out, as far as can be known in time. A stop ends the wait in favour of the submission:
-    /// at a shutdown of the host the relay goes first.
+    /// Whether the dependency is out, as far as can be known in time. A stop ends the wait in favour of the submission: at a
+    /// shutdown of the host the relay goes first.
     async fn verdict(&self, claim: &Claim, breaker: &Breaker) -> bool {
         let left = claim.deadline().saturating_duration_since(self.clock.monotonic());
         tokio::select! {
@@ -184,4 +205,10 @@ impl Outages {
             () = self.clock.sleep(VERDICT.min(left.saturating_sub(KEPT))) => false,
         }
     }
+}
+
+/// Rows that refused a write, in the form that [`SetAside`] takes.
+#[must_use]
+pub fn named(refused: &[Refused<Uuid>]) -> Vec<Refusal> {
+    refused.iter().map(|Refused { id, error }| (*id, error.named())).collect()
 }

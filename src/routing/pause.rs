@@ -1,17 +1,22 @@
-//! Pauses: what an operator has told us not to touch for a while, and whom that holds up (interfaces, `pause`).
+//! Pauses: an operator's order to leave submissions alone for a while, and its scope (interfaces, `pause`).
 //!
-//! Invariant: nothing here does I/O; database time is an argument. A pause spends no attempt, ever: what it holds up is
-//! either not claimed, or given back unspent.
+//! Invariant: no I/O here; database time is an argument. A pause spends no attempt, ever: a paused submission is either
+//! not claimed, or given back unspent.
+
+mod board;
+pub mod presence;
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::destination::domain_of;
-use super::text::shell_word;
+use super::submission::destination::domain_of;
+use super::submission::text::shell_word;
 
-/// What is paused.
+pub use board::PauseBoard;
+
+/// Scope of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "scope", content = "value", rename_all = "snake_case")]
 pub enum Scope {
@@ -24,13 +29,13 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The scope of a domain as people write it.
+    /// Makes the scope of a domain as people write it.
     #[must_use]
     pub fn destination(domain: &str) -> Self {
         Self::Destination(domain.trim().trim_start_matches('@').trim_end_matches('.').to_lowercase())
     }
 
-    /// The label stored and shown.
+    /// Label stored and shown.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -40,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// What is stored beside it; empty for everything.
+    /// Value stored beside the label; empty for everything.
     #[must_use]
     pub fn value(&self) -> &str {
         match self {
@@ -49,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// The scope of a stored pair.
+    /// Makes the scope of a stored pair.
     #[must_use]
     pub fn of(label: &str, value: &str) -> Option<Self> {
         match label {
@@ -60,7 +65,7 @@ impl Scope {
         }
     }
 
-    /// The arguments that name it to `pause` and `resume`.
+    /// The arguments of `pause` and `resume` for this scope.
     #[must_use]
     pub fn arguments(&self) -> String {
         match self {
@@ -84,27 +89,27 @@ impl fmt::Display for Scope {
 /// One pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// What.
+    /// Scope of the pause.
     #[serde(flatten)]
     pub scope: Scope,
-    /// Since when, database time.
+    /// Start, database time.
     pub since: Timestamp,
-    /// Until when, database time; absent: until it is resumed.
+    /// End, database time; absent: the pause lasts until it is resumed.
     pub until: Option<Timestamp>,
-    /// Why.
+    /// Reason given by the operator.
     pub reason: String,
-    /// Who.
+    /// Operator who made the pause.
     pub actor: String,
 }
 
 impl Pause {
-    /// Whether it is in force at `now`, database time.
+    /// Whether the pause is in force at `now`, database time.
     #[must_use]
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// How to end it.
+    /// The command that ends the pause.
     #[must_use]
     pub fn remedy(&self) -> String {
         format!("maple-router resume {}--reason TEXT", self.scope.arguments())
@@ -116,7 +121,7 @@ impl Pause {
 pub struct Pauses(Vec<Pause>);
 
 impl Pauses {
-    /// Those of `all` that are in force at `now`, database time, by scope.
+    /// Keeps the pauses of `all` in force at `now`, database time, by scope.
     #[must_use]
     pub fn in_force(all: impl IntoIterator<Item = Pause>, now: Timestamp) -> Self {
         let mut pauses: Vec<Pause> = all.into_iter().filter(|pause| pause.is_in_force(now)).collect();
@@ -124,7 +129,7 @@ impl Pauses {
         Self(pauses)
     }
 
-    /// Each of them.
+    /// Every pause in force.
     pub fn iter(&self) -> impl Iterator<Item = &Pause> {
         self.0.iter()
     }
@@ -163,7 +168,7 @@ impl Pauses {
         pauses.all(|pause| pause.is_some()).then_some(first)
     }
 
-    /// Ids of the paused forms: what a sweep need not look at.
+    /// Ids of the paused forms, which a sweep skips.
     #[must_use]
     pub fn form_ids(&self) -> Vec<String> {
         let forms = self.0.iter().filter_map(|pause| match &pause.scope {

@@ -1,11 +1,11 @@
 //! Receive and claim (protocol §1, §2, §7): events in, claims out in batches, settlements back. Start at
-//! [`Receiver::run`]; the worker carries out what is claimed here.
+//! [`Receiver::run`]; the worker routes the submissions claimed here.
 //!
-//! One task owns everything in this file, so there are no locks. If we die, unsettled events come again. What never
-//! happens here: an ack before the commit, a claim without a slot, a spawn without a bound, a claim while the gate is
-//! shut.
+//! One task owns everything in this file, so there are no locks. If we die, unsettled events come again. Never here: an ack
+//! before the commit, a claim without a slot, a spawn without a bound, a claim while the gate is shut.
 
 mod claiming;
+mod pending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,38 +18,39 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use self::pending::Pending;
 use super::claims::LiveClaims;
+use super::claims::in_doubt_permits::InDoubtPermit;
+use super::claims::slots::Slots;
+use super::decide::settlement::Settlement;
 use super::event::{self, Parsed, Reason};
-use super::in_hand::InHand;
 use super::journal;
-use super::ledger::FailReason;
-use super::settlement::Settlement;
-use super::slots::Slots;
 use super::store::{ClaimRequest, Claimed, Conclusion};
-use super::unrecorded::Place;
+use super::submission::ledger::FailReason;
 use super::worker::{Routed, Worker};
 use crate::db::DbError;
 use crate::db::batch::Batch;
-use crate::ops::gate::Passage;
+use crate::ops::gate::GateState;
 use crate::ops::live::Live;
-use crate::ops::metrics::{self, CanaryResult};
+use crate::ops::metrics::{CANARIES, CanaryResult};
 use crate::ports::{Clock, EventSource, Incoming, SourceError};
+use crate::routing::metrics;
 use crate::scrub::scrub;
 
 /// Claims written in one transaction.
 const BATCH: usize = 64;
-/// A round takes no longer than this, also where nothing happens.
+/// Longest duration of a round, also where nothing happens.
 const ROUND: Duration = Duration::from_millis(500);
-/// So many submissions may be in work without a slot. Were they more, it would not be their rows that are at fault, and more
-/// mails would only be more that cannot be recorded.
+/// Submissions that may be in work without a slot. With more of them the rows would not be at fault, and every further mail
+/// would only be one more that cannot be recorded.
 const ASIDE: usize = 256;
 
-/// Bounds of what is taken on.
+/// Bounds of the work taken on.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiveBounds {
-    /// Submissions claimed at once.
+    /// Submissions in work at once.
     pub max_in_flight: usize,
-    /// Events kept unsettled at once; beyond it the source is not asked for more.
+    /// Events kept unsettled at once; at this bound the source is not asked for more.
     pub max_waiting: usize,
 }
 
@@ -58,45 +59,45 @@ pub struct Receiver {
     worker: Arc<Worker>,
     live: LiveClaims,
     bounds: Live<ReceiveBounds>,
-    /// Submissions that the sweep found, to be claimed although no event names them.
+    /// Submissions from the sweep, to be claimed although no event names them.
     found: mpsc::Receiver<Uuid>,
-    hand: InHand,
+    hand: Pending,
     tasks: JoinSet<Done>,
-    /// How many are claimed at once; less after a fault, so that a row at fault is found alone.
+    /// Submissions claimed at once; fewer after a fault, so that a row at fault is isolated.
     batch: usize,
-    /// Messages that came so far, of whatever kind: each proves that the stream is alive.
+    /// Messages received so far, of whatever kind: each proves that the stream is alive.
     arrivals: watch::Sender<u64>,
     /// Rounds made so far: each proves that this loop is not stuck.
     rounds: Arc<AtomicU64>,
-    /// Canary events among them: each went the whole way.
+    /// Canary events received so far: each went the whole way.
     canaries: watch::Sender<u64>,
-    /// How far the gate was open when it was last looked at.
-    passage: Passage,
-    /// Since when it is so.
-    passage_since: Instant,
-    /// How many may be in work at once.
+    /// State of the gate in the last round.
+    state: GateState,
+    /// Time of the last change of `state`.
+    state_since: Instant,
+    /// Submissions that may be in work at once.
     slots: Slots,
-    /// When the last piece of work ended.
+    /// Time when the last piece of work ended.
     last_end: Instant,
     /// The batch being claimed, or given back because its claim had no answer; one at a time.
     claiming: Option<Vec<ClaimRequest>>,
-    /// What is being routed, by task, so that a task that ends abnormally is known by its submission.
+    /// Submissions being routed, by task, so that a task that ends abnormally is known by its submission.
     working: HashMap<Id, Uuid>,
-    /// What is in work without a slot: its record is refused again and again.
+    /// Submissions in work without a slot: their record is refused again and again.
     aside: HashMap<Id, Uuid>,
-    /// Tasks that give their slots back, and the end that they are told of at.
+    /// Channel of tasks that give their slots back: the workers' end, and the receiver's.
     given_back: (mpsc::Sender<Id>, mpsc::Receiver<Id>),
 }
 
-/// What a task came back with.
+/// Result of a task.
 enum Done {
     Claim {
         before: Instant,
         after: Instant,
-        /// Where it ended early, those without an answer are not known to be claimed or not.
+        /// Answers so far; a batch that ended early leaves its other requests claimed or not, which is unknown.
         batch: Batch<usize, HashMap<Uuid, Claimed>>,
-        /// For mails that were begun with their claims.
-        places: Vec<Place>,
+        /// In-doubt permits of mails whose intent was recorded with their claims.
+        permits: Vec<InDoubtPermit>,
     },
     /// Claims without an answer were given back.
     LetGo(Result<(), DbError>),
@@ -104,7 +105,7 @@ enum Done {
 }
 
 impl Receiver {
-    /// A receiver that hands claims to `worker`: of submissions named by events, and of those that come through `found`.
+    /// Returns a receiver that hands claims to `worker`: of submissions named by events, and of those sent through `found`.
     #[must_use]
     pub fn new(
         worker: Arc<Worker>,
@@ -113,7 +114,7 @@ impl Receiver {
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
         let bounds = bounds.into();
-        let (hand, now) = (InHand::new(Arc::clone(&worker.chance)), worker.clock.monotonic());
+        let (hand, now) = (Pending::new(Arc::clone(&worker.rng)), worker.clock.monotonic());
         Self {
             worker,
             live,
@@ -126,8 +127,8 @@ impl Receiver {
             arrivals: watch::Sender::new(0),
             rounds: Arc::default(),
             canaries: watch::Sender::new(0),
-            passage: Passage::Open,
-            passage_since: now,
+            state: GateState::Open,
+            state_since: now,
             last_end: now,
             claiming: None,
             working: HashMap::new(),
@@ -136,13 +137,13 @@ impl Receiver {
         }
     }
 
-    /// Counts what arrives, for whoever has to know whether the stream is alive.
+    /// Counts all messages received: the liveness of the stream.
     #[must_use]
     pub fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
     }
 
-    /// Counts the rounds of [`Self::run`], for whoever has to know whether it is stuck.
+    /// Counts the rounds of [`Self::run`]: a count that stands still shows a stuck loop.
     #[must_use]
     pub fn rounds(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.rounds)
@@ -154,7 +155,7 @@ impl Receiver {
         self.canaries.subscribe()
     }
 
-    /// Receives until `stop`, then gives back what is not claimed and waits for what is.
+    /// Receives until `stop`, then gives unclaimed submissions back and waits for the claimed ones.
     ///
     /// # Errors
     /// [`SourceError`] of a source that does not mend itself; everything claimed was finished first.
@@ -166,17 +167,17 @@ impl Receiver {
         let clock = Arc::clone(&self.worker.clock);
         let gate = self.worker.outages.gate.clone();
         let ended = loop {
-            self.follow(gate.passage(), source).await;
+            self.follow(gate.state(), source).await;
             self.claim_what_fits();
             self.let_go();
             self.rounds.fetch_add(1, Ordering::Relaxed);
             metrics::waiting(self.hand.submissions().saturating_sub(self.working.len()));
             let due = self.hand.next_due();
-            let room = self.hand.events() < self.bounds.get().max_waiting && self.passage != Passage::Shut;
+            let room = self.hand.events() < self.bounds.get().max_waiting && self.state != GateState::Shut;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
-                () = gate.changed_from(self.passage) => {}
+                () = gate.changed_from(self.state) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
                 Some(task) = self.given_back.1.recv() => self.set_aside(task),
                 () = until(&*clock, due) => self.hand.wake_due(clock.monotonic()),
@@ -188,7 +189,7 @@ impl Receiver {
                 () = clock.sleep(ROUND) => {}
             }
         };
-        // First, so that what is given back next goes to others and not straight back here.
+        // The source goes quiet first, so that events given back next go to other processes and not straight back here.
         source.quiet().await;
         let mut unanswered = self.hand.take_unanswered();
         self.hand.give_back();
@@ -203,26 +204,26 @@ impl Receiver {
             );
         }
         unanswered.iter().for_each(|request| self.hand.settle(request.id, Settlement::Nack));
-        // What came back meanwhile and was to be kept.
+        // Submissions that came back meanwhile as `Settlement::Keep`.
         self.hand.give_back();
         ended
     }
 
-    /// Follows the gate: while it is shut the source brings nothing, so that no deliveries are counted there, and what is
-    /// in hand stays in hand. Afterwards work is taken up slowly.
-    async fn follow(&mut self, passage: Passage, source: &mut dyn EventSource) {
-        let before = std::mem::replace(&mut self.passage, passage);
-        if before != passage {
-            self.passage_since = self.worker.clock.monotonic();
+    /// Follows the gate: a shut gate pauses the source, so that no deliveries are counted there, and pending submissions
+    /// stay pending. Afterwards work is taken up slowly.
+    async fn follow(&mut self, state: GateState, source: &mut dyn EventSource) {
+        let before = std::mem::replace(&mut self.state, state);
+        if before != state {
+            self.state_since = self.worker.clock.monotonic();
         }
-        match (before, passage) {
-            (Passage::Shut, Passage::Shut) => {}
-            (_, Passage::Shut) => {
+        match (before, state) {
+            (GateState::Shut, GateState::Shut) => {}
+            (_, GateState::Shut) => {
                 source.pause().await;
                 self.slots.shut();
             }
-            (Passage::Shut, _) => source.resume(),
-            (Passage::Ajar | Passage::Open, Passage::Ajar | Passage::Open) => {}
+            (GateState::Shut, _) => source.resume(),
+            (GateState::HalfOpen | GateState::Open, GateState::HalfOpen | GateState::Open) => {}
         }
     }
 
@@ -231,11 +232,11 @@ impl Receiver {
         let Incoming { message_id, published_at, delivery_attempt, attributes, data, settle } = incoming;
         self.arrivals.send_modify(|arrivals| *arrivals = arrivals.wrapping_add(1));
         if delivery_attempt.is_some_and(|count| count > 1) {
-            metrics::redelivered();
+            metrics::REDELIVERED.add((), 1);
         }
         match event::parse(&attributes, &data) {
             Parsed::Canary => {
-                metrics::canary(CanaryResult::Returned);
+                CANARIES.add(CanaryResult::Returned, 1);
                 self.canaries.send_modify(|canaries| *canaries = canaries.wrapping_add(1));
                 settle.ack();
             }
@@ -245,7 +246,7 @@ impl Receiver {
             }
             Parsed::Event(event) => {
                 journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
-                // The sweep's own event says when it looked, not when the submission was ready.
+                // The sweep's own event carries the time of the sweep, not when the submission was ready.
                 let published_at = published_at.filter(|_| event.reason != Reason::Sweep);
                 self.hand.remember(event.submission_id, published_at, settle);
             }
@@ -267,12 +268,12 @@ impl Receiver {
                 if let Some(id) = self.aside.remove(&task)
                     && matches!(routed.conclusion, Some(Conclusion::Released { .. }))
                 {
-                    // Its event was told that somebody has it.
+                    // Its event came again and was acked meanwhile, because the row was leased.
                     self.hand.find(id);
                 }
             }
-            Ok((_, Done::Claim { before, after, batch, places })) => {
-                if let Some(error) = self.answered(batch, (before, after), places) {
+            Ok((_, Done::Claim { before, after, batch, permits })) => {
+                if let Some(error) = self.answered(batch, (before, after), permits) {
                     self.not_claimed(&error);
                 } else {
                     self.batch = (self.batch * 2).min(BATCH);
@@ -293,8 +294,8 @@ impl Receiver {
         metrics::in_flight(self.working.len());
     }
 
-    /// The database refuses what is to be recorded of one submission: others get its slot and its place among those that wait.
-    /// Its claim is kept, and its record tried on; its event comes again, and the row tells how it ended.
+    /// Sets work aside whose record the database refuses: other submissions get its slot and its share of `max_waiting`. The
+    /// claim is kept, and its record tried on; its event comes again, and the row shows how the claim ended.
     fn set_aside(&mut self, task: Id) {
         if self.aside.len() >= ASIDE {
             return;
@@ -316,7 +317,7 @@ impl Receiver {
             Some(Conclusion::Failed { .. } | Conclusion::Released { .. }) | None => {}
         }
         if let Some(Conclusion::Routed { at, .. }) = &routed.conclusion {
-            metrics::last_success(*at);
+            metrics::LAST_SUCCESS.set((), at.as_second().unsigned_abs());
         }
         match (&routed.conclusion, routed.settlement) {
             (None, Settlement::Ack) => self.hand.ack_seen(id),
@@ -327,13 +328,13 @@ impl Receiver {
         }
     }
 
-    /// Measures how long people waited for what ended at `at`.
+    /// Measures how long people waited for a submission that ended at `at`.
     fn measure(&self, id: Uuid, at: Timestamp) {
-        self.hand.waited(id, at).into_iter().for_each(metrics::routing_lag);
+        self.hand.waited(id, at).into_iter().for_each(|lag| metrics::ROUTING_LAG.record((), lag));
     }
 }
 
-/// Resolves at `due`; never without one.
+/// Resolves at `due`; never where that is `None`.
 async fn until(clock: &dyn Clock, due: Option<Instant>) {
     match due {
         Some(due) => clock.sleep(due.saturating_duration_since(clock.monotonic())).await,

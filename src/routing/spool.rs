@@ -1,11 +1,11 @@
 //! The spool: facts that the database would not take, kept in the state directory until it does (protocol §5).
 //!
-//! A fact is written here when its first record fails or hangs, and removed once it is recorded: whatever ends this
-//! process during an outage of the database, the next one knows what the relay has accepted. If we die between the two,
-//! it is recorded twice, which its nonce makes once. While it lies here nothing of its submission is claimed by this host,
-//! or its mail would be sent again. Never drops a file that it cannot record: what nobody can ever record is set aside as
-//! `.bad`, and tried again at each start; everything else stays and is tried again. Files hold addresses, as the ledger
-//! does, and nobody else may read them.
+//! A fact is written here when its first record fails or hangs, and removed once it is recorded: whatever ends this process
+//! during an outage of the database, the next one knows what the relay has accepted. If we die between the two, the fact is
+//! recorded twice, which its nonce makes once. While facts of a submission lie here this host does not claim it, or its mail
+//! would be sent again. No file is ever dropped unrecorded: a file that can never be recorded is set aside as `.bad`, and
+//! tried again at each start; every other one stays and is tried again. Files contain addresses, as the ledger does; only
+//! the daemon's user may read them.
 
 mod kept;
 mod pass;
@@ -31,7 +31,7 @@ use crate::ops::state_dir::StateDir;
 use crate::ports::Clock;
 use crate::scrub::scrub;
 
-/// A record that has no answer by then is spooled as well: the database may hang for longer than we live.
+/// Time after which a record without an answer is spooled as well: the database may hang for longer than we live.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// The directory below `[state] dir`. Cheap to clone.
@@ -42,7 +42,7 @@ pub struct Spool {
     kept: Kept,
 }
 
-/// Why a pass ended early: what is left is left for the next one.
+/// Fault that ended a pass early: the next pass tries the remaining files.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The state directory.
@@ -50,9 +50,9 @@ pub enum SpoolError {
         "the spool {dir} cannot be used: {source}; see [state] dir, and that the daemon's user may write there"
     )]
     Directory {
-        /// Where.
+        /// Path of the spool.
         dir: String,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
     /// The database.
@@ -67,17 +67,17 @@ impl Spool {
         Self { dir: StateDir::new(state_dir).below("spool"), clock, kept: Kept::default() }
     }
 
-    /// Whether facts of a submission lie here, recordable or not: then nothing of it may be sent. Of files that somebody else
-    /// wrote it is known since the last pass.
+    /// Whether facts of a submission lie here, recordable or not: then nothing of it may be sent. Files that another process
+    /// wrote are known since the last pass.
     #[must_use]
     pub fn holds(&self, id: Uuid) -> bool {
         self.kept.holds(id)
     }
 
-    /// How many files lie in the spool of a state directory and wait, and how many are set aside.
+    /// Numbers of files in the spool of a state directory: those that wait, and those set aside.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub async fn count(state_dir: &Path) -> io::Result<(usize, usize)> {
         let entries = StateDir::new(state_dir).below("spool").entries().await?;
         let parts =
@@ -89,7 +89,7 @@ impl Spool {
         }))
     }
 
-    /// Makes sure that facts can be kept here.
+    /// Makes sure that the directory is there and may be written to.
     ///
     /// # Errors
     /// [`SpoolError::Directory`].
@@ -97,7 +97,7 @@ impl Spool {
         self.dir.prepare().await.map_err(|source| self.fault(source))
     }
 
-    /// Watches over the record of one send's facts; without facts it does nothing.
+    /// Watches over the record of one send's facts; without facts this does nothing.
     #[must_use]
     pub fn watch<'a>(&'a self, id: Uuid, token: &str, facts: &Map<String, Value>) -> Watched<'a> {
         let sheet = Sheet::of(id, token, facts);
@@ -114,17 +114,17 @@ impl Spool {
 pub struct Watched<'a> {
     spool: &'a Spool,
     sheet: Option<Sheet>,
-    /// The file is there.
+    /// The spool file exists.
     kept: AtomicBool,
-    /// That it could not be written has been said.
+    /// The failure to write the file was logged.
     told: AtomicBool,
 }
 
 impl Watched<'_> {
-    /// One try to record them: where it fails or takes long, they are spooled.
+    /// Runs one try to record the facts: where it fails or takes long, they are spooled.
     ///
     /// # Errors
-    /// Those of `recording`.
+    /// Errors of `recording`.
     pub async fn over<T>(&self, recording: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
         if self.sheet.is_none() {
             return recording.await;
@@ -144,36 +144,36 @@ impl Watched<'_> {
         answer
     }
 
-    /// Whether there are any.
+    /// Whether there are facts.
     #[must_use]
     pub fn has_facts(&self) -> bool {
         self.sheet.is_some()
     }
 
-    /// How many there are.
+    /// Number of facts.
     #[must_use]
     pub fn facts(&self) -> usize {
         self.sheet.as_ref().map_or(0, |sheet| sheet.facts.len())
     }
 
-    /// Whether they lie in the spool.
+    /// Whether the facts lie in the spool.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// They stand in the database.
+    /// Removes the spool file once the facts stand in the database.
     pub async fn recorded(&self) {
         let Some(sheet) = self.sheet.as_ref().filter(|_| self.is_kept()) else { return };
         let name = sheet.file_name();
         if let Err(error) = self.spool.dir.remove(&name).await {
-            // Recorded once more by the next pass, and known by their nonce.
+            // The next pass records the facts once more, and their nonce identifies them.
             tracing::warn!(submission_id = %sheet.submission_id, "a spool file stays behind: {error}");
         }
         self.spool.kept.forget(sheet.submission_id, &name);
     }
 
-    /// Their row is not to be seen: they are kept, and it is said whether it is gone.
+    /// Keeps facts whose row is not visible, and logs whether the row is gone.
     pub async fn without_row(&self, store: &Store) {
         let Some(sheet) = &self.sheet else { return };
         self.keep().await;

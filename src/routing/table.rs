@@ -1,4 +1,4 @@
-//! The lifecycle of a submission's `status` (protocol, "Terms"): the one place where its transitions are written. Pure.
+//! The lifecycle of a submission's `status` (protocol, "Terms"): the only definition of its transitions. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,15 +15,15 @@ words! {
         Processing = "processing",
         /// Every delivery is accepted or not implemented.
         Routed = "routed",
-        /// Something failed for good; the partial result is in the ledger.
+        /// A delivery failed for good; the partial result is in the ledger.
         Failed = "failed",
-        /// Emptied by retention. Nothing is written to it any more.
+        /// Emptied by retention. The row is not written any more.
         Purged = "purged",
     }
 }
 
 impl Status {
-    /// Whether nothing happens to it any more unless a person asks.
+    /// Whether the status changes no more unless a person asks.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         match self {
@@ -34,23 +34,23 @@ impl Status {
 }
 
 words! {
-    /// What can be asked of a submission.
+    /// Transition that can be asked for.
     Command {
-        /// A worker takes it (protocol §2).
+        /// Claim by a worker (protocol §2).
         Claim = "claim",
-        /// Fail it before any claim: infected, attempts spent, ledger damaged (protocol §2).
+        /// Failure before any claim: infected, attempts spent, ledger damaged (protocol §2).
         Refuse = "refuse",
-        /// End well (protocol §6).
+        /// End without a failure (protocol §6).
         FinishRouted = "finish_routed",
-        /// End badly (protocol §6).
+        /// End with a failure (protocol §6).
         FinishFailed = "finish_failed",
-        /// Give it back for a later attempt (protocol §6, §7).
+        /// Return for a later attempt (protocol §6, §7).
         Release = "release",
-        /// Take it back from a worker that is gone (protocol, "Sweep").
+        /// Taking back from a worker that is gone (protocol, "Sweep").
         Reset = "reset",
-        /// Route it again (protocol, "Replay").
+        /// Another routing, asked by an operator (protocol, "Replay").
         Replay = "replay",
-        /// Empty it when its time has come (retention).
+        /// Emptying at the end of retention.
         Purge = "purge",
     }
 }
@@ -67,7 +67,7 @@ impl Lifecycle for Submission {
     const TABLE: &'static [Edge<Status, Command>] = TABLE;
 }
 
-/// Every transition there is.
+/// Every transition of the lifecycle.
 const TABLE: &[Edge<Status, Command>] = &[
     Edge::new(
         Status::Received,

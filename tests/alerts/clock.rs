@@ -1,4 +1,4 @@
-//! A clock that moves only when told, and knows who sleeps on it.
+//! A clock that moves only when a test moves it, and knows who sleeps on it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use maple_router::ports::Clock;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// See the module's header.
+/// The clock of the module's header.
 #[derive(Debug)]
 pub(crate) struct MockClock {
     start: Instant,
@@ -39,7 +39,7 @@ impl MockClock {
 
     /// Waits until so many sleep, and none of them is due.
     pub(crate) async fn settled(&self, tasks: usize) {
-        // Whoever was woken by something else than this clock gets to run first.
+        // Tasks woken by something else than this clock get to run first.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Many failures, few messages; several daemons, no failure told of by two of them.
+//! Many failures, few messages; several daemons, no failure reported by two of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ async fn each_cause_has_a_message_of_its_own() {
     counts.sort_unstable();
     assert_eq!(counts, [3, 4]);
     assert_eq!(bench.unalerted().await, 0);
-    // What fails later waits twice as long after the first message, and is told of together.
+    // Failures after the first message wait twice as long, and are reported together.
     bench.crowd(5, refused(550)).await;
     bench.pass(40 * SECOND).await;
     bench.crowd(6, refused(550)).await;
@@ -67,7 +67,7 @@ async fn two_daemons_share_the_failures_between_them() {
     }
 }
 
-/// As the rows, but we die before the confirmation is written.
+/// The rows' failures, but we die before the confirmation is written.
 #[derive(Debug)]
 struct Dying(Arc<dyn Failures>, AtomicBool);
 
@@ -93,19 +93,19 @@ async fn dying_between_ok_and_confirmation_repeats_the_message_and_loses_none() 
     bench.crowd(7, refused(550)).await;
     let dying = Arc::new(Dying(bench.failures(), AtomicBool::new(false)));
     let failures: Arc<dyn Failures> = dying.clone();
-    let desk = bench.desk(failures);
-    let passing = tokio::spawn(async move { desk.pass().await });
+    let sender = bench.sender(failures);
+    let passing = tokio::spawn(async move { sender.pass().await });
     while !dying.1.load(Ordering::SeqCst) {
         tokio::time::sleep(SECOND / 100).await;
     }
     passing.abort();
     assert_eq!((bench.counts(), bench.unalerted().await), (vec![7], 7));
 
-    let desk = bench.desk(bench.failures());
-    assert_eq!(desk.pass().await, Ok(0), "the dead one's lease still stands");
-    // Its 120 s pass.
+    let sender = bench.sender(bench.failures());
+    assert_eq!(sender.pass().await, Ok(0), "the dead one's lease still stands");
+    // The lease's 120 s pass.
     bench.tamper("routing_result = jsonb_set(routing_result, '{alert,leased_until}', '\"2026-01-01T00:00:00.000000Z\"')").await;
-    assert_eq!(desk.pass().await, Ok(1));
+    assert_eq!(sender.pass().await, Ok(1));
     assert_eq!((bench.counts(), bench.unalerted().await), (vec![7, 7], 0));
-    assert_eq!(desk.pass().await, Ok(0));
+    assert_eq!(sender.pass().await, Ok(0));
 }

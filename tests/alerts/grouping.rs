@@ -1,14 +1,14 @@
-//! Incidents and notices: told once, and those who wait for it learn it.
+//! Incidents and notices: sent once, and the callers that wait for a notice learn that it was.
 
 use maple_router::ops::alerting::Notice;
-use maple_router::ops::incident::{Incident, IncidentKey};
-use maple_router::ops::metrics::Dependency;
+use maple_router::ops::dependency::Dependency;
+use maple_router::ops::incident::Incident;
 use maple_router::ports::Runbook;
 
 use crate::harness::*;
 
 fn relay() -> Incident {
-    let key = IncidentKey::Breaker(Dependency::Relay);
+    let key = Dependency::RELAY.incident();
     Incident::new(key, "the relay localhost:25 does not take mail", &["systemctl status postfix"])
 }
 
@@ -31,7 +31,7 @@ async fn an_incident_is_told_once_and_its_end_once() {
     assert!(bench.told()[2].contains("over, after 4 h"), "{:?}", bench.told());
     bench.pass(5 * HOUR).await;
     assert_eq!(bench.told().len(), 3, "{:?}", bench.told());
-    // What is over before anybody heard of it is nobody's trouble.
+    // An incident over before anybody was notified is nobody's trouble.
     alerter.incidents.raise(relay());
     bench.pass(20 * SECOND).await;
     alerter.incidents.resolve(relay().key);
@@ -82,7 +82,7 @@ async fn who_asks_for_a_notice_learns_that_slack_confirmed_it() {
     first.await.expect("told");
     second.await.expect("told");
 
-    // Nobody will be told: that is learned as well.
+    // A caller also learns that nobody will be notified.
     let waits = alerter.alerts.notice(notice("message 4"));
     let alerts = alerter.alerts.clone();
     alerter.stop().await;

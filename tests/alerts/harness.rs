@@ -6,19 +6,20 @@ use std::time::Duration;
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use devkit::slack::SlackFake;
+use devkit::submission::Row;
 use maple_router::config::Config;
 use maple_router::config::secret::Secret;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::gateway::slack::Slack;
-use maple_router::ops::alerting::{Alerter, AlerterParts, Alerts, Desk, Letterhead, Pace};
-use maple_router::ops::chance::Chance;
+use maple_router::ops::alerting::{AlertIntervals, AlertSender, Alerter, AlerterParts, Alerts, Letterhead};
 use maple_router::ops::incident::Incidents;
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::ports::{Clock, Failures};
-use maple_router::routing::alerts::FailureAlerts;
 use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::store::view::View;
+use maple_router::routing::upkeep::alerts::FailureAlerts;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
@@ -29,9 +30,9 @@ use crate::clock::MockClock;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
-/// As shipped.
-pub(crate) const PACE: Pace =
-    Pace { group_wait: Duration::from_secs(30), repeat_interval: Duration::from_secs(4 * 3600) };
+/// Intervals as shipped.
+pub(crate) const PACE: AlertIntervals =
+    AlertIntervals { group_wait: Duration::from_secs(30), repeat_interval: Duration::from_secs(4 * 3600) };
 
 pub(crate) struct Bench {
     pub(crate) slack: SlackFake,
@@ -58,14 +59,6 @@ impl Running {
     }
 }
 
-/// A row as it stands.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) status: String,
-    pub(crate) ledger: Value,
-    pub(crate) updated_at: String,
-}
-
 impl Bench {
     pub(crate) async fn new() -> Self {
         let db = Cluster::shared()
@@ -74,9 +67,8 @@ impl Bench {
             .database(Variant::default())
             .await
             .expect("a database");
-        let mut loader = db.client_as("forms_loader").await.expect("the loader");
         let forms = [Form::new("contact").mail_to("a@x.test"), Form::new("press").mail_to("p@x.test")];
-        devkit::forms::load(&mut loader, &forms).await.expect("forms");
+        devkit::forms::load_into(&db, &forms).await.expect("forms");
         let mut config = Config::default();
         config.database.url = db.url_as("forms_app");
         config.database.max_connections = 4;
@@ -104,22 +96,22 @@ impl Bench {
         View::new(self.pool(), &Readiness::default(), &self.config)
     }
 
-    pub(crate) fn chance(&self) -> Arc<Chance> {
-        Arc::new(Chance::seeded(self.started.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
+    pub(crate) fn rng(&self) -> Arc<Rng> {
+        Arc::new(Rng::seeded(self.started.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
     }
 
     pub(crate) fn failures(&self) -> Arc<dyn Failures> {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let set_aside = SetAside::new(self.clock.clone(), None);
-        Arc::new(FailureAlerts { store: self.store(), clock, chance: self.chance(), set_aside })
+        Arc::new(FailureAlerts { store: self.store(), clock, rng: self.rng(), set_aside })
     }
 
-    pub(crate) fn desk(&self, failures: Arc<dyn Failures>) -> Desk {
+    pub(crate) fn sender(&self, failures: Arc<dyn Failures>) -> AlertSender {
         let (url, channel) = (Secret::new(self.slack.webhook_url()), "#us-soc-alerts");
         let slack = Slack::new(&url, channel, self.config.slack.timeout).expect("a client");
         let head =
             Letterhead { host: "maple-1".to_owned(), channel: channel.to_owned(), ..Letterhead::default() };
-        Desk { webhook: Arc::new(slack), failures: vec![failures], head }
+        AlertSender { webhook: Arc::new(slack), failures: vec![failures], head }
     }
 
     /// Starts an alerter.
@@ -128,17 +120,17 @@ impl Bench {
     }
 
     pub(crate) fn start_on(&self, failures: Arc<dyn Failures>) -> Running {
-        self.start_at(self.desk(failures))
+        self.start_at(self.sender(failures))
     }
 
-    pub(crate) fn start_at(&self, desk: Desk) -> Running {
+    pub(crate) fn start_at(&self, sender: AlertSender) -> Running {
         let (incidents, seen) = Incidents::new();
         let parts = AlerterParts {
-            desk: Arc::new(desk),
-            pace: PACE,
+            sender: Arc::new(sender),
+            intervals: PACE,
             incidents: seen,
             clock: self.clock.clone(),
-            chance: self.chance(),
+            rng: self.rng(),
         };
         let (alerter, alerts) = Alerter::new(parts);
         let stop = CancellationToken::new();
@@ -156,7 +148,7 @@ impl Bench {
         seed.insert(&self.backend).await.expect("a row").id
     }
 
-    /// So many at once.
+    /// Makes so many failures at once.
     pub(crate) async fn crowd(&self, count: i32, ledger: Value) {
         let sql = "INSERT INTO submissions (form_id, status, routing_result)
                    SELECT 'contact', 'failed', $2 FROM generate_series(1, $1)";
@@ -164,9 +156,7 @@ impl Bench {
     }
 
     pub(crate) async fn row(&self, id: Uuid) -> Row {
-        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
-        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
-        Row { status: row.get(0), ledger: row.get(1), updated_at: row.get(2) }
+        Row::read(&self.eyes, id).await.expect("the row")
     }
 
     /// Changes rows behind everybody's back.
@@ -184,7 +174,7 @@ impl Bench {
         self.slack.messages().iter().map(devkit::slack::SlackMessage::visible_text).collect()
     }
 
-    /// How many failures each message told of.
+    /// Returns how many failures each message reported.
     pub(crate) fn counts(&self) -> Vec<u64> {
         let count = |text: String| {
             let digits: String =

@@ -1,14 +1,15 @@
-//! Mails lost beyond the relay: told of once, by cause, and the ledger says so.
+//! Mails lost after the relay's acceptance: reported once, by cause, and the ledger says so.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use devkit::postgres::Refusing;
 use devkit::slack::Mishap;
+use devkit::submission::Row;
 use maple_router::ports::{Failures, RelayStatus};
-use maple_router::routing::delivery::book::Book;
 use maple_router::routing::delivery::lost::{Lost, LostCause, Mail, Snapshot};
-use maple_router::routing::store::delivery_told::TellingStore;
+use maple_router::routing::follow::pending_notices::PendingNotices;
+use maple_router::routing::store::delivery_notified::NotificationStore;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -27,11 +28,16 @@ fn mark(status: &str, dsn: &str) -> Value {
 }
 
 impl Bench {
-    fn book(&self) -> Book {
-        Book::new(TellingStore::new(self.pool()), self.config.slack.lease, self.clock.clone(), self.chance())
+    fn pending_notices(&self) -> PendingNotices {
+        PendingNotices::new(
+            NotificationStore::new(self.pool()),
+            self.config.slack.lease,
+            self.clock.clone(),
+            self.rng(),
+        )
     }
 
-    /// A routed submission with these marks.
+    /// A routed submission with these delivery states.
     async fn routed(&self, marks: &[(&str, Value)]) -> Uuid {
         let entry = |mark: &Value| json!({"state": "accepted", "queue_id": "4XYZ", "relay": mark});
         let deliveries: serde_json::Map<String, Value> =
@@ -41,15 +47,15 @@ impl Bench {
         seed.insert(&self.backend).await.expect("a row").id
     }
 
-    fn told_at(row: &Row, key: &str) -> bool {
+    fn notified_at(row: &Row, key: &str) -> bool {
         row.ledger["deliveries"][key]["relay"]["told_at"].is_string()
     }
 
     /// Starts an alerter that also tells of failures in the rows.
-    fn start_with(&self, book: &Book) -> Running {
-        let mut desk = self.desk(self.failures());
-        desk.failures.push(Arc::new(book.clone()));
-        self.start_at(desk)
+    fn start_with(&self, pending_notices: &PendingNotices) -> Running {
+        let mut sender = self.sender(self.failures());
+        sender.failures.push(Arc::new(pending_notices.clone()));
+        self.start_at(sender)
     }
 }
 
@@ -66,15 +72,15 @@ fn lost(id: Uuid, key: &str, status: RelayStatus, dsn: &str) -> Lost {
 #[tokio::test]
 async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
     let bench = Bench::new().await;
-    let book = bench.book();
+    let pending_notices = bench.pending_notices();
     let both = bench.routed(&[(BOB, mark("bounced", "5.1.1")), (ALICE, mark("expired", "4.4.1"))]).await;
     let one = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
     bench.failed(refused(550)).await;
     let before = bench.row(both).await;
-    book.add(lost(both, BOB, RelayStatus::Bounced, "5.1.1"));
-    book.add(lost(both, ALICE, RelayStatus::Expired, "4.4.1"));
-    book.add(lost(one, BOB, RelayStatus::Bounced, "5.1.1"));
-    let alerter = bench.start_with(&book);
+    pending_notices.add(lost(both, BOB, RelayStatus::Bounced, "5.1.1"));
+    pending_notices.add(lost(both, ALICE, RelayStatus::Expired, "4.4.1"));
+    pending_notices.add(lost(one, BOB, RelayStatus::Bounced, "5.1.1"));
+    let alerter = bench.start_with(&pending_notices);
     bench.pass(31 * SECOND).await;
     let mut counts = bench.counts();
     counts.sort_unstable();
@@ -97,7 +103,7 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
         assert!(!told.contains(secret), "{secret} in {told}");
     }
     let row = bench.row(both).await;
-    assert!(Bench::told_at(&row, BOB) && Bench::told_at(&row, ALICE), "{row:?}");
+    assert!(Bench::notified_at(&row, BOB) && Bench::notified_at(&row, ALICE), "{row:?}");
     assert_eq!(
         (&row.status, &row.updated_at),
         (&before.status, &before.updated_at),
@@ -108,7 +114,7 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
         as_before["deliveries"][key]["relay"].as_object_mut().expect("a mark").remove("told_at");
     }
     assert_eq!(as_before, before.ledger, "nothing else has changed");
-    assert_eq!(book.snapshot(), Snapshot::default(), "nothing waits any more");
+    assert_eq!(pending_notices.snapshot(), Snapshot::default(), "nothing waits any more");
     bench.pass(HOUR).await;
     assert_eq!(bench.told().len(), 3);
     alerter.stop().await;
@@ -117,7 +123,7 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
 #[tokio::test]
 async fn what_was_replayed_told_of_or_purged_meanwhile_is_not_told_of() {
     let bench = Bench::new().await;
-    let book = bench.book();
+    let pending_notices = bench.pending_notices();
     let mut again = mark("bounced", "5.1.1");
     again["generation"] = json!(1);
     let mut known = mark("bounced", "5.1.1");
@@ -125,59 +131,59 @@ async fn what_was_replayed_told_of_or_purged_meanwhile_is_not_told_of() {
     let marks = [again, known, mark("delivered", "2.0.0"), json!("damaged"), json!(null)];
     for mark in marks {
         let id = bench.routed(&[(BOB, mark)]).await;
-        book.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
+        pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     }
     let purged = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
-    book.add(lost(purged, BOB, RelayStatus::Bounced, "5.1.1"));
+    pending_notices.add(lost(purged, BOB, RelayStatus::Bounced, "5.1.1"));
     bench.tamper(&format!("status = 'purged' WHERE id = '{purged}'")).await;
-    book.add(lost(Uuid::from_u128(4), BOB, RelayStatus::Bounced, "5.1.1"));
-    let alerter = bench.start_with(&book);
+    pending_notices.add(lost(Uuid::from_u128(4), BOB, RelayStatus::Bounced, "5.1.1"));
+    let alerter = bench.start_with(&pending_notices);
     bench.pass(60 * SECOND).await;
-    assert_eq!((bench.told(), book.snapshot()), (vec![], Snapshot::default()));
+    assert_eq!((bench.told(), pending_notices.snapshot()), (vec![], Snapshot::default()));
     alerter.stop().await;
 }
 
 #[tokio::test]
 async fn slack_away_and_a_restart_lose_none_of_them() {
     let bench = Bench::new().await;
-    let book = bench.book();
+    let pending_notices = bench.pending_notices();
     let id = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
-    book.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
+    pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     bench.slack.script().always(Mishap::Status(500));
-    let alerter = bench.start_with(&book);
+    let alerter = bench.start_with(&pending_notices);
     bench.pass(31 * SECOND).await;
-    assert!(bench.told().is_empty() && !Bench::told_at(&bench.row(id).await, BOB));
+    assert!(bench.told().is_empty() && !Bench::notified_at(&bench.row(id).await, BOB));
     alerter.stop().await;
     bench.slack.script().clear();
-    let next = bench.book();
-    next.restore(serde_json::from_value(json!(book.snapshot())).expect("a snapshot"));
+    let next = bench.pending_notices();
+    next.restore(serde_json::from_value(json!(pending_notices.snapshot())).expect("a snapshot"));
     let alerter = bench.start_with(&next);
     bench.pass(600 * SECOND).await;
-    assert_eq!((bench.counts(), Bench::told_at(&bench.row(id).await, BOB)), (vec![1], true));
+    assert_eq!((bench.counts(), Bench::notified_at(&bench.row(id).await, BOB)), (vec![1], true));
     alerter.stop().await;
 }
 
 #[tokio::test]
 async fn a_ledger_that_is_locked_is_written_later_and_nobody_is_told_twice() {
     let bench = Bench::new().await;
-    let book = bench.book();
+    let pending_notices = bench.pending_notices();
     let id = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
-    book.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
+    pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     let locker = bench.db.client_as("forms_app").await.expect("forms_app");
     let lock = format!("BEGIN; SELECT FROM submissions WHERE id = '{id}' FOR UPDATE");
     locker.batch_execute(&lock).await.expect("locked");
-    let lease = book.lease("bounced 5.1.1").await.expect("leased").expect("a lease");
+    let lease = pending_notices.lease("bounced 5.1.1").await.expect("leased").expect("a lease");
     assert_eq!(lease.rows, [id]);
-    assert_eq!(book.confirm(&lease).await, Ok(0), "nobody waits for a lock");
-    assert_eq!(book.unalerted().await, Ok(vec![]));
-    assert!(book.snapshot().lost[0].told, "a restart tells nobody again");
+    assert_eq!(pending_notices.confirm(&lease).await, Ok(0), "nobody waits for a lock");
+    assert_eq!(pending_notices.unalerted().await, Ok(vec![]));
+    assert!(pending_notices.snapshot().lost[0].told, "a restart tells nobody again");
     locker.batch_execute("ROLLBACK").await.expect("free");
-    assert_eq!(book.unalerted().await, Ok(vec![]));
-    assert!(Bench::told_at(&bench.row(id).await, BOB));
-    assert_eq!(book.snapshot(), Snapshot::default());
+    assert_eq!(pending_notices.unalerted().await, Ok(vec![]));
+    assert!(Bench::notified_at(&bench.row(id).await, BOB));
+    assert_eq!(pending_notices.snapshot(), Snapshot::default());
 }
 
-/// A place of failures that cannot be read holds up no other.
+/// A source of failures that cannot be read delays no other.
 #[tokio::test]
 async fn one_place_in_trouble_holds_up_no_other() {
     let bench = Bench::new().await;
@@ -187,19 +193,23 @@ async fn one_place_in_trouble_holds_up_no_other() {
     elsewhere.database.connect_timeout = SECOND;
     let options = maple_router::db::PoolOptions::new(bench.clock.clone());
     let nowhere = maple_router::db::Pool::new(&elsewhere.database, options).expect("a pool");
-    let book =
-        Book::new(TellingStore::new(nowhere), elsewhere.slack.lease, bench.clock.clone(), bench.chance());
-    book.add(lost(Uuid::from_u128(1), BOB, RelayStatus::Bounced, "5.1.1"));
-    let mut desk = bench.desk(Arc::new(book.clone()));
-    desk.failures.push(bench.failures());
-    let alerter = bench.start_at(desk);
+    let pending_notices = PendingNotices::new(
+        NotificationStore::new(nowhere),
+        elsewhere.slack.lease,
+        bench.clock.clone(),
+        bench.rng(),
+    );
+    pending_notices.add(lost(Uuid::from_u128(1), BOB, RelayStatus::Bounced, "5.1.1"));
+    let mut sender = bench.sender(Arc::new(pending_notices.clone()));
+    sender.failures.push(bench.failures());
+    let alerter = bench.start_at(sender);
     bench.pass(60 * SECOND).await;
     assert_eq!((bench.counts(), bench.unalerted().await), (vec![1], 0));
-    assert_eq!(book.snapshot().lost.len(), 1, "it waits");
+    assert_eq!(pending_notices.snapshot().lost.len(), 1, "it waits");
     alerter.stop().await;
 }
 
-/// P9: that people were told of the others is written, and they are not told of them again.
+/// P9: the others' notification is recorded, and they are not reported again.
 #[tokio::test]
 async fn a_row_that_refuses_that_people_were_told_keeps_no_other_from_it() {
     let bench = Bench::new().await;
@@ -211,22 +221,23 @@ async fn a_row_that_refuses_that_people_were_told_keeps_no_other_from_it() {
     bench.db.refuse(Refusing::Trigger, &ids[1..2]).await.expect("refused");
     let mails: Vec<Mail> =
         ids.iter().map(|id| Mail { submission_id: *id, delivery: BOB.to_owned(), generation: 0 }).collect();
-    let told = TellingStore::new(bench.pool());
+    let told = NotificationStore::new(bench.pool());
     let written = told.told(&mails).await.expect("written");
     assert_eq!((written.written, written.refused[0].id), (3, ids[1]));
     for id in [ids[0], ids[2], ids[3]] {
-        assert!(Bench::told_at(&bench.row(id).await, BOB));
+        assert!(Bench::notified_at(&bench.row(id).await, BOB));
     }
-    // The book tries the one again when its rest is over, and only then.
-    let book = bench.book();
-    let leased = async |book: &Book| book.lease("bounced 5.1.1").await.expect("asked");
-    book.add(lost(ids[1], BOB, RelayStatus::Bounced, "5.1.1"));
-    let lease = leased(&book).await.expect("a lease");
-    assert_eq!(book.confirm(&lease).await.expect("confirmed"), 0, "people know, the row does not");
+    // The pending notices try the one again when its rest is over, and only then.
+    let pending_notices = bench.pending_notices();
+    let leased =
+        async |pending_notices: &PendingNotices| pending_notices.lease("bounced 5.1.1").await.expect("asked");
+    pending_notices.add(lost(ids[1], BOB, RelayStatus::Bounced, "5.1.1"));
+    let lease = leased(&pending_notices).await.expect("a lease");
+    assert_eq!(pending_notices.confirm(&lease).await.expect("confirmed"), 0, "people know, the row does not");
     bench.db.refuse(Refusing::Trigger, &[]).await.expect("mended");
-    book.unalerted().await.expect("asked");
-    assert!(!Bench::told_at(&bench.row(ids[1]).await, BOB), "it rests");
+    pending_notices.unalerted().await.expect("asked");
+    assert!(!Bench::notified_at(&bench.row(ids[1]).await, BOB), "it rests");
     bench.clock.advance(Duration::from_secs(6), 0).await;
-    assert!(book.unalerted().await.expect("asked").is_empty());
-    assert!(Bench::told_at(&bench.row(ids[1]).await, BOB));
+    assert!(pending_notices.unalerted().await.expect("asked").is_empty());
+    assert!(Bench::notified_at(&bench.row(ids[1]).await, BOB));
 }

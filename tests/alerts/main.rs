@@ -1,5 +1,5 @@
-//! Alerts against a real PostgreSQL as `forms_app` and a webhook that speaks Slack's protocol: nothing that failed stays
-//! untold, nothing is told without end, and Slack being away costs nothing but time.
+//! Alerts against a real PostgreSQL as `forms_app` and a webhook that speaks Slack's protocol: every failure is
+//! notified, none without end, and Slack being away costs nothing but time.
 
 mod clock;
 mod crowds;

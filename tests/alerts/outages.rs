@@ -89,7 +89,7 @@ async fn a_webhook_that_is_gone_is_tried_rarely_and_nothing_is_lost() {
     bench.pass(HOUR).await;
     let tries = bench.slack.attempts();
     assert!((4..=12).contains(&tries), "every 5 to 15 minutes: {tries}");
-    let refused = bench.desk(bench.failures()).pass().await;
+    let refused = bench.sender(bench.failures()).pass().await;
     assert!(
         matches!(&refused, Err(PassError::NotTaken { sent: 0, why }) if why.contains("no_service")),
         "{refused:?}"
@@ -118,7 +118,11 @@ async fn an_outage_of_the_database_is_told_of_without_the_database() {
     bench.config.database.url = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
     bench.config.database.statement_timeout = SECOND;
     let alerter = bench.start();
-    alerter.incidents.raise(Incident::new(IncidentKey::Spool, "facts lie in the state directory", &["ls"]));
+    alerter.incidents.raise(Incident::new(
+        IncidentKey::new("spool"),
+        "facts lie in the state directory",
+        &["ls"],
+    ));
     bench.pass(31 * SECOND).await;
     assert!(bench.told()[0].contains("facts lie in the state directory"), "{:?}", bench.told());
     alerter.stop().await;

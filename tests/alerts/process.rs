@@ -1,4 +1,4 @@
-//! The real process: failures it made itself are told of, and Slack holds up nothing.
+//! The real process: failures it made itself are reported, and Slack holds up nothing.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -20,9 +20,8 @@ fn binary() -> &'static Path {
 async fn stage() -> Stage {
     let options = StageOptions { sample_forms: false, ..StageOptions::default() };
     let stage = Stage::start(options).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
     let forms = [Form::new("f").mail_to("bob@x.test"), Form::new("g").mail_to("ann@x.test")];
-    devkit::forms::load(&mut loader, &forms).await.expect("forms");
+    devkit::forms::load_into(&stage.database, &forms).await.expect("forms");
     stage.relay.rule(Rule::at(At::Rcpt).to("bob@x.test").reply("550 5.1.1 <bob@x.test>: User unknown"));
     stage
 }
@@ -72,7 +71,7 @@ async fn what_the_daemon_fails_is_told_of_confirmed_and_counted() {
     .await;
     assert_eq!(unalerted(&stage).await, 0);
     let told: Vec<String> = stage.slack.messages().iter().map(SlackMessage::visible_text).collect();
-    // Twenty failures take a moment: those that came after the first message are in the next.
+    // Twenty failures take a moment: failures after the first message are in the next.
     assert!(told.len() <= 2, "{told:?}");
     let all = told.join("\n");
     assert!(all.contains("RCPT 550 5.1.1") && all.contains("rb-009-routing-failure.md"), "{all}");

@@ -1,6 +1,7 @@
 //! Leases and confirmations in the rows: for one finish, by one teller, without disturbing anybody.
 
 use devkit::postgres::Refusing;
+use devkit::submission::Row;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -37,7 +38,7 @@ async fn a_confirmation_counts_for_the_finish_it_was_leased_for_only() {
         ))
         .await;
     let untouched = (bench.row(replayed).await, bench.row(again).await);
-    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").marked, 1);
+    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").recorded, 1);
     assert_eq!((bench.row(replayed).await, bench.row(again).await), untouched);
     assert_eq!(bench.unalerted().await, 1, "what failed again is told of again");
     let row = bench.row(kept).await;
@@ -45,11 +46,11 @@ async fn a_confirmation_counts_for_the_finish_it_was_leased_for_only() {
     assert_eq!(row.ledger["theirs"], json!([1]));
     assert_eq!(row.ledger["alert"]["for"], "f");
     assert!(row.ledger["alert"]["confirmed_at"].is_string() && row.ledger["alert"].get("lease").is_none());
-    // And it is: with a lease of its own, under its own finish.
+    // The new failure is notified under a lease of its own, under its own finish.
     let rows = store.lease(CAUSE, TWO, &[]).await.expect("leased").rows;
     assert_eq!(rows, [again]);
-    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").marked, 0, "not with another's lease");
-    assert_eq!(store.confirm(TWO, &rows).await.expect("confirmed").marked, 1);
+    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").recorded, 0, "not with another's lease");
+    assert_eq!(store.confirm(TWO, &rows).await.expect("confirmed").recorded, 1);
     assert_eq!(
         (bench.unalerted().await, bench.row(again).await.ledger["alert"]["for"].clone()),
         (0, json!("g"))
@@ -64,7 +65,7 @@ async fn a_lease_that_outlived_its_finish_confirms_nothing() {
     let rows = store.lease(CAUSE, ONE, &[]).await.expect("leased").rows;
     // The finish is another one, and the lease is still written there: no replay of ours does that, but a person might.
     bench.tamper("routing_result = jsonb_set(routing_result, '{finished,token}', '\"g\"')").await;
-    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").marked, 0);
+    assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").recorded, 0);
     assert_eq!(bench.row(id).await.ledger["alert"].get("confirmed_at"), None);
 }
 
@@ -77,7 +78,7 @@ async fn an_older_confirmation_does_not_survive_a_new_lease() {
     let store = bench.store();
     assert_eq!(store.lease(CAUSE, ONE, &[]).await.expect("leased").rows, [id]);
     assert_eq!(bench.unalerted().await, 1, "leased is not told");
-    assert_eq!(store.give_back(ONE, &[id]).await.expect("given back").marked, 1);
+    assert_eq!(store.give_back(ONE, &[id]).await.expect("given back").recorded, 1);
     assert_eq!(bench.unalerted().await, 1);
     assert_eq!(store.lease(CAUSE, TWO, &[]).await.expect("leased").rows, [id], "free at once");
 }
@@ -107,10 +108,10 @@ async fn what_is_leased_or_locked_is_left_to_others() {
         .batch_execute(&format!("BEGIN; SELECT FROM submissions WHERE id = '{b}' FOR UPDATE"))
         .await
         .expect("locked");
-    let marked = store.confirm(ONE, &[b]).await.expect("answered");
-    assert_eq!((marked.marked, marked.busy), (0, vec![b]));
+    let recorded = store.confirm(ONE, &[b]).await.expect("answered");
+    assert_eq!((recorded.recorded, recorded.busy), (0, vec![b]));
     locker.batch_execute("ROLLBACK").await.expect("free");
-    assert_eq!(store.confirm(ONE, &[b]).await.expect("confirmed").marked, 1);
+    assert_eq!(store.confirm(ONE, &[b]).await.expect("confirmed").recorded, 1);
 }
 
 #[tokio::test]
@@ -142,14 +143,17 @@ async fn a_lease_holds_no_more_than_it_may_and_says_so() {
     alerter.stop().await;
 }
 
-/// What the ledger's own reader makes of a row that is leased, and of one that is confirmed.
+/// The ledger's own reader takes a row that is leased, and one that is confirmed.
 #[tokio::test]
 async fn the_ledgers_reader_understands_what_is_written() {
     let bench = Bench::new().await;
     let id = bench.failed(refused(550)).await;
     let read = |row: &Row| {
         let ledger: Value = row.ledger.clone();
-        maple_router::routing::ledger::Ledger::read(&ledger).expect("a ledger").alert.expect("an alert")
+        maple_router::routing::submission::ledger::Ledger::read(&ledger)
+            .expect("a ledger")
+            .alert
+            .expect("an alert")
     };
     let store = bench.store();
     store.lease(CAUSE, ONE, &[]).await.expect("leased");
@@ -160,8 +164,8 @@ async fn the_ledgers_reader_understands_what_is_written() {
     assert!(alert.confirmed_at.is_some() && alert.finish.as_deref() == Some("f"), "{alert:?}");
 }
 
-/// P9: a row that takes no lease is told of by the incident of rows set aside, and keeps nobody from being told of the
-/// others; once it takes one, people hear of its failure as well.
+/// P9: a row that takes no lease is reported by the incident of rows set aside, and keeps nobody from being
+/// notified of the others; once it takes one, its failure is reported as well.
 #[tokio::test]
 async fn a_row_that_refuses_its_lease_or_confirmation_keeps_no_other_from_theirs() {
     let bench = Bench::new().await;
@@ -177,10 +181,10 @@ async fn a_row_that_refuses_its_lease_or_confirmation_keeps_no_other_from_theirs
     let none = store.lease(CAUSE, TWO, &ids[..1]).await.expect("asked");
     assert!(none.rows.is_empty() && none.refused.is_empty(), "it rests: {none:?}");
     bench.db.refuse(Refusing::Check, &ids[3..4]).await.expect("another one");
-    let marked = store.confirm(ONE, &leased.rows).await.expect("confirmed");
-    assert_eq!((marked.marked, marked.refused[0].id), (3, ids[3]));
+    let recorded = store.confirm(ONE, &leased.rows).await.expect("confirmed");
+    assert_eq!((recorded.recorded, recorded.refused[0].id), (3, ids[3]));
     bench.db.refuse(Refusing::Check, &[]).await.expect("mended");
     let leased = store.lease(CAUSE, TWO, &[]).await.expect("leased");
     assert_eq!(leased.rows, ids[..1], "the other one's lease has not ended");
-    assert_eq!(store.confirm(TWO, &leased.rows).await.expect("confirmed").marked, 1);
+    assert_eq!(store.confirm(TWO, &leased.rows).await.expect("confirmed").recorded, 1);
 }

@@ -1,4 +1,4 @@
-//! Which failures wait to be told of, whatever a document looks like; and what of it is written.
+//! Failures pending notification, whatever a document looks like; and what of them is written.
 
 use devkit::forms::SubmissionSeed;
 use maple_router::ports::Unalerted;
@@ -75,7 +75,7 @@ async fn what_waits_to_be_told_is_what_status_counts() {
         let token = Uuid::from_u128(u128::try_from(leased.len()).expect("few") + 1);
         let rows = store.lease(&cause, token, &[]).await.expect("leased").rows;
         leased.extend(rows.iter().copied());
-        assert_eq!(store.confirm(token, &rows).await.expect("confirmed").marked, rows.len(), "{cause}");
+        assert_eq!(store.confirm(token, &rows).await.expect("confirmed").recorded, rows.len(), "{cause}");
     }
     for (name, id, waits) in ids {
         assert_eq!(leased.contains(&id), waits, "{name}");
@@ -106,7 +106,7 @@ async fn a_cause_is_made_of_closed_words_only() {
         (with("refused", json!("no object")), "refused"),
         (ended("refused", &json!([{"state": "failed", "error": {}}])), "refused"),
         (ended("refused", &json!({"1|a@x": 7, "1|b@x": {"state": [], "error": {}}})), "refused"),
-        // What failed comes before what is open, then the first.
+        // Failed deliveries come before open ones, then the first.
         (
             ended(
                 "exhausted",
@@ -122,8 +122,8 @@ async fn a_cause_is_made_of_closed_words_only() {
         bench.failed(ledger.clone()).await;
         let causes = bench.store().unalerted().await.expect("causes");
         assert_eq!(causes, [Unalerted { cause: expected.to_owned(), count: 1 }], "{ledger}");
-        let desk = bench.desk(bench.failures());
-        assert_eq!(desk.pass().await, Ok(1), "{ledger}");
+        let sender = bench.sender(bench.failures());
+        assert_eq!(sender.pass().await, Ok(1), "{ledger}");
     }
     let told = bench.told().join("\n");
     assert!(!told.contains('@') && !told.contains("bob"), "{told}");
@@ -136,7 +136,7 @@ async fn a_failure_that_was_changed_at_no_instant_is_told_of() {
         let bench = Bench::new().await;
         bench.failed(refused(550)).await;
         bench.tamper(&format!("updated_at = '{time}'")).await;
-        assert_eq!(bench.desk(bench.failures()).pass().await, Ok(1), "{time}");
+        assert_eq!(bench.sender(bench.failures()).pass().await, Ok(1), "{time}");
         assert_eq!((bench.counts(), bench.unalerted().await), (vec![1], 0), "{time}");
     }
 }
@@ -168,10 +168,10 @@ async fn a_damaged_document_is_told_of_once_and_kept_whole() {
     }
     let waiting = i64::try_from(rows.len()).expect("few");
     assert_eq!(bench.unalerted().await, waiting);
-    let desk = bench.desk(bench.failures());
-    assert!(desk.pass().await.expect("told") >= 2);
+    let sender = bench.sender(bench.failures());
+    assert!(sender.pass().await.expect("told") >= 2);
     assert_eq!(bench.unalerted().await, 0);
-    assert_eq!(desk.pass().await, Ok(0), "told once");
+    assert_eq!(sender.pass().await, Ok(0), "told once");
     for (id, document, before) in rows {
         let row = bench.row(id).await;
         assert_eq!((&row.status, &row.updated_at), (&before.status, &before.updated_at), "{document}");

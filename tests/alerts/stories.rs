@@ -1,4 +1,4 @@
-//! What people read: the right runbook, a command that works, nobody's address.
+//! Messages as people read them: the right runbook, a command that works, nobody's address.
 
 use devkit::forms::SubmissionSeed;
 

@@ -1,5 +1,5 @@
-//! The follower of the relay's log and a row that refuses its mark (P9): the others' marks are recorded, the log is read on,
-//! and what is kept outlives the process.
+//! The follower of the relay's log and a row that refuses its status (P9): the others' statuses are recorded, the
+//! log is read on, and pending statuses outlive the process.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use devkit::postgres::Refusing;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
-use maple_router::ops::incident::{IncidentKey, Incidents};
-use maple_router::ops::set_aside::SetAside;
+use maple_router::ops::incident::Incidents;
+use maple_router::ops::rng::Rng;
+use maple_router::ops::set_aside::{SET_ASIDE, SetAside};
 use maple_router::ops::state_dir::StateDir;
 use maple_router::ports::{
     Clock, LogBatch, LogEntry, LogLine, RecipientLine, RelayLog, RelayLogError, RelayStatus,
 };
-use maple_router::routing::delivery::book::Book;
-use maple_router::routing::delivery::follower::{Follower, FollowerParts};
 use maple_router::routing::delivery::tracker::Ours;
-use maple_router::routing::message_id::{Origin, message_id};
+use maple_router::routing::follow::follower::{Follower, FollowerParts};
+use maple_router::routing::follow::pending_notices::PendingNotices;
 use maple_router::routing::outages::Outages;
-use maple_router::routing::store::delivery_told::TellingStore;
+use maple_router::routing::store::delivery_notified::NotificationStore;
+use maple_router::routing::submission::message_id::{Origin, message_id};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -51,7 +51,7 @@ impl RelayLog for Script {
     }
 }
 
-/// What Postfix logs of a mail that the next system refuses.
+/// Postfix's log lines of a mail that the next system refuses.
 fn bounced(submission: Uuid) -> Vec<LogLine> {
     let id = || "4XYZ".to_owned();
     let origin = Origin { submission, action_order: 1, generation: 0 };
@@ -85,22 +85,22 @@ struct Following {
 impl Following {
     async fn start(bench: &Bench) -> Self {
         let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
-        let (incidents, chance) = (Incidents::new().0, Arc::new(Chance::from_system()));
+        let (incidents, rng) = (Incidents::new().0, Arc::new(Rng::from_system()));
         let aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
         std::fs::create_dir_all(bench.state()).expect("a directory");
         let state = StateDir::new(&bench.state());
         let (follower, position) = Follower::resume(FollowerParts {
             store: bench.store(),
             state: state.clone(),
-            outages: Outages::idle(Arc::clone(&clock), &chance).setting_aside(aside),
-            book: Book::new(
-                TellingStore::new(bench.pool()),
+            outages: Outages::idle(Arc::clone(&clock), &rng).setting_aside(aside),
+            pending_notices: PendingNotices::new(
+                NotificationStore::new(bench.pool()),
                 Duration::from_secs(60),
                 Arc::clone(&clock),
-                Arc::clone(&chance),
+                Arc::clone(&rng),
             ),
             clock,
-            chance,
+            rng,
             incidents: incidents.clone(),
             alerts: None,
             ours: Ours::default(),
@@ -148,7 +148,7 @@ async fn a_row_that_refuses_its_mark_halts_nothing_and_its_mark_outlives_the_pro
     following.log.send(bounced(ids[3])).expect("read");
     marked(&bench, ids[3]).await;
     assert_eq!(bench.mark(ids[0], B).await, Value::Null);
-    assert_eq!(following.incidents.keys(), [IncidentKey::SetAside]);
+    assert_eq!(following.incidents.keys(), [SET_ASIDE]);
     let saved = following.stop().await;
     assert_eq!(saved["position"], "20", "the log was read on: {saved}");
     let kept = saved["pending"].as_array().expect("marks");

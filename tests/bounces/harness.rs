@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use maple_router::routing::delivery::sender::ReturnAddress;
-use maple_router::routing::message_id::{Origin, message_id};
+use maple_router::routing::submission::message_id::{Origin, message_id};
 use uuid::Uuid;
 
 /// `[bounces] address` of these tests.
 pub(crate) const ADDRESS: &str = "maple-bounces@bounces.maple.test";
-/// What their tokens are signed with.
+/// Signing key of their tokens.
 pub(crate) const SECRET: &str = "5d1f0c6b0f3f4f3c9a7e2d1c0b9a8f7e";
 /// Some mail.
 pub(crate) const ORIGIN: Origin =

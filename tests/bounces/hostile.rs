@@ -1,16 +1,17 @@
-//! Whoever can send mail can send this: nothing panics, nothing takes long, nothing grows, and nothing is believed.
+//! Mails that any sender can send: nothing panics, nothing takes long, nothing grows, and nothing is believed.
 
 use std::time::{Duration, Instant};
 
 use maple_router::gateway::bounces::read;
 use maple_router::ports::{Returned, ReturnedKind};
-use maple_router::routing::delivery::returned::{Verdict, verdict};
+use maple_router::routing::delivery::return_kind::ReturnKind;
+use maple_router::routing::delivery::return_kind::verdict;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::harness::{ORIGIN, names, ours, sample};
 
-/// What a mail may come to, whatever it says.
+/// Bounds of a read mail, whatever it says.
 fn is_bounded(returned: &Returned) {
     assert!(returned.to.len() <= 16, "{}", returned.to.len());
     let word = |text: &str| text.len() <= 320 && !text.chars().any(char::is_control);
@@ -31,7 +32,7 @@ proptest! {
     fn any_bytes_are_read(raw in vec(any::<u8>(), 0..2_000)) {
         let returned = read(&raw);
         is_bounded(&returned);
-        prop_assert!(!matches!(verdict(&returned, &ours()), Verdict::Report(_)));
+        prop_assert!(!matches!(verdict(&returned, &ours()), ReturnKind::Report(_)));
     }
 
     #[test]
@@ -111,7 +112,7 @@ fn what_is_nested_repeated_or_endless_takes_neither_stack_nor_time() {
         for (name, mail) in mails {
             let begun = now();
             is_bounded(&read(mail.as_bytes()));
-            // Not a measure: in proportion it is some milliseconds, and squared it would be minutes.
+            // A loose bound: in proportion it is some milliseconds, and squared it would be minutes.
             assert!(now() - begun < Duration::from_secs(20), "{name}");
         }
     });

@@ -134,7 +134,7 @@ async fn old_mails_go_and_those_a_person_must_read_stay_unless_there_are_too_man
     assert_eq!((left.len(), left[0].as_str()), (1_000, "0003"));
 }
 
-/// Whoever floods the address fills no disk, although what came is young.
+/// A flood to the address fills no disk, although its mails are young.
 #[tokio::test]
 async fn of_too_many_treated_mails_the_oldest_go() {
     let temporary = tempfile::tempdir().expect("a directory");

@@ -88,7 +88,7 @@ async fn what_the_next_server_refuses_comes_back_and_is_told_of_without_the_log(
     let told = stage.ask(binary(), router.config(), &["check", "--json"]).await.expect("an answer");
     let told = told.json().expect("JSON");
     let line = told["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["name"] == "bounces"));
-    // It was delivered as another user than this test's state directory has.
+    // The mail was delivered as another user than this test's state directory has.
     let detail = line.and_then(|line| line["detail"].as_str()).unwrap_or_default();
     assert!(detail.contains(&format!("belongs to user {NOBODY}")), "{line:?}");
     assert!(router.stop().await.expect("stops").success());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::{Source, Stage, StageOptions};
+use devkit::waiting;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -21,9 +22,8 @@ pub(crate) fn binary() -> &'static Path {
 pub(crate) async fn stage() -> (Stage, PathBuf, String) {
     let options = StageOptions { sample_forms: false, ..StageOptions::of(Source::Postgres) };
     let stage = Stage::start(options).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
     let form = Form::new("f").mail_to("a@example.net, b@example.net");
-    devkit::forms::load(&mut loader, &[form]).await.expect("forms");
+    devkit::forms::load_into(&stage.database, &[form]).await.expect("forms");
     let (maildir, secret) = (stage.dir().join("bounces"), stage.dir().join("bounce-secret"));
     std::fs::write(&secret, format!("{SECRET}\n")).expect("written");
     let extra = format!(
@@ -36,13 +36,8 @@ pub(crate) async fn stage() -> (Stage, PathBuf, String) {
 
 /// Waits until it is so.
 pub(crate) async fn until(what: &str, log: impl Fn() -> String, so: impl AsyncFn() -> bool) {
-    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-        if so().await {
-            return;
-        }
-        tokio::time::sleep(STEP).await;
-    }
-    panic!("no {what} after {PATIENCE:?}:\n{}", log());
+    let came = waiting::until(PATIENCE, STEP, so).await;
+    assert!(came, "no {what} after {PATIENCE:?}:\n{}", log());
 }
 
 pub(crate) async fn ledger(stage: &Stage, id: Uuid) -> (String, Value) {
@@ -69,7 +64,7 @@ async fn it_sends_from_an_address_of_its_own_and_hears_what_comes_back() {
     assert!(raw.contains("From: gpus-it-security@greenpeace.org\r\n"), "{raw}");
     assert!(!raw.contains("maple-bounces"), "readers do not see it: {raw}");
 
-    // As Postfix would return it: by the Message-ID and the envelope sender that it was given.
+    // The mail as Postfix would return it: by the Message-ID and the envelope sender that it was given.
     let message_id = mails[0].message_id.clone().expect("a Message-ID");
     let mail = sample("postfix-failed", origin).replace(&ours().sender(origin), &mails[0].from);
     assert!(mail.contains(&message_id), "{message_id}");

@@ -1,9 +1,10 @@
-//! What each sample says.
+//! The reading of each sample.
 
 use maple_router::gateway::bounces::read;
 use maple_router::ports::{RelayStatus, ReturnedKind};
-use maple_router::routing::delivery::returned::{Verdict, verdict};
-use maple_router::routing::message_id::message_id;
+use maple_router::routing::delivery::return_kind::ReturnKind;
+use maple_router::routing::delivery::return_kind::verdict;
+use maple_router::routing::submission::message_id::message_id;
 
 use crate::harness::{ORIGIN, names, ours, sample};
 
@@ -100,20 +101,20 @@ const REPORTS: &[(&str, &str, &[Told])] = &[
     ),
 ];
 
-const OTHERS: &[(&str, Verdict)] = &[
-    ("away-outlook", Verdict::AutoReply),
+const OTHERS: &[(&str, ReturnKind)] = &[
+    ("away-outlook", ReturnKind::AutoReply),
     ("complaint", not_understood("it reports something else than a delivery")),
     ("exim-of-old", not_understood("it tells of a failure in words only")),
     ("person", not_understood("it has no report: a person wrote it, or a mail server of old")),
     ("qmail", not_understood("it has no report: a person wrote it, or a mail server of old")),
-    ("receipt", Verdict::Receipt),
+    ("receipt", ReturnKind::Receipt),
     ("report-without-report", not_understood("it calls itself a report of a delivery, and has none")),
     ("unknown-action", not_understood("its report names no recipient with an action we know")),
-    ("vacation", Verdict::AutoReply),
+    ("vacation", ReturnKind::AutoReply),
 ];
 
-const fn not_understood(why: &'static str) -> Verdict {
-    Verdict::NotUnderstood { origin: ORIGIN, why }
+const fn not_understood(why: &'static str) -> ReturnKind {
+    ReturnKind::NotUnderstood { origin: ORIGIN, why }
 }
 
 #[test]
@@ -138,13 +139,13 @@ fn reports_are_read_as_they_are_written() {
                 })
                 .collect();
             assert_eq!(found, *told, "{name}");
-            let told_at = returned.at.map(|at| at.to_string()).unwrap_or_default();
-            assert_eq!(told_at, *at, "{name}");
+            let notified_at = returned.at.map(|at| at.to_string()).unwrap_or_default();
+            assert_eq!(notified_at, *at, "{name}");
             assert_eq!(ours().origin(&returned.to[0]), Some(ORIGIN), "{name}: {:?}", returned.to);
             let whole = !["postfix-delayed", "postfix-delivered", "global-base64"].contains(name);
             let id = whole.then(|| message_id(ORIGIN, "gpus-it-security@greenpeace.org"));
             assert_eq!(returned.message_id, id, "{name}");
-            let Verdict::Report(seen) = verdict(&returned, &ours()) else { panic!("{name}") };
+            let ReturnKind::Report(seen) = verdict(&returned, &ours()) else { panic!("{name}") };
             assert!(
                 seen.iter().all(|seen| seen.origin == ORIGIN && seen.queue_id.is_none()),
                 "{name}: {seen:?}"
@@ -172,7 +173,7 @@ fn without_a_token_nothing_is_believed() {
     for (name, ..) in REPORTS {
         let token = ours().sender(ORIGIN);
         let mail = sample(name, ORIGIN).replace(&token, "maple-bounces@bounces.maple.test");
-        assert_eq!(verdict(&read(mail.as_bytes()), &ours()), Verdict::Foreign, "{name}");
+        assert_eq!(verdict(&read(mail.as_bytes()), &ours()), ReturnKind::Foreign, "{name}");
     }
 }
 
@@ -181,6 +182,6 @@ fn a_relay_that_writes_addresses_in_another_case_does_no_harm() {
     let token = ours().sender(ORIGIN);
     for other in [token.to_ascii_uppercase(), token.replace("maple-bounces", "Maple-Bounces")] {
         let mail = sample("postfix-failed", ORIGIN).replace(&token, &other);
-        assert!(matches!(verdict(&read(mail.as_bytes()), &ours()), Verdict::Report(_)), "{other}");
+        assert!(matches!(verdict(&read(mail.as_bytes()), &ours()), ReturnKind::Report(_)), "{other}");
     }
 }

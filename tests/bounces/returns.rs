@@ -5,21 +5,23 @@ use std::sync::{Arc, Mutex};
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{Cluster, Refusing, TestDatabase, Variant};
+use devkit::submission::Row;
 use maple_router::config::Config;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::gateway::bounces::Maildir;
-use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
-use maple_router::ops::incident::{IncidentKey, Incidents};
+use maple_router::ops::incident::Incidents;
+use maple_router::ops::rng::Rng;
 use maple_router::ports::{Clock, Outcome, RelayStatus, Reply};
-use maple_router::routing::delivery::returned::{Returns, ReturnsParts};
+use maple_router::routing::card::BOUNCES;
 use maple_router::routing::delivery::sender::TRIAL;
-use maple_router::routing::message_id::Origin;
+use maple_router::routing::follow::returned::{Returns, ReturnsParts};
 use maple_router::routing::outages::Outages;
-use maple_router::routing::outcome::{Entries, SendContext};
-use maple_router::routing::store::delivery::Untold;
+use maple_router::routing::store::delivery::Unnotified;
 use maple_router::routing::store::{ClaimRequest, Claimed, RecordScope, Store};
+use maple_router::routing::submission::message_id::Origin;
+use maple_router::routing::submission::outcome::{Entries, SendContext};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_postgres::Client;
@@ -29,7 +31,7 @@ use crate::harness::{deliver, list, ours, sample};
 
 /// The recipient of the samples, alone in an action.
 const B: &str = "1|b@example.net";
-/// The same among others, who read the same token.
+/// The same deliveries among other recipients, who read the same token.
 const B_OF_TWO: &str = "2|b@example.net";
 const A_OF_TWO: &str = "2|a@example.net";
 
@@ -40,7 +42,7 @@ pub(crate) struct Bench {
     db: TestDatabase,
     dir: PathBuf,
     incidents: Incidents,
-    told: Arc<Mutex<Vec<Untold>>>,
+    told: Arc<Mutex<Vec<Unnotified>>>,
     _temporary: tempfile::TempDir,
 }
 
@@ -64,9 +66,8 @@ impl Bench {
     pub(crate) async fn new() -> Self {
         let cluster = Cluster::shared().await.expect("a cluster");
         let db = cluster.database(Variant::default()).await.expect("a database");
-        let mut loader = db.client_as("forms_loader").await.expect("the loader");
         let form = Form::new("f").mail_to("b@example.net").mail_to("a@example.net, b@example.net");
-        devkit::forms::load(&mut loader, &[form]).await.expect("forms");
+        devkit::forms::load_into(&db, &[form]).await.expect("forms");
         let backend = db.client_as("forms_app").await.expect("forms_app");
         let eyes = db.superuser().await.expect("superuser");
         let temporary = tempfile::tempdir().expect("a directory");
@@ -94,7 +95,7 @@ impl Bench {
         self.dir.with_file_name("state")
     }
 
-    /// See [`TestDatabase::refuse`].
+    /// Wraps [`TestDatabase::refuse`].
     pub(crate) async fn refuse(&self, how: Refusing, ids: &[Uuid]) {
         self.db.refuse(how, ids).await.expect("altered");
     }
@@ -112,11 +113,11 @@ impl Bench {
             address: ours(),
             store,
             by: "returned@host".to_owned(),
-            outages: Outages::idle(Arc::clone(&clock), &Arc::new(Chance::from_system())),
+            outages: Outages::idle(Arc::clone(&clock), &Arc::new(Rng::from_system())),
             incidents: self.incidents.clone(),
             clock,
             config: watch::channel(Arc::new(Config::default())).1,
-            lost: Box::new(move |untold| told.lock().expect("a lock").push(untold)),
+            lost: Box::new(move |unnotified| told.lock().expect("a lock").push(unnotified)),
         })
     }
 
@@ -151,9 +152,8 @@ impl Bench {
     }
 
     async fn row(&self, id: Uuid) -> (String, Value, String) {
-        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
-        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
-        (row.get(0), row.get(1), row.get(2))
+        let row = Row::read(&self.eyes, id).await.expect("the row");
+        (row.status, row.ledger, row.updated_at)
     }
 
     pub(crate) async fn mark(&self, id: Uuid, key: &str) -> Value {
@@ -207,7 +207,7 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
     );
 }
 
-/// The other recipient of that action could have written it: people are told, and nothing is taken for a fact.
+/// The other recipient of that action could have written it: people are notified, and no fact is recorded.
 #[tokio::test]
 async fn what_a_co_recipient_could_have_written_is_told_and_no_fact() {
     let bench = Bench::new().await;
@@ -343,7 +343,7 @@ async fn what_cannot_be_recorded_now_waits_where_it_is() {
     );
 }
 
-/// P9: a mail about a row that refuses its mark stays where it is and is tried again; those behind it are not kept.
+/// P9: a mail about a row that refuses its status stays where it is and is tried again; those behind it are not kept.
 #[tokio::test]
 async fn a_mail_whose_row_refuses_it_keeps_no_other_and_is_tried_again() {
     let bench = Bench::new().await;
@@ -382,7 +382,7 @@ async fn a_maildir_that_cannot_be_used_is_an_incident_until_it_can() {
     std::fs::write(&bench.dir, "a file in its place").expect("written");
     let mut returns = bench.returns();
     returns.look().await;
-    assert_eq!(bench.incidents.keys(), [IncidentKey::Bounces]);
+    assert_eq!(bench.incidents.keys(), [BOUNCES]);
     std::fs::remove_file(&bench.dir).expect("removed");
     returns.look().await;
     assert_eq!(bench.incidents.keys(), []);

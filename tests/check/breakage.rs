@@ -1,4 +1,4 @@
-//! One thing broken at a time: the right line changes its level, and no other does.
+//! One fault at a time: the right line changes its level, and no other does.
 
 use devkit::google::Mishap;
 use devkit::postgres::Variant;
@@ -29,7 +29,7 @@ async fn a_healthy_set_up_is_well_in_every_line() {
 async fn warnings_that_a_sound_set_up_may_live_with_end_in_0() {
     let stage = Stage::start(devkit::stage::StageOptions { sample_forms: true, ..options() }).await;
     let stage = set_up(stage.expect("a stage")).await;
-    // As the product's defaults are: links of seven days by keys that Google manages, and no `not_before`.
+    // The product's defaults: links of seven days by keys that Google manages, and no `not_before`.
     let report = check(&stage, &stage.config("check", 9464, "")).await;
     let unwell: Vec<_> = report.lines.iter().filter(|line| line["level"] != "ok").collect();
     let unwell: Vec<_> = unwell.iter().map(|line| (line["name"].as_str(), line["level"].as_str())).collect();
@@ -38,7 +38,7 @@ async fn warnings_that_a_sound_set_up_may_live_with_end_in_0() {
     assert_eq!((report.ok, report.code), (true, 0));
 }
 
-/// What another run finds after `sql`, against a run before it.
+/// Findings of another run after `sql`, against a run before it.
 async fn after(sql: &str) -> (Report, Report) {
     let stage = healthy().await;
     let before = check(&stage, &config(&stage)).await;
@@ -152,7 +152,7 @@ async fn an_unknown_subscription_is_named() {
     let before = check(&stage, &config(&stage)).await;
     let config = config(&stage).replace("subscription = \"routing-worker\"", "subscription = \"rooting\"");
     let broken = check(&stage, &config).await;
-    // Its dead-letter policy cannot be read; that is no failure of its own.
+    // The dead-letter policy cannot be read; that is no failure of its own.
     assert_eq!(broken.changes(&before), [("subscription", "fail"), ("dead_letter", "warn")], "{broken:#?}");
     assert!(broken.detail("subscription").contains("projects/demo/subscriptions/rooting does not exist"));
     assert!(broken.detail("dead_letter").contains("not tried"), "{broken:#?}");

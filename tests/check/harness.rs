@@ -36,7 +36,7 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_maple-router"))
 }
 
-/// What a healthy set-up is made of.
+/// Settings of a healthy set-up.
 pub(crate) fn options() -> StageOptions {
     StageOptions { sample_forms: false, ..StageOptions::default() }
 }
@@ -46,13 +46,12 @@ pub(crate) async fn healthy() -> Stage {
     set_up(Stage::start(options()).await.expect("a stage")).await
 }
 
-/// What an operator does: Pub/Sub provisioned, a form loaded.
+/// Does an operator's part: Pub/Sub provisioned, a form loaded.
 pub(crate) async fn set_up(stage: Stage) -> Stage {
     let provisioned = verb(&stage, &config(&stage), &["provision"]).await;
     assert_eq!(provisioned.code, 0, "{provisioned:?}");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
     let form = Form::new("contact").mail_to("a@example.org");
-    devkit::forms::load(&mut loader, &[form]).await.expect("a form");
+    devkit::forms::load_into(&stage.database, &[form]).await.expect("a form");
     stage
 }
 
@@ -64,7 +63,7 @@ pub(crate) fn config(stage: &Stage) -> String {
         .replace("signer = \"metadata\"", "signer = \"metadata\"\nttl = \"12h\"")
 }
 
-/// What the binary said.
+/// The binary's output.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -107,7 +106,7 @@ pub(crate) async fn verb(stage: &Stage, config: &str, arguments: &[&str]) -> Sai
     bare(&all, &[("GCE_METADATA_HOST", &stage.google.metadata_host())]).await
 }
 
-/// What `check --json` found.
+/// Findings of `check --json`.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) code: i32,

@@ -1,4 +1,4 @@
-//! What is down fails its own line, and `check` answers in time whatever is down.
+//! A part that is down fails its own line, and `check` answers in time whatever is down.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ async fn a_database_that_is_down_fails_its_line() {
     let broken = check(&stage, &config(&stage)).await;
     let changes = broken.changes(&before);
     assert_eq!(changes[0], ("database", "fail"), "{broken:#?}");
-    // What only the database can tell is not called well, and fails nothing.
+    // Lines that only the database can judge are not called well, and fail nothing.
     let of_it = ["schema", "audit_values", "grants", "rls_attachments", "updated_at_trigger"];
     let untried = of_it.iter().chain(&["router_schema", "history", "forms"]).map(|name| (*name, "warn"));
     assert_eq!(changes[1..], untried.collect::<Vec<_>>(), "{broken:#?}");

@@ -85,7 +85,7 @@ async fn logged(router: &Router, words: &str) {
     panic!("{words:?} is not in the log:\n{}", router.log());
 }
 
-/// Not ready, and says for want of what.
+/// Waits until the router logs that it waits for this dependency.
 async fn waits_for(router: &Router, dependency: &str) {
     logged(router, &format!("waiting for {dependency}")).await;
     let (code, body) = router.get("/-/ready").await.expect("it listens");

@@ -177,7 +177,7 @@ async fn a_dry_run_of_migrate_prints_sql_and_connects_to_nothing() {
     let url = "postgres://owner@127.0.0.1:1/forms";
     let told = bare(&["migrate", "--dry-run", "--only", "011", "--owner-url", url], &[]).await;
     assert_eq!(told.code, 0, "{told:?}");
-    // What it prints is what it would have done.
+    // The printed SQL is what it would have done.
     let db = database(Variant { with_011: false, ..Variant::default() }).await;
     db.alter(&told.out).await.expect("the printed SQL");
     let after = bare(&["migrate", "--only", "011", "--owner-url", &db.owner_url()], &[]).await;

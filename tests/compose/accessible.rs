@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::fixtures::{Case, read};
 use crate::reading::own_mails;
 
-/// Marks what axe says in the page that Chromium prints.
+/// Prefix of axe's output in the page that Chromium prints.
 const SAID: &str = "axe-says:";
 
 /// axe, as pip brings it.
@@ -24,7 +24,7 @@ fn axe() -> String {
     fs::read_to_string(found.expect("axe-core-python in .venv; run `make python`")).expect("axe")
 }
 
-/// The page, with a judge before its end who writes what he finds into the title.
+/// The page, with a judge before its end who writes his findings into the title.
 fn judged(html: &str, axe: &str) -> String {
     let judge = format!(
         "<script>{axe}</script><script>axe.run(document, {{}}).then(\
@@ -36,7 +36,7 @@ fn judged(html: &str, axe: &str) -> String {
     format!("{}{judge}{}", &html[..at], &html[at..])
 }
 
-/// What axe says of the page: how many rules it passes, and what it finds.
+/// Axe's result for the page: how many rules it passes, and what it finds.
 fn said(page: &Path, dark: bool, width: u32) -> String {
     let profile = tempfile::tempdir().expect("a profile");
     let scheme = if dark { 0 } else { 1 };

@@ -8,11 +8,11 @@ use maple_router::ports::SignedLink;
 use maple_router::routing::compose::{
     AttachmentLink, ComposeFault, ComposeInput, Composed, Field, MailSettings, SubmissionFacts, compose,
 };
-use maple_router::routing::destination::{Mailbox, parse, parse_mailbox};
-use maple_router::routing::plan::{ActionType, PlannedAction, TemplateTexts};
+use maple_router::routing::submission::destination::{Mailbox, parse, parse_mailbox};
+use maple_router::routing::submission::plan::{ActionType, PlannedAction, TemplateTexts};
 use uuid::Uuid;
 
-/// Everything a mail is made from, owned.
+/// Inputs of a mail, owned.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) form_id: String,

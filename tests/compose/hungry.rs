@@ -1,7 +1,7 @@
 //! Templates that ask for more memory than a mail can need: each is refused, and the process lives.
 //!
-//! Each is rendered by a child of its own (this test binary again, asked for this very test) under an address limit of
-//! the kernel, where whoever allocates too much is aborted.
+//! A child of its own renders each (this test binary again, asked for this very test) under an address limit of the
+//! kernel, which aborts a process that allocates too much.
 
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
@@ -12,9 +12,9 @@ use crate::fixtures::{Case, field};
 
 /// Set for a child, which renders what it reads: `text`, or `html` for a text that is escaped.
 const KIND: &str = "COMPOSE_HUNGRY_KIND";
-/// Address space of a child, in KiB. One that renders a small text takes about 100 MiB of it.
+/// Address space of a child, in KiB. A child that renders a small text takes about 100 MiB of it.
 const LIMIT_KIB: u32 = 512 * 1024;
-/// How a child ends whose template was refused; a mail that was made ends it with 0, a crash by a signal.
+/// Exit code of a child whose template was refused; a mail that was made ends it with 0, a crash by a signal.
 const REFUSED: i32 = 43;
 
 fn in_child(source: &str, kind: &str) -> Output {
@@ -36,7 +36,7 @@ fn in_child(source: &str, kind: &str) -> Output {
     child.wait_with_output().expect("a child")
 }
 
-/// What a child does; asked for without one, it has nothing to render, and says so by its name alone.
+/// A child's work; asked for without a template, it has nothing to render, and says so by its name alone.
 #[test]
 fn child() {
     let Ok(kind) = std::env::var(KIND) else { return };
@@ -192,7 +192,7 @@ fn whoever_nests_too_deep_is_refused() {
     all_end(REFUSED, &sources);
 }
 
-/// What forms do ask for is still made, and lists that nobody makes deeper may be as long as they like.
+/// Amounts that forms do ask for are still made, and lists that nobody makes deeper may be as long as they like.
 #[test]
 fn whoever_asks_for_what_mails_need_gets_it() {
     let sources = [
@@ -207,7 +207,7 @@ fn whoever_asks_for_what_mails_need_gets_it() {
         "{{ fields.long|wordcount if false else fields.long|length }}",
     ];
     let mut sources: Vec<String> = sources.map(ToOwned::to_owned).into();
-    // As deep as they may be.
+    // The greatest permitted depth.
     sources.push(format!("{{{{ 1{} }}}}", " ~ 1".repeat(195)));
     sources.push(format!("{{{{ 'x'{} }}}}", "|upper".repeat(195)));
     sources.push(format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(100)));

@@ -2,7 +2,7 @@
 
 use maple_router::config::MailBody;
 use maple_router::routing::compose::{AttachmentLink, ReplyTo, clean_file_name};
-use maple_router::routing::destination::{TargetKind, parse};
+use maple_router::routing::submission::destination::{TargetKind, parse};
 use proptest::prelude::*;
 
 use crate::fixtures::{ALTERNATIVES, Case, HEADERS, field, header_names, linked, parts, read};

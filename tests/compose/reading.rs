@@ -1,4 +1,4 @@
-//! What the people who get the mails have of them: pages that every reader can use, and answers that find their way.
+//! Mails in the hands of their readers: pages that every reader can use, and answers that find their way.
 
 use maple_router::config::MailBody;
 use maple_router::ports::SignedLink;

@@ -63,7 +63,7 @@ fn variables() {
     }
 }
 
-/// Where nobody has thought of a field not being there, readers see that it is not; where somebody has, they do not.
+/// Where the form's owner has not thought of a missing field, readers see that it is; where he has, they do not.
 #[test]
 fn a_name_without_a_value_is_a_gap_that_readers_see() {
     let cases: [(&str, &str, &[&str]); 14] = [

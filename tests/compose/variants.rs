@@ -4,9 +4,9 @@ use jiff::tz::TimeZone;
 use maple_router::config::MailBody;
 use maple_router::ports::{Outcome, Stage};
 use maple_router::routing::compose::{AttachmentLink, ComposeFault};
-use maple_router::routing::destination::parse_mailbox;
-use maple_router::routing::message_id::{Origin, parse};
-use maple_router::routing::plan::{ActionType, TemplateTexts};
+use maple_router::routing::submission::destination::parse_mailbox;
+use maple_router::routing::submission::message_id::{Origin, parse};
+use maple_router::routing::submission::plan::{ActionType, TemplateTexts};
 
 use crate::fixtures::{
     ALTERNATIVES, Case, HEADERS, ID, field, header_names, linked, parts, read, signed_url,
@@ -202,7 +202,7 @@ fn a_destination_without_anyone_usable_is_still_a_message() {
     assert!(case.eml().contains("\r\nTo: undisclosed-recipients:;\r\n"));
 }
 
-/// What cannot be composed, and what the fault says.
+/// Templates that cannot be composed, and the text of each fault.
 #[test]
 fn faults_say_what_to_mend() {
     let missing = {

@@ -3,7 +3,7 @@
 use devkit::postgres::{TestDatabase, Variant};
 use maple_router::config::Database;
 use maple_router::db::Pool;
-use maple_router::db::contract::{ContractOptions, Verdict, inspect, refuses_start, verdict};
+use maple_router::db::contract::{ContractOptions, StartDecision, inspect, refuses_start, verdict};
 use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
@@ -30,7 +30,7 @@ async fn healthy() -> TestDatabase {
 }
 
 async fn look(db: &TestDatabase) -> Vec<CheckLine> {
-    inspect(&pool(db), &ContractOptions::default()).await
+    inspect(&pool(db), &crate::contract_options()).await
 }
 
 /// Name and level of the lines that are not well.
@@ -50,7 +50,7 @@ async fn a_healthy_database_is_well_throughout_in_both_variants() {
         let lines = look(&db).await;
         assert_eq!(lines.iter().map(|line| line.name).collect::<Vec<_>>(), NAMES);
         assert_eq!(unwell(&lines), [], "{lines:#?}");
-        assert_eq!(verdict(&lines), Verdict::Start);
+        assert_eq!(verdict(&lines), StartDecision::Start);
         assert!(line(&lines, "database").detail.contains("as forms_app, no TLS"), "{lines:#?}");
     }
 }
@@ -165,7 +165,7 @@ async fn one_oddity_warns_on_one_line_and_does_not_stop_a_start() {
         let lines = broken_by(&sql).await;
         assert_eq!(unwell(&lines), [(name, CheckLevel::Warn)], "{sql}: {lines:#?}");
         assert!(line(&lines, name).detail.contains(detail), "{sql}: {:?}", line(&lines, name));
-        assert_eq!(verdict(&lines), Verdict::Start, "{sql}");
+        assert_eq!(verdict(&lines), StartDecision::Start, "{sql}");
     }
 }
 
@@ -214,7 +214,7 @@ async fn a_missing_table_is_the_schemas_fault_alone() {
 async fn the_finalized_column_is_part_of_the_contract_once_it_is_named() {
     let db = healthy().await;
     let named =
-        ContractOptions { finalized_column: Some("finalized_at".to_owned()), ..ContractOptions::default() };
+        ContractOptions { finalized_column: Some("finalized_at".to_owned()), ..crate::contract_options() };
     let lines = inspect(&pool(&db), &named).await;
     assert_eq!(unwell(&lines), [("schema", CheckLevel::Fail)]);
     db.alter("ALTER TABLE submissions ADD finalized_at timestamp").await.expect("a column");
@@ -234,7 +234,7 @@ async fn history_counts_what_lies_before() {
     .await
     .expect("old rows");
     let not_before = Some("2021-01-01T00:00:00Z".parse().expect("a time"));
-    let lines = inspect(&pool(&db), &ContractOptions { not_before, ..ContractOptions::default() }).await;
+    let lines = inspect(&pool(&db), &ContractOptions { not_before, ..crate::contract_options() }).await;
     let told = line(&lines, "history");
     assert_eq!(told.level, CheckLevel::Ok);
     assert!(
@@ -247,11 +247,11 @@ async fn history_counts_what_lies_before() {
 async fn an_owner_is_warned_of() {
     let db = healthy().await;
     let as_owner = Pool::new(&Database { url: db.owner_url(), ..settings(&db) }, options()).expect("a pool");
-    let lines = inspect(&as_owner, &ContractOptions::default()).await;
+    let lines = inspect(&as_owner, &crate::contract_options()).await;
     let told = line(&lines, "database");
     assert_eq!(told.level, CheckLevel::Warn);
     assert!(told.detail.contains("owns the tables"), "{told:?}");
-    assert_eq!(verdict(&lines), Verdict::Start);
+    assert_eq!(verdict(&lines), StartDecision::Start);
 }
 
 #[tokio::test]
@@ -259,11 +259,11 @@ async fn an_unreachable_database_fails_one_line_and_refutes_nothing() {
     let nowhere =
         Database { url: "postgres://forms_app@127.0.0.1:1/forms".to_owned(), ..Database::default() };
     let pool = Pool::new(&nowhere, options()).expect("a pool");
-    let lines = inspect(&pool, &ContractOptions::default()).await;
+    let lines = inspect(&pool, &crate::contract_options()).await;
     assert_eq!(lines.iter().map(|line| line.name).collect::<Vec<_>>(), NAMES);
     assert_eq!(lines[0].level, CheckLevel::Fail);
     assert!(
         lines[1..].iter().all(|line| line.level == CheckLevel::Warn && line.detail.contains("not tried"))
     );
-    assert_eq!(verdict(&lines), Verdict::LookAgain);
+    assert_eq!(verdict(&lines), StartDecision::LookAgain);
 }

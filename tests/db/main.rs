@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use devkit::postgres::{Cluster, TestDatabase, Variant};
 use maple_router::config::Database;
+use maple_router::db::contract::ContractOptions;
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::ports::Clock;
 
@@ -35,6 +36,11 @@ impl Clock for RealClock {
 
 async fn database(variant: Variant) -> TestDatabase {
     Cluster::shared().await.expect("a cluster").database(variant).await.expect("a database")
+}
+
+/// Options with what the cards look at.
+fn contract_options() -> ContractOptions {
+    ContractOptions { checks: maple_router::daemon::checks(), ..ContractOptions::default() }
 }
 
 fn options() -> PoolOptions {

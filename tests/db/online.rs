@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use devkit::postgres::{TestDatabase, Variant};
-use maple_router::db::contract::{ContractOptions, inspect};
+use maple_router::db::contract::inspect;
 use maple_router::db::migrations::online::{
     self, FinalizedColumn, INDEXES, Patience, Remains, build, remains,
 };
@@ -96,8 +96,8 @@ async fn nothing_undelivered_is_lost_unasked() {
         let refused = back(&db, "2", false).await.expect_err(state);
         assert!(matches!(refused, MigrateError::Undelivered { left: 1 }), "{refused}");
     }
-    // Nobody writes any more, so that it can be waited for. What is delivered, given up on (its record stays) or only a
-    // canary keeps nobody.
+    // Writers are gone, so that the end can be waited for. An event that is delivered, given up on (its record
+    // stays) or only a canary delays nothing.
     submit(&db).await;
     app.batch_execute(
         "INSERT INTO router.outbox (kind, payload) VALUES ('canary', '{}');
@@ -110,7 +110,7 @@ async fn nothing_undelivered_is_lost_unasked() {
     assert_eq!(back(&db, "002_outbox", false).await.expect("taken back"), 0);
 }
 
-/// What was written before the triggers went is delivered first; the outbox goes after it.
+/// Events written before the triggers went are delivered first; the outbox goes after that.
 #[tokio::test]
 async fn the_way_back_waits_for_what_is_being_delivered() {
     let db = database(Variant::default()).await;
@@ -132,8 +132,8 @@ async fn the_way_back_waits_for_what_is_being_delivered() {
     assert_eq!(taking.await.expect("no panic").expect("taken back"), 0);
 }
 
-/// Nothing was to be delivered when it was looked, and then something is: whoever redrives, or had begun before the triggers
-/// went, holds the outbox until his commit.
+/// An event that comes after a check found nothing to deliver is not lost: whoever redrives, or had started before
+/// the triggers went, locks the outbox until his commit.
 #[tokio::test]
 async fn what_comes_at_the_last_moment_is_not_lost_either() {
     let db = database(Variant::default()).await;
@@ -195,7 +195,7 @@ async fn what_a_killed_build_left_is_built_anew() {
     assert!(eyes.query_one(&valid, &[]).await.expect("the index").get::<_, bool>(0));
 }
 
-/// Somebody writes for a while: we give up, let everybody who came meanwhile pass, and try again.
+/// A writer that takes a while: we give up, let everybody who came meanwhile pass, and try again.
 #[tokio::test]
 async fn a_long_writer_is_waited_for_in_short_turns() {
     for direction in ["there", "back"] {
@@ -245,8 +245,8 @@ async fn a_long_writer_is_waited_for_in_short_turns() {
     }
 }
 
-/// One has written attachments and comes for submissions while we hold those and wait for these: we are the one that
-/// gives up, whoever's deadlock detector looks first.
+/// One has written attachments and comes for submissions while we lock those and wait for these: we are the one
+/// that gives up, whichever deadlock detector looks first.
 #[tokio::test]
 async fn a_writer_in_the_other_order_does_not_fail() {
     let db = database(Variant::default()).await;
@@ -303,16 +303,16 @@ async fn an_older_schema_is_brought_up_to_date() {
     let detail = |lines: Vec<maple_router::ports::CheckLine>| {
         lines.into_iter().find(|line| line.name == "router_schema").expect("the line")
     };
-    let line = detail(inspect(&pool(&db), &ContractOptions::default()).await);
+    let line = detail(inspect(&pool(&db), &crate::contract_options()).await);
     assert_eq!(line.level, CheckLevel::Warn);
     assert!(line.detail.contains("without the outbox"), "{line:?}");
     let older = MigrationSet { files: &ROUTER.files[..2], ..ROUTER };
     migrations::run(&mut owner, &older).await.expect("as of the next release");
-    let line = detail(inspect(&pool(&db), &ContractOptions::default()).await);
+    let line = detail(inspect(&pool(&db), &crate::contract_options()).await);
     assert_eq!(line.level, CheckLevel::Warn);
     assert!(line.detail.contains("cannot be prepared"), "{line:?}");
     assert_eq!(there(&db).await.applied.len(), ROUTER.files.len() - 2);
-    let line = detail(inspect(&pool(&db), &ContractOptions::default()).await);
+    let line = detail(inspect(&pool(&db), &crate::contract_options()).await);
     assert_eq!(line.level, CheckLevel::Ok, "{line:?}");
 }
 

@@ -1,7 +1,7 @@
 //! Line `router_schema` of `check`: one thing is wrong at a time, and it is named.
 
 use devkit::postgres::{TestDatabase, Variant};
-use maple_router::db::contract::{ContractOptions, Verdict, inspect, verdict};
+use maple_router::db::contract::{ContractOptions, StartDecision, inspect, verdict};
 use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, pool};
@@ -10,9 +10,13 @@ const VARIANT: Variant = Variant { audit_readable: false, with_011: true, router
 
 async fn line(db: &TestDatabase, column: Option<&str>) -> CheckLine {
     let options =
-        ContractOptions { finalized_column: column.map(str::to_owned), ..ContractOptions::default() };
+        ContractOptions { finalized_column: column.map(str::to_owned), ..crate::contract_options() };
     let lines = inspect(&pool(db), &options).await;
-    assert_eq!(verdict(&lines), Verdict::Start, "none of it keeps the daemon from starting: {lines:#?}");
+    assert_eq!(
+        verdict(&lines),
+        StartDecision::Start,
+        "none of it keeps the daemon from starting: {lines:#?}"
+    );
     lines.into_iter().find(|line| line.name == "router_schema").expect("the line")
 }
 
@@ -74,7 +78,7 @@ async fn without_an_index_sweeps_are_slow_and_nothing_is_lost() {
     assert!(told.detail.contains("without index submissions_router_unalerted"), "{told:?}");
 }
 
-/// Somebody else's role, whom row-level security binds.
+/// A stranger's role, which row-level security binds.
 #[tokio::test]
 async fn functions_of_a_stranger_are_noticed() {
     let db = database(VARIANT).await;

@@ -3,7 +3,7 @@
 use devkit::postgres::{Bouncer, PoolMode, TestDatabase, Variant};
 use maple_router::config::{Database, Pooling};
 use maple_router::db::Pool;
-use maple_router::db::contract::{self, ContractOptions};
+use maple_router::db::contract;
 use maple_router::ports::CheckLevel;
 
 use super::{database, options, settings};
@@ -16,7 +16,7 @@ fn through(bouncer: &Bouncer, db: &TestDatabase, pooling: Option<Pooling>) -> Po
 #[tokio::test]
 async fn a_pooling_proxy_is_found_out_and_another_is_not() {
     let db = database(Variant::default()).await;
-    // How it stands between, what is said of it, what follows: how statements are said, and the line of `check`.
+    // The proxy between, the configured pooling, and what follows: how statements are sent, and the line of `check`.
     let table = [
         (
             Some(PoolMode::Transaction),
@@ -47,7 +47,7 @@ async fn a_pooling_proxy_is_found_out_and_another_is_not() {
             Some(bouncer) => through(bouncer, &db, said),
             None => Pool::new(&Database { pooling: said, ..settings(&db) }, options()).expect("a pool"),
         };
-        let lines = contract::inspect(&pool, &ContractOptions::default()).await;
+        let lines = contract::inspect(&pool, &crate::contract_options()).await;
         let line = lines.iter().find(|line| line.name == "database").expect("the line");
         assert_eq!(line.level, level, "{case}: {line:?}");
         let told = format!("{} {}", line.detail, line.remedy.as_deref().unwrap_or_default());

@@ -1,19 +1,19 @@
 //! The readiness predicates on real rows.
 
 use devkit::postgres::Variant;
-use maple_router::db::contract::{self, ContractOptions};
+use maple_router::db::contract;
 use maple_router::db::readiness::Readiness;
 use maple_router::ports::CheckLevel;
 
 use super::database;
 
-/// Statuses of the attachments, finalized; then what is told: ready, ready without the column, infected, pending.
+/// Statuses of the attachments, finalized; then the expected answer: ready, ready without the column, infected, pending.
 type Case = (&'static [Option<&'static str>], bool, bool, bool, bool, i64);
 
 #[tokio::test]
 async fn every_mix_of_attachments_has_its_answer() {
     let db = database(Variant::default()).await;
-    // A status nobody has told us of, and none at all: neither may pass for clean.
+    // A status unknown to the contract, and none at all: neither may pass for clean.
     db.alter(
         "INSERT INTO forms (id, name) VALUES ('f', 'F');
          ALTER TABLE submissions ADD COLUMN finalized_at timestamptz;
@@ -66,7 +66,7 @@ async fn every_mix_of_attachments_has_its_answer() {
     }
 }
 
-/// The predicate that claim and begin go by says what line `rls_attachments` says, whatever is done to the table, and nobody is
+/// The predicate of claim and `begin` says what line `rls_attachments` says, whatever is done to the table, and nobody is
 /// ready while it says no: neither a policy of another role, nor one for another command, makes a row visible or hides it.
 #[tokio::test]
 async fn attachments_are_visible_exactly_where_the_contract_says_so() {
@@ -117,7 +117,7 @@ async fn attachments_are_visible_exactly_where_the_contract_says_so() {
         db.alter(&done).await.expect(&done);
         let row = app.query_one(&asked, &[&id]).await.expect("asked");
         assert_eq!((row.get(0), row.get(1)), (visible, visible), "{done}");
-        let lines = contract::inspect_essentials(&pool, &ContractOptions::default()).await;
+        let lines = contract::inspect_essentials(&pool, &crate::contract_options()).await;
         let line = lines.iter().find(|line| line.name == "rls_attachments").expect("the line");
         assert_eq!(line.level == CheckLevel::Ok, visible, "{done}: {line:?}");
         assert_eq!(contract::broken(&lines).is_none(), visible, "{done}: {lines:?}");

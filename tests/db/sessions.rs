@@ -27,7 +27,7 @@ async fn names(pool: &Pool) -> Result<Vec<String>, DbError> {
     .await
 }
 
-/// Both connections of the pool are there and know the statement.
+/// Opens both connections of the pool and prepares the statement.
 async fn warm(pool: &Pool) {
     let both = Arc::new(Barrier::new(2));
     let one = || {
@@ -138,7 +138,7 @@ async fn a_read_only_spell_is_an_outage_and_ends_with_itself() {
         warm(&pool).await;
         pool.ask().await.expect("it writes");
         superuser.batch_execute(&on).await.expect("read-only");
-        // As a failover would.
+        // Sessions end as in a failover.
         db.disconnect("forms_app").await.expect("cut");
         let error = loop {
             match insert().await {
@@ -153,7 +153,7 @@ async fn a_read_only_spell_is_an_outage_and_ends_with_itself() {
         assert_eq!((error.kind(), error.sqlstate()), (DbErrorKind::Unreachable, Some("25006")), "{error}");
         warm(&pool).await;
         superuser.batch_execute(&off).await.expect("writable");
-        // Both sessions of the pool were born read-only, and are not met again.
+        // Sessions of the pool that were born read-only are not met again.
         pool.ask().await.expect("it writes again");
         insert().await.expect("at once");
     }

@@ -5,14 +5,14 @@ use devkit::forms::{Form, SubmissionSeed};
 use devkit::postfix::{Postfix, PostfixOptions};
 use devkit::smtp::{Client, RelayWire, WireTrap, submit};
 use maple_router::routing::delivery::sender::ReturnAddress;
-use maple_router::routing::message_id::Origin;
+use maple_router::routing::submission::message_id::Origin;
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Scene};
+use crate::harness::{PATIENCE, Scene, beyond};
 
 const KEYS: [&str; 2] = ["1|a@x.test", "1|b@x.test"];
 
-/// A scene whose router speaks to Postfix over a wire that can be held.
+/// A scene whose router speaks to Postfix over a wire that can stand still.
 async fn wired() -> (Scene, RelayWire) {
     wired_with("").await
 }
@@ -27,13 +27,13 @@ async fn wired_with(extra: &str) -> (Scene, RelayWire) {
     (scene, wire)
 }
 
-/// One whose Message-ID is logged before its dot is read: smtpd keeps less than this for itself.
+/// A mail whose Message-ID is logged before its dot is read: smtpd keeps less than this for itself.
 async fn submit_large(scene: &Scene) -> Uuid {
     let seed = SubmissionSeed::of("f").field("text", &"x ".repeat(4_000));
     seed.insert(&scene.backend).await.expect("a row").id
 }
 
-/// SIGKILL while the wire holds a dialogue at this place; answers with the trap still set.
+/// SIGKILL while the wire has stopped a dialogue at this point; returns with the trap still set.
 async fn killed_at(scene: &mut Scene, wire: &RelayWire, place: WireTrap) -> (Uuid, devkit::trap::Trapped) {
     let trapped = wire.trap(place, 1);
     let id = submit_large(scene).await;
@@ -42,7 +42,7 @@ async fn killed_at(scene: &mut Scene, wire: &RelayWire, place: WireTrap) -> (Uui
     (id, trapped)
 }
 
-/// To be asked when the relay's log has told that it delivered: until then it may not have passed it on.
+/// Call only once the relay's log has said that it delivered: until then it may not have passed the mail on.
 fn once(scene: &Scene, id: Uuid) {
     for recipient in ["a@x.test", "b@x.test"] {
         assert_eq!(scene.copies(id, recipient), 1, "{recipient}\n{}", scene.told());
@@ -78,7 +78,7 @@ async fn what_the_relay_has_is_found_and_not_sent_again() {
     scene.down().await;
 }
 
-/// Its upstream is down: nothing was delivered, and it is in the queue. That is enough.
+/// The upstream is down: nothing was delivered, and the mail is in the queue. That is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_relay_still_has_in_its_queue_is_found() {
     let (mut scene, wire) = wired().await;
@@ -87,7 +87,7 @@ async fn what_the_relay_still_has_in_its_queue_is_found() {
     trapped.cut();
     scene.up().await;
     let row = scene.routed(id).await;
-    assert!(KEYS.iter().all(|key| row.beyond(key) != "delivered"), "{row:?}");
+    assert!(KEYS.iter().all(|key| beyond(&row, key) != "delivered"), "{row:?}");
     scene.stage.relay.restart().await.expect("it is back");
     scene.known(id, &KEYS, "delivered").await;
     once(&scene, id);
@@ -142,7 +142,7 @@ async fn under_hold_what_nothing_proves_is_held() {
     scene.down().await;
 }
 
-/// Somebody else's mail under our Message-ID, to somebody else, is no proof that ours was accepted for our recipients.
+/// A stranger's mail under our Message-ID, to others, is no proof that ours was accepted for our recipients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_mail_under_our_message_id_is_no_proof_for_our_recipients() {
     let (mut scene, wire) = wired().await;
@@ -164,9 +164,9 @@ async fn a_foreign_mail_under_our_message_id_is_no_proof_for_our_recipients() {
     scene.down().await;
 }
 
-/// Whoever knows the Message-ID of a mail that never got there, and even its envelope sender, as every recipient of a former try
-/// does, hands in a mail for the same recipients, and the relay delivers it: from elsewhere with the token, on this host without
-/// it, and by `sendmail`. None of that is an acceptance of ours: it would never be sent.
+/// A stranger who knows the Message-ID of a mail that never got there, and even its envelope sender, as every recipient of a
+/// former try does, hands in a mail for the same recipients, and the relay delivers it: from elsewhere with the token, on
+/// this host without it, and by `sendmail`. None of that is an acceptance of ours: it would never be sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mail_of_somebody_who_knows_our_message_id_resolves_no_doubt() {
     let form = Form::new("f").mail_to("a@x.test, b@x.test");

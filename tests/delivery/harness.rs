@@ -5,46 +5,25 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postfix::{Postfix, PostfixOptions};
-use devkit::stage::{Answer, Router, Source, Stage, StageOptions};
+use devkit::stage::{Answer, Router, SHORT_TIMINGS, Source, Stage, StageOptions};
+use devkit::submission::{Audited, Row};
+use devkit::waiting;
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+/// Longest duration of anything before a test calls it lost. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const STEP: Duration = Duration::from_millis(50);
 
-/// Close to the shortest times that the protocol's inequalities allow, as in the kill tests; a claim is stuck after 16 s.
+/// Differences from the short timings.
 const SHORT: &str = r#"
-[database]
-connect_timeout = "2s"
-lock_timeout = "1s"
-statement_timeout = "2s"
 [outbox]
 lease = "10s"
 [smtp]
 lanes = 2
-connect_timeout = "1s"
-command_timeout = "1500ms"
-dot_timeout = "2500ms"
-delivery_deadline = "7s"
 [mail]
 body = "template"
-[slack]
-group_wait = "1s"
-timeout = "1s"
-lease = "4s"
-[routing]
-heartbeat = "2100ms"
-fence_after = "8500ms"
-stuck_after = "16s"
-claim_deadline = "60s"
-sweep_interval = "1s"
-due_grace = "2s"
-orphan_after = "15s"
-backoff_min = "1s"
-backoff_max = "5s"
-drain_timeout = "9s"
 "#;
 
 /// The binary under test.
@@ -52,30 +31,9 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_maple-router"))
 }
 
-/// A row as it stands.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) status: String,
-    pub(crate) ledger: Value,
-    pub(crate) updated_at: String,
-}
-
-impl Row {
-    pub(crate) fn entry(&self, key: &str) -> &Value {
-        &self.ledger["deliveries"][key]
-    }
-
-    /// What is known of a delivery beyond the relay: `delivered`, `deferred`, `bounced`, `expired`, or nothing.
-    pub(crate) fn beyond(&self, key: &str) -> &str {
-        self.entry(key)["relay"]["status"].as_str().unwrap_or_default()
-    }
-}
-
-/// One row of the audit log.
-#[derive(Debug, Clone)]
-pub(crate) struct Audited {
-    pub(crate) action: String,
-    pub(crate) detail: Value,
+/// The delivery status after the relay's acceptance: `delivered`, `deferred`, `bounced`, `expired`, or empty.
+pub(crate) fn beyond<'a>(row: &'a Row, key: &str) -> &'a str {
+    row.entry(key)["relay"]["status"].as_str().unwrap_or_default()
 }
 
 /// The router and what it works with.
@@ -106,12 +64,11 @@ impl Scene {
     pub(crate) async fn resting(options: PostfixOptions, forms: &[Form]) -> Self {
         let stage = StageOptions { sample_forms: false, ..StageOptions::of(Source::Postgres) };
         let stage = Stage::start(stage).await.expect("a stage");
-        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-        devkit::forms::load(&mut loader, forms).await.expect("forms");
+        devkit::forms::load_into(&stage.database, forms).await.expect("forms");
         let postfix = Postfix::start(stage.relay.port(), options).await.expect("a Postfix");
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let eyes = stage.database.superuser().await.expect("superuser");
-        let extra = format!("{SHORT}{}", postfix.sections());
+        let extra = format!("{SHORT_TIMINGS}{SHORT}{}", postfix.sections());
         Self { router: None, postfix, stage, backend, eyes, extra }
     }
 
@@ -127,18 +84,16 @@ impl Scene {
         self.router = Some(router);
     }
 
-    /// Waits until the router has kept its place in the log: from then on its successor misses nothing.
+    /// Waits until the router has saved its position in the log: from then on its successor misses nothing.
     pub(crate) async fn follows(&self) {
         let file = self.stage.dir().join("router/relay_log.json");
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        let kept = async || {
             let kept = std::fs::read(&file).unwrap_or_default();
             let kept: Value = serde_json::from_slice(&kept).unwrap_or_default();
-            if kept["position"].as_str().is_some_and(|place| !place.is_empty()) {
-                return;
-            }
-            tokio::time::sleep(STEP).await;
-        }
-        panic!("no place in the log was kept in {}\n{}", file.display(), self.told());
+            kept["position"].as_str().is_some_and(|place| !place.is_empty())
+        };
+        let kept = waiting::until(PATIENCE, STEP, kept).await;
+        assert!(kept, "no place in the log was kept in {}\n{}", file.display(), self.told());
     }
 
     pub(crate) fn router(&self) -> &Router {
@@ -165,21 +120,16 @@ impl Scene {
     }
 
     pub(crate) async fn row(&self, id: Uuid) -> Row {
-        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
-        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
-        Row { status: row.get(0), ledger: row.get(1), updated_at: row.get(2) }
+        Row::read(&self.eyes, id).await.expect("the row")
     }
 
     /// Waits until the row is as wanted.
     pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            let row = self.row(id).await;
-            if wanted(&row) {
-                return row;
-            }
-            tokio::time::sleep(STEP).await;
+        let look = async || Some(self.row(id).await).filter(&wanted);
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(row) => row,
+            None => panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.told()),
         }
-        panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.told());
     }
 
     /// Waits for the end.
@@ -187,19 +137,17 @@ impl Scene {
         self.await_row(id, "end", |row| row.status == "routed").await
     }
 
-    /// Waits until this is known of these deliveries beyond the relay.
+    /// Waits until delivery tracking has this status of these deliveries.
     pub(crate) async fn known(&self, id: Uuid, keys: &[&str], status: &str) -> Row {
-        let so = |row: &Row| keys.iter().all(|key| row.beyond(key) == status);
+        let so = |row: &Row| keys.iter().all(|key| beyond(row, key) == status);
         self.await_row(id, &format!("{status} for {keys:?}"), so).await
     }
 
     pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
-        let sql = "SELECT action::text, detail FROM audit_log WHERE submission_id = $1 ORDER BY id";
-        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
-        rows.iter().map(|row| Audited { action: row.get(0), detail: row.get(1) }).collect()
+        Audited::trail(&self.eyes, id).await.expect("audit")
     }
 
-    /// Only what the trail says of mails that failed.
+    /// The trail's entries of failed mails.
     pub(crate) async fn failures(&self, id: Uuid) -> Vec<Value> {
         let failed = self.audit(id).await.into_iter().filter(|line| line.action == "email_failed");
         failed.map(|line| line.detail).collect()
@@ -212,12 +160,7 @@ impl Scene {
 
     /// Waits until a series has reached a value.
     pub(crate) async fn counted(&self, series: &str, value: f64) {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if self.metric(series).await >= value {
-                break;
-            }
-            tokio::time::sleep(STEP).await;
-        }
+        waiting::until(PATIENCE, STEP, async || self.metric(series).await >= value).await;
         let found = self.metric(series).await;
         assert!((found - value).abs() < f64::EPSILON, "{series} is {found}, not {value}\n{}", self.told());
     }
@@ -227,7 +170,7 @@ impl Scene {
         self.stage.ask(binary(), self.router().config(), words).await.expect("it runs")
     }
 
-    /// How often the upstream has a mail of this submission for this recipient.
+    /// Number of the upstream's mails of this submission for this recipient.
     pub(crate) fn copies(&self, id: Uuid, recipient: &str) -> u64 {
         let id = id.to_string();
         let digests = self.stage.relay.digests().into_iter();
@@ -239,7 +182,7 @@ impl Scene {
         format!("<maple.{}.{order}.0@greenpeace.org>", id.simple())
     }
 
-    /// What the router's journal says of doubt about a submission: how each was resolved, in order.
+    /// The journal's entries on doubt about a submission: the resolution of each, in order.
     pub(crate) fn resolutions(&self, id: Uuid) -> Vec<String> {
         let file = self.stage.dir().join("router.log");
         let log = std::fs::read_to_string(file).expect("the journal");
@@ -249,7 +192,7 @@ impl Scene {
         of_this.map(|line| line["outcome"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Both logs, for whoever reads why a test failed.
+    /// Both logs, for the reader of a failed test.
     pub(crate) fn told(&self) -> String {
         let log = std::fs::read_to_string(self.stage.dir().join("router.log")).unwrap_or_default();
         format!("--- router\n{log}\n--- Postfix\n{}", self.postfix.log())

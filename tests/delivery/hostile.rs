@@ -1,11 +1,11 @@
-//! Whoever may hand a mail to the same Postfix may write what he likes into headers, greetings and addresses, and some of it gets
-//! into the log. None of it changes what is known of our mails.
+//! A stranger who may hand a mail to the same Postfix may write what he likes into headers, greetings and
+//! addresses, and some of it gets into the log. None of it changes what is known of our mails.
 
 use devkit::forms::Form;
 use devkit::smtp::{Client, Rule, Stage as At, submit};
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Scene};
+use crate::harness::{PATIENCE, Scene, beyond};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_look_like_postfix_s_change_nothing() {
@@ -17,7 +17,7 @@ async fn lines_that_look_like_postfix_s_change_nothing() {
     talk(&scene, &queue_id).await;
     mails(&scene, id, &queue_id).await;
 
-    // One more mail of ours goes all the way: by then everything before it was read.
+    // Another mail of ours goes all the way: by then everything before it was read.
     scene.stage.relay.clear_rules();
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").times(3).reply("450 4.2.0 not yet"));
     scene.known(id, &["1|a@x.test"], "delivered").await;
@@ -71,5 +71,5 @@ async fn mails(scene: &Scene, id: Uuid, queue_id: &str) {
         scene.postfix.logged(&["qmgr", &taken, "removed"], PATIENCE).await.expect("all are done with");
     }
     let row = scene.row(id).await;
-    assert_eq!(row.beyond("1|a@x.test"), "deferred", "{row:?}\n{}", scene.told());
+    assert_eq!(beyond(&row, "1|a@x.test"), "deferred", "{row:?}\n{}", scene.told());
 }

@@ -1,5 +1,5 @@
-//! Log rotated, Postfix restarted or killed, the daemon down for an hour's worth of log: no status is missed, and none is told
-//! twice.
+//! Log rotated, Postfix restarted or killed, the daemon down for an hour's worth of log: no status is missed, and
+//! none is logged twice.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use devkit::postfix::Rotation;
 use devkit::smtp::{Rule, Stage as At};
 use uuid::Uuid;
 
-use crate::harness::Scene;
+use crate::harness::{Scene, beyond};
 
 const ALL: [&str; 2] = ["1|a@x.test", "1|b@x.test"];
 
@@ -16,7 +16,7 @@ async fn scene() -> Scene {
     Scene::start(&[Form::new("f").mail_to("a@x.test, b@x.test")]).await
 }
 
-/// Some that are deferred for `a` and delivered for `b`.
+/// Makes mails that are deferred for `a` and delivered for `b`.
 async fn deferred(scene: &Scene, count: usize) -> Vec<Uuid> {
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("450 4.2.0 not yet"));
     let mut ids = Vec::new();
@@ -36,7 +36,7 @@ async fn nothing_is_missed_while_the_log_is_rotated_and_postfix_restarted() {
     let mut ids = Vec::new();
     for rotation in [Rotation::Renamed, Rotation::Postfix, Rotation::Renamed] {
         let waiting = deferred(&scene, 3).await;
-        // What goes through now stands in the old file, in the new one, or partly in both.
+        // Deliveries from now on stand in the old file, in the new one, or partly in both.
         scene.stage.relay.clear_rules();
         scene.postfix.rotate(rotation).await.expect("rotated");
         ids.push(scene.submit("f").await);
@@ -57,7 +57,7 @@ async fn nothing_is_missed_while_the_log_is_rotated_and_postfix_restarted() {
     scene.down().await;
 }
 
-/// An hour's worth of what others say. It is written to the file as Postfix's logger writes to it, at its end.
+/// Writes an hour's worth of others' lines, to the end of the file as Postfix's logger does.
 fn others_say_a_lot(scene: &Scene) {
     // After a rotation it is there again with Postfix's next word.
     let mut options = std::fs::OpenOptions::new();
@@ -82,13 +82,13 @@ async fn nothing_is_missed_while_the_daemon_is_down() {
     scene.down().await;
     others_say_a_lot(&scene);
     let refuse = |id: &Uuid| Rule::at(At::Dot).submission(&id.to_string()).reply("554 5.7.1 rejected");
-    // Nothing goes through between the old rules and the new ones.
+    // Mails cannot go through between the old rules and the new ones.
     scene.stage.relay.stop().await;
     scene.stage.relay.clear_rules();
     refused.iter().for_each(|id| scene.stage.relay.rule(refuse(id)));
     scene.stage.relay.restart().await.expect("it is back");
     scene.postfix.emptied(crate::harness::PATIENCE).await.expect("everything is done with");
-    // All of it stands in a file that has another name by now.
+    // All these lines stand in a file that has another name by now.
     scene.postfix.rotate(Rotation::Renamed).await.expect("rotated");
     others_say_a_lot(&scene);
     scene.postfix.restart().await.expect("restarted");
@@ -98,10 +98,10 @@ async fn nothing_is_missed_while_the_daemon_is_down() {
     }
     for id in refused {
         let row = scene.known(*id, &["1|a@x.test"], "bounced").await;
-        assert_eq!(row.beyond("1|b@x.test"), "delivered", "{row:?}");
+        assert_eq!(beyond(&row, "1|b@x.test"), "delivered", "{row:?}");
         assert_eq!(scene.failures(*id).await.len(), 1, "told once");
     }
-    // Read again from where it was, nothing is told again.
+    // A second read from the saved position logs nothing again.
     scene.down().await;
     scene.up().await;
     let last = scene.submit("f").await;

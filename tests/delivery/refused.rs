@@ -1,5 +1,5 @@
-//! What must be seen first of all: one of three recipients is refused further on, and everything that tells of it agrees; and
-//! what waits too long.
+//! The most important sights: one of three recipients is refused further on, and every report of it agrees; and
+//! mails that wait too long.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn one_of_three_is_refused_upstream_and_everybody_says_so() {
     scene.known(id, &["1|a@x.test", "1|c@x.test"], "delivered").await;
     let row = scene.known(id, &["1|b@x.test"], "bounced").await;
 
-    // The ledger: accepted by the relay, and lost beyond it. The row stays as it is.
+    // The ledger: accepted by the relay, and lost after that. The row stays as it is.
     assert_eq!((row.status.as_str(), &row.updated_at), ("routed", &routed.updated_at), "{row:?}");
     let mark = &row.entry("1|b@x.test")["relay"];
     assert_eq!(mark["dsn"], "5.1.1", "{row:?}");
@@ -49,7 +49,7 @@ async fn one_of_three_is_refused_upstream_and_everybody_says_so() {
     let listed = scene.verb(&["list", "--bounced", "--json"]).await;
     assert!(listed.out.contains(&id.to_string()), "{listed:?}");
 
-    // People: told, and told without the address.
+    // People: notified, and without the address.
     let told = scene.stage.slack.wait_for(1, PATIENCE).await.expect("an alert");
     let text: String = told.iter().map(devkit::slack::SlackMessage::visible_text).collect();
     assert!(text.contains("5.1.1") || text.to_lowercase().contains("bounce"), "{text}");

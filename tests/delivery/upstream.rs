@@ -5,7 +5,7 @@ use devkit::forms::Form;
 use devkit::postfix::PostfixOptions;
 use devkit::smtp::{Act, Rule, Stage as At};
 
-use crate::harness::Scene;
+use crate::harness::{Scene, beyond};
 
 /// Name, which is the form's and the recipients' domain, and what the upstream does.
 fn upstreams() -> Vec<(&'static str, Rule)> {
@@ -84,7 +84,7 @@ async fn an_upstream_that_is_not_there_defers_and_one_that_is_slow_does_not() {
     scene.stage.relay.rule(Rule::at(At::Dot).to("@s.test").delay(slow));
     let id = scene.submit("s").await;
     let row = scene.routed(id).await;
-    assert_eq!(row.beyond("1|s@s.test"), "", "nothing is known yet: {row:?}");
+    assert_eq!(beyond(&row, "1|s@s.test"), "", "nothing is known yet: {row:?}");
     let row = scene.known(id, &["1|s@s.test"], "delivered").await;
     assert!(row.entry("1|s@s.test")["relay"]["since"].is_null(), "it never was deferred: {row:?}");
     scene.down().await;

@@ -7,12 +7,12 @@ use devkit::forms::Form;
 use devkit::postgres::TestDatabase;
 use tokio_postgres::Client;
 
-/// What every table is filled for.
+/// The form that every table is filled for.
 pub(crate) fn form() -> Form {
     Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test")
 }
 
-/// Everything that writes rows one by one is set aside; `submissions` and what hangs on it are made anew in one transaction.
+/// Keys and indexes are set aside; `submissions` and its dependants are made anew in one transaction.
 const ASIDE: &str = "
 SET session_replication_role = replica;
 SET maintenance_work_mem = '256MB';
@@ -22,8 +22,8 @@ ALTER TABLE submissions DROP CONSTRAINT submissions_pkey;
 DROP INDEX submissions_form_id_idx, submissions_status_updated_at_idx, submission_fields_submission_id_idx,
   attachments_submission_id_idx, audit_log_submission_id_idx, audit_log_occurred_at_idx;";
 
-/// Of a hundred: 96 routed, two failed and told of, one purged, one of which nothing was sent; one in a thousand failed for
-/// an infected attachment. `$rows` is replaced.
+/// Of a hundred: 96 routed, two failed and notified, one purged, one of which nothing was sent; one in a thousand
+/// failed for an infected attachment. `$rows` is replaced.
 const ENDED: &str = r#"
 INSERT INTO submissions (id, form_id, status, routing_result, happyfox_status, created_at, updated_at)
 SELECT md5(n::text)::uuid, 'f',
@@ -67,7 +67,7 @@ SELECT md5(n::text)::uuid, 'a.txt', 'b', 'o', 'clean' FROM generate_series(1, $r
 INSERT INTO submission_fields (submission_id, field_key, field_value, position)
 SELECT md5(n::text)::uuid, 'subject', 'a question', 1 FROM generate_series(1, $rows) AS n WHERE n % 4 = 1;";
 
-/// As `001_init.sql` has them. NOT VALID only spares looking at the rows now.
+/// Constraints as `001_init.sql` has them. NOT VALID only spares looking at the rows now.
 const BACK: &str = "
 ALTER TABLE submissions ADD CONSTRAINT submissions_pkey PRIMARY KEY (id);
 ALTER TABLE submission_fields ADD CONSTRAINT submission_fields_submission_id_fkey FOREIGN KEY (submission_id)
@@ -102,16 +102,14 @@ async fn run(eyes: &Client, statements: &str, rows: u64) {
 }
 
 async fn forms(db: &TestDatabase, eyes: &Client, rows: u64, what: &str) {
-    devkit::forms::load(&mut db.client_as("forms_loader").await.expect("the loader"), &[form()])
-        .await
-        .expect("a form");
+    devkit::forms::load_into(db, &[form()]).await.expect("a form");
     run(eyes, ASIDE, rows).await;
     run(eyes, what, rows).await;
     run(eyes, BACK, rows).await;
 }
 
 async fn settle(eyes: &Client) {
-    // Each by itself: VACUUM runs in no transaction.
+    // Each statement by itself: VACUUM runs in no transaction.
     for statement in ["RESET session_replication_role", "VACUUM (ANALYZE)", "CHECKPOINT"] {
         eyes.batch_execute(statement).await.expect("settled");
     }

@@ -1,10 +1,10 @@
-//! What may differ between a small table and a grown one, and which statements are to be judged.
+//! Permitted differences between a small table and a grown one, and the statements to be judged.
 
 use std::path::Path;
 
 use crate::plans::{Cost, Costs};
 
-/// Said by people who ask about everything (`status`, lists), or as seldom as it takes long: README, "Limits".
+/// Statements of people who ask about everything (`status`, lists), or as seldom as they take long: README, "Limits".
 pub(crate) const OF_EVERYTHING: &[&str] = &[
     "sweep_ended",
     "view_counts",
@@ -20,14 +20,14 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "dead_letter_exhausted_count",
 ];
 
-/// What looks for failures that nobody was told of: cheap by an index of schema `router`.
+/// The search for failures not yet notified: cheap by an index of schema `router`.
 pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &["alert_candidates", "alert_causes", "late_infection_find"];
 
 /// By the backend's index on (status, updated_at), which is away where schema `router` is tried; `tail` then goes by the audit
 /// log instead.
 pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows"];
 
-/// What counts all that is open, or asks something of each: linear in the backlog, whatever has ended.
+/// Statements that count all that is open, or ask something of each: linear in the backlog, whatever has ended.
 pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =
     &["outbox_depths", "sweep_count", "sweep_infected", "sweep_open", "sweep_unready"];
 
@@ -39,7 +39,7 @@ pub(crate) const NEEDED: [(&str, &str); 4] = [
     ("attachments_router_infected", "sweep_count"),
 ];
 
-/// Said only where something is configured that is not here: `[readiness] finalized_column`.
+/// Statements that need settings absent here: `[readiness] finalized_column`.
 const NOT_HERE: [&str; 1] = ["seam_finalize"];
 
 /// A tree that grew from a thousand keys to ten million is two levels deeper, for each row that is looked up; a page of rows
@@ -47,7 +47,7 @@ const NOT_HERE: [&str; 1] = ["seam_finalize"];
 const TIMES: u64 = 3;
 const AND: u64 = 64;
 
-/// What is wrong, a line a statement.
+/// Faults, a line a statement.
 pub(crate) fn faults(before: &Costs, after: &Costs, but: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, cost) in after.iter().filter(|(name, _)| !but.contains(&name.as_str())) {

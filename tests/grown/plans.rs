@@ -1,5 +1,5 @@
-//! What PostgreSQL did for each statement, told by itself: `auto_explain` writes every plan that was executed, with the
-//! pages it touched, into the server's log. So what is judged is what the program really sent, planned for the role, the
+//! PostgreSQL's own account of each statement: `auto_explain` writes every plan that was executed, with the pages
+//! it touched, into the server's log. So what is judged is what the program really sent, planned for the role, the
 //! parameters and the settings it really had.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,16 +18,16 @@ pub(crate) fn settings() -> Vec<(String, String)> {
         ("max_wal_senders", "0"),
         ("max_wal_size", "2GB"),
         ("shared_buffers", "256MB"),
-        // Nothing moves while it is looked at.
+        // Rows do not move while they are looked at.
         ("autovacuum", "off"),
-        // As it comes.
+        // PostgreSQL's default.
         ("jit", "on"),
         ("shared_preload_libraries", "auto_explain"),
         ("auto_explain.log_format", "json"),
         ("auto_explain.log_analyze", "on"),
         ("auto_explain.log_buffers", "on"),
         ("auto_explain.log_timing", "off"),
-        // What triggers ask in others' transactions.
+        // Statements of triggers, in others' transactions.
         ("auto_explain.log_nested_statements", "on"),
         ("logging_collector", "on"),
         ("log_destination", "jsonlog"),
@@ -46,7 +46,7 @@ const BIG: [&str; 6] =
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 
-/// What one statement did, at its worst.
+/// The highest cost of one statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Executions.
@@ -55,7 +55,7 @@ pub(crate) struct Cost {
     pub(crate) pages: u64,
     /// Grown tables that were read from end to end.
     pub(crate) scanned: BTreeSet<String>,
-    /// It was compiled first.
+    /// Whether JIT compiled it first.
     pub(crate) compiled: bool,
     /// Plan of the dearest.
     pub(crate) plan: Value,
@@ -78,14 +78,14 @@ impl Log {
         Self { path: socket_dir.join("data/plans/plans.json"), read: 0, marks: 0 }
     }
 
-    /// What `forms_app` did in `database` since the last look. The server is behind with its log: it is waited for a mark.
+    /// What `forms_app` did in `database` since the last look. The server's log lags: a marker line is waited for.
     pub(crate) async fn costs(&mut self, eyes: &Client, database: &str) -> Costs {
         self.marks += 1;
-        let mark = format!("mark {} {}", std::process::id(), self.marks);
-        eyes.batch_execute(&format!("DO $$BEGIN RAISE LOG '{mark}'; END$$")).await.expect("a mark");
+        let record = format!("mark {} {}", std::process::id(), self.marks);
+        eyes.batch_execute(&format!("DO $$BEGIN RAISE LOG '{record}'; END$$")).await.expect("a mark");
         let text = loop {
             let text = self.rest();
-            if text.contains(&mark) {
+            if text.contains(&record) {
                 break text;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -129,7 +129,7 @@ fn note(costs: &mut Costs, message: &str) {
     }
 }
 
-/// Statements of the program are led by their names; others (triggers, foreign keys, whoever submits) go by their beginnings.
+/// Statements of the program are led by their names; others (triggers, foreign keys, test input) go by their first words.
 fn name(text: &str) -> String {
     match text.strip_prefix("-- ").and_then(|rest| rest.split_once('\n')) {
         Some((name, _)) => name.to_owned(),
@@ -140,8 +140,8 @@ fn name(text: &str) -> String {
     }
 }
 
-/// What a node touched, those below it included; what is written by a WITH that nobody reads from comes after its parent has
-/// been counted, and is counted by itself.
+/// Pages a node touched, those below it included; the writes of a WITH that nobody reads from come after its parent
+/// has been counted, and are counted by themselves.
 fn pages(node: &Value) -> u64 {
     let late = children(node)
         .filter(|child| child["Node Type"] == "ModifyTable" && child["Subplan Name"].is_string());

@@ -1,5 +1,5 @@
-//! Everything the router says to its database, through its own stores and its own pool: one turn of it leaves each statement
-//! said at least once. What it is said about is submitted by the turn itself, a handful of rows beside all that is there.
+//! All statements of the router to its database, through its own stores and its own pool: a round says each
+//! statement at least once. A round submits its own subjects, a handful of rows beside all that is there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use maple_router::outbox::store::OutboxStore;
 use maple_router::outbox::table::{Command, Outbox, State};
 use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
 use maple_router::routing::dead_letter::{Closing, Kind, Record};
+use maple_router::routing::decide::replay::ReplayOptions;
 use maple_router::routing::delivery::Seen;
 use maple_router::routing::delivery::lost::Mail;
-use maple_router::routing::ledger::FailReason;
-use maple_router::routing::message_id::Origin;
-use maple_router::routing::outcome::{Entries, SendContext};
+use maple_router::routing::pause::presence::Identity;
 use maple_router::routing::pause::{Pause, Scope};
-use maple_router::routing::presence::Identity;
-use maple_router::routing::replay::ReplayOptions;
 use maple_router::routing::store::alerts::AlertStore;
 use maple_router::routing::store::dead_letters::DeadLetterStore;
-use maple_router::routing::store::delivery_told::TellingStore;
+use maple_router::routing::store::delivery_notified::NotificationStore;
 use maple_router::routing::store::ends::Ends;
+use maple_router::routing::store::overrides::{Override, ReadinessOverrides, ScanResult};
 use maple_router::routing::store::pauses::PauseTable;
-use maple_router::routing::store::seams::{Override, ScanVerdict, Seams};
 use maple_router::routing::store::sweep::SweepBounds;
 use maple_router::routing::store::view::{GroupBy, Selection, View};
 use maple_router::routing::store::{ClaimRequest, Merged, RecordScope, Store};
+use maple_router::routing::submission::ledger::FailReason;
+use maple_router::routing::submission::message_id::Origin;
+use maple_router::routing::submission::outcome::{Entries, SendContext};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -54,8 +54,8 @@ pub(crate) struct Router {
     outbox: OutboxStore,
     alerts: AlertStore,
     letters: DeadLetterStore,
-    telling: TellingStore,
-    seams: Seams,
+    telling: NotificationStore,
+    overrides: ReadinessOverrides,
     view: View,
     ends: Ends,
     pauses: PauseTable,
@@ -67,11 +67,11 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// With schema `router` or without; `backlog`: more is open than a turn could take.
+    /// With schema `router` or without; `backlog`: more is open than a round could take.
     pub(crate) async fn on(db: &TestDatabase, with_schema: bool, backlog: bool) -> Self {
         let mut config = Config::default();
         config.database.url = db.url_as("forms_app");
-        // One, so that its statements come of age: PostgreSQL plans anew only the first five times.
+        // One connection, so that its statements come of age: PostgreSQL plans anew only the first five times.
         config.database.max_connections = 1;
         config.database.statement_timeout = Duration::from_secs(120);
         let pool = Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool");
@@ -81,8 +81,8 @@ impl Router {
             outbox: OutboxStore::new(pool.clone(), "maple-router@test"),
             alerts: AlertStore::new(pool.clone(), &readiness, &config),
             letters: DeadLetterStore::new(pool.clone()),
-            telling: TellingStore::new(pool.clone()),
-            seams: Seams::new(pool.clone(), &readiness, None),
+            telling: NotificationStore::new(pool.clone()),
+            overrides: ReadinessOverrides::new(pool.clone(), &readiness, None),
             view: View::new(pool.clone(), &readiness, &config),
             ends: Ends::new(pool.clone()),
             pauses: PauseTable::new(pool),
@@ -94,7 +94,7 @@ impl Router {
         }
     }
 
-    /// Everything, once.
+    /// Runs everything once.
     pub(crate) async fn turn(&self) {
         self.route().await;
         self.sweep().await;
@@ -105,7 +105,7 @@ impl Router {
             self.deliver().await;
             self.keep_records().await;
         }
-        // What this turn left open is nobody's business in the next one.
+        // Rows that this round left open must not affect the next one.
         let over = "UPDATE submissions SET status = 'purged' WHERE id = ANY($1)";
         let left = "SELECT id FROM submissions WHERE status IN ('received', 'processing') AND routing_result <> '{}' LIMIT 100";
         let left: Vec<Uuid> =
@@ -136,7 +136,7 @@ impl Router {
         let store = &self.store;
         let ids = self.claimed(8).await;
         for id in &ids {
-            store.dossier(*id).await.expect("read").expect("there");
+            store.content(*id).await.expect("read").expect("there");
         }
         let held: Vec<_> = ids.iter().map(|id| (*id, "t".to_owned())).collect();
         assert_eq!(store.heartbeat(&held).await.expect("heard").confirmed.len(), ids.len());
@@ -152,7 +152,7 @@ impl Router {
             (fourth, entries("n4", &[(A, accepted()), (B, accepted())])),
         ];
         join_all(went.iter().map(|(id, sent)| store.record(scope(*id, &tried), sent))).await;
-        // Each alone as well.
+        // Each statement alone as well.
         let sent = entries("n5", &[(A, accepted()), (B, accepted()), (C, accepted())]);
         store.record(scope(fifth, &tried), &sent).await.expect("recorded");
         store.release(scope(sixth, &tried), true).await.expect("released");
@@ -173,7 +173,7 @@ impl Router {
             .map(|(key, status)| seen(fifth, key, status));
         store.record_seen(&seen, "me").await.expect("recorded");
         let lost = [Mail { submission_id: fifth, delivery: B.to_owned(), generation: 0 }];
-        assert_eq!(self.telling.untold(&lost).await.expect("asked").len(), 1);
+        assert_eq!(self.telling.unnotified(&lost).await.expect("asked").len(), 1);
         self.telling.told(&lost).await.expect("written");
         store.now().await.expect("told");
         self.outbox.is_there().await.expect("asked");
@@ -202,7 +202,7 @@ impl Router {
         store.sweep_count(bounds).await.expect("counted");
     }
 
-    /// Failures are told of: what this turn refused and what the sweep did.
+    /// Notifies of failures: what this round refused and what the sweep did.
     async fn tell(&self) {
         let causes = self.alerts.unalerted().await.expect("asked");
         assert!(!causes.is_empty());
@@ -222,22 +222,25 @@ impl Router {
         self.eyes.execute(routed, &[&late]).await.expect("routed");
         let (token, rows) = (Uuid::from_u128(8), [late]);
         assert_eq!(self.alerts.lease_late(&rows, token, HOUR).await.expect("leased").len(), 1);
-        assert_eq!(self.alerts.give_back_late(token, &rows).await.expect("given back").marked, 1);
+        assert_eq!(self.alerts.give_back_late(token, &rows).await.expect("given back").recorded, 1);
         assert_eq!(self.alerts.lease_late(&rows, token, HOUR).await.expect("leased").len(), 1);
-        assert_eq!(self.alerts.confirm_late(token, &rows).await.expect("confirmed").marked, 1);
+        assert_eq!(self.alerts.confirm_late(token, &rows).await.expect("confirmed").recorded, 1);
         assert!(self.alerts.lease_late(&rows, token, HOUR).await.expect("asked").is_empty(), "told of once");
     }
 
-    /// What an operator does to one submission.
+    /// Runs an operator's verbs on one submission.
     async fn operate(&self) {
         let seed = SubmissionSeed::of("f")
             .attachment("a.txt", "pending")
             .insert(&self.backend)
             .await
             .expect("submitted");
-        self.seams.finalize(seed.id, OPERATOR).await.expect("finalized");
-        self.seams.mark(seed.attachments[0], ScanVerdict::Clean, OPERATOR).await.expect("marked");
-        self.seams.note(seed.id, OPERATOR).await.expect("noted");
+        self.overrides.finalize(seed.id, OPERATOR).await.expect("finalized");
+        self.overrides
+            .set_scan_status(seed.attachments[0], ScanResult::Clean, OPERATOR)
+            .await
+            .expect("marked");
+        self.overrides.note(seed.id, OPERATOR).await.expect("noted");
         self.view.look(seed.id).await.expect("looked").expect("there");
         self.view.audit(seed.id).await.expect("read").expect("readable");
         self.view.submissions_between(seed.id, seed.id, 11).await.expect("found");
@@ -254,7 +257,7 @@ impl Router {
         self.letters.exhausted(Some(seed.id), false, 100).await.expect("read");
     }
 
-    /// What asks about everything: `status` and lists.
+    /// Runs the queries about everything: `status` and lists.
     async fn look(&self) {
         self.view.overview().await.expect("counted");
         self.view.audit_digests().await.expect("counted").expect("readable");
@@ -275,7 +278,7 @@ impl Router {
         self.view.grouped(&selection, GroupBy::Reason).await.expect("counted");
     }
 
-    /// The outbox, as its feed and its upkeep use it.
+    /// The outbox, as its consumer and its upkeep use it.
     async fn deliver(&self) {
         let outbox = &self.outbox;
         let ids = [self.ready().await, self.ready().await];
@@ -289,7 +292,7 @@ impl Router {
         outbox.extend(&held, HOUR).await.expect("extended");
         let settlings: Vec<_> = rows.iter().enumerate().map(|(n, row)| settling(n, row.id, token)).collect();
         outbox.settle(&settlings).await.expect("settled");
-        // One whose lease runs out, and one whose time comes.
+        // One event whose lease runs out, and one whose time comes.
         outbox.claim(State::Pending, &all, 2, Duration::ZERO, token).await.expect("taken");
         outbox.wake(PAGE).await.expect("woken");
         outbox.redrive(rows[0].id, "operator:x", "a test").await.expect("redriven");
@@ -298,7 +301,7 @@ impl Router {
         let old = "UPDATE router.outbox SET delivered_at = now() - interval '30 days' WHERE id = $1";
         self.eyes.execute(old, &[&rows[1].id]).await.expect("aged");
         assert_eq!(outbox.prune(24 * 14 * HOUR, PAGE).await.expect("pruned"), 1);
-        // The rest does not wait for the next turn.
+        // The rest does not wait for the next round.
         if !self.backlog {
             let rest = outbox.claim(State::Pending, &all, 1000, HOUR, token).await.expect("taken");
             let settlings: Vec<_> = rest.iter().map(|row| settling(1, row.id, token)).collect();
@@ -340,7 +343,7 @@ impl Router {
         self.pauses.remove(None).await.expect("resumed");
     }
 
-    /// One that was not had before.
+    /// Returns a number not used before.
     async fn number(&self) -> u32 {
         let sql = "SELECT count(*) + 1 FROM router.dead_letters";
         u32::try_from(self.eyes.query_one(sql, &[]).await.expect("counted").get::<_, i64>(0)).expect("few")

@@ -9,11 +9,11 @@ use maple_router::db::{DbError, Pool, PoolOptions};
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::jobs::works::{self, Bounds};
-use maple_router::kernel::jobs::{Consumer, Observer, Parts, Settings};
+use maple_router::kernel::jobs::{Consumer, ConsumerParts, Observer, Settings};
 use maple_router::kernel::rows::{Kinds, Row, Rows, Woken, Write};
-use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::gate::Gate;
+use maple_router::ops::rng::Rng;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
@@ -130,7 +130,7 @@ impl Working {
         Self { stop, jobs }
     }
 
-    /// Whether everything was written in time.
+    /// Returns whether everything was written in time.
     pub(crate) async fn stop(self) -> bool {
         self.stop.cancel();
         let [pack, ship] = self.jobs;
@@ -141,13 +141,13 @@ impl Working {
 fn consumer(rows: &Rows<Parcel>, from: State) -> Consumer<Parcel> {
     let retries = Retries { max_attempts: 3, min: Duration::from_millis(10), max: Duration::from_millis(50) };
     let settings = Settings { most: 16, lease: LEASE, poll: Duration::from_millis(100), retries };
-    let parts = Parts {
+    let parts = ConsumerParts {
         rows: rows.clone(),
         from,
         kinds: Kinds::Only(vec![from.label()]),
         settings,
         clock: Arc::new(SystemClock),
-        rng: Arc::new(Chance::from_system()),
+        rng: Arc::new(Rng::from_system()),
         observer: Arc::new(Silent),
     };
     Consumer::start(parts, Listener::silent())

@@ -1,23 +1,23 @@
-//! The one generic test of every lifecycle: each state × command × who against the real statements. What the table allows
-//! happens and is recorded; everything else leaves no trace, whatever the row carries; a fence that is not the row's changes
-//! nothing.
+//! The one generic test of every lifecycle: each state × command × author against the real statements. Permitted
+//! commands happen and are recorded; all others leave no trace, whatever the row carries; a fence that is not the
+//! row's changes nothing.
 
 use std::future::Future;
 
 use maple_router::kernel::{Lifecycle, Transition, Who, Word};
 
-/// Whose fence a command is given with.
+/// Fence with which a command is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// The row's own.
     Own,
-    /// One that was the row's, or never was.
+    /// A fence that was the row's, or never was.
     Stale,
 }
 
 /// A lifecycle's real statements, and eyes that see what they did.
 pub(crate) trait Real<L: Lifecycle> {
-    /// What names a row.
+    /// Name of a row.
     type Id: Copy;
 
     /// A row in `state` of which everything but the state allows `command`.
@@ -27,7 +27,7 @@ pub(crate) trait Real<L: Lifecycle> {
     /// asked for.
     fn give(&self, id: Self::Id, command: L::Command, by: Who, fence: Fence) -> impl Future<Output = bool>;
 
-    /// Where the row stands.
+    /// Returns the row's state.
     fn state(&self, id: Self::Id) -> impl Future<Output = L::State>;
 
     /// The whole row and all that is recorded of it, to be compared.
@@ -42,7 +42,7 @@ pub(crate) trait Real<L: Lifecycle> {
     }
 }
 
-/// See the module's header. Answers how many triples had a statement, and how many of those the table allows.
+/// Runs the test of the header. Returns how many triples had a statement, and how many of those the table allows.
 pub(crate) async fn lifecycle_holds<L: Lifecycle>(real: &impl Real<L>, who: &[Who]) -> (usize, usize) {
     let (mut tried, mut allowed) = (0, 0);
     for (from, command, by) in triples::<L>(who) {

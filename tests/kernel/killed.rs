@@ -13,7 +13,7 @@ use crate::harness::{Bench, LEASE, PATIENCE, Working, rows};
 use crate::parcels::State;
 use crate::shop::Shop;
 
-/// What a worker is told: its name, its database, the one its marks go to, where it stands still.
+/// A worker's environment: its name, its database, the one its entries go to, the point where it stands still.
 const WORKER: [&str; 4] = ["PARCELS_WORKER", "PARCELS_URL", "PARCELS_MARKS", "PARCELS_STANDS"];
 
 /// A worker in a process of its own; killed when dropped.
@@ -43,7 +43,7 @@ impl Drop for Worker {
     }
 }
 
-/// What the started program does in place of the test.
+/// The started program's work instead of the test.
 async fn work([name, url, marks, stands]: [String; 4]) -> ! {
     let stands = Some(stands).filter(|place| !place.is_empty());
     let shop = Shop::open(&marks, &name, stands).await;
@@ -87,7 +87,7 @@ const SIDE_BY_SIDE: usize = 4;
 
 const SHIPPED: &str = "SELECT NOT EXISTS (SELECT FROM router.parcels WHERE state <> 'shipped')";
 
-/// How a worker comes to its end at a point.
+/// The end of a worker at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Killed,
@@ -124,7 +124,7 @@ async fn play_job(place: &str, end: End) {
     finish(&bench, first, second, end, &what).await;
 }
 
-/// Ends the first life, and begins the second.
+/// Ends the first life, and starts the second.
 async fn over(bench: &Bench, first: &Worker, end: End) -> Worker {
     first.signal(if end == End::Killed { "KILL" } else { "STOP" });
     let url = bench.db.url_as("forms_app");

@@ -1,5 +1,5 @@
-//! A room as it looks on the kernel: parcels that are ordered, packed and shipped. Five states, two jobs (the second in place), three
-//! timers, two commands of people; everything else is the kernel's.
+//! A room as it looks on the kernel: parcels that are ordered, packed and shipped. Five states, two jobs (the second of them
+//! in the transaction itself), three timers, two commands of people; everything else is the kernel's.
 
 use std::sync::Arc;
 

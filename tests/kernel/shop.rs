@@ -1,4 +1,4 @@
-//! What a job on a parcel does in the world: it leaves a mark outside the row, and may stand still where a test wants to kill it.
+//! A parcel job's effect in the world: an entry outside the row; the job may stand still where a test wants to kill it.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::parcels::Parcel;
 
-/// Marks that jobs leave, and places where one stands still.
+/// Entries that jobs leave, and points where a job stands still.
 pub(crate) const MARKS: &str = "CREATE TABLE router.parcel_marks (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, parcel bigint NOT NULL, job text NOT NULL, token uuid NOT NULL,
     worker text NOT NULL);
 CREATE TABLE router.parcel_stands (worker text NOT NULL, place text NOT NULL);
 GRANT SELECT, INSERT ON router.parcel_marks, router.parcel_stands TO forms_app";
 
-/// See the module's header.
+/// The parcels' world; see the module's header.
 pub(crate) struct Shop {
     marks: Client,
     worker: String,

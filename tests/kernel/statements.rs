@@ -26,7 +26,7 @@ impl Bench {
     }
 
     async fn settle(&self, id: i64, token: Uuid, command: Command) -> bool {
-        // Whoever gives a command gives it from the state it believes the row in.
+        // A command is given from the state its author believes the row in.
         let mut settled = BTreeSet::new();
         for from in State::ALL {
             let Ok(transition) = Transition::of(*from, command, Who::WORKER) else { continue };
@@ -196,7 +196,7 @@ async fn nothing_is_begun_behind_a_closed_gate_and_a_stop_gives_back_what_was_no
     let gate = Gate::new();
     gate.close(Shut::Paused);
     let working = Working::start(&bench.rows, bench.shop("only").await, gate.clone());
-    // A look may be under way when the gate is first heard of.
+    // A look may be under way when the gate first learns of it.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let id = bench.order("a").await;
     tokio::time::sleep(Duration::from_millis(500)).await;

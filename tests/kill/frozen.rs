@@ -1,23 +1,24 @@
-//! A slow worker: SIGSTOP at a point, others take the submission over and end it, SIGCONT. It wakes with a claim that
-//! is not its own any more: it may still record what the relay accepted, and nothing else; it sends nothing (P1, P4).
+//! A slow worker: SIGSTOP at a point, others take the submission over and end it, SIGCONT. It wakes with a claim that is not
+//! its own any more: it may still record what the relay accepted, and nothing else; it sends nothing (P1, P4).
 
 use std::time::Duration;
 
 use devkit::postgres::Trap;
 use devkit::smtp::Stage as At;
 use devkit::stage::Source;
+use devkit::submission::Row;
 use devkit::trap::Fate;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{Row, Scene};
+use crate::harness::Scene;
 use crate::points::{Place, Point, TooLate, in_time, mails_are_as_expected, play};
 
 /// Long enough for a router that has woken to do whatever it would do: its timers are seconds.
 const AWAKE: Duration = Duration::from_secs(4);
 
 const FROZEN: &[Point] = &[
-    // What it waits for has come meanwhile, and waits in its socket when it wakes.
+    // The awaited answer has come meanwhile, and waits in the worker's socket when it wakes.
     Point { place: Place::Wire(Trap::CommitAnswered("claim"), 1), name: "claim committed", ..ONCE },
     Point { place: Place::Wire(Trap::CommitAnswered("begin"), 1), name: "begun", ..DOUBTED },
     Point { place: Place::Relay(At::Banner, 0), name: "connected", ..DOUBTED },
@@ -68,7 +69,7 @@ async fn with_the_event_locked() {
     play([point].into_iter(), 1, |point| frozen_at(Source::Postgres, point, 2, true)).await;
 }
 
-/// With `silent`, what it said last arrives only when it wakes.
+/// With `silent`, the worker's last words arrive only when it wakes.
 async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) -> Result<(), TooLate> {
     let scene = Scene::start(source, routers).await;
     let caught = point.catch(&scene).await;
@@ -100,7 +101,7 @@ async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) -
     Ok(())
 }
 
-/// What the slow worker's mail came to stands beside the first fact, in the ledger and in the trail.
+/// The outcome of the slow worker's mail stands beside the first fact, in the ledger and in the trail.
 async fn late_facts_are_told(scene: &Scene, id: Uuid, row: &Row, point: &Point) {
     let late = usize::from(point.copies.0 > 1);
     for key in ["1|a@x.test", "1|b@x.test"] {

@@ -7,24 +7,21 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::CuttingProxy;
-use devkit::stage::{Router, Source, Stage, StageOptions};
+use devkit::stage::{Router, SHORT_TIMINGS, Source, Stage, StageOptions};
+use devkit::submission::{Audited, Row};
+use devkit::waiting;
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::laws;
 
-/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+/// Longest duration of anything before a test calls it lost. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const STEP: Duration = Duration::from_millis(25);
 
-/// Close to the smallest that the inequalities of the protocol allow, with two seconds for a statement, because the
-/// machine may be busy. A claim is stuck after 16 s.
+/// Differences from the short timings: two seconds for a command, because the machine may be busy, and what follows from it.
 const SHORT: &str = r#"
-[database]
-connect_timeout = "2s"
-lock_timeout = "1s"
-statement_timeout = "2s"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
@@ -32,24 +29,9 @@ ack_deadline = "10s"
 lease = "10s"
 [smtp]
 lanes = 2
-connect_timeout = "1s"
 command_timeout = "2s"
-dot_timeout = "2500ms"
 delivery_deadline = "8500ms"
-[slack]
-group_wait = "1s"
-timeout = "1s"
-lease = "4s"
 [routing]
-heartbeat = "2100ms"
-fence_after = "8500ms"
-stuck_after = "16s"
-claim_deadline = "60s"
-sweep_interval = "1s"
-due_grace = "2s"
-orphan_after = "15s"
-backoff_min = "1s"
-backoff_max = "5s"
 drain_timeout = "11s"
 "#;
 
@@ -60,36 +42,7 @@ pub(crate) struct Daemon {
     pub(crate) wire: CuttingProxy,
 }
 
-/// A row as it stands.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) status: String,
-    pub(crate) ledger: Value,
-    pub(crate) updated_at: String,
-}
-
-impl Row {
-    pub(crate) fn entry(&self, key: &str) -> &Value {
-        &self.ledger["deliveries"][key]
-    }
-
-    pub(crate) fn attempts(&self) -> u64 {
-        self.ledger["attempts"].as_u64().unwrap_or_default()
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.status.as_str(), "routed" | "failed")
-    }
-}
-
-/// One row of the audit log.
-#[derive(Debug, Clone)]
-pub(crate) struct Audited {
-    pub(crate) action: String,
-    pub(crate) detail: Value,
-}
-
-/// The stage and who is on it.
+/// The stage and its routers.
 pub(crate) struct Scene {
     // First: the routers go before what they work with.
     pub(crate) daemons: Vec<Daemon>,
@@ -115,9 +68,8 @@ impl Scene {
 
     /// The same with `extra` laid over the routers' configuration.
     pub(crate) async fn with(stage: Stage, count: usize, extra: &'static str) -> Self {
-        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
         let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
-        devkit::forms::load(&mut loader, &[form]).await.expect("the form");
+        devkit::forms::load_into(&stage.database, &[form]).await.expect("the form");
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let eyes = stage.database.superuser().await.expect("superuser");
         let mut scene =
@@ -137,7 +89,7 @@ impl Scene {
             "[database]\nurl = \"{}\"\n[routing]\nworker_name = \"{name}\"\n",
             wire.url_as("forms_app")
         );
-        let extra = format!("{SHORT}{own}{}", self.extra);
+        let extra = format!("{SHORT_TIMINGS}{SHORT}{own}{}", self.extra);
         let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
         let mut router = self.stage.router(binary, &name, &extra).await.expect("a router");
         router.ready().await.expect("ready");
@@ -169,27 +121,20 @@ impl Scene {
     }
 
     pub(crate) async fn row(&self, id: Uuid) -> Row {
-        let sql = "SELECT status::text, routing_result, updated_at::text FROM submissions WHERE id = $1";
-        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
-        Row { status: row.get(0), ledger: row.get(1), updated_at: row.get(2) }
+        Row::read(&self.eyes, id).await.expect("the row")
     }
 
     pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
-        let sql = "SELECT action::text, detail FROM audit_log WHERE submission_id = $1 ORDER BY id";
-        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
-        rows.iter().map(|row| Audited { action: row.get(0), detail: row.get(1) }).collect()
+        Audited::trail(&self.eyes, id).await.expect("audit")
     }
 
     /// Waits until the row is as wanted.
     pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            let row = self.row(id).await;
-            if wanted(&row) {
-                return row;
-            }
-            tokio::time::sleep(STEP).await;
+        let look = async || Some(self.row(id).await).filter(&wanted);
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(row) => row,
+            None => panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.logs()),
         }
-        panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.logs());
     }
 
     /// Waits for the end of a submission, and holds it to the laws of the protocol.
@@ -201,13 +146,8 @@ impl Scene {
 
     /// Waits until it is so.
     pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if so().await {
-                return;
-            }
-            tokio::time::sleep(STEP).await;
-        }
-        panic!("no {what} after {PATIENCE:?}:\n{}", self.logs());
+        let came = waiting::until(PATIENCE, STEP, so).await;
+        assert!(came, "no {what} after {PATIENCE:?}:\n{}", self.logs());
     }
 
     /// Waits until no event is left: every one is settled for good.
@@ -219,7 +159,7 @@ impl Scene {
         self.until("settled events", nothing_left).await;
     }
 
-    /// How often the relay has stored this submission's mail for each recipient, and that each has one Message-ID only.
+    /// Number of stored mails of this submission for each recipient; checks that each has one Message-ID only.
     pub(crate) fn copies(&self, id: Uuid) -> BTreeMap<String, u64> {
         let of_this = id.to_string();
         let mut copies = BTreeMap::new();
@@ -232,7 +172,7 @@ impl Scene {
         copies
     }
 
-    /// Who has this submission: by the claim in the ledger, or by who said last that he claimed it.
+    /// The daemon that has this submission: by the claim in the ledger, or by the last log line of a claim.
     pub(crate) fn holder(&self, id: Uuid) -> usize {
         let of_this = format!("\"{id}\"");
         let mut claims = Vec::new();

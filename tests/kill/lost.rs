@@ -1,5 +1,5 @@
-//! The same points, and the process lives: what it said, or what it was told, is lost on the way. It finds out by itself
-//! what stands; a mail is sent twice only where the relay had it and its 250 was lost.
+//! The same points, and the process lives: its request, or the answer to it, is lost on the way. The process finds
+//! out by itself what stands; a mail is sent twice only where the relay had it and its 250 was lost.
 
 use devkit::smtp::Stage as At;
 use devkit::stage::Source;
@@ -13,7 +13,7 @@ async fn what_is_lost_on_the_way_is_found_out(source: Source) {
     play(lost, 6, |point| lost_from(source, point, false)).await;
 }
 
-/// Nobody closes a connection: the network swallows what is on its way to or from the database, and the server holds the
+/// Connections stay open: the network swallows what is on its way to or from the database, and the server keeps the
 /// row's lock for a client that has given up.
 async fn what_is_swallowed_on_the_way_is_given_up(source: Source) {
     let on_a_wire = points(source)
@@ -46,12 +46,12 @@ async fn lost_from(source: Source, point: Point, silent: bool) -> Result<(), Too
     Ok(())
 }
 
-/// What a living process makes of it.
+/// The expected end with a living process.
 fn expected(point: &Point) -> Point {
     let once = Point { copies: (1, 1), doubted: (false, false), attempts: 1, ..*point };
     match point.place {
-        // What was sent is recorded, what was not is known not to be: given back without cost. Or: it keeps what it knows
-        // until it is recorded.
+        // A sent mail is recorded, an unsent one is known to be so: given back without cost. Or: the process keeps
+        // what it knows until it is recorded.
         Place::Wire(_, _) | Place::Ack => once,
         // After the final dot: perhaps delivered.
         Place::Relay(At::Dot | At::Body, _) => Point { doubted: (true, false), attempts: 2, ..once },

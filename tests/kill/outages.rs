@@ -12,7 +12,7 @@ use crate::harness::{Scene, options};
 /// Longer than any timer of the routers.
 const OUTAGE: Duration = Duration::from_secs(6);
 
-/// Everything that was submitted has ended `routed`, each mail is at the relay once or in doubt, and nobody died.
+/// Every submission has ended `routed`, each mail is at the relay once or in doubt, and no daemon died.
 async fn all_is_well(scene: &mut Scene, ids: &[Uuid]) {
     for id in ids {
         let row = scene.ended(*id).await;
@@ -41,7 +41,7 @@ async fn postgres_is_restarted_under_load(source: Source) {
         for _ in 0..15 {
             ids.push(scene.submit().await);
         }
-        // As a crash: whatever is in the middle of anything is in the middle of it.
+        // As a crash: work in the middle of anything stays in the middle of it.
         cluster.stop().await;
         tokio::time::sleep(OUTAGE).await;
         cluster.start_again().await.expect("it starts again");
@@ -61,7 +61,7 @@ async fn the_broker_is_restarted_under_load() {
             ids.push(scene.submit().await);
         }
         scene.stage.broker.down().await;
-        // Its row is there, its event never was.
+        // The row is there, its event never was.
         ids.push(scene.submit_quietly().await);
         tokio::time::sleep(OUTAGE / 3).await;
         scene.stage.broker.up().await.expect("the port is free");

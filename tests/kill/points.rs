@@ -11,21 +11,22 @@ use std::time::Duration;
 use devkit::postgres::Trap;
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{SUBSCRIPTION, Source};
+use devkit::submission::Row;
 use devkit::trap::{Fate, Trapped};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Row, Scene};
+use crate::harness::{PATIENCE, Scene};
 
-/// Where a router is caught.
+/// Points at which a router is caught.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     /// On its wire to the database, at the n-th transaction of that name.
     Wire(Trap, u64),
-    /// In its dialogue with the relay, after so many such stages.
+    /// A stage of its dialogue with the relay, after so many such stages.
     Relay(At, u64),
-    /// Its ack has arrived at the broker and does not count yet.
+    /// The ack has arrived at the broker and does not count yet.
     Ack,
 }
 
@@ -34,13 +35,13 @@ pub(crate) enum Place {
 pub(crate) struct Point {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
-    /// What becomes of what is on its way when the worker is gone: it arrives, or it is lost.
+    /// Fate of the step under way when the worker is gone: it arrives, or it is lost.
     pub(crate) fate: Fate,
     /// Mails at the relay in the end: for `a` and `b`, for `c`.
     pub(crate) copies: (u64, u64),
     /// Deliveries that were in doubt: those of `a` and `b`, that of `c`.
     pub(crate) doubted: (bool, bool),
-    /// Attempts in the end: 1 where the lost claim had begun nothing, or had finished.
+    /// Attempts in the end: 1 where the lost claim had started nothing, or had finished.
     pub(crate) attempts: u64,
 }
 
@@ -95,8 +96,8 @@ const KILL: &[Point] = {
     ]
 };
 
-/// The points that only the outbox has, which takes the place of the broker: between its claim, the routing's commits and its
-/// mark.
+/// The points that only the outbox has, which replaces the broker: between its claim, the routing's commits and its
+/// confirmation.
 const OUTBOX: &[Point] = {
     use Fate::{Cut, Release};
     use Place::Wire;
@@ -122,27 +123,27 @@ pub(crate) fn points(source: Source) -> Vec<Point> {
     }
 }
 
-/// Shorter than any of the routers' timers: whoever was held back for longer may have gone on by himself, to another point.
+/// Shorter than any of the routers' timers: a router caught for longer may have gone on by itself, to another point.
 const AT_THE_POINT: Duration = Duration::from_millis(1400);
-/// How often a point is played before the machine is too slow for it.
+/// Most tries of a point before the machine is too slow for it.
 pub(crate) const TRIES: usize = 10;
 
-/// The machine was too busy: what was to happen at a point happened when that was over, or somebody else was at it. It says nothing
-/// about the router.
+/// The machine was too busy: the planned event came after the point was over, or another router was at it. Nothing
+/// follows about the router.
 #[derive(Debug)]
 pub(crate) struct TooLate(Duration);
 
-/// Asked when what was to happen to whoever is held back has happened.
+/// Called when what was to happen to the caught router has happened.
 pub(crate) fn in_time(trapped: &Trapped) -> Result<(), TooLate> {
     let held = trapped.held_for();
     if held < AT_THE_POINT { Ok(()) } else { Err(TooLate(held)) }
 }
 
-/// Somebody stands at a point.
+/// A router that is caught at a point.
 pub(crate) struct Caught {
-    /// His place among the scene's daemons.
+    /// Index among the scene's daemons.
     pub(crate) who: usize,
-    /// He stands until this is released or cut.
+    /// The trap it is caught in, until it is released or cut.
     pub(crate) trapped: Trapped,
     /// The submission he carries.
     pub(crate) id: Uuid,
@@ -170,8 +171,8 @@ impl Point {
         }
     }
 
-    /// Whether a record that was committed has written its row: one that finds the row locked (a heartbeat, another router's look)
-    /// commits without it, and writes it alone afterwards, at a point of its own.
+    /// Whether a committed record has written its row: a record that finds the row locked (a heartbeat, another
+    /// router's look) commits without it, and writes it alone afterwards, at a point of its own.
     pub(crate) fn is_met(&self, row: &Row, trapped: &Trapped) -> Result<(), TooLate> {
         let written = match self.place {
             Place::Wire(Trap::CommitAnswered("record"), 1) => row.entry("1|a@x.test")["state"] == "accepted",
@@ -190,7 +191,7 @@ impl Point {
     }
 }
 
-/// Plays every point, some side by side because they mostly wait; names all that failed. One that was met too late is
+/// Plays every point, some side by side because they mostly wait; names all that failed. A point met too late is
 /// played again. `KILL_POINT` chooses one.
 pub(crate) async fn play<Playing>(
     points: impl Iterator<Item = Point>,
@@ -222,7 +223,7 @@ pub(crate) async fn play<Playing>(
     assert!(failed.is_empty(), "failed at: {failed:?}; why is told above");
 }
 
-/// Ends what is held back.
+/// Ends the caught step.
 pub(crate) fn meet(trapped: Trapped, fate: Fate) {
     match fate {
         Fate::Release => trapped.release(),
@@ -230,7 +231,7 @@ pub(crate) fn meet(trapped: Trapped, fate: Fate) {
     }
 }
 
-/// What the relay has, and that the ledger explains it.
+/// Checks the relay's mails, and that the ledger explains them.
 pub(crate) async fn mails_are_as_expected(scene: &Scene, id: Uuid, point: &Point) {
     let row = scene.row(id).await;
     let told = || format!("{} (routers: {}): {row:?}\n{}", point.name, scene.daemons.len(), scene.logs());

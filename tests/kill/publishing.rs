@@ -1,5 +1,5 @@
-//! Schema `router` beside Pub/Sub: the relay dies between the claim of an event, the topic server's answer and the mark. An
-//! event may be published twice; its submission is routed once, and every recipient has one mail.
+//! Schema `router` beside Pub/Sub: the relay dies between the claim of an event, the topic server's answer and the
+//! status. An event may be published twice; its submission is routed once, and every recipient has one mail.
 
 use devkit::postgres::Trap;
 use devkit::stage::{Source, Stage, StageOptions};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::harness::{PATIENCE, Scene, options};
 use crate::points::{TRIES, TooLate, in_time, meet};
 
-/// Nobody but the relay publishes anything.
+/// Only the relay publishes.
 const ALONE: &str = "[routing]\nrepublish = false\n";
 
-/// Where it dies, what becomes of what is on its way, and how often the event is published in the end.
+/// Point of death, fate of the step under way, and how often the event is published in the end.
 const POINTS: &[(&str, Trap, Fate, u64)] = &[
     ("not taken", Trap::TakenSent("outbox_claim"), Fate::Cut, 1),
     ("taken", Trap::TakenAnswered("outbox_claim"), Fate::Cut, 1),
@@ -24,7 +24,7 @@ const POINTS: &[(&str, Trap, Fate, u64)] = &[
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_relay_repeats_events_and_nobody_is_mailed_twice() {
     let all = POINTS.iter().map(async |point| {
-        // What is met too late says nothing about the relay.
+        // A point met too late says nothing about the relay.
         for _ in 0..TRIES {
             if killed_at(*point).await.is_ok() {
                 return;
@@ -46,7 +46,7 @@ async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) -> Re
     }
     let is_published = matches!(trap, Trap::CommitSent(_) | Trap::CommitAnswered(_));
     if is_published {
-        // So that nothing but the relay is in the middle of anything.
+        // Only the relay is to be in the middle of anything.
         scene.ended(id).await;
         scene.settled().await;
     }

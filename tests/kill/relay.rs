@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use devkit::smtp::{Act, Rule, Stage as At};
 use devkit::stage::Source;
+use devkit::submission::Row;
 use serde_json::Value;
 
-use crate::harness::{Row, Scene};
+use crate::harness::Scene;
 
 /// Longer than the router waits for a command, and for the reply to the dot.
 const TOO_LATE: Duration = Duration::from_millis(3_000);
 
-/// How the relay misbehaves, at a stage of its own.
+/// Faults of the relay, at a stage of its own.
 fn faults(stage: At) -> Vec<(&'static str, Rule)> {
     let at = || Rule::at(stage).times(1);
     vec![

@@ -9,7 +9,7 @@ use devkit::trap::Fate;
 use crate::harness::Scene;
 use crate::points::{Point, TooLate, in_time, mails_are_as_expected, play, points};
 
-/// The stop has begun; shorter than anything that a router waits for.
+/// Time for the stop to start; shorter than anything that a router waits for.
 const MOMENT: Duration = Duration::from_millis(300);
 
 async fn a_stop_at_any_point_costs_nothing(source: Source) {
@@ -20,7 +20,7 @@ async fn a_stop_at_any_point_costs_nothing(source: Source) {
 
 devkit::with_either_source!(a_stop_at_any_point_costs_nothing);
 
-/// For a stop, where nothing is lost on the way, the same place is the same point.
+/// For a stop, where nothing is lost on the way, the same `place` is the same point.
 fn has_twin(all: &[Point], point: &Point) -> bool {
     let place = format!("{:?}", point.place);
     all.iter().any(|other| other.fate == Fate::Release && format!("{:?}", other.place) == place)

@@ -1,7 +1,7 @@
 //! P1 to P6, P8 and P10 of the protocol as laws over every reachable world, and what must be reachable at all, so that no law
 //! holds for want of an occasion. P2 is in [`super::liveness`]; P7 needs Slack and is not of this model.
 
-use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 use stateright::Property;
 
@@ -36,7 +36,7 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
             let asked = world.left.replays < model.left.replays;
             twice(world).all(|(d, g)| world.witness.doubted[d][g] && (!model.protocol.hold || asked))
         }),
-        always(P1_UNTOLD, |_, world| twice(world).all(|(d, _)| world.witness.untold[d])),
+        always(P1_UNTOLD, |_, world| twice(world).all(|(d, _)| world.witness.unnotified[d])),
         always(P2, |model, world| world.row.status.is_terminal() || model.has_a_way_on(world)),
         always(P3, |_, world| {
             let ended = u8::from(world.row.status.is_terminal());

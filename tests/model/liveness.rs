@@ -26,12 +26,12 @@ impl Graph {
         self.steps.push((from, digest(next)));
     }
 
-    /// How many steps were seen.
+    /// Number of steps seen.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Worlds in a circle of steps, or behind one: those that remain when whatever nothing leads to is taken away.
+    /// Worlds in a circle of steps, or behind one: those that remain when every world without a predecessor is taken away.
     pub(crate) fn circling(mut self) -> usize {
         self.steps.sort_unstable();
         self.steps.dedup();

@@ -2,9 +2,9 @@
 //! explicit-state model"): every order of the steps of two workers, a sweeper and a bounded store of faults is tried, with
 //! the product's own decisions.
 //!
-//! What is retold here are the writes of the store, one transaction a step; `tests/store` holds the real ones to
-//! the same. Time is not a number here but an inequality of the protocol: a row is taken back only when its worker
-//! is gone or has not touched it for `stuck_after`, and a worker in front of the final dot is then frozen, not slow.
+//! The model retells the writes of the store, one transaction a step; `tests/store` checks that the real ones do the same.
+//! Time is not a number here but an inequality of the protocol: a row is taken back only when its worker is gone or has not
+//! touched it for `stuck_after`, and a worker in front of the final dot is then frozen, not slow.
 
 mod laws;
 mod liveness;

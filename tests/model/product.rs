@@ -1,6 +1,6 @@
 //! The bridge to the product: a row of the model as a [`Ledger`], and the product's own decisions on it.
 //!
-//! Nothing is decided here. Answers are remembered, because a million worlds ask a few thousand different questions.
+//! No decision is made here. Answers are remembered, because a million worlds ask a few thousand different questions.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -9,18 +9,19 @@ use std::hash::Hash;
 use jiff::Timestamp;
 use maple_router::config::InDoubt;
 use maple_router::ports::Stage;
+use maple_router::routing::decide::replay;
+use maple_router::routing::decide::replay::{ReplayOptions, ReplayView};
 use maple_router::routing::decide::{self, ClaimDecision, RowView, StuckDecision, Verdict};
-use maple_router::routing::expand;
-use maple_router::routing::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, VERSION};
-use maple_router::routing::outcome::Entries;
-use maple_router::routing::plan::{ActionType, PlannedAction};
-use maple_router::routing::replay::{self, ReplayOptions, ReplayView};
+use maple_router::routing::submission::expand;
+use maple_router::routing::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, VERSION};
+use maple_router::routing::submission::outcome::Entries;
+use maple_router::routing::submission::plan::{ActionType, PlannedAction};
 use maple_router::routing::table::Status;
 use serde_json::{Value, json};
 
 use super::world::{Attachment, Entry, Form, GONE, Row, Token};
 
-/// How the two deliveries are spread over actions.
+/// Distribution of the two deliveries over actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// One action to two recipients.
@@ -29,7 +30,7 @@ pub(crate) enum Shape {
     TwoActions,
 }
 
-/// What becomes of an event (`decide::claim`), without the instants.
+/// The verdict on an event (`decide::claim`), without the instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     Take,
@@ -67,7 +68,7 @@ impl Shape {
         }
     }
 
-    /// What a form says.
+    /// The plan of a form.
     pub(crate) fn plan(self, form: Form) -> Vec<PlannedAction> {
         let (a, b) = match form {
             Form::First => ("a@x.test", "b@x.test"),

@@ -3,7 +3,7 @@
 //! PostgreSQL in `tests/store`.
 
 use maple_router::routing::decide::Verdict;
-use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 
 use super::product::{self, Claim, Shape};
@@ -22,19 +22,19 @@ pub(crate) enum Rule {
     Budget,
     /// A stop, or a claim that began nothing, costs no attempt.
     Refund,
-    /// What may have been sent costs its attempt, whoever gives the claim back.
+    /// A possible send costs its attempt, whoever gives the claim back.
     Spent,
-    /// The sweep marks what was begun as in doubt.
+    /// The sweep records standing intents as in doubt.
     Doubt,
     /// The verdict is read from the row.
     VerdictFromLedger,
-    /// Begin asks whether the attachment is clean.
+    /// `begin` asks whether the attachment is clean.
     ReadyAtBegin,
-    /// Claim, begin and sweep ask whether the attachment can be seen.
+    /// Claim, `begin` and sweep ask whether the attachment can be seen.
     Contract,
-    /// Begin asks whether its deliveries are open.
+    /// `begin` asks whether its deliveries are open.
     OpenAtBegin,
-    /// Nothing is claimed whose facts lie in one's own state directory.
+    /// Submissions with facts in one's own state directory are not claimed.
     Spooled,
     /// The end of a claim and its audit row are one transaction.
     AuditWithEnd,
@@ -57,7 +57,7 @@ pub(crate) struct Protocol {
     pub(crate) without: Option<Rule>,
 }
 
-/// How a record ended.
+/// The end of a record.
 enum Recorded {
     Continue,
     Concluded { ack: bool },
@@ -73,21 +73,21 @@ impl Protocol {
         if self.holds(Rule::Budget) { u32::from(self.max_attempts) } else { u32::MAX }
     }
 
-    /// Whether a write that needs `token` may be done; the witness sees when it should not have been.
+    /// Whether a write that needs `token` may be done; the witness notes a write that should not have been.
     pub(super) fn fence(&self, world: &World, token: Token) -> bool {
         world.is_claimed_by(token) || !self.holds(Rule::TokenFence) && world.row.status == Status::Processing
     }
 
-    /// Nothing is decided, because the attachment cannot be seen.
+    /// Whether decisions wait because the attachment cannot be seen.
     pub(crate) fn is_blind(&self, world: &World) -> bool {
         world.hidden && self.holds(Rule::Contract)
     }
 
-    /// `Store::claim` for one row, by worker `w`, which has an event or was told by the sweep.
+    /// `Store::claim` for one row, by worker `w`, which has an event or was sent by the sweep.
     pub(crate) fn claim(&self, world: &mut World, w: usize) {
         let token = World::token_of(w);
         if self.is_blind(world) {
-            // It is an error: who has an event keeps it, and who waits for an answer asks again.
+            // The answer is an error: a worker with an event keeps it, and one that waits for an answer asks again.
             if world.workers[w].step != Step::Asking {
                 world.idle(w, true);
             }
@@ -153,7 +153,7 @@ impl Protocol {
         Row { plan: worker.plan, expanded: world.row.expanded, entries: worker.knows, ..row }
     }
 
-    /// `Worker::carry_out` up to the begin, or to the record of a claim that has nothing to try.
+    /// `Worker::carry_out` up to the intent, or to the record of a claim that has nothing to try.
     pub(crate) fn go_on(&self, world: &mut World, w: usize) {
         let known = Self::known(world, w);
         let Some(order) = product::next_action(self.shape, &known, world.workers[w].tried) else {
@@ -323,7 +323,7 @@ impl Protocol {
             Recorded::Continue => self.take_up(world, w),
             Recorded::Concluded { ack } => world.workers[w].step = Step::Settling { ack: *ack },
             Recorded::Stale => {
-                // Where an earlier try may stand, the row is asked how the claim ended; what it does not tell comes again.
+                // Where an earlier try may stand, the row is asked how the claim ended; what it does not say comes again.
                 let ack = match world.row.finished {
                     Some((by, reason)) if world.workers[w].repeated && by == World::token_of(w) => {
                         !matches!(reason, Some(FailReason::Exhausted | FailReason::NoActions))
@@ -336,7 +336,7 @@ impl Protocol {
     }
 }
 
-/// Whether facts lie in the state directory of the daemon that worker `w` is.
+/// Whether facts lie in the state directory of worker `w`'s daemon.
 fn has_spooled(world: &World, w: usize) -> bool {
     world.spool.is_some_and(|spool| usize::from(spool.host) == w)
 }

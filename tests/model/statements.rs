@@ -1,7 +1,7 @@
-//! What the store's statements leave in the row: facts, other outcomes, ends, releases, what the sweep takes back, replays.
+//! Effects of the store's statements on the row: facts, other outcomes, ends, releases, what the sweep takes back, replays.
 
 use maple_router::routing::decide::StuckDecision;
-use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 
 use super::product;
@@ -9,7 +9,7 @@ use super::protocol::{Protocol, Rule};
 use super::world::{Attachment, DELIVERIES, Entry, GONE, Heard, Row, Spool, Step, Token, World, has};
 
 impl Protocol {
-    /// `Draft::merge`: whoever brings it. One of a former generation, or a second one, is kept beside the entry.
+    /// `Draft::merge`: whoever brings it. A fact of a former generation, or a second one, is kept beside the entry.
     pub(super) fn merge(row: &mut Row, d: usize, token: Token, generation: u8) {
         let ended = matches!(row.status, Status::Routed | Status::Failed);
         let former = generation != row.generation[d];
@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// `Store::fail` after a begin that met an infected attachment.
+    /// `Store::fail` after a `begin` that met an infected attachment.
     pub(crate) fn fail(&self, world: &mut World, w: usize) {
         let token = World::token_of(w);
         if self.fence(world, token) {
@@ -139,7 +139,7 @@ impl Protocol {
         }
     }
 
-    /// Facts in a state directory are recorded by whoever has it, whoever holds the claim.
+    /// Facts in a state directory are recorded by its daemon, whoever has the claim.
     pub(crate) fn unspool(world: &mut World) {
         let Some(Spool { token, facts, generation, .. }) = world.spool.take() else { return };
         for d in (0..DELIVERIES).filter(|d| has(facts, *d)) {

@@ -1,4 +1,4 @@
-//! What can happen next: the protocol's own steps, and faults from a bounded store.
+//! Possible next steps: the protocol's own, and faults from a bounded store.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ use super::liveness::Graph;
 use super::protocol::{Protocol, Rule};
 use super::world::{Attachment, DELIVERIES, Form, Heard, Left, Spool, Step, WORKERS, World, has};
 
-/// One thing that happens.
+/// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     /// The protocol: each of these goes on by itself.
@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Unspool,
     TimePasses,
     Scan,
-    /// Somebody mends what `Hide` broke.
+    /// Repairs what `Hide` broke.
     Show,
     /// Faults, and what people do.
     Crash(usize),
@@ -222,7 +222,7 @@ impl Routing {
                 world.left.stops -= 1;
                 spooled(world, w);
             }
-            // It is tried on without its slot until its claim ends; then the facts are left, and nobody touches the row.
+            // Recording goes on without its slot until the claim ends; then the facts are left and the row untouched.
             Action::Refuse(w) => {
                 world.left.refusals -= 1;
                 spooled(world, w);
@@ -296,7 +296,7 @@ impl Routing {
     }
 }
 
-/// Worker `w` gives its record up; what it has heard accepted lies in its daemon's state directory.
+/// Worker `w` gives its record up; the acceptances it received lie in its daemon's state directory.
 fn spooled(world: &mut World, w: usize) {
     leaves_untold(world, w);
     let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
@@ -306,12 +306,12 @@ fn spooled(world: &mut World, w: usize) {
     world.idle(w, true);
 }
 
-/// What worker `w` is sending, or has sent and not recorded, may be out without anybody being able to tell.
+/// Mails of worker `w` that are being sent, or sent and not recorded, may be out without a trace.
 fn leaves_untold(world: &mut World, w: usize) {
     let worker = &world.workers[w];
     for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
         let heard = worker.step == Step::Recording && worker.heard[d] == Heard::Accepted && !worker.repeated;
-        world.witness.untold[d] |= heard || worker.step == Step::AtDot;
+        world.witness.unnotified[d] |= heard || worker.step == Step::AtDot;
     }
 }
 
@@ -323,7 +323,7 @@ fn answers(keys: u8) -> impl Iterator<Item = [Heard; DELIVERIES]> {
 }
 
 impl Action {
-    /// Whether it comes from the bounded store of faults.
+    /// Whether the step comes from the bounded store of faults.
     fn is_fault(self) -> bool {
         matches!(
             self,

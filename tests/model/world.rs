@@ -1,11 +1,11 @@
-//! What the model remembers: one submission, two workers, a sweeper, the relay, and how many faults are left.
+//! State of the model: one submission, two workers, a sweeper, the relay, and how many faults are left.
 //!
-//! A row is kept as small as the protocol allows; [`super::product`] turns it into the product's own ledger, and asks the
-//! product's own decisions. Tokens are renamed after every step, so that two worlds that differ only in who minted what
-//! are one.
+//! A row is kept as small as the protocol allows; [`super::product`] makes it the product's own ledger, and asks
+//! the product's own decisions. Tokens are renamed after every step, so that two worlds that differ only in who
+//! minted what are one.
 
-use maple_router::routing::blame::Tally;
-use maple_router::routing::ledger::{DeliveryState, FailReason};
+use maple_router::routing::outages::blame::Tally;
+use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 
 /// Deliveries of a submission.
@@ -17,12 +17,12 @@ pub(crate) const GENERATIONS: usize = 2;
 
 /// A claim token: 0 belongs to nobody any more, 1 and 2 to the worker of that number, 3 to a claim whose worker is gone.
 pub(crate) type Token = u8;
-/// Nobody's.
+/// No worker's token.
 pub(crate) const GONE: Token = 0;
 /// The live claim of a worker that is gone.
 pub(crate) const ORPHANED: Token = 3;
 
-/// What the YAML loader last wrote.
+/// The form as the YAML loader last wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     First,
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) doubted: bool,
     /// Failed because it was in doubt, under `hold`.
     pub(crate) held: bool,
-    /// Its fact came after the end.
+    /// The fact came after the end.
     pub(crate) late: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Row {
     pub(crate) finished: Option<(Token, Option<FailReason>)>,
 }
 
-/// What a worker has heard of one delivery and not recorded yet.
+/// A worker's answer for one delivery that is not recorded yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Heard {
     #[default]
@@ -84,16 +84,16 @@ pub(crate) enum Heard {
     Held,
 }
 
-/// Where a worker stands.
+/// A worker's step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Step {
     #[default]
     Idle,
-    /// Its claim was sent, the answer was lost.
+    /// The claim was sent, the answer was lost.
     Asking,
     /// Has a claim and the ledger as last read.
     Claimed,
-    /// The marks are committed; the fence was not asked yet.
+    /// The intents are committed; the fence was not asked yet.
     Begun,
     /// The fence let it pass: the final dot is being written.
     AtDot,
@@ -113,9 +113,9 @@ pub(crate) struct Worker {
     pub(crate) step: Step,
     /// Holds an event; otherwise the sweep found the submission.
     pub(crate) event: bool,
-    /// Nothing of it was confirmed for so long that the sweep takes its row.
+    /// No write of it was confirmed for so long that the sweep takes its row.
     pub(crate) slow: bool,
-    /// Was told to stop.
+    /// A stop was requested.
     pub(crate) stopping: bool,
     /// The ledger as last read: its plan and its entries.
     pub(crate) plan: Option<Form>,
@@ -130,7 +130,7 @@ pub(crate) struct Worker {
     pub(crate) repeated: bool,
     /// The product's own account of what was left open under this claim, and why.
     pub(crate) tally: Tally,
-    /// Heard an answer under this claim that leaves open whether the mail is out.
+    /// An answer under this claim left open whether the mail is out.
     pub(crate) perhaps_sent: bool,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Left {
     /// Events lost or repeated.
     pub(crate) events: u8,
     pub(crate) reloads: u8,
-    /// The attachment turns.
+    /// Changes of a clean attachment to pending or infected.
     pub(crate) turns: u8,
     /// An answer of the relay or of the database is lost.
     pub(crate) answers: u8,
@@ -168,7 +168,7 @@ pub(crate) struct Left {
     pub(crate) replays: u8,
 }
 
-/// What happened that no row tells: the witnesses of the laws.
+/// Events that no row shows: the witnesses of the laws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Witness {
     /// Terminal transitions since the last replay, and audit rows of them.
@@ -176,25 +176,25 @@ pub(crate) struct Witness {
     pub(crate) audits: u8,
     /// The status was changed by somebody whose claim was not the row's.
     pub(crate) stale_change: bool,
-    /// A delivery was begun that had its fact.
+    /// A delivery was started that had its fact.
     pub(crate) begun_after_fact: bool,
-    /// Something was begun by a daemon that has facts of its submission in its state directory.
+    /// A delivery was started by a daemon that has facts of its submission in its state directory.
     pub(crate) begun_spooled: bool,
-    /// Something was begun while the attachment was not clean.
+    /// A delivery was started while the attachment was not clean.
     pub(crate) begun_unclean: bool,
-    /// Something was begun while the attachment could not be seen.
+    /// A delivery was started while the attachment could not be seen.
     pub(crate) begun_hidden: bool,
-    /// Claims since the last replay that were not given back by a stop, or before anything was begun.
+    /// Claims since the last replay that were not given back by a stop, or before an intent.
     pub(crate) tries: u8,
-    /// Somebody (the sweep, or the worker itself) gave back the attempt of a claim under which something may have been sent.
+    /// The sweep or the worker gave back the attempt of a claim under which something may have been sent.
     pub(crate) refunded_sent: bool,
-    /// By delivery: somebody who may have sent it could not tell.
-    pub(crate) untold: [bool; DELIVERIES],
+    /// By delivery: a worker that may have sent it could not report it.
+    pub(crate) unnotified: [bool; DELIVERIES],
     /// By delivery and generation: the ledger once said "in doubt".
     pub(crate) doubted: [[bool; GENERATIONS]; DELIVERIES],
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) row: Row,

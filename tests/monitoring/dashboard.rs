@@ -53,7 +53,7 @@ fn prometheus_understands_every_expression() {
     promtool(dir.path(), &["check", "rules", "dashboard.yml"]);
 }
 
-/// What Grafana needs to import it, checked against its own model by hand: there is no released schema for this version.
+/// Grafana's needs at an import, checked against its own model by hand: there is no released schema for this version.
 #[test]
 fn it_can_be_imported_as_it_is() {
     let dashboard = dashboard();

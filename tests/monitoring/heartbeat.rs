@@ -1,23 +1,19 @@
-//! The dead man's switch: told after a canary that came back, not told when something is wrong, and never with its URL in
-//! a log.
+//! The dead man's switch: a ping after a canary that came back, none when something is wrong, and never with its
+//! URL in a log.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use devkit::forms::Form;
 use devkit::heartbeat::HeartbeatService;
+use devkit::waiting;
 
 use crate::{PATIENCE, STEP, routing, until};
 
 /// Waits until more heartbeats were taken than before.
 async fn beats(service: &HeartbeatService, more_than: u64) -> u64 {
-    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-        if service.beats() > more_than {
-            return service.beats();
-        }
-        tokio::time::sleep(STEP).await;
-    }
-    panic!("no heartbeat within {PATIENCE:?}");
+    let look = async || Some(service.beats()).filter(|beats| *beats > more_than);
+    waiting::find(PATIENCE, STEP, look).await.unwrap_or_else(|| panic!("no heartbeat within {PATIENCE:?}"))
 }
 
 fn said(log: &str) -> Vec<&str> {
@@ -38,7 +34,7 @@ async fn it_is_told_while_canaries_come_back_and_held_back_when_something_is_wro
     until(&router, "heartbeats_total{result=\"sent\"}", |sent| sent >= 2.0).await;
     assert_eq!(said(&router.log()), Vec::<&str>::new(), "nothing to say while all is well");
 
-    // It is not taken: said once, counted each time.
+    // The heartbeat is not taken: said once, counted each time.
     service.answer(404);
     until(&router, "heartbeats_total{result=\"failed\"}", |failed| failed >= 3.0).await;
     let log = router.log();

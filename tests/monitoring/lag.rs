@@ -1,4 +1,4 @@
-//! How long people waited is measured from the readiness that the database knows, and by what is routed alone.
+//! Routing lag is measured from the readiness that the database knows, and by routed submissions alone.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn waiting_counts_from_readiness_and_canaries_do_not_wait() {
     until(&router, "routing_lag_seconds_count", |count| count == 1.0).await;
     assert_eq!((lag("60").await, lag("300").await), (0.0, 1.0));
 
-    // Its scan took ten minutes, which is nobody's routing: the event of its end tells when it was ready.
+    // The scan took ten minutes, which is nobody's routing: the event of its end says when the submission was ready.
     stage.google.put_object("maple-attachments", "a.pdf", "application/pdf", "a file");
     let scanned = SubmissionSeed::of("f").attachment("a.pdf", "clean").age(Duration::from_secs(600));
     let scanned = scanned.insert(&backend).await.expect("a row").id;
@@ -57,7 +57,7 @@ async fn orphans_are_part_of_the_lag_and_failures_that_nobody_claimed_too() {
     let eyes = stage.database.superuser().await.expect("superuser");
     let old = Duration::from_secs(2000);
     let orphan = SubmissionSeed::of("f").age(old).insert(&backend).await.expect("a row").id;
-    // Its last attempt died with its worker: the sweep fails it.
+    // The last attempt died with its worker: the sweep fails it.
     let spent = serde_json::json!({
         "v": 1, "attempts": 5, "resets": 0, "generations": {"1": 0},
         "plan": [{"action_order": 1, "action_type": "email_raw", "template_id": null, "template": null,

@@ -1,6 +1,6 @@
-//! What watches the daemon from outside is made of names: of metrics, of labels, of events, of alerts. Here every name in
-//! `monitoring/` is held against the daemon itself, the rules are tried with promtool, and a real Prometheus watches a real
-//! outage.
+//! Monitoring from outside is made of names: of metrics, of labels, of events, of alerts. Here every name in
+//! `monitoring/` is compared with the daemon itself, the rules are tried with promtool, and a real Prometheus
+//! watches a real outage.
 
 mod dashboard;
 mod heartbeat;
@@ -19,7 +19,7 @@ use devkit::forms::Form;
 use devkit::stage::{Router, Stage, StageOptions};
 use serde_json::Value;
 
-/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+/// Longest duration of anything before a test calls it lost. Generous: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
 
@@ -51,8 +51,7 @@ fn promtool(dir: &Path, arguments: &[&str]) {
 async fn routing(forms: &[Form], extra: &str) -> (Stage, Router) {
     let stage =
         Stage::start(StageOptions { sample_forms: false, ..StageOptions::default() }).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, forms).await.expect("forms");
+    devkit::forms::load_into(&stage.database, forms).await.expect("forms");
     let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
     let mut router = stage.router(binary, "router", extra).await.expect("a router");
     router.ready().await.expect("ready");

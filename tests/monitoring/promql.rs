@@ -1,5 +1,5 @@
-//! The names in a PromQL expression: enough of its grammar to find every selector with its matchers. That it is PromQL at
-//! all, promtool says.
+//! The names in a PromQL expression: enough of its grammar to find every selector with its matchers. Promtool
+//! checks the grammar.
 
 /// A metric's name, with what its labels must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn selectors(expression: &str) -> Vec<Selector> {
     found
 }
 
-/// Where the brace closes that is not within quotes.
+/// Returns the position of the closing brace that is not within quotes.
 fn closing(inside: &str) -> usize {
     let mut quoted = false;
     inside

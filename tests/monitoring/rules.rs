@@ -48,7 +48,7 @@ fn promtool_passes_the_unit_tests() {
     promtool(&shipped("monitoring/prometheus"), &["test", "rules", "alerts_test.yml"]);
 }
 
-/// Each rule of two with one name is told by its window.
+/// The window tells apart two rules of one name.
 #[test]
 fn every_alert_fires_in_a_unit_test_and_is_silent_in_another() {
     let tests = yaml(TESTS);
@@ -69,7 +69,7 @@ fn every_alert_fires_in_a_unit_test_and_is_silent_in_another() {
     }
 }
 
-/// Whoever is woken finds what to do under the alert's own name.
+/// An operator woken by an alert finds what to do under the alert's own name.
 #[test]
 fn every_alert_has_its_section_in_the_runbook() {
     let runbook = text("runbooks/rb-009-routing-failure.md");

@@ -9,8 +9,8 @@ use maple_router::db::{Pool, PoolOptions};
 use maple_router::kernel::jobs::Settings;
 use maple_router::kernel::jobs::retries::Retries;
 use maple_router::kernel::rows::Kinds;
-use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::store::OutboxStore;
@@ -78,7 +78,7 @@ impl Bench {
         State::parse(row["state"].as_str().unwrap_or_default()).expect("a state")
     }
 
-    /// What was recorded of a row, in order.
+    /// Records about a row, in order.
     pub(crate) async fn recorded(&self, id: i64) -> Vec<Recorded> {
         let sql = "SELECT from_state, to_state, command, actor_type, actor FROM router.transitions
             WHERE lifecycle = 'outbox' AND entity_id = $1::bigint::text ORDER BY id";
@@ -95,14 +95,14 @@ impl Bench {
         self.eyes.batch_execute(sql).await.expect("altered");
     }
 
-    /// Parts of a feed that polls all the time.
+    /// Parts of a consumer that polls all the time.
     pub(crate) fn parts(&self) -> OutboxParts {
         let poll = Duration::from_millis(50);
         OutboxParts {
             store: self.store.clone(),
             settings: Settings { most: 1_000, lease: LEASE, poll, retries: RETRIES },
             clock: Arc::new(SystemClock),
-            rng: Arc::new(Chance::seeded(7)),
+            rng: Arc::new(Rng::seeded(7)),
             others: Vec::new(),
             set_aside: SetAside::new(Arc::new(SystemClock), None),
         }

@@ -1,4 +1,4 @@
-//! The outbox against a real PostgreSQL: who writes into it, and what becomes of what is in it.
+//! The outbox against a real PostgreSQL: its writers, and the fate of its events.
 
 #![expect(
     clippy::disallowed_methods,
@@ -37,7 +37,7 @@ struct Bench {
     eyes: Client,
 }
 
-/// Who does something.
+/// Role of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Backend,
@@ -109,7 +109,7 @@ impl Bench {
         rows.iter().map(reason).collect()
     }
 
-    /// What was told so far is forgotten, as if it had long been delivered and pruned.
+    /// Deletes the events so far, as if they had long been delivered and pruned.
     async fn forget(&self) {
         self.eyes.batch_execute("DELETE FROM router.outbox").await.expect("forgotten");
     }

@@ -1,4 +1,4 @@
-//! How many rows a second leave the outbox: taken, settled and recorded by one consumer, with nobody to deliver to.
+//! Rows a second that leave the outbox: taken, settled and recorded by one consumer, without deliveries.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! One predicate: what the database evaluates is what the routing room's statements ask.
+//! One predicate: the database's evaluation and the question of the routing room's statements are the same.
 
 use maple_router::db::migrations::ROUTER;
 use maple_router::db::readiness::Readiness;
@@ -30,7 +30,7 @@ const CASES: [Case; 15] = [
 #[tokio::test]
 async fn the_function_and_the_fragment_agree_on_every_row() {
     let bench = Bench::new().await;
-    // A status nobody has told us of, and none at all: neither may pass for clean.
+    // A status unknown to the contract, and none at all: neither may pass for clean.
     bench
         .db
         .alter(

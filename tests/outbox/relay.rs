@@ -1,5 +1,5 @@
-//! The relay against devkit's broker over real gRPC: marks follow the server's id, poison is alone, an outage is nobody's
-//! fault, and several share the work.
+//! The relay against devkit's broker over real gRPC: statuses follow the server's id, poison is alone, an outage is
+//! nobody's fault, and several share the work.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,9 +1,9 @@
-//! What counts as becoming ready or infected: one event each, written in the transaction that made it so.
+//! Causes of becoming ready or infected: one event each, written in the transaction of the change.
 
 use super::Role::{Backend, Owner, Scanner};
 use super::{Bench, Role, Subject};
 
-/// Statuses of the two attachments at finalize; what is done then, each line a transaction; the reasons told of it.
+/// Statuses of the two attachments at finalize; what is done then, each line a transaction; the reasons in its events.
 type Case = (&'static str, [&'static str; 2], &'static [(Role, &'static str)], &'static [&'static str]);
 
 const PENDING: [&str; 2] = ["pending", "pending"];
@@ -17,7 +17,7 @@ const A_INFECTED: &str = "UPDATE attachments SET clamav_status = 'infected' WHER
 const B_INFECTED: &str = "UPDATE attachments SET clamav_status = 'infected' WHERE id = {b};";
 const A_PENDING: &str = "UPDATE attachments SET clamav_status = 'pending' WHERE id = {a};";
 
-/// In every line `{s}`, `{a}`, `{b}` are the submission and its attachments, `{t}` is another one, ready long ago.
+/// Every line names by `{s}`, `{a}`, `{b}` the submission and its attachments, by `{t}` another one, ready long ago.
 const CASES: &[Case] = &[
     ("clean at finalize", CLEAN, &[], &["finalized"]),
     ("infected at finalize", INFECTED, &[], &["scan_infected"]),
@@ -376,7 +376,7 @@ async fn copy_is_an_insert_as_well() {
     assert!(bench.told(waiting).await.is_empty());
 }
 
-/// Nobody holds what is not there.
+/// Rows that are gone are not waited for.
 #[tokio::test]
 async fn what_is_gone_is_not_waited_for() {
     let bench = Bench::new().await;

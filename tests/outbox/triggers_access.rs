@@ -1,4 +1,4 @@
-//! Whoever may write the row writes the event with it, and nobody gains anything by it.
+//! A role that may write the row writes the event with it, and gains nothing by it.
 
 use maple_router::db::migrations::ROUTER;
 use tokio_postgres::error::SqlState;
@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::Role::{Backend, Owner, Scanner};
 use super::{Bench, Role};
 
-/// A role that has heard of nothing but its column.
+/// A role with no right but that on its column.
 #[tokio::test]
 async fn a_role_that_may_do_nothing_else_flips_and_it_is_told() {
     let bench = Bench::new().await;
@@ -32,7 +32,7 @@ async fn a_role_that_may_do_nothing_else_flips_and_it_is_told() {
 #[tokio::test]
 async fn a_temporary_table_or_an_operator_in_the_way_is_not_asked() {
     let bench = Bench::new().await;
-    // What somebody who may create things in schema public could do.
+    // Objects that a role with CREATE in schema public could make.
     bench
         .db
         .alter(
@@ -119,7 +119,7 @@ async fn the_daemons_role_has_what_it_needs_and_the_log_is_append_only() {
     }
 }
 
-/// Where row-level security binds the owner as well, what waits for its scan would look ready.
+/// Where row-level security binds the owner as well, a submission that waits for its scan would look ready.
 #[tokio::test]
 async fn forced_row_level_security_is_refused() {
     let (_, sql) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");

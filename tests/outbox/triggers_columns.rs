@@ -36,7 +36,7 @@ async fn what_a_trigger_of_the_backend_sets_counts() {
     assert_eq!(bench.told(id).await, ["scan_clean", "replayed"]);
 }
 
-/// A backend that inserts before finalize: nothing is told before its column is set, by whomever.
+/// A backend that inserts before finalize: no event is written before its column is set, by whomever.
 #[tokio::test]
 async fn a_finalized_column_decides_once_it_is_named() {
     let bench = Bench::new().await;
@@ -105,7 +105,7 @@ async fn naming_the_column_again_changes_nothing() {
     assert_eq!(bench.told(id).await, ["finalized"], "a refusal changes nothing");
 }
 
-/// What the backend calls its own columns is its own affair.
+/// The backend's names for its own columns are its own affair.
 #[tokio::test]
 async fn columns_of_any_name_disturb_nothing() {
     let bench = Bench::new().await;

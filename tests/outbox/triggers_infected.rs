@@ -1,4 +1,4 @@
-//! Infections: with an attachment that moves, after the event that told of one is gone, and taken back.
+//! Infections: with an attachment that moves, after the event of one is gone, and taken back.
 
 use super::Bench;
 use super::Role::{Owner, Scanner};
@@ -19,7 +19,7 @@ async fn what_an_attachment_brings_along() {
     }
 }
 
-/// Nothing tells of an infection that was told long ago but for a row that may be gone: better twice than never.
+/// A second event for an old infection is written only for a row that may be gone: better twice than never.
 #[tokio::test]
 async fn once_the_event_is_pruned_a_second_infection_is_told() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! Two-phase commit: whoever makes a submission ready may prepare the transaction. What comes of it is told when it is
+//! Two-phase commit: the transaction that makes a submission ready may be prepared. Its event is visible when it is
 //! committed, and not at all when it is rolled back.
 
 use uuid::Uuid;

@@ -1,5 +1,5 @@
-//! Transactions that meet. Each test sees where the others stand before it lets anybody go on, so that it has met the
-//! race and not missed it. No client is ever told of a deadlock, a conflict or a time-out for the outbox's sake.
+//! Transactions that meet. Each test sees where the others stand before it lets any go on, so that it has met the
+//! race and not missed it. No client ever gets a deadlock, a conflict or a time-out for the outbox's sake.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Role::{Backend, Owner, Scanner};
 use super::{Bench, Subject};
 
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
-/// Keeps a transaction at its end, its locks held, until the test lets it go: a deferred trigger that comes last.
+/// Keeps a transaction at its end, with its locks, until the test lets it go: a deferred trigger that comes last.
 const GATE: &str = "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN IF current_setting('gate.number', true) <> '' THEN
        PERFORM pg_advisory_xact_lock_shared(current_setting('gate.number')::bigint); END IF; RETURN NULL; END $$;
@@ -23,7 +23,7 @@ async fn flip(client: &Client, attachment: Uuid) {
     client.execute(sql, &[&attachment]).await.expect("flipped");
 }
 
-/// Begins and flips these, in this order.
+/// Starts a transaction and flips these, in this order.
 async fn flipping(bench: &Bench, level: &str, attachments: &[Uuid]) -> Client {
     let client = bench.client(Scanner).await;
     client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).await.expect("begun");
@@ -33,7 +33,7 @@ async fn flipping(bench: &Bench, level: &str, attachments: &[Uuid]) -> Client {
     client
 }
 
-/// Comes to its end by itself, whoever holds what: a minute is for a busy machine.
+/// The commit ends by itself, whatever locks others have: a minute is for a busy machine.
 fn commit(client: Client) -> JoinHandle<Result<(), tokio_postgres::Error>> {
     tokio::spawn(async move {
         let end = client.batch_execute("COMMIT");
@@ -41,7 +41,7 @@ fn commit(client: Client) -> JoinHandle<Result<(), tokio_postgres::Error>> {
     })
 }
 
-/// Both have flipped before either commits: neither sees the other's flip in its statements.
+/// Two scanners have flipped before either commits: neither sees the other's flip in its statements.
 #[tokio::test]
 async fn two_scanners_flip_the_last_two_at_once() {
     let bench = Bench::new().await;
@@ -60,7 +60,7 @@ async fn two_scanners_flip_the_last_two_at_once() {
     }
 }
 
-/// Whoever sees the past writes an event in any case, but not for what has ended or is being routed.
+/// A transaction that sees the past writes an event in any case, but not for what has ended or is being routed.
 #[tokio::test]
 async fn the_past_is_not_told_of_what_is_closed() {
     let bench = Bench::new().await;
@@ -96,7 +96,7 @@ async fn the_second_waits_for_the_commit_of_the_first() {
     assert_eq!(bench.told(id).await, ["scan_clean"]);
 }
 
-/// What the first did is taken back: the second found the submission as it was, and the next flip tells of it.
+/// The first's changes are taken back: the second found the submission as it was, and the next flip reports it.
 #[tokio::test]
 async fn the_second_waits_for_a_first_that_is_killed() {
     let bench = Bench::new().await;
@@ -162,15 +162,15 @@ async fn whoever_waits_for_a_scanner_is_not_the_one_that_fails() {
     assert_eq!(deleting.await.expect("no panic").expect("retention deletes"), 1);
 }
 
-/// Somebody else keeps the submission: the scanner's commit waits a while, writes its event, and is done.
+/// Another session locks the submission: the scanner's commit waits a while, writes its event, and is done.
 #[tokio::test]
 async fn a_submission_that_somebody_keeps_holds_up_nobody_for_long() {
     let bench = Bench::new().await;
     let (one, two) = (bench.submitted("clean", "pending").await, bench.submitted("clean", "pending").await);
     let keeper = bench.client(Owner).await;
     keeper.batch_execute("BEGIN; SELECT FROM submissions FOR UPDATE").await.expect("kept");
-    // Both in one transaction: its patience is for all of it, not for each. And nothing of it is spent on its time-out,
-    // which would end the commit.
+    // Both in one transaction: the wait's bound is for all of it, not for each. And nothing of it is spent on its
+    // time-out, which would end the commit.
     let scanner = flipping(&bench, LEVELS[0], &[one.b, two.b]).await;
     scanner.batch_execute("SET LOCAL lock_timeout = '10ms'").await.expect("impatient");
     let sql = "SELECT clock_timestamp() - $1::timestamptz < interval '10 s', clock_timestamp()::text";
@@ -200,12 +200,12 @@ async fn a_short_statement_timeout_survives_the_waiting() {
     scanner.batch_execute("SET CONSTRAINTS ALL IMMEDIATE").await.expect("immediate");
     flip(&scanner, subject.a).await;
     scanner.batch_execute("COMMIT").await.expect("committed");
-    // Not the last one; without the lock nobody can know.
+    // Not the last one; without the lock no transaction can know.
     assert_eq!(bench.told(subject.id).await, ["scan_clean"]);
     keeper.batch_execute("COMMIT").await.expect("let go");
 }
 
-/// Whoever finalizes with its attachments is certain of them, under each level; nothing is told too early.
+/// A finalize with its attachments is certain of them, under each level; no event comes too early.
 #[tokio::test]
 async fn a_finalize_is_exact_but_under_serializable() {
     let bench = Bench::new().await;
@@ -222,7 +222,7 @@ async fn a_finalize_is_exact_but_under_serializable() {
     }
 }
 
-/// What the triggers read must not make strangers' transactions conflict: without the outbox none of these would.
+/// The triggers' reads must not make strangers' transactions conflict: without the outbox none of these would.
 #[tokio::test]
 async fn serializable_strangers_do_not_fail_because_of_us() {
     let bench = Bench::new().await;
@@ -253,7 +253,7 @@ async fn serializable_strangers_do_not_fail_because_of_us() {
     assert_eq!(bench.told(y.id).await, ["scan_clean"]);
 }
 
-/// Whoever delivers an event and whoever takes back what it told never wait for each other.
+/// The delivery of an event and the transaction that takes back its cause never wait for each other.
 #[tokio::test]
 async fn taking_back_waits_for_no_delivery() {
     let bench = Bench::new().await;
@@ -273,7 +273,7 @@ async fn taking_back_waits_for_no_delivery() {
     assert_eq!(bench.told(subject.id).await, ["scan_infected", "scan_infected"]);
 }
 
-/// Finalized by one, the last attachment flipped by another, neither committed: whoever is last tells it.
+/// Finalized by one, the last attachment flipped by another, neither committed: the last to commit writes the event.
 #[tokio::test]
 async fn a_late_finalize_meets_the_last_flip() {
     let bench = Bench::new().await;

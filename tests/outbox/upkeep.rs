@@ -1,4 +1,4 @@
-//! Beside the delivery: old rows go, what waits is measured, and people are told when nobody delivers.
+//! Beside the delivery: old rows go, the backlog is measured, and people are notified when nobody delivers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use maple_router::ops::incident::{IncidentKey, Incidents, Open};
+use maple_router::ops::incident::{Incidents, Open};
 use maple_router::ops::metrics;
+use maple_router::outbox::card::STALLED;
 use maple_router::outbox::table::State;
 use maple_router::outbox::upkeep::Upkeep;
 use maple_router::ports::Clock;
@@ -70,21 +71,21 @@ fn keep(bench: &Bench) -> Kept {
 
 impl Kept {
     async fn until(&mut self, open: bool) -> String {
-        let waiting = self.open.wait_for(|all| all.contains_key(&IncidentKey::Outbox) == open);
+        let waiting = self.open.wait_for(|all| all.contains_key(&STALLED) == open);
         let all = tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("kept up");
-        all.get(&IncidentKey::Outbox).map(|incident| incident.what.clone()).unwrap_or_default()
+        all.get(&STALLED).map(|incident| incident.what.clone()).unwrap_or_default()
     }
 
-    /// For longer than it takes to notice anything.
+    /// Waits for longer than it takes to notice anything.
     async fn stays(&self, open: bool) {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(self.open.borrow().contains_key(&IncidentKey::Outbox), open);
+        assert_eq!(self.open.borrow().contains_key(&STALLED), open);
     }
 }
 
 #[test]
 fn old_rows_go_page_by_page_and_the_others_are_measured() {
-    let recorder = metrics::recorder().expect("buckets are sound");
+    let recorder = metrics::recorder(maple_router::daemon::ROOMS).expect("buckets are sound");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     ::metrics::with_local_recorder(&recorder, || {
         metrics::start(maple_router::daemon::ROOMS);
@@ -128,7 +129,7 @@ async fn people_hear_of_a_topic_that_is_away_and_that_it_is_back() {
     kept.relay.send_replace(Some("NOT_FOUND: no such topic".to_owned()));
     let told = kept.until(true).await;
     assert!(told.starts_with("events wait in the outbox: they cannot be published (NOT_FOUND"), "{told}");
-    // Its words change, it stays the same.
+    // The incident's text changes, the incident stays the same.
     kept.relay.send_replace(Some("UNAVAILABLE".to_owned()));
     kept.stays(true).await;
     kept.relay.send_replace(None);

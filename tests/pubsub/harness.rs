@@ -104,7 +104,7 @@ impl Fixture {
     }
 }
 
-/// As the daemon builds it, with what it reports.
+/// A source as the daemon builds it, with what it reports.
 pub(crate) fn supervised(settings: &PubsubSettings) -> (Box<Supervised>, Arc<Mutex<Vec<Report>>>) {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let (settings, seen) = (settings.clone(), Arc::clone(&reports));

@@ -1,4 +1,4 @@
-//! Streams that end, are refused or lose their server, and how each is told and mended.
+//! Streams that end, are refused or lose their server, and how each is reported and mended.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use devkit::broker::{Broker, Code};
 use maple_router::gateway::pubsub::admin::provision;
 use maple_router::gateway::pubsub::inspect::verify;
+use maple_router::gateway::pubsub::probe::{ProbeEvent, probe};
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
-use maple_router::gateway::pubsub::pulse::{Pulse, feel};
 use maple_router::ops::supervised::Report;
 use maple_router::ports::{Attributes, CheckLevel, EventSource, SourceError};
 
@@ -140,13 +140,13 @@ async fn an_outage_is_felt_and_its_end_builds_the_stream_anew() {
     let (changes, mut changed) = tokio::sync::mpsc::unbounded_channel();
     let watched = settings.clone();
     let watch =
-        tokio::spawn(async move { feel(&watched, &rebuild, |pulse| changes.send(pulse).unwrap()).await });
+        tokio::spawn(async move { probe(&watched, &rebuild, |probe| changes.send(probe).unwrap()).await });
     assert!(next_if_any(&mut *source).await.is_none());
     drop(broker);
     let reader = tokio::spawn(async move { soon(next(&mut *source)).await });
-    let Some(Pulse::Lost(error)) = soon(changed.recv()).await else { panic!("not lost") };
+    let Some(ProbeEvent::Lost(error)) = soon(changed.recv()).await else { panic!("not lost") };
     assert!(error.to_string().contains("refused"), "{error}");
-    // The client is in its long steps by now; without a pulse the return would be noticed much later.
+    // The client is in its long steps by now; without a probe the return would be noticed much later.
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(changed.is_empty(), "told twice");
 
@@ -155,7 +155,7 @@ async fn an_outage_is_felt_and_its_end_builds_the_stream_anew() {
     let fixture = Fixture { settings, broker };
     provision(&fixture.settings, false).await.unwrap();
     fixture.publish(1).await;
-    assert_eq!(soon(changed.recv()).await, Some(Pulse::Found));
+    assert_eq!(soon(changed.recv()).await, Some(ProbeEvent::Found));
     reader.await.unwrap().settle.ack();
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     assert!(reports.lock().unwrap().contains(&Report::Discarded));

@@ -1,4 +1,4 @@
-//! What is made, compared and mended on the server.
+//! Provisioning: objects made, compared and mended on the server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What comes over the wire, and what an answer does there. What every source promises is asked in `tests/source/`.
+//! Events on the wire, and the effect of an answer there. Every source's promises are tested in `tests/source/`.
 
 use maple_router::gateway::pubsub::publisher::PubsubPublisher;
 use maple_router::gateway::pubsub::source::PubsubSource;

@@ -1,5 +1,5 @@
-//! What becomes of events when a stream ends or is built anew: nothing in work is disturbed, nothing else is held back.
-//! What every source promises when it leaves is asked in `tests/source/`.
+//! Events when a stream ends or is built anew: nothing in work is disturbed, nothing else is kept back. Every
+//! source's promises at its leaving are tested in `tests/source/`.
 
 use std::time::{Duration, Instant};
 
@@ -41,15 +41,15 @@ async fn take(source: &mut impl EventSource, count: usize) -> Vec<Incoming> {
     taken
 }
 
-/// One response of the server holds many messages; a source told to be quiet in the middle of one must not keep
-/// the others leased, where nobody sees them, until what is in work is answered.
+/// One response of the server has many messages; a source made quiet in the middle of one must not keep the others
+/// leased, where nobody sees them, until what is in work is answered.
 #[tokio::test]
 async fn what_the_client_has_read_and_not_passed_on_is_given_back_too() {
     let fixture = provisioned().await;
     fixture.publish(1).await;
     let mut source = fixture.source().await;
     let held = next(&mut *source).await;
-    // All of them before the server or the client has a turn: one response then holds them.
+    // All of them before the server or the client runs: one response then has them all.
     let topic = fixture.settings.topic.clone().unwrap();
     for n in 0..900 {
         fixture.broker.publish(&topic, n.to_string(), [("a", "b")]).unwrap();

@@ -1,4 +1,4 @@
-//! What two million lines cost that are not about our mails (`make bench-relay-log`). Measured and printed, never asserted.
+//! Cost of two million lines that are not about our mails (`make bench-relay-log`). Measured and printed, never asserted.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -28,7 +28,7 @@ const MAIL: [(&str, &str); 7] = [
     ("qmgr", "ID: removed"),
 ];
 
-/// What the n-th line says, and who.
+/// The n-th line and its program.
 fn mail(n: u32) -> (&'static str, String) {
     let (program, said) = MAIL[(n % 7) as usize];
     let of = n / 7;
@@ -71,7 +71,7 @@ fn write_file(path: &Path, line: impl Fn(u32) -> String) {
     file.flush().expect("written");
 }
 
-/// With everything that journald adds to a line.
+/// Writes a journal with everything that journald adds to a line.
 fn write_journal(dir: &Path, unit: &str, lines: u32) {
     let mut remote = Command::new("/lib/systemd/systemd-journal-remote")
         .arg("-o")

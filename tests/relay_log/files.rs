@@ -11,7 +11,7 @@ use maple_router::ports::{LogBatch, LogEntry, RelayLog};
 
 use crate::harness::{id, removed};
 
-/// A directory with a log, and one who follows it.
+/// A directory with a log, and its follower.
 struct Desk {
     dir: tempfile::TempDir,
     log: FileLog,
@@ -19,7 +19,7 @@ struct Desk {
     /// Messages that were read of.
     read: Vec<u32>,
     gaps: Vec<String>,
-    /// Places that say that lines are missing there.
+    /// Positions that say that lines are missing there.
     lost: usize,
     /// Messages of batches taken one by one.
     all: Vec<u32>,
@@ -65,7 +65,7 @@ impl Desk {
         messages.for_each(|n| self.append(&removed(n)));
     }
 
-    /// As logrotate does with `create`; earlier files move on by one.
+    /// Rotates as logrotate does with `create`; earlier files move on by one.
     fn rotate(&self) {
         self.rename_away();
         File::create(self.path("mail.log")).expect("a log");
@@ -76,7 +76,7 @@ impl Desk {
         fs::rename(self.path("mail.log"), self.path("mail.log.1")).expect("renamed");
     }
 
-    /// As logrotate does with `copytruncate`.
+    /// Rotates as logrotate does with `copytruncate`.
     fn copy_and_empty(&self) {
         self.shift();
         fs::copy(self.path("mail.log"), self.path("mail.log.1")).expect("copied");
@@ -98,7 +98,7 @@ impl Desk {
         std::thread::sleep(Duration::from_millis(15));
     }
 
-    /// As logrotate's `compress` does, and `postfix logrotate`.
+    /// Compresses as logrotate's `compress` does, and `postfix logrotate`.
     fn compress(&self, name: &str) {
         let packed = Command::new("gzip").arg(self.path(name)).status().expect("gzip");
         assert!(packed.success());
@@ -136,7 +136,7 @@ impl Desk {
         }
     }
 
-    /// One batch; whether it was the last.
+    /// Takes one batch; returns whether it was the last.
     async fn batch_taken(&mut self) -> bool {
         let batch = self.batch().await;
         assert_eq!(batch.gap, None);
@@ -144,7 +144,7 @@ impl Desk {
         batch.caught_up
     }
 
-    /// What was read since the last question: once each, in order.
+    /// Checks the messages read since the last check: once each, in order.
     async fn expect(&mut self, messages: std::ops::Range<u32>) {
         self.catch_up().await;
         assert_eq!(std::mem::take(&mut self.read), messages.collect::<Vec<_>>());
@@ -229,7 +229,7 @@ async fn rotations_while_nobody_looked_lose_nothing() {
     desk.write(10..12);
     desk.rotate();
     desk.restart();
-    // The youngest is still empty, three others were begun since.
+    // The youngest is still empty, three others were started since.
     desk.expect(5..12).await;
     desk.write(12..14);
     desk.restart();
@@ -300,7 +300,7 @@ async fn what_cannot_be_read_any_more_is_told() {
     desk.restart();
     desk.expect_gap(11..12, "cannot be read").await;
 
-    // One that came in between was packed.
+    // A rotated file in between was packed.
     desk.rotate();
     desk.write(12..13);
     desk.rotate();
@@ -360,7 +360,7 @@ async fn an_inode_that_came_back_is_another_file() {
     let mut desk = Desk::following().await;
     desk.write(0..5);
     desk.expect(0..5).await;
-    // The same inode by emptying it in place, longer than before: known by its head.
+    // The same inode by emptying the file itself, longer than before: known by its head.
     File::create(desk.path("mail.log")).expect("emptied");
     desk.write(50..70);
     desk.restart();
@@ -387,7 +387,7 @@ async fn a_directory_is_no_log() {
 #[tokio::test]
 async fn a_file_of_somebody_elses_names_the_group_that_may_read_it() {
     if nix::unistd::geteuid().is_root() {
-        // Nothing is forbidden to root.
+        // Root may read every file.
         return;
     }
     let mut desk = Desk::new();
@@ -418,7 +418,7 @@ async fn a_position_of_another_file_is_told_and_the_end_is_followed() {
 async fn a_huge_line_is_looked_at_only_at_its_beginning_and_kept_nowhere() {
     let mut desk = Desk::following().await;
     desk.write(0..1);
-    // A line of ours cannot be that long; it is a foreign one that begins like ours.
+    // A line of ours cannot be that long; it is a foreign one with the same start.
     desk.append("Nov 22 07:25:43 rl postfix/qmgr[1]: A0000009: removed");
     for _ in 0..40 {
         desk.append(&"x".repeat(100_000));
@@ -443,7 +443,7 @@ async fn much_is_read_in_batches_and_the_last_one_says_so() {
     desk.append(&text);
     let first = desk.batch().await;
     assert!(!first.caught_up && (1..=4_000).contains(&first.lines.len()), "{}", first.lines.len());
-    // What a batch held was answered; a restart goes on behind it.
+    // A batch's contents were answered; a restart goes on behind it.
     desk.restart();
     desk.catch_up().await;
     let rest = u32::try_from(first.lines.len()).expect("few");
@@ -483,7 +483,7 @@ async fn a_reading_that_nobody_waited_for_is_done_again() {
     assert_eq!(id(7), "A0000007");
 }
 
-/// What a batch tells of.
+/// Messages that a batch mentions.
 fn messages(batch: &LogBatch) -> impl Iterator<Item = u32> {
     batch.lines.iter().filter_map(|line| {
         if line.entry == (LogEntry::Lost { suppressed: None }) {

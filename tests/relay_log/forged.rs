@@ -21,7 +21,7 @@ const REAL: [&str; 11] = [
     "Nov 22 07:25:43 rl postfix/postsuper[1]: 33AD0990328: removed",
 ];
 
-/// What a stranger would like to be read: pieces of real lines, quotes, ends of quotes.
+/// Input that a stranger would like to be read: pieces of real lines, quotes, ends of quotes.
 fn stranger() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(", status=sent (250 2.0.0 Ok)".to_owned()),
@@ -41,7 +41,7 @@ fn stranger() -> impl Strategy<Value = String> {
     vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
 
-/// As Postfix writes a local part that needs quoting (`quote_822_local`).
+/// Quotes as Postfix writes a local part that needs quoting (`quote_822_local`).
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -178,7 +178,7 @@ proptest! {
         );
     }
 
-    /// What a Message-ID header holds is a Message-ID or nothing.
+    /// A Message-ID header is read as a Message-ID or nothing.
     #[test]
     fn a_header_is_never_anything_else(value in stranger()) {
         let line = format!("Nov 22 07:25:43 rl postfix/cleanup[1]: 2D702990324: message-id={value}");
@@ -201,7 +201,7 @@ proptest! {
         prop_assert_eq!(line("connect from "), Some(LogEntry::SessionBegan { session }));
         let ended = matches!(line("disconnect from "), Some(LogEntry::SessionEnded { session: 7, summary: None }));
         prop_assert!(ended, "nothing that could be a name says what became of a session");
-        // No name has a bracket: one that had would be nobody's address, or the one in its first brackets.
+        // Names have no bracket: a name with one would be nobody's address, or the one in its first brackets.
         match line("2D702990324: client=") {
             Some(LogEntry::Received { id, session: 7, client }) => {
                 prop_assert_eq!(id.as_str(), "2D702990324");

@@ -1,4 +1,4 @@
-//! What the tests of this binary share: entries in a form that can stand in a table.
+//! Shared parts of this binary's tests: entries in a form that can stand in a table.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use maple_router::ports::{LogEntry, RelayStatus};
 pub(crate) enum Short<'a> {
     Began(u32),
     Cut(u32),
-    /// How many were taken, and whether the client took its leave; `None` where the line does not say.
+    /// Number of recipients taken, and whether the client said QUIT; `None` where the line does not say.
     Ended(u32, Option<(u32, bool)>),
     Received(&'a str, u32, Option<IpAddr>),
     PickedUp(&'a str, Option<&'a str>),
@@ -58,7 +58,7 @@ pub(crate) fn short(entry: &LogEntry) -> Short<'_> {
     }
 }
 
-/// What a line of a file says, for people.
+/// The meaning of a file's line, for people.
 pub(crate) fn short_text(line: &str) -> Option<String> {
     Reader::new("postfix").text(line.as_bytes()).map(|line| format!("{:?}", short(&line.entry)))
 }

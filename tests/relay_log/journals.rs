@@ -28,14 +28,14 @@ fn line(n: u32) -> Line {
     Line { unit: UNIT, identifier: "postfix/qmgr", uid: 102, message }
 }
 
-/// A directory of journals, and one who follows it.
+/// A directory of journals, and its follower.
 struct Desk {
     dir: tempfile::TempDir,
     log: JournalLog,
     position: String,
     read: Vec<u32>,
     gaps: Vec<String>,
-    /// Where lines are missing, by how many were read before; and how many were suppressed.
+    /// Gaps: how many lines were read before each; and how many were suppressed.
     lost: Vec<(usize, Option<u64>)>,
     /// Time of the next line, in milliseconds.
     now: u64,
@@ -60,7 +60,7 @@ impl Desk {
         self.dir.path().join(name)
     }
 
-    /// As journald writes that it has suppressed lines: its word alone is `_TRANSPORT`.
+    /// A notice as journald writes it when it has suppressed lines: its word alone is `_TRANSPORT`.
     fn notice(&mut self, transport: &str, message: &str) {
         self.now += 1;
         let now = self.now;

@@ -47,7 +47,7 @@ fn real_lines_say_what_postfix_meant() {
             "2D702990324: client=localhost[127.0.0.1], sasl_method=PLAIN, sasl_username=it@example.org",
             Some(Short::Received("2D702990324", 7, LOCAL)),
         ),
-        // With smtpd_client_port_logging; and clients that are not this host.
+        // Lines with smtpd_client_port_logging; and clients that are not this host.
         (
             "postfix/smtpd",
             "655009C0170: client=localhost[127.0.0.1]:48004",
@@ -431,7 +431,7 @@ fn probes_are_no_deliveries() {
     }
 }
 
-/// What writes the log says itself that it has left lines out; in a file that is rsyslog, or journald by way of it.
+/// The log's writer itself says that it has left lines out; in a file that is rsyslog, or journald by way of it.
 #[test]
 fn notices_of_suppressed_lines_are_read() {
     let cases = [

@@ -8,7 +8,7 @@ use maple_router::ports::QueuedMail;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 
-/// What a real showq said (`\0` between everything).
+/// A real showq's answer (`\0` between everything).
 const REAL: &[u8] = b"protocol\0mail_queue_list_protocol\0\0\
 queue_name\0deferred\0queue_id\x0033AD0990328\0time\x001795332343\0size\x00333\0forced_expire\x000\0sender\0it@example.org\0\
 recipient\0bye@example.net\0reason\0host 127.0.0.1[127.0.0.1] said: 421 4.3.2 shutting down (in reply to RCPT TO command)\0\0\
@@ -111,7 +111,7 @@ async fn counting_ends_at_the_limit_whatever_follows() {
     for n in 0..5_000 {
         endless.extend_from_slice(format!("queue_name\0active\0queue_id\0A{n:07}\0\0").as_bytes());
     }
-    // It never ends; who counts does.
+    // The answer never ends; the counting does.
     let showq = Showq::new(&endless, 4_096, true);
     assert_eq!(showq.queue().depth(4_000).await.expect("a depth"), (4_000, true));
     let found = showq.queue().find(&["A0000017"]).await.expect("a listing");

@@ -1,5 +1,5 @@
-//! What the people who get a mail can do with it: answer to whoever filled in the form, and see what is missing. The journal
-//! says what is not as somebody wished, without a name, a value or an address.
+//! Uses of a mail for its readers: answer to whoever filled in the form, and see what is missing. The journal says
+//! what is not as somebody wished, without a name, a value or an address.
 
 use devkit::forms::{Action, Form, SubmissionSeed, Template};
 use devkit::stage::StageOptions;

@@ -1,4 +1,4 @@
-//! The relay's own queue grows: mails are sent slowly, people are told, and it ends when the queue is short again.
+//! The relay's own queue grows: mails are sent slowly, people are notified, and it ends when the queue is short again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn showq(directory: &Path, depth: Arc<AtomicUsize>) -> JoinHandle<()> {
                 answer.extend(format!("queue_name\0deferred\0queue_id\0A{n:07}\0\0").into_bytes());
             }
             answer.push(0);
-            // Who has counted enough hangs up.
+            // A client that has counted enough hangs up.
             drop(caller.write_all(&answer).await);
         }
     })
@@ -43,7 +43,7 @@ impl Scene {
     }
 }
 
-/// A log that cannot be read stops nothing, and people are told when it begins and when it is over.
+/// A log that cannot be read stops nothing, and people are notified of its start and its end.
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_told_of_and_so_is_its_end() {
     let place = tempfile::tempdir().expect("a directory");

@@ -146,7 +146,7 @@ async fn damaged_ledgers_fail_alone_with_the_original_kept_and_a_newer_one_is_le
         json!({"v": 1, "plan": [{"action_order": 1}]}),
         json!({"v": 1, "generations": {"one": 1}}),
     ];
-    // What PostgreSQL can store and a parser of ours may not read.
+    // JSON that PostgreSQL can store and a parser of ours may not read.
     let deep = format!("{{\"deep\": {}{}}}", "[".repeat(200), "]".repeat(200));
     let odd = ["{\"number\": 1e400}".to_owned(), deep];
     let first = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
@@ -250,7 +250,7 @@ async fn a_retention_without_an_end_is_no_obstacle() {
     scene.stop().await;
 }
 
-/// What cannot be read today cannot be read tomorrow: it ends, and says why, instead of going round for ever.
+/// A row unreadable today is unreadable tomorrow: it ends, and says why, instead of going round for ever.
 #[tokio::test]
 async fn a_submission_that_cannot_be_read_ends_failed() {
     let scene = Scene::start(&[form()]).await;

@@ -1,4 +1,4 @@
-//! What of a stored row is believed: attempts that are spent, deliveries without a state, a plan that was pinned.
+//! Trust in a stored row: attempts that are spent, deliveries without a state, a plan that was pinned.
 
 use devkit::forms::{Action, Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
@@ -10,7 +10,7 @@ fn plan(destination: &str) -> Value {
     json!([{"action_order": 1, "action_type": "email_raw", "destination": destination}])
 }
 
-/// As a sweep leaves it that took the last attempt back.
+/// The row as a sweep leaves it that took the last attempt back.
 #[tokio::test]
 async fn spent_attempts_found_at_the_claim_fail_every_open_delivery_by_name() {
     let scene = Scene::start(&[Form::new("f").mail_to("a@x.test, b@x.test")]).await;
@@ -80,7 +80,7 @@ async fn a_pinned_plan_survives_a_form_that_now_has_a_type_of_action_unknown_to_
     let row = scene.ended(pinned).await;
     assert_eq!(row.status, "routed", "{row:?}");
     assert_eq!(scene.stage.relay.mails()[0].recipients, ["a@x.test"]);
-    // One without a plan waits for a program that knows the type.
+    // A row without a plan waits for a program that knows the type.
     let fresh = scene.submit(&SubmissionSeed::of("f")).await.id;
     let line = scene.await_line("nack", |line| line["reason"] == "unknown_action_type").await;
     assert_eq!(line["submission_id"], json!(fresh.to_string()));

@@ -16,7 +16,7 @@ use crate::harness::{PATIENCE, binary, stage_of};
 
 const SUBMISSIONS: usize = 1000;
 const DAEMONS: usize = 3;
-/// Change it to try another order; it is told when the test fails.
+/// Change it to try another order; a failing test shows it.
 const SEED: u64 = 20_261_101;
 
 fn forms() -> [Form; 3] {
@@ -40,7 +40,7 @@ async fn a_thousand_submissions_twice_each_over_three_daemons_are_mailed_exactly
         let form = rng.random_range(0..3);
         let seed = SubmissionSeed::of(["one", "two", "acts"][form]).field("f", "v");
         let seed = if rng.random_bool(0.1) { seed.attachment("a.pdf", "clean") } else { seed };
-        // Nobody hears of it before all of them can take it.
+        // Events come only when all of them can be taken.
         wanted.insert(stage.submit_unheard(&seed, &backend).await.expect("a row").id, form);
     }
     let mut routers = Vec::new();

@@ -1,5 +1,5 @@
-//! A database that answers and is not what it was (protocol, "Outages"): what may not be seen or written any more stops
-//! everybody, spends nobody's attempt, is told of once by name, and ends by itself. Nothing is sent meanwhile (P10).
+//! A database that answers and is not what it was (protocol, "Outages"): a lost right to see or to write stops everybody,
+//! spends nobody's attempt, is reported once by name, and ends by itself. Nothing is sent meanwhile (P10).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const HIDE: &str = "DROP POLICY attachments_app ON attachments";
 const SHOW: &str =
     "CREATE POLICY attachments_app ON attachments FOR ALL TO forms_app USING (true) WITH CHECK (true)";
 
-/// Messages about the database, first and last: what was said when it began, and how often its end was told.
+/// Messages about the database, first and last: what was said at its start, and how often its end was reported.
 struct Told {
     begun: Vec<String>,
     over: usize,
@@ -34,7 +34,7 @@ async fn alter(scene: &Scene, sql: &str) {
     scene.stage.database.alter(sql).await.expect(sql);
 }
 
-/// Waits until it is told of for the `nth` time, in the journal and in Slack, and that the gate is shut.
+/// Waits until it is reported for the `nth` time, in the journal and in Slack, and the gate is shut.
 async fn opened(scene: &Scene, nth: usize, names: &[&str]) {
     let openings = || {
         let opening = |line: &Value| line["event"] == "breaker_open" && line["dependency"] == "contract";
@@ -50,7 +50,7 @@ async fn opened(scene: &Scene, nth: usize, names: &[&str]) {
     assert!(code == 503 && body.contains("\"contract\""), "{code} {body}");
 }
 
-/// Waits until its end was told of for the `nth` time, and that nothing was told twice.
+/// Waits until its end was reported for the `nth` time, and nothing was reported twice.
 async fn over(scene: &Scene, nth: usize) {
     scene.until("end", async || told(scene).over == nth).await;
     assert_eq!(told(scene).begun.len(), nth);
@@ -70,7 +70,7 @@ async fn attachments_that_may_be_hidden_stop_everybody_until_they_are_seen(sourc
     let forms = [to("slow"), to("begun"), to("infected"), to("pending"), to("clean"), to("plain")];
     let extra = format!("{SOON}\n[smtp]\nlanes = 1");
     let scene = Scene::with(StageOptions::of(source), &forms, &extra).await;
-    // One is claimed, and waits for its turn behind a slow mail.
+    // One is claimed, and waits for the connection behind a slow mail.
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@x.test").delay(Duration::from_secs(2)));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@x.test")["begun"].is_null()).await;
@@ -95,7 +95,7 @@ async fn attachments_that_may_be_hidden_stop_everybody_until_they_are_seen(sourc
         let row = scene.await_row(one.id, "release", |row| row.status == "received").await;
         assert_eq!(row.attempts(), 0, "{row:?}");
     }
-    // Begun before it was found out, and told of only after: nothing but the slow one.
+    // The slow mail alone: its intent came before the discovery, and the report after that.
     assert_eq!(recipients(&scene), ["slow@x.test"]);
     alter(&scene, SHOW).await;
     let [begun, infected, pending, clean, plain] = seeded.try_into().expect("five");
@@ -118,7 +118,7 @@ async fn attachments_that_may_be_hidden_stop_everybody_until_they_are_seen(sourc
     scene.stop().await;
 }
 
-/// The object, what takes a right from `forms_app`, what gives it back, and what people are told.
+/// The object, what takes a right from `forms_app`, what gives it back, and what people are notified of.
 const RIGHTS: [(&str, &str, &str, &str); 4] = [
     (
         "the trail",
@@ -151,14 +151,14 @@ async fn a_right_that_is_away_for_a_while_fails_nobody_and_spends_nothing(source
     let scene = Scene::with(StageOptions::of(source), &forms, SOON).await;
     let mut ids: Vec<Uuid> = Vec::new();
     for (nth, (what, take, give, named)) in RIGHTS.into_iter().enumerate() {
-        // Some are in the middle of it: what is sent by then has to be recorded in the end.
+        // Some mails are in dialogue: what is sent by then has to be recorded in the end.
         scene.stage.relay.rule(Rule::at(At::AfterDot).times(2).delay(Duration::from_secs(1)));
         let first = scene.submit(&SubmissionSeed::of("f")).await.id;
         scene.await_row(first, "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
         alter(&scene, take).await;
         let mut these = vec![first];
         for _ in 0..4 {
-            // Whoever the backend is, it still can.
+            // The backend's own role still can, whichever it is.
             let id = SubmissionSeed::of("f").insert(&scene.eyes).await.expect("a row").id;
             scene.stage.announce(id, "finalized").expect("published");
             these.push(id);
@@ -185,7 +185,7 @@ async fn a_right_that_is_away_for_a_while_fails_nobody_and_spends_nothing(source
     scene.stop().await;
 }
 
-/// One row's own trouble looks like a right that is away, and is none: nobody else waits, and nobody is told of the database.
+/// One row's own trouble looks like a lost right, and is none: nobody else waits, and no message names the database.
 #[tokio::test]
 async fn a_row_that_a_trigger_refuses_is_no_fault_of_the_contract() {
     let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], SOON).await;

@@ -1,5 +1,5 @@
-//! What was given up on. First what both sources promise: poison goes its way by itself, and people are told. Then the
-//! dead-letter subscription, Pub/Sub's alone: its letters are understood, kept where no row tells of them, and acked only then.
+//! Dead letters. First what both sources promise: poison is set aside by itself, and people are notified. Then the
+//! dead-letter subscription, Pub/Sub's alone: its letters are understood, kept where no row has them, and acked only then.
 //! The outbox has no subscription to ack. What it gives up on becomes a record in the transaction that buries the row (the
 //! tests `outbox`, `statements::what_is_given_up_on_becomes_a_dead_letter_and_a_redrive_closes_it`, and its rule
 //! `outbox-buried` among the mutants); shown and closed it is in `verbs`
@@ -21,7 +21,7 @@ use crate::harness::{PATIENCE, Scene, binary, stage_of};
 
 /// Longer than the client gathers acks for.
 const ACKS_TRAVEL: Duration = Duration::from_secs(2);
-/// An outbox row is given up on soon, and then people are told soon.
+/// An outbox row is given up on soon, and then people are notified soon.
 const SOON: &str = "[slack]\ngroup_wait = \"4s\"\n[outbox]\nbackoff_min = \"10ms\"\nbackoff_max = \"20ms\"";
 const POISON: &str = "a secret of person@x.test that is no JSON";
 
@@ -39,7 +39,7 @@ async fn stage(with_schema: bool) -> Stage {
 }
 
 impl Scene {
-    /// With either source, schema router there, and a row that is given up on soon.
+    /// A scene with either source, schema router there, and a row that is given up on soon.
     async fn soon(source: Source) -> Self {
         match source {
             Source::Pubsub => Self::on(stage(true).await, SOON).await,
@@ -58,7 +58,7 @@ impl Scene {
         }
     }
 
-    /// So many records are kept, and whoever brought what they are of has done with it.
+    /// Waits until `n` records are kept and their source has settled the events they are of.
     async fn kept(&self, n: i64) {
         let count = "SELECT count(*) FROM router.dead_letters";
         self.until("records", async || {
@@ -147,7 +147,7 @@ async fn poison_goes_the_whole_way_by_itself(source: Source) {
     scene.stop().await;
 }
 
-/// Thirty letters of two kinds are two messages; what nobody could be told of is told after a restart.
+/// Thirty letters of two kinds are two messages; a letter nobody could be notified of is reported after a restart.
 async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later(source: Source) {
     let mut scene = Scene::soon(source).await;
     for n in 0..15 {
@@ -179,7 +179,7 @@ async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later(s
     scene.stop().await;
 }
 
-/// The whole way, in both places where records can be.
+/// The whole way, in both stores of records.
 async fn kept_shown_and_closed(with_schema: bool) {
     let scene = Scene::on(stage(with_schema).await, "").await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).reply("451 4.3.0 later"));
@@ -329,7 +329,7 @@ async fn a_letter_that_cannot_be_kept_waits() {
     scene.stop().await;
 }
 
-/// Records nobody was told of.
+/// Records not yet notified.
 async fn silent(scene: &Scene) -> i64 {
     let sql = "SELECT count(*) FROM router.dead_letters WHERE alerted_at IS NULL";
     scene.eyes.query_one(sql, &[]).await.expect("counted").get(0)

@@ -1,4 +1,4 @@
-//! What a stop does not wait for, and what it does not begin.
+//! Limits of a stop: work it does not wait for, and work it does not start.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ async fn http_connections_that_say_nothing_do_not_hold_up_a_stop(source: Source)
     drop((silent, half, kept));
 }
 
-/// Every lane is free and every mail is ready at the moment at which they are asked for: the stop still comes first.
+/// Every connection is free and every mail is ready at the moment at which they are asked for: the stop still comes first.
 async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(source: Source) {
     let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
-    // What was signed is ready to be sent when the stop has begun, and not before.
+    // A signed submission is ready to be sent when the stop has started, and not before.
     scene.stage.google.iam_script().always(Mishap::Delay(Duration::from_secs(4)));
     let mut ids = Vec::<Uuid>::new();
     for _ in 0..6 {
@@ -57,8 +57,8 @@ async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(
     assert_eq!(scene.stage.relay.counters().transactions, 0);
 }
 
-/// Beside a relay that was fast, mails are begun with their claims and wait for their lane. When the daemon stops meanwhile,
-/// what is being sent is finished; nothing of the others was sent, so their marks and their attempts go back.
+/// Beside a relay that was fast, mails have their intents recorded with their claims and wait for their connection. When the
+/// daemon stops meanwhile, mails in dialogue are finished; nothing of the others was sent: intents and attempts go back.
 async fn what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_doubt(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let mut scene = Scene::on(stage, "[smtp]\nlanes = 1\n").await;

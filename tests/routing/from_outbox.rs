@@ -66,7 +66,8 @@ async fn what_is_infected_fails_and_what_is_not_clean_waits_for_its_scan() {
     let Seeded { id, attachments } = insert(&scene, &pending).await;
     let row = scene.ended(infected).await;
     assert_eq!((row.reason(), row.attempts()), (Some("infected"), 0), "{row:?}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let later = ready(&scene, 1).await[0];
+    assert_eq!(scene.ended(later).await.status, "routed", "whoever came after it has been looked at");
     assert_eq!(scene.row(id).await.ledger, json!({}), "untouched");
     assert_eq!(scene.journal(id), [Value::Null; 0], "nobody was told to look at it");
     let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
@@ -109,8 +110,8 @@ async fn attempts_end_and_what_ended_does_not_come_again() {
     scene.stop().await;
 }
 
-/// A row somebody has locked, one that only a newer version can read, one whose ledger is damaged, one that is in the
-/// middle of something else: the others go by.
+/// A row somebody has locked, one that only a newer version can read, one whose ledger is damaged, one that is in
+/// the middle of something else: the others go by.
 #[tokio::test]
 async fn rows_that_cannot_be_claimed_hold_up_nobody_and_are_not_asked_for_all_the_time() {
     let scene = scene(&[form()], "[source]\npoll = \"100ms\"\n[routing]\nmax_in_flight = 1").await;
@@ -166,7 +167,7 @@ async fn a_database_that_goes_away_is_one_incident_and_costs_nothing() {
     let stage =
         Stage::on(database, StageOptions { sample_forms: false, ..options() }).await.expect("a stage");
     load(&stage, &[form()]).await;
-    // Nothing is in work, and the sweep is far: whoever looks for rows is the one who notices.
+    // No submission is in work, and the sweep is far: the outbox's poll is the one that notices.
     let mut scene = Scene::on(stage, "").await;
     cluster.stop().await;
     let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
@@ -201,7 +202,7 @@ async fn two_daemons_share_the_rows_and_nothing_is_sent_twice() {
     scene.stop().await;
 }
 
-/// The outbox writes records of its own; people are told of them although there is no dead-letter subscription.
+/// The outbox writes records of its own; people are notified of them although there is no dead-letter subscription.
 #[tokio::test]
 async fn people_are_told_of_records_that_somebody_else_wrote() {
     let stage = stage_of(options(), &[form()]).await;

@@ -1,4 +1,4 @@
-//! What a routed submission leaves in the database: `runbooks/cost.md` reckons with it.
+//! Growth of the database by a routed submission: `runbooks/cost.md` reckons with it.
 
 use devkit::forms::{Form, SubmissionSeed};
 

@@ -1,4 +1,4 @@
-//! What every test of the mission needs: the stage, the router on it, and eyes for what both leave behind.
+//! Parts that every test of the mission needs: the stage, the router on it, and eyes for what both leave behind.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,15 @@ use base64::Engine as _;
 use devkit::broker::SubscriptionSpec;
 use devkit::forms::{Form, Seeded, SubmissionSeed};
 use devkit::stage::{DEAD_TOPIC, Router, Source, Stage, StageOptions};
+use devkit::submission::{Audited, Row};
+use devkit::waiting;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::laws;
 
-/// How long anything may take before a test calls it lost. Generous: the machine may be busy.
+/// Longest duration of anything before a test calls it lost. Generous: the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -35,8 +37,7 @@ pub(crate) async fn stage_of(options: StageOptions, forms: &[Form]) -> Stage {
 
 /// Loads forms as the YAML loader does.
 pub(crate) async fn load(stage: &Stage, forms: &[Form]) {
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, forms).await.expect("forms");
+    devkit::forms::load_into(&stage.database, forms).await.expect("forms");
 }
 
 /// One router on a stage, ready.
@@ -49,39 +50,6 @@ pub(crate) struct Scene {
     /// Looks at what was done, whatever the policies hide.
     pub(crate) eyes: Client,
     pub(crate) max_attempts: u64,
-}
-
-/// A row as it stands.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) status: String,
-    pub(crate) ledger: Value,
-    /// The ledger as PostgreSQL prints it: to compare byte by byte.
-    pub(crate) text: String,
-    pub(crate) happyfox_status: Option<String>,
-    pub(crate) updated_at: String,
-}
-
-impl Row {
-    /// One delivery's entry; null where there is none.
-    pub(crate) fn entry(&self, key: &str) -> &Value {
-        &self.ledger["deliveries"][key]
-    }
-
-    pub(crate) fn attempts(&self) -> u64 {
-        self.ledger["attempts"].as_u64().unwrap_or_default()
-    }
-
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.ledger["finished"]["reason"].as_str()
-    }
-}
-
-/// One row of the audit log.
-#[derive(Debug, Clone)]
-pub(crate) struct Audited {
-    pub(crate) action: String,
-    pub(crate) detail: Value,
 }
 
 impl Scene {
@@ -119,7 +87,7 @@ impl Scene {
         self.stage.submit_unheard(seed, &self.backend).await.expect("a row")
     }
 
-    /// One more event.
+    /// Publishes one more event.
     pub(crate) fn publish(&self, id: Uuid) {
         self.stage.publish(id, "finalized").expect("published");
     }
@@ -130,44 +98,37 @@ impl Scene {
 
     /// Waits until it is so.
     pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if so().await {
-                return;
-            }
-            tokio::time::sleep(STEP).await;
-        }
-        panic!("no {what} after {PATIENCE:?}:\n{}", self.router.log());
+        let came = waiting::until(PATIENCE, STEP, so).await;
+        assert!(came, "no {what} after {PATIENCE:?}:\n{}", self.router.log());
     }
 
     /// Waits until the row is as wanted.
     pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            let row = self.row(id).await;
-            if wanted(&row) {
-                return row;
+        let look = async || Some(self.row(id).await).filter(&wanted);
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(row) => row,
+            None => {
+                panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.router.log())
             }
-            tokio::time::sleep(STEP).await;
         }
-        panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.router.log());
     }
 
     /// Waits for the end of a submission, and holds it to the laws of the protocol.
     pub(crate) async fn ended(&self, id: Uuid) -> Row {
-        let row = self.await_row(id, "end", |row| row.status == "routed" || row.status == "failed").await;
+        let row = self.await_row(id, "end", Row::has_ended).await;
         laws::hold(self, id).await;
         row
     }
 
     /// The audit trail of a submission, in order.
     pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
-        let sql = "SELECT action::text, detail, actor FROM audit_log WHERE submission_id = $1 ORDER BY id";
-        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
-        let ours = |row: &tokio_postgres::Row| row.get::<_, String>(2).starts_with("maple-router@");
-        assert!(rows.iter().all(ours), "every row names its actor");
-        rows.iter().map(|row| Audited { action: row.get(0), detail: row.get(1) }).collect()
+        let trail = Audited::trail(&self.eyes, id).await.expect("audit");
+        let ours = |row: &Audited| row.actor.starts_with("maple-router@");
+        assert!(trail.iter().all(ours), "every row names its actor");
+        trail
     }
 
-    /// Only the actions.
+    /// Returns the actions alone.
     pub(crate) async fn audited(&self, id: Uuid) -> Vec<String> {
         self.audit(id).await.into_iter().map(|row| row.action).collect()
     }
@@ -180,25 +141,23 @@ impl Scene {
 
     /// Waits for a line of the journal.
     pub(crate) async fn await_line(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if let Some(line) = lines(&self.router).into_iter().find(&wanted) {
-                return line;
-            }
-            tokio::time::sleep(STEP).await;
+        let look = async || lines(&self.router).into_iter().find(&wanted);
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(line) => line,
+            None => panic!("no {what} in the journal after {PATIENCE:?}:\n{}", self.router.log()),
         }
-        panic!("no {what} in the journal after {PATIENCE:?}:\n{}", self.router.log());
     }
 
     /// Waits until no event is left: every one is settled for good.
     pub(crate) async fn settled(&self) -> devkit::broker::Stats {
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        let look = async || {
             let stats = self.stage.events().await.expect("stats");
-            if stats.outstanding == 0 && stats.backlog == 0 {
-                return stats;
-            }
-            tokio::time::sleep(STEP).await;
+            Some(stats).filter(|stats| stats.outstanding == 0 && stats.backlog == 0)
+        };
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(stats) => stats,
+            None => panic!("events are left: {:?}", self.stage.events().await),
         }
-        panic!("events are left: {:?}", self.stage.events().await);
     }
 
     /// Takes what came to the dead-letter topic: payloads, once `n` are there.
@@ -231,16 +190,7 @@ impl Scene {
 }
 
 pub(crate) async fn row(client: &Client, id: Uuid) -> Row {
-    let sql = "SELECT status::text, routing_result, routing_result::text, happyfox_status, updated_at::text
-               FROM submissions WHERE id = $1";
-    let row = client.query_one(sql, &[&id]).await.expect("the row");
-    Row {
-        status: row.get(0),
-        ledger: row.get(1),
-        text: row.get(2),
-        happyfox_status: row.get(3),
-        updated_at: row.get(4),
-    }
+    Row::read(client, id).await.expect("the row")
 }
 
 /// Every line a router has logged so far.

@@ -16,23 +16,23 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use maple_router::config::{Config, Pooling};
 use maple_router::db::pool::Pool;
-use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
-use maple_router::ops::chance::Chance;
+use maple_router::gateway::smtp::{Connections, SmtpSettings, offer};
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
 use maple_router::parts;
-use maple_router::ports::{Clock, EventSource, Incoming, Settle, SourceError, Verdict};
+use maple_router::ports::{Acknowledgement, Clock, EventSource, Incoming, Settle, SourceError};
+use maple_router::routing::claims::in_doubt_permits::InDoubtPermits;
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
-use maple_router::routing::delivery::doubt::Doubts;
 use maple_router::routing::event::{self, Reason, RoutingEvent};
+use maple_router::routing::follow::doubt::Doubts;
 use maple_router::routing::outages::Outages;
-use maple_router::routing::persist::Persist;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::spool::Spool;
-use maple_router::routing::unrecorded::Unrecorded;
+use maple_router::routing::worker::persist::Persist;
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -42,7 +42,7 @@ use uuid::Uuid;
 use crate::harness::{load, row};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Events in hand at once.
+/// Events pending at once.
 const MOST: usize = 64;
 
 /// Stands still until it is moved.
@@ -90,11 +90,13 @@ impl Events {
         self.0.lock().expect("whole").waiting.push_back(id);
     }
 
-    fn settled(&self, id: Uuid, verdict: Verdict) {
+    fn settled(&self, id: Uuid, verdict: Acknowledgement) {
         let mut events = self.0.lock().expect("whole");
         match verdict {
-            Verdict::Ack => events.acked += 1,
-            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => events.waiting.push_back(id),
+            Acknowledgement::Ack => events.acked += 1,
+            Acknowledgement::Nack | Acknowledgement::Reject | Acknowledgement::Exhaust => {
+                events.waiting.push_back(id);
+            }
         }
     }
 }
@@ -173,14 +175,14 @@ struct Inside {
     brought_while_paused: Arc<AtomicU64>,
     gate: Gate,
     incidents: watch::Receiver<Open>,
-    /// How often an incident came, and went.
+    /// Counts of incidents raised and ended.
     told: Arc<Mutex<(u32, u32)>>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
 impl Inside {
-    /// With two lanes, so that some claims always wait for one.
+    /// With two connections, so that some claims always wait for one.
     async fn start(stage: Stage) -> Self {
         load(&stage, &[Form::new("f").mail_to("a@x.test").mail_to("b@x.test")]).await;
         let path = stage
@@ -188,14 +190,14 @@ impl Inside {
             .expect("a configuration");
         let config = Config::load(Some(&path), &maple_router::config::Environment::default());
         let config = config.expect("read").validated().expect("valid").config;
-        let (clock, chance) = (Standing::new(), Arc::new(Chance::seeded(3)));
+        let (clock, rng) = (Standing::new(), Arc::new(Rng::seeded(3)));
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let pool = parts::pool(&config, Arc::clone(&shared)).expect("a pool");
         let store = parts::store(&config, pool.clone()).expect("a store");
-        let preparer = parts::preparer(&config, store.clone(), Arc::clone(&chance)).expect("a preparer");
+        let preparer = parts::preparer(&config, store.clone(), Arc::clone(&rng)).expect("a preparer");
         let smtp = SmtpSettings::from(&config.smtp);
         let (gate, (incidents, seen)) = (Gate::new(), Incidents::new());
-        let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&shared), &chance);
+        let (outages, probers) = Outages::new(gate.clone(), &incidents, Arc::clone(&shared), &rng);
         let (stop, force) = (CancellationToken::new(), CancellationToken::new());
         let bounds = ClaimBounds {
             fence_after: config.routing.fence_after,
@@ -206,16 +208,16 @@ impl Inside {
         let (min, max) = (config.routing.backoff_min, config.routing.backoff_max);
         let worker = Arc::new(Worker {
             store,
-            lanes: Lanes::new(smtp.clone(), Arc::clone(&shared)),
-            unrecorded: Unrecorded::beside(smtp.lanes),
+            connections: Connections::new(smtp.clone(), Arc::clone(&shared)),
+            in_doubt_permits: InDoubtPermits::beside(smtp.connections),
             preparer,
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,
             spool: Spool::new(&config.state.dir, Arc::clone(&shared)),
             doubts: Doubts::unfollowed(Arc::clone(&shared)),
-            pauses: Pauses { paced_by_source: source == Source::Pubsub, min, max },
+            pauses: Pauses { backed_off_by_source: source == Source::Pubsub, min, max },
             clock: Arc::clone(&shared),
-            chance: Arc::clone(&chance),
+            rng: Arc::clone(&rng),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(probers.postgres.run(probe_of(pool.clone())));
@@ -234,7 +236,7 @@ impl Inside {
                     .expect("a listener");
                 let set_aside = SetAside::new(Arc::clone(&shared), None);
                 let others = Vec::new();
-                let outbox = OutboxParts { store, others, settings, clock: shared, rng: chance, set_aside };
+                let outbox = OutboxParts { store, others, settings, clock: shared, rng, set_aside };
                 Box::new(OutboxSource::open(&outbox, listener, None))
             }
         };
@@ -291,7 +293,7 @@ impl Inside {
         ids
     }
 
-    /// All of them routed at their first attempt that counts, their events settled, one incident come and gone.
+    /// All are routed at their first attempt that counts, their events settled, one incident come and gone.
     async fn all_is_routed_once(mut self, ids: &[Uuid]) {
         let eyes = self.stage.database.superuser().await.expect("superuser");
         for id in ids {
@@ -365,10 +367,10 @@ async fn an_hour_without_the_database_leaves_no_doubt_and_is_one_alert(source: S
     let cluster = Cluster::start(ClusterOptions::default()).await.expect("a server of our own");
     let database = cluster.database(options(source).variant).await.expect("a database");
     let inside = Inside::start(Stage::on(database, options(source)).await.expect("a stage")).await;
-    // Some mails are on their way when it goes: their facts outlive the claims' deadline.
+    // Some mails are on their way when the database goes: their facts outlive the claims' deadline.
     inside.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(300)));
     let ids = inside.submit(12).await;
-    // The outbox is looked into by this clock: who waits for a mail must let it go on.
+    // The outbox is polled by this clock: a test that waits for a mail must let it go on.
     inside.until("mail", async || inside.stage.relay.counters().mails > 0).await;
     cluster.stop().await;
     inside.until("outage", async || !inside.gate.is_open()).await;

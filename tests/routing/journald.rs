@@ -74,8 +74,7 @@ async fn journald_gets_upper_case_names_and_syslogs_priorities() {
     stage.relay.rule(Rule::at(At::Rcpt).to("gone@x.test").reply("550 5.1.1 no such user"));
     let path = stage.dir().join("journal");
     let mut journal = Journal { socket: UnixDatagram::bind(&path).expect("a socket"), entries: Vec::new() };
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let port = devkit::port::free_port().expect("a port");
     let text = stage.config("native", port, "[log]\nformat = \"journald\"\nlevel = \"debug\"");
     let config = stage.write_config("native", &text).expect("a configuration");
     let script = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \

@@ -1,17 +1,18 @@
-//! A worker that lost its claim still records what the relay accepted. Such a fact may come between the next worker's
-//! claim and its begin: what is open is then another matter, and what is not is not sent again.
+//! A worker that lost its claim still records what the relay accepted. Such a fact may come between the next
+//! worker's claim and its intent: the open deliveries are then others, and a closed one is not sent again.
 
 use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Source, StageOptions};
+use devkit::submission::Row;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::harness::{Row, Scene};
+use crate::harness::Scene;
 
-/// A submission to `destination` that is claimed and waits for the only lane, and the one that is in it.
+/// A submission to `destination` that is claimed and waits for the only connection, and the one that uses it.
 async fn claimed(source: Source, destination: &str) -> (Scene, Uuid, Uuid) {
     let forms = [Form::new("f").mail_to(destination), Form::new("slow").mail_to("slow@y.test")];
     let scene = Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1").await;

@@ -1,4 +1,4 @@
-//! An attachment that is judged infected after its mail was sent: people are told, once, whichever daemon finds it.
+//! An attachment judged infected after its mail was sent: people are notified, once, whichever daemon finds it.
 
 use devkit::forms::{Form, SubmissionSeed, scan};
 use devkit::stage::{Source, StageOptions};
@@ -23,13 +23,14 @@ async fn infected_after_it_was_sent_is_told_of_once_and_stays_routed(source: Sou
             .collect::<Vec<_>>()
     };
     let mut ids = Vec::new();
-    // The second one is told of after the first: whoever told twice would have done so by then.
+    // The second one is reported after the first: a daemon that reported twice would have done so by then.
     for _ in 0..2 {
         let seeded = scene.submit(&SubmissionSeed::of("f").attachment("a.pdf", "clean")).await;
         let (id, routed) = (seeded.id, scene.ended(seeded.id).await);
         assert_eq!(routed.status, "routed", "{routed:?}");
         scan(&scanner, seeded.attachments[0], "infected").await.expect("marked");
-        let confirmed = |row: &crate::harness::Row| row.ledger["late_infection"]["confirmed_at"].is_string();
+        let confirmed =
+            |row: &devkit::submission::Row| row.ledger["late_infection"]["confirmed_at"].is_string();
         let row = scene.await_row(id, "word of it", confirmed).await;
         assert_eq!((&row.status, &row.updated_at), (&routed.status, &routed.updated_at), "it has not moved");
         ids.push(id.to_string());

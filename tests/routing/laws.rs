@@ -1,13 +1,14 @@
-//! What must be true of every submission that has ended, whatever happened to it: P1, P3, P5, P8 of the protocol, the
-//! shape of the audit trail, and that ledger, trail and relay tell the same story.
+//! Laws for every submission that has ended, whatever happened to it: P1, P3, P5, P8 of the protocol, the shape of
+//! the audit trail, and that ledger, trail and relay tell the same story.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use maple_router::routing::audit_key::AuditKey;
+use maple_router::routing::store::audit_key::AuditKey;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{Audited, Row, Scene};
+use crate::harness::Scene;
+use devkit::submission::{Audited, Row};
 
 /// Holds one submission to all of them.
 pub(crate) async fn hold(scene: &Scene, id: Uuid) {

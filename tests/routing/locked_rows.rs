@@ -49,7 +49,7 @@ async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_i
     scene.stop().await;
 }
 
-/// The key-share lock of a foreign key, held for as long as the backend's transaction lasts.
+/// The key-share lock of a foreign key, kept for as long as the backend's transaction lasts.
 async fn an_attachment_being_inserted_does_not_hold_up_its_submission(source: Source) {
     let scene = Scene::of(source, &[form()]).await;
     let mut other = scene.stage.database.client_as("forms_app").await.expect("forms_app");
@@ -73,7 +73,7 @@ async fn a_row_that_cannot_be_written_stops_no_other_claim(source: Source) {
          EXECUTE FUNCTION broken()"
     );
     stage.database.alter(&trigger).await.expect("a trigger");
-    // All there before the router is, so that they are claimed together.
+    // All rows are there before the router is, so that they are claimed together.
     let app = stage.database.client_as("forms_app").await.expect("forms_app");
     let mut ids = Vec::new();
     for place in 0..6 {

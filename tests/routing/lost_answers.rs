@@ -19,13 +19,13 @@ async fn scene(source: Source, extra: &str) -> (Scene, CuttingProxy) {
     (Scene::on(stage, &extra).await, proxy)
 }
 
-/// How many submissions ended so, as the router counts.
+/// The router's count of submissions with this outcome.
 async fn counted(scene: &Scene, outcome: &str) -> Option<f64> {
     let series = format!("maple_router_submissions_total{{outcome=\"{outcome}\"}}");
     scene.router.metric(&series).await.expect("metrics")
 }
 
-/// Nobody else has had anything of ours, so no claim was lost.
+/// No other worker has had a row of ours, so no claim was lost.
 async fn nothing_was_stale(scene: &Scene) {
     let stale = scene.router.metric("maple_router_stale_settle_total").await.expect("metrics");
     assert_eq!(stale, Some(0.0), "{}", scene.router.log());
@@ -125,15 +125,19 @@ async fn a_claim_whose_answer_was_lost_is_known_by_its_token(source: Source) {
     scene.stop().await;
 }
 
-/// Neither claimed nor begun any more, and nothing spent.
+/// No claim and no intent any more, and nothing spent.
 async fn is_given_back(scene: &Scene, id: uuid::Uuid) {
     let row = scene.await_row(id, "given back", |row| row.status == "received").await;
     assert_eq!((row.attempts(), row.ledger.get("claim")), (0, None), "{row:?}");
     assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
+    // The row is written before the line.
+    let released =
+        |line: &Value| line["event"] == "released" && line["submission_id"] == json!(id.to_string());
+    scene.await_line("released", released).await;
     assert_eq!((told(scene, id, "claimed").len(), told(scene, id, "released").len()), (0, 1));
 }
 
-/// Nobody is going to repeat the claim: it is given back, before the sweep takes its attempt for spent.
+/// No worker is going to repeat the claim: it is given back, before the sweep takes its attempt for spent.
 async fn a_claim_whose_answer_was_lost_is_given_back_at_a_stop(source: Source) {
     let (mut scene, proxy) = scene(source, "").await;
     proxy.arm("claim");
@@ -170,7 +174,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_in_an_outage(source: Source
     scene.stop().await;
 }
 
-/// The mark "about to send" stands, but nothing was sent: our own release knows that, so it is no doubt to be held.
+/// The intent stands, but nothing was sent: our own release knows that, so it is no doubt to be put on hold.
 async fn a_begin_whose_answer_was_lost_is_no_doubt(source: Source) {
     for policy in ["hold", "resend"] {
         let (scene, proxy) = scene(source, &format!("[routing]\nin_doubt = \"{policy}\"")).await;

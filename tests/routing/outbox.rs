@@ -95,7 +95,7 @@ async fn what_was_prepared_is_routed_when_it_is_committed() {
         id
     };
     let (kept, dropped) = (prepare("kept").await, prepare("dropped").await);
-    // What comes after them goes before them: that they are open is in nobody's way.
+    // A later event goes before these: open events are in nobody's way.
     let beside = insert(&scene, &SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(beside).await.status, "routed");
     assert_eq!(scene.stage.relay.counters().mails, 1);
@@ -133,7 +133,7 @@ async fn the_ledger_counts_the_attempts_and_the_outbox_only_what_is_wrong_with_a
     let attempts: i32 = scene.eyes.query_one(attempts, &[]).await.expect("a look").get(0);
     assert_eq!(attempts, 1, "the last claim's own");
 
-    // What nobody can use is given up on, told once, and in nobody's way.
+    // An unusable event is given up on, reported once, and in nobody's way.
     let nobody = Uuid::from_u128(7);
     let poison = "INSERT INTO router.outbox (kind, entity_id, payload) VALUES ('routing.ready', $1, $2)";
     let unknown = json!({"submission_id": nobody});

@@ -4,8 +4,9 @@
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::Source;
+use devkit::submission::Row;
 
-use crate::harness::{Row, Scene};
+use crate::harness::Scene;
 
 /// Class, stage and code of a delivery's last error.
 type Failure = Option<(&'static str, &'static str, Option<u64>)>;
@@ -28,7 +29,7 @@ struct Case {
 }
 
 impl Case {
-    /// Mail actions to local parts of the case's domain; routed at once, one mail an action, until told otherwise.
+    /// Mail actions to local parts of the case's domain; routed at once, one mail an action, until a method changes that.
     fn new(name: &'static str, actions: &[&str]) -> Self {
         let address = |local: &str| {
             if local.is_empty() || local.contains(' ') {
@@ -332,7 +333,7 @@ fn stage_word(stage: &str) -> serde_json::Value {
 
 /// `order outcome code` of every outcome in the journal.
 pub(crate) fn outcomes(scene: &Scene, id: uuid::Uuid) -> Vec<String> {
-    // How a doubt was resolved is told besides what it came to.
+    // The resolution of a doubt is logged besides the outcome.
     let told = |line: &serde_json::Value| line["outcome"].is_string() && line["event"] != "in_doubt";
     let lines = scene.journal(id).into_iter().filter(told);
     lines

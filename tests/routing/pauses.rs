@@ -1,14 +1,15 @@
-//! Pauses: of everything, of a form, of a destination domain. What they hold up spends no attempt, survives restarts, and
-//! comes back when they end, by an operator or by the database's clock.
+//! Pauses: of everything, of a form, of a destination domain. Paused submissions spend no attempt, survive
+//! restarts, and come back when the pauses end, by an operator or by the database's clock.
 
 use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Answer, Source, StageOptions};
+use devkit::submission::Row;
 use serde_json::{Value, json};
 
-use crate::harness::{Row, Scene, binary, lines};
+use crate::harness::{Scene, binary, lines};
 
 /// A verb beside the router, with its configuration.
 async fn verb(scene: &Scene, line: &str) -> Answer {
@@ -99,9 +100,9 @@ async fn a_paused_form_waits_and_others_do_not(source: Source) {
     let dropped = |line: &Value| line["event"] == "dropped" && line["reason"] == "paused";
     scene.await_line("drop", dropped).await;
     assert_eq!(scene.row(held).await.ledger, json!({}), "untouched");
-    // The event is gone; whoever brings it back after the end (the sweep does) finds it as it was.
+    // The event is gone; a later event (the sweep's) finds the row as it was.
     scene.settled().await;
-    // Nor does the sweep look at it, until it is resumed.
+    // The sweep does not look at the row either, until it is resumed.
     let old = scene.unheard(&SubmissionSeed::of("f").age(Duration::from_secs(3600))).await.id;
     let orphans = async || done(&scene, "sweep --once --json").await.json().expect("JSON")["orphans"].clone();
     assert_eq!(orphans().await, 0);
@@ -141,7 +142,7 @@ async fn a_paused_destination_holds_up_its_deliveries_only(source: Source) {
     scene.stop().await;
 }
 
-/// What fails for itself beside a paused delivery spends its attempt as ever.
+/// A failure of its own beside a paused delivery spends its attempt as ever.
 async fn a_deferral_beside_a_pause_is_spent(source: Source) {
     let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test, b@paused.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later"));
@@ -162,7 +163,7 @@ async fn a_pause_ends_by_itself_by_the_databases_clock(source: Source) {
     scene.stop().await;
 }
 
-/// The outbox alone: what waits in it because of a pause is not told as if nobody delivered it.
+/// The outbox alone: a row that waits because of a pause is not reported as a stall.
 #[tokio::test]
 async fn what_waits_because_of_a_pause_is_no_stall() {
     let often = "[routing]\nsweep_interval = \"1s\"";
@@ -182,7 +183,7 @@ async fn what_waits_because_of_a_pause_is_no_stall() {
     scene.stop().await;
 }
 
-/// Where schema `router` is there, a pause counts for every host. Pub/Sub alone: with the outbox every pause above is kept
+/// With schema `router`, a pause counts for every host. Pub/Sub alone: with the outbox every pause above is kept
 /// there. So are the file below, which stands in for the schema, and what the command line refuses.
 #[tokio::test]
 async fn with_schema_router_pauses_are_kept_in_the_database() {
@@ -266,7 +267,7 @@ async fn who_does_not_confirm_is_named_and_who_is_gone_is_not_waited_for() {
     scene.stop().await;
 }
 
-/// What cannot be understood must not end a pause.
+/// An unreadable file must not end a pause.
 #[tokio::test]
 async fn a_damaged_file_pauses_everything_until_it_is_mended() {
     let mut scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;

@@ -1,5 +1,5 @@
-//! What must never be told: recipients, field values, signed URLs, secrets, payloads. Not in the journal, however
-//! talkative it is set, not in the metrics, not in Slack, not in the audit log; and the journal keeps to its fields.
+//! What must never be shown: recipients, field values, signed URLs, secrets, payloads. Not in the journal, however talkative
+//! it is set, not in the metrics, not in Slack, not in the audit log; and the journal keeps to its fields.
 
 use devkit::forms::{Action, Form, SubmissionSeed, Template};
 use devkit::google::Mishap;
@@ -102,7 +102,7 @@ const FIELDS: [&str; 44] = [
     "round_trip_ms",
 ];
 
-/// What an event cannot do without.
+/// Fields an event cannot do without.
 const NEEDED: [(&str, &[&str]); 14] = [
     ("received", &["submission_id", "pubsub_message_id"]),
     ("claimed", &["submission_id", "form_id", "attempt"]),
@@ -169,7 +169,7 @@ async fn nothing_private_is_told_anywhere() {
                  [slack]\ngroup_wait = \"1s\"";
     let scene = Scene::with(StageOptions::default(), &forms(), extra).await;
     let relay = &scene.stage.relay;
-    // A relay that repeats what it was told, in every tone.
+    // A relay that repeats its input, in every tone.
     let at = |stage, who: &str, reply: &str| Rule::at(stage).to(who).reply(reply);
     relay.rule(
         at(At::Rcpt, "xqrecipient1@xqhost.test", "550 5.1.1 <xqrecipient1@xqhost.test>: unknown").times(2),
@@ -272,7 +272,7 @@ const EXPECTED: [&str; 18] = [
     "resumed",
 ];
 
-/// Every override there is, as an operator types it; answers what the verbs wrote beside their results.
+/// Every override there is, as an operator types it; returns what the verbs wrote beside their results.
 async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
     let mut said = String::new();
     let ask = async |line: &str| {
@@ -281,7 +281,7 @@ async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
         assert!(answer.code.is_some_and(|code| code <= 1), "{line}: {answer:?}");
         answer
     };
-    // Recorded by the daemon, and told of.
+    // Recorded by the daemon, and notified.
     let records = async || ask("dlq list --json").await.json().expect("JSON");
     scene.until("records", async || records().await.as_array().is_some_and(|all| all.len() > 1)).await;
     let letter = records().await[0]["id"].as_str().expect("an id").to_owned();

@@ -1,5 +1,5 @@
-//! A database that takes no writes for a while is an outage like any other: told of once, nobody spends an attempt, and it
-//! ends with itself, although every session that was opened meanwhile was born read-only.
+//! A database that takes no writes for a while is an outage like any other: reported once, nobody spends an
+//! attempt, and it ends with itself, although every session that was opened meanwhile was born read-only.
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::Source;
@@ -14,7 +14,7 @@ async fn read_only_spell(source: Source) {
     let switch = format!("ALTER DATABASE {database} SET default_transaction_read_only = on");
     scene.eyes.batch_execute(&switch).await.expect("read-only");
     scene.stage.database.disconnect("forms_app").await.expect("as in a failover");
-    // Under load: whoever was there before writes on.
+    // Under load: sessions that were there before write on.
     let mut ids = Vec::new();
     for _ in 0..30 {
         let seeded = SubmissionSeed::of("f").insert(&scene.eyes).await.expect("a row");
@@ -23,7 +23,7 @@ async fn read_only_spell(source: Source) {
     }
     let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
     assert_eq!(opened["dependency"], "postgres");
-    // One that starts meanwhile waits.
+    // A router that starts meanwhile waits.
     let mut late = scene.stage.router(binary(), "late", "").await.expect("a router");
     scene.until("a start that waits", async || late.log().contains("takes no writes")).await;
     let reset = format!("ALTER DATABASE {database} RESET default_transaction_read_only");

@@ -1,20 +1,21 @@
-//! Nothing is sent for a submission that is not complete and clean: before the claim, and between claim and send.
+//! Submissions that are not complete and clean are not sent: before the claim, and between claim and send.
 
 use std::time::Duration;
 
 use devkit::forms::{Form, Seeded, SubmissionSeed, scan};
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Source, StageOptions};
+use devkit::submission::Row;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::harness::{Row, Scene};
+use crate::harness::Scene;
 
 fn form() -> Form {
     Form::new("f").mail_to("a@x.test")
 }
 
-/// What the scan worker does.
+/// Writes what the scan worker does.
 async fn mark(scene: &Scene, attachment: Uuid, status: &str) {
     let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
     scan(&scanner, attachment, status).await.expect("marked");
@@ -49,7 +50,7 @@ async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back(source
 
 async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent(source: Source) {
     let scene = Scene::of(source, &[form()]).await;
-    // One infected decides, whatever the others still are.
+    // An infected attachment decides, whatever the others still are.
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.exe", "infected");
     let id = scene.submit(&seed).await.id;
     let row = scene.ended(id).await;
@@ -66,7 +67,7 @@ async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent(source:
     scene.stop().await;
 }
 
-/// One lane, held by a slow mail: `waiting` is claimed and has not begun.
+/// One connection, busy with a slow mail: `waiting` is claimed and has no intent yet.
 async fn claimed_and_waiting(source: Source, seed: &SubmissionSeed) -> (Scene, Uuid, Seeded) {
     let forms = [form(), Form::new("slow").mail_to("slow@y.test")];
     let scene = Scene::with(StageOptions::of(source), &forms, "[smtp]\nlanes = 1").await;

@@ -4,10 +4,11 @@
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Rule, Stage as At};
 use devkit::stage::{Answer, Source, StageOptions};
+use devkit::submission::Row;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{Row, Scene, binary, load};
+use crate::harness::{Scene, binary, load};
 
 impl Scene {
     async fn verb(&self, arguments: &[&str]) -> Answer {

@@ -43,7 +43,7 @@ async fn a_row_that_refuses_its_claim_stops_nobody_and_is_told_of_once(source: S
     }
 }
 
-/// Claims, begins and records are prepared when the table is altered.
+/// Claims, intents and records are prepared when the table is altered.
 async fn a_table_altered_under_a_running_router_is_met_by_nobody(source: Source) {
     let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     let forms = ["varchar(200)", "text", "varchar(300)"];
@@ -61,7 +61,7 @@ async fn a_table_altered_under_a_running_router_is_met_by_nobody(source: Source)
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1));
-    // Told as what it is, once an alteration, and as no fault.
+    // Logged as what it is, once an alteration, and as no fault.
     let about = |line: &Value| ["0A000", "26000", "XX000"].iter().any(|code| line.to_string().contains(code));
     let said: Vec<_> = lines(&scene.router).into_iter().filter(about).collect();
     assert!(said.len() <= forms.len() && said.iter().all(|line| line["level"] == "info"), "{said:?}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::harness::{Scene, lines};
 
 impl Scene {
-    /// Writes this over the router's configuration and has it read again; answers what the journal says.
+    /// Writes this over the router's configuration and has it read again; returns what the journal says.
     async fn reload(&self, change: impl Fn(&str) -> String, event: &str) -> Value {
         let said =
             |event: &str| lines(&self.router).into_iter().filter(|line| line["event"] == event).count();

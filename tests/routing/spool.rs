@@ -34,7 +34,7 @@ impl Scene {
         names
     }
 
-    /// Another router in the place of the one that ended.
+    /// Replaces the router that ended by another.
     async fn restart(&mut self) {
         self.restart_with("").await;
     }
@@ -44,7 +44,7 @@ impl Scene {
         self.router.ready().await.expect("ready");
     }
 
-    /// What a sweep does to the claim that the dead router left.
+    /// A sweep's write to the claim that the dead router left.
     async fn take_back(&self, id: Uuid) {
         let sql = "UPDATE submissions SET status = 'received', routing_result = routing_result - 'claim' WHERE id = $1";
         assert_eq!(self.eyes.execute(sql, &[&id]).await.expect("taken back"), 1);
@@ -131,7 +131,7 @@ fn spool_of(stage: &Stage) -> PathBuf {
     spool
 }
 
-/// What a router writes that read a 250.
+/// The spool sheet of a router that read a 250.
 fn sheet(id: Uuid) -> String {
     let fact = json!({"state": "accepted", "nonce": "n", "token": "t", "queue_id": "4X", "message_id": "<m@x.test>"});
     let audit = json!({"v": 1, "attempt": 1, "generation": 0});
@@ -182,14 +182,14 @@ async fn what_nobody_can_record_is_kept_aside_and_holds_nobody_up(source: Source
 const OFTEN: &str = "[routing]\nsweep_interval = \"1s\"\n[slack]\ngroup_wait = \"1s\"";
 
 impl Scene {
-    /// Its event is given back because its facts lie in the spool.
+    /// The event is given back because its facts lie in the spool.
     async fn await_spooled(&self, id: Uuid) {
         let given_back =
             |line: &Value| line["reason"] == "facts_in_spool" && line["submission_id"] == json!(id);
         self.await_line("event given back", given_back).await;
     }
 
-    /// It had its mail, before this router was there.
+    /// The mail was sent before this router was there.
     async fn routed_without_a_mail(&self, id: Uuid) {
         self.publish(id);
         assert_eq!(
@@ -278,7 +278,7 @@ async fn what_is_not_its_own_stops_nobody_and_is_named_once(source: Source) {
     let scene = Scene::on(stage, OFTEN).await;
     let foreign = ["0-directory.json", "lost+found", "notes.txt"];
     assert_eq!(scene.spooled(), foreign, "{}", scene.router.log());
-    // Each is seen by a pass of its own.
+    // A pass of its own sees each.
     for id in &ids[1..] {
         put(*id);
         scene.until("another pass", async || scene.spooled() == foreign).await;
@@ -314,7 +314,7 @@ async fn of_a_row_deleted_after_the_dot_it_is_said_that_it_is_gone(source: Sourc
 
 async fn without_a_state_directory_it_says_so_and_goes_on(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
-    // Nobody makes a directory there, not even root.
+    // Even root can make no directory there.
     let scene = Scene::on(stage, "[state]\ndir = \"/proc/maple-nowhere\"").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed");

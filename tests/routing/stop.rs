@@ -13,7 +13,7 @@ use crate::harness::{PATIENCE, Scene, binary};
 
 const SLOW: Duration = Duration::from_secs(2);
 
-/// One lane, busy with a slow mail of the first submission; the others wait behind it.
+/// One connection, busy with a slow mail of the first submission; the others wait behind it.
 async fn busy(source: Source, others: usize) -> (Scene, Uuid, Vec<Uuid>) {
     let forms =
         [Form::new("slow").mail_to("slow@y.test"), Form::new("f").mail_to("a@x.test").mail_to("b@x.test")];
@@ -54,7 +54,7 @@ async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent(sour
         assert_eq!(scene.audited(*id).await, Vec::<String>::new());
     }
     assert_eq!(scene.stage.relay.counters().mails, 1, "nothing new was begun");
-    // Their events were given back: the next one routes them, and no attempt is missing.
+    // The events were given back: the next router routes them, and no attempt is missing.
     scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
     scene.router.ready().await.expect("ready");
     for id in waiting {
@@ -64,7 +64,7 @@ async fn a_stop_finishes_what_is_being_sent_and_gives_the_rest_back_unspent(sour
     scene.stop().await;
 }
 
-/// Several, each on a lane of its own: a free lane is no reason to begin the next action.
+/// Several, each on a connection of its own: a free connection is no reason to start the next action.
 async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(source: Source) {
     let form = Form::new("f").mail_to("slow@y.test").mail_to("b@x.test");
     let mut scene = Scene::with(StageOptions::of(source), &[form], "[smtp]\nlanes = 8").await;
@@ -93,8 +93,8 @@ async fn a_stop_between_two_actions_keeps_what_is_sent_and_sends_the_rest_later(
     scene.stop().await;
 }
 
-/// P8: the first action may have been delivered, which costs the attempt; that a stop comes before the second one, or while
-/// that waits for the only lane, gives nothing back.
+/// P8: the first action may have been delivered, which costs the attempt; that a stop comes before the second one,
+/// or while that waits for the only connection, gives nothing back.
 async fn a_stop_refunds_nothing_that_may_have_been_delivered(source: Source) {
     let forms =
         [Form::new("f").mail_to("lost@y.test").mail_to("b@x.test"), Form::new("slow").mail_to("slow@y.test")];
@@ -156,7 +156,7 @@ async fn a_kill_after_begin_leaves_a_row_that_says_so(source: Source) {
     assert_eq!((&entry["state"], &entry["begun"]["token"]), (&json!("open"), &claim["token"]), "{row:?}");
     assert_eq!(entry["error"], Value::Null, "begun without an outcome: {row:?}");
     assert_eq!(scene.audited(slow).await, Vec::<String>::new());
-    // Another router does not take it from a worker that may still live.
+    // Another router does not take the row from a worker that may still live.
     scene.router = scene.stage.router(binary(), "next", "").await.expect("a router");
     scene.router.ready().await.expect("ready");
     scene.publish(slow);
@@ -165,11 +165,11 @@ async fn a_kill_after_begin_leaves_a_row_that_says_so(source: Source) {
     scene.stop().await;
 }
 
-/// Whoever asks twice does not want to wait: the process ends at once, and the row says what was under way.
+/// A second signal means that the operator does not wait: the process ends at once, and the row says what was under way.
 async fn a_second_signal_ends_it_at_once_and_the_row_says_what_was_under_way(source: Source) {
     for second in ["TERM", "INT"] {
         let (mut scene, slow, _) = busy(source, 0).await;
-        // The mark comes before the dot: only a mail that has ended is out of the new rule's reach.
+        // The intent comes before the dot: only a mail that has ended is out of the new rule's reach.
         assert_eq!(scene.ended(slow).await.status, "routed");
         scene.stage.relay.clear_rules();
         scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_secs(15)));

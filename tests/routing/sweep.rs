@@ -45,7 +45,7 @@ async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explaine
     assert!(!scene.row(id).await.entry("1|a@x.test")["begun"].is_null());
     crash(&mut scene, ALONE).await;
     assert_eq!(scene.row(id).await.status, "processing", "young: it may be alive");
-    // Nobody can tell yet; `explain` says so of what was begun.
+    // Nobody can know yet; `explain` says so of standing intents.
     let told =
         scene.stage.ask(binary(), scene.router.config(), &["explain", &id.to_string(), "--json"]).await;
     let told = told.expect("explained").json().expect("JSON");
@@ -93,7 +93,7 @@ async fn a_row_that_refuses_every_write_is_told_of_once_and_holds_up_nobody() {
     let forms = [Form::new("f").mail_to("a@x.test")];
     let extra = format!("{ALONE}\n[slack]\ngroup_wait = \"1s\"\n");
     let scene = Scene::with(StageOptions::of(Source::Pubsub), &forms, &extra).await;
-    // Nobody sweeps before the row refuses.
+    // The sweep is locked out until the row refuses.
     let lock = "(hashtext('maple-router'), hashtext('sweep'))";
     scene.eyes.execute(&format!("SELECT pg_advisory_lock{lock}"), &[]).await.expect("locked");
     let mut ids = Vec::new();
@@ -231,7 +231,7 @@ async fn what_may_not_be_sent_and_what_waits_too_long_is_told(source: Source) {
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
     assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);
-    // What was infected was never ready: nobody waited for it.
+    // An infected submission was never ready: it adds no lag.
     assert_eq!(metric(&scene, "routing_lag_seconds_count").await, 1.0);
     scene.until("gauges", async || metric(&scene, "queue_depth{status=\"failed\"}").await == 2.0).await;
     assert!(metric(&scene, "oldest_age_seconds{status=\"received\"}").await >= 7200.0);

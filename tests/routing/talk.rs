@@ -1,4 +1,4 @@
-//! How much the daemon talks while something it needs is away and a thousand submissions wait: a handful of lines a
+//! Amount of logging while something the daemon needs is away and a thousand submissions wait: a handful of lines a
 //! minute, whatever is away, and not one of a submission's story is left out.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::harness::{Scene, lines, load};
 
 const WAITING: usize = 1000;
-/// What the beginning of an outage may take to be told.
+/// Longest time from the start of an outage to its report.
 const FIRST: Duration = Duration::from_secs(20);
 const MINUTE: Duration = Duration::from_secs(60);
 /// Lines within a minute of an outage that goes on.
@@ -25,7 +25,7 @@ async fn rows(scene: &Scene, form: &str) -> Vec<Uuid> {
     ids
 }
 
-/// The outage is told, and then hardly spoken of.
+/// The outage is logged, and then hardly mentioned.
 async fn few_lines(scene: &Scene, what: &str) {
     tokio::time::sleep(FIRST).await;
     let before = lines(&scene.router).len();
@@ -63,7 +63,7 @@ async fn without_the_database() {
     load(&stage, &forms()).await;
     let scene = Scene::on(stage, "[routing]\nsweep_interval = \"5s\"").await;
     let ids = rows(&scene, "f").await;
-    // Some are in work when it goes.
+    // Some submissions are in work when the database goes.
     ids[..100].iter().for_each(|id| scene.publish(*id));
     cluster.stop().await;
     ids[100..].iter().for_each(|id| scene.publish(*id));
@@ -89,7 +89,7 @@ async fn without_slack() {
     }
     scene.await_line("deferred alert", |line| line["event"] == "alert_deferred").await;
     few_lines(&scene, "slack").await;
-    // Each story is whole.
+    // Every story is whole.
     let failed = lines(&scene.router).iter().filter(|line| line["event"] == "failed").count();
     assert_eq!(failed, WAITING);
 }

@@ -10,21 +10,21 @@ use crate::harness::{Scene, stage_of};
 
 const MANY: usize = 40;
 const FIRST: usize = 4;
-const LANES: i64 = 2;
+const CONNECTIONS: i64 = 2;
 
-/// Rows of mails that are being sent, held by somebody else from then on.
+/// Rows of mails that are being sent, locked by somebody else from then on.
 const HOLD: &str = "SELECT s.id FROM submissions s WHERE EXISTS
   (SELECT FROM jsonb_each(s.routing_result->'deliveries') AS d WHERE d.value ? 'begun') FOR UPDATE SKIP LOCKED";
 
-/// What is sent cannot be recorded, whatever can be recorded of others; `taking` is how long the relay takes for a mail. Answers
-/// how many are in doubt then.
+/// Sent mails cannot be recorded, whatever can be recorded of others; `taking` is the relay's time for a mail.
+/// Returns how many are in doubt then.
 async fn in_doubt(source: Source, taking: Duration) -> i64 {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
-    let scene = Scene::on(stage, &format!("[smtp]\nlanes = {LANES}\n")).await;
+    let scene = Scene::on(stage, &format!("[smtp]\nlanes = {CONNECTIONS}\n")).await;
     let held = scene.stage.database.superuser().await.expect("a connection");
-    // Long enough for its row to be held meanwhile.
+    // Long enough for its row to be locked meanwhile.
     scene.stage.relay.rule(Rule::at(Stage::Dot).delay(taking));
-    // So that it is known how long a send takes.
+    // The first mails measure how long a send takes.
     let mut ids = Vec::new();
     for _ in 0..FIRST {
         ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
@@ -55,12 +55,12 @@ async fn in_doubt(source: Source, taking: Duration) -> i64 {
 
 async fn no_more_is_in_doubt_than_twice_the_lanes(source: Source) {
     let in_doubt = in_doubt(source, Duration::from_millis(300)).await;
-    assert!((LANES + 1..=2 * LANES).contains(&in_doubt), "{in_doubt} are in doubt");
+    assert!((CONNECTIONS + 1..=2 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
 }
 
 async fn beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_lanes(source: Source) {
     let in_doubt = in_doubt(source, Duration::from_millis(10)).await;
-    assert!((2 * LANES + 1..=8 * LANES).contains(&in_doubt), "{in_doubt} are in doubt");
+    assert!((2 * CONNECTIONS + 1..=8 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
 }
 
 devkit::with_either_source!(

@@ -1,5 +1,5 @@
-//! Waiting for a lane or for a turn may take longer than a claim lives: then nothing is begun, no attempt is spent, and
-//! the submission comes again until it is sent.
+//! Waiting for a connection or for the rate limit may take longer than a claim lives: then nothing is started, no
+//! attempt is spent, and the submission comes again until it is sent.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn burst(scene: &Scene, n: usize) -> Vec<Uuid> {
     ids
 }
 
-/// All are routed at their first attempt, each begun and sent once; and some had to wait too long before.
+/// All are routed at their first attempt, each sent once under one intent; and some had to wait too long before.
 async fn all_are_routed(scene: &Scene, ids: &[Uuid]) {
     let mut released = 0;
     for id in ids {
@@ -73,7 +73,7 @@ async fn waiting_too_long_for_a_lane_spends_no_attempt(source: Source) {
     scene.stop().await;
 }
 
-/// The next turn is a minute away, the claim lives for four seconds.
+/// The rate limit's next permit is a minute away, the claim lives for four seconds.
 async fn a_turn_that_would_come_too_late_is_not_waited_for(source: Source) {
     let scene = scene(source, "max_per_minute = 1").await;
     let first = burst(&scene, 1).await[0];

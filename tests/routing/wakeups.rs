@@ -1,5 +1,5 @@
-//! No event is lost in a race: one that came after the row was read may tell of what the read did not see, so the row
-//! is asked again. Nothing else would bring these submissions back.
+//! Events in a race: an event that came after the row was read may report what the read did not see, so the row is
+//! read again. Nothing else would bring these submissions back.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_
     // Lets the first through; the keeper is the next in line, so the second meets a closed gate again.
     gate(&keeper, "SELECT pg_advisory_unlock(7); SELECT pg_advisory_lock(7)").await;
     await_claim_at_the_gate(&scene).await;
-    // It has read "pending". Now the scan commits, and says so.
+    // The claim has read "pending". Now the scan commits, and publishes.
     scan(&scene.backend, scanned.attachments[0], "clean").await.expect("marked");
     scene.stage.announce(scanned.id, "scan_clean").expect("published");
     await_received(&scene, scanned.id, 2).await;
@@ -83,7 +83,7 @@ async fn an_event_that_comes_while_a_claim_is_being_lost_is_not_acked_with_it(so
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@y.test")["begun"].is_null()).await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     scene.await_row(id, "claim", |row| row.status == "processing").await;
-    // What the sweep of another host does to a claim that looks dead, and the event that it publishes.
+    // Another host's sweep of a claim that looks dead, and the event that it publishes.
     let reset =
         "UPDATE submissions SET status = 'received', routing_result = routing_result - 'claim' WHERE id = $1";
     scene.backend.execute(reset, &[&id]).await.expect("taken back");

@@ -1,5 +1,5 @@
-//! What needs a booted system stands in `booted.list`, one command a line, for the container's test to run. The list and
-//! the runbooks name the same commands.
+//! Commands that need a booted system stand in `booted.list`, one a line, for the container's test to run. The list
+//! and the runbooks name the same commands.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a command is run.
+/// Runner of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// In `here.rs`: in a shell, against a stage with real parts.
+    /// A shell against a stage with real parts, in `here.rs`.
     Here,
-    /// In the booted container (`booted.list`): it needs systemd, the journal, dpkg or Postfix's own queue.
+    /// The booted container (`booted.list`): systemd, the journal, dpkg or Postfix's own queue are needed.
     Booted,
     /// Against devkit's broker where it makes or seeks, compared with a table where it grants: no account of Google is
     /// at hand in a test (`gcloud.rs`).
     Gcloud,
-    /// It is the drill, which has a target of its own and is part of `make nightly`.
+    /// The drill itself, which has a target of its own and is part of `make nightly`.
     Drill,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn runbooks() -> Vec<PathBuf> {
     files
 }
 
-/// Every command at this place, each once, with the first file that names it.
+/// Every command at this `place`, each once, with the first file that names it.
 pub(crate) fn at(place: Place) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for file in runbooks() {
@@ -88,7 +88,7 @@ fn collect(name: &str, text: &str, found: &mut BTreeMap<String, String>) {
             );
             found.entry(line.to_owned()).or_insert_with(|| name.to_owned());
         } else if fence.is_none() {
-            // In prose only what begins with one of our programs and says more than its name is a command.
+            // In prose only a span that starts with one of our programs and says more than its name is a command.
             for span in line.split('`').skip(1).step_by(2).filter(|span| span.contains(' ')) {
                 if place_of(span).is_some() {
                     found.entry(span.to_owned()).or_insert_with(|| name.to_owned());

@@ -1,5 +1,5 @@
-//! The commands for gcloud. Those that make something are carried out on devkit's broker, and what comes of them is
-//! compared with what `provision` makes; those that grant are compared with the closed table of what is needed.
+//! The commands for gcloud. Commands that make something are carried out on devkit's broker, and the result is
+//! compared with what `provision` makes; commands that grant are compared with the closed table of what is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ fn all() -> Vec<(String, Command)> {
         .collect()
 }
 
-/// Everything must be of one of these kinds; what is only told of has its reason here.
+/// Every command must be of one of these kinds; a command only mentioned has its reason here.
 #[test]
 fn every_command_of_gcloud_is_of_a_kind_that_is_looked_at() {
     for (line, command) in all() {
@@ -54,7 +54,7 @@ fn every_command_of_gcloud_is_of_a_kind_that_is_looked_at() {
             ["pubsub", "subscriptions", "seek", "routing-maple"] => {
                 command.flags.contains_key("time") || command.flags.contains_key("snapshot")
             }
-            // In the table of rights, below.
+            // Rows of the table of rights, below.
             ["pubsub", "topics" | "subscriptions", "add-iam-policy-binding", _]
             | ["iam", "service-accounts", "add-iam-policy-binding", "SERVICE_ACCOUNT"]
             | ["storage", "buckets", "add-iam-policy-binding", "gs://BUCKET"] => true,
@@ -108,7 +108,7 @@ async fn what_gcloud_makes_is_what_provision_makes() {
     let by_us = Broker::start(([127, 0, 0, 1], 0).into()).await.expect("a broker");
     let web = reqwest::Client::builder().no_proxy().build().expect("a client");
     let mut made = Vec::new();
-    // In the order of the page: what is named must be there already.
+    // The page's order: a named object must be there already.
     let page =
         std::fs::read_to_string(crate::commands::root().join("runbooks/pubsub-setup.md")).expect("the page");
     for line in page
@@ -145,7 +145,7 @@ async fn what_gcloud_makes_is_what_provision_makes() {
     assert_eq!(states, ["exists"].into(), "{verified:#}");
 }
 
-/// What the service is asked for by the flags of one command.
+/// The request body that the flags of one command stand for.
 fn body(line: &str, command: &Command) -> Value {
     assert_eq!(command.flags.get("project").map(String::as_str), Some(PROJECT), "{line}");
     if command.words[1] == "topics" {

@@ -1,5 +1,5 @@
-//! What can be run on a stage is run: in a shell, as it stands in the runbook, placeholders filled, the configuration
-//! given by the environment. It must end well, and do what it says.
+//! Commands that can be run on a stage are run: in a shell, as they stand in the runbook, placeholders filled, the
+//! configuration given by the environment. Each must end well, and do what it says.
 
 use std::path::Path;
 
@@ -83,13 +83,13 @@ async fn plays(command: &str) -> Result<(), String> {
         well(&answer).map_err(|why| format!("before it, `{line}`: {why}"))?;
     }
     let mut line = scene.filled(command);
-    // Those go on until somebody ends them.
+    // Following verbs go on until they are ended.
     let follows = ["maple-router watch", "maple-router tail"].iter().any(|verb| command.starts_with(verb));
     if follows {
         line = format!("timeout --signal=INT 3 {line}");
     }
     let mut router = None;
-    // Those ask the daemon of this host.
+    // Commands that ask the daemon of this host.
     if command.starts_with("curl ") || command.starts_with("maple-router status") {
         let mut started = scene.stage.router(binary(), "one", "").await.map_err(text)?;
         started.ready().await.map_err(text)?;
@@ -117,7 +117,7 @@ fn well(answer: &Answer) -> Result<(), String> {
     if answer.code == Some(0) { Ok(()) } else { Err(format!("{answer:?}")) }
 }
 
-/// What must have been done before.
+/// Commands that must have been run before.
 fn before(command: &str) -> Vec<String> {
     if command.contains("router.outbox") || command.contains("--back 002") {
         return vec!["maple-router migrate --router --owner-url \"$OWNER_URL\"".to_owned()];
@@ -129,7 +129,7 @@ fn before(command: &str) -> Vec<String> {
     vec![format!("maple-router pause {scope}--reason earlier")]
 }
 
-/// What the command promises, seen in the database, at the broker, at the relay or in Slack.
+/// Checks the command's promise in the database, at the broker, at the relay or in Slack.
 async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let dry = words.contains(&"--dry-run");
@@ -197,7 +197,7 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
 }
 
 fn published(scene: &Scene) -> usize {
-    // Nobody receives here: what was published waits.
+    // Without a receiver here, a published event waits.
     let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");
     stats.backlog + stats.outstanding
 }

@@ -1,5 +1,5 @@
-//! What stands behind the placeholders of a command: submissions, attachments and dead letters in the state in which
-//! somebody would type it.
+//! Values for the placeholders of a command: submissions, attachments and dead letters in the state in which an
+//! operator would type it.
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::{Stage, StageOptions};
@@ -25,8 +25,9 @@ impl Scene {
     pub(crate) async fn before(command: &str) -> Self {
         let options = StageOptions { sample_forms: false, ..StageOptions::default() };
         let stage = Stage::start(options).await.expect("a stage");
-        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-        devkit::forms::load(&mut loader, &[Form::new(FORM).mail_to(RECIPIENT)]).await.expect("a form");
+        devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
+            .await
+            .expect("a form");
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let seeded = submission(command).insert(&backend).await.expect("a submission");
         let record = if command.contains("RECORD_ID") { record(&stage).await } else { Uuid::nil() };
@@ -63,7 +64,7 @@ impl Scene {
         out
     }
 
-    /// What a reading verb answers.
+    /// A reading verb's answer.
     pub(crate) async fn told(&self, arguments: &[&str]) -> Value {
         self.stage.verb(binary(), arguments).await.expect("the verb runs").json().expect("JSON")
     }

@@ -1,14 +1,14 @@
-//! Whoever is sent to a section finds it: from Slack, from Prometheus, from another runbook.
+//! A reader sent to a section finds it: from Slack, from Prometheus, from another runbook.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use maple_router::ops::incident::IncidentKey;
+use maple_router::daemon::ROOMS;
 use maple_router::ports::RUNBOOKS;
-use maple_router::routing::cause::Cause;
 use maple_router::routing::dead_letter::Kind;
-use maple_router::routing::ledger::FailReason;
+use maple_router::routing::submission::cause::Cause;
+use maple_router::routing::submission::ledger::FailReason;
 
 use crate::commands::{Place, at, root, runbooks};
 
@@ -26,7 +26,7 @@ fn headings(file: &Path) -> BTreeSet<String> {
     found
 }
 
-/// As the web shows a heading in an address.
+/// A heading's anchor as the web shows it in an address.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -38,7 +38,7 @@ fn in_runbooks(file: &str) -> std::path::PathBuf {
 
 #[test]
 fn every_message_in_slack_names_a_section_that_is_there() {
-    let mut named: Vec<_> = IncidentKey::all().into_iter().map(IncidentKey::runbook).collect();
+    let mut named: Vec<_> = ROOMS.iter().flat_map(|room| room.incidents).map(|key| key.runbook()).collect();
     let reasons = FailReason::ALL.iter().map(|reason| reason.label()).chain(["unknown"]);
     named.extend(reasons.map(|reason| Cause::of(reason).runbook()));
     let rb_009 = Cause::of("unknown").runbook();
@@ -46,7 +46,7 @@ fn every_message_in_slack_names_a_section_that_is_there() {
         [Kind::Unreadable, Kind::UnknownSubmission]
             .map(|kind| maple_router::ports::Runbook { section: kind.label(), ..rb_009 }),
     );
-    named.push(maple_router::routing::delivery::lost::story_beyond().runbook);
+    named.push(maple_router::routing::delivery::lost::story_of_the_rest().runbook);
     assert!(named.len() >= 17, "{named:?}");
     for runbook in named {
         let found = headings(&in_runbooks(runbook.file));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use devkit::google::GoogleFake;
 use jiff::Timestamp;
 use maple_router::config::{SignedUrl, SignerKind};
-use maple_router::gateway::signed_url::{Pace, UrlSigner};
+use maple_router::gateway::signed_url::{RetryPolicy, UrlSigner};
 use maple_router::ports::{LinkRequest, SignedLink};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ pub(crate) const BUCKET: &str = "maple-uploads";
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// Quick to give up, so that an outage takes a test no seconds.
-pub(crate) const PACE: Pace = Pace {
+pub(crate) const PACE: RetryPolicy = RetryPolicy {
     timeout: Duration::from_millis(300),
     attempts: 3,
     backoff_min: Duration::from_millis(5),
@@ -39,10 +39,10 @@ pub(crate) fn by_metadata(fake: &GoogleFake) -> UrlSigner {
         storage_endpoint: fake.storage_endpoint(),
         ..SignedUrl::default()
     };
-    UrlSigner::with_pace(&config, Some(&fake.metadata_host()), PACE).unwrap()
+    UrlSigner::with_retry_policy(&config, Some(&fake.metadata_host()), PACE).unwrap()
 }
 
-/// Something that would wait for ever fails the test instead.
+/// A future that would wait for ever fails the test instead.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("no end within 20 s")
 }
@@ -60,7 +60,10 @@ pub(crate) fn by_key_file(fake: &GoogleFake) -> (UrlSigner, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("key.json");
     fake.write_key_file(&path).unwrap();
-    (UrlSigner::with_pace(&key_file_config(&path, &fake.storage_endpoint()), None, PACE).unwrap(), dir)
+    (
+        UrlSigner::with_retry_policy(&key_file_config(&path, &fake.storage_endpoint()), None, PACE).unwrap(),
+        dir,
+    )
 }
 
 /// Status, `Content-Disposition` and body of a GET, as any browser would send it.

@@ -1,7 +1,7 @@
 //! P1 to P8 of the protocol, asked of what the database kept, of the mails at the relays and of the alerts at the
 //! webhook; never of what a daemon says of itself.
 //!
-//! Nothing here looks at time that a test could be unlucky with: where two things happened at once, both orders count.
+//! No check here looks at time that a test could be unlucky with: where two things happened at once, both orders count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::history::{Change, Record};
 /// `routing.max_attempts`
 const MAX_ATTEMPTS: u64 = 5;
 
-/// What a sequence left behind.
+/// Traces of a sequence.
 pub(crate) struct Evidence {
     pub(crate) records: BTreeMap<Uuid, Record>,
     pub(crate) mails: Vec<Arc<Mail>>,
-    /// What the webhook got.
+    /// Alerts that the webhook got.
     pub(crate) alerts: Vec<String>,
-    /// Not clean since then.
+    /// Time since which an attachment is not clean.
     pub(crate) unclean_since: BTreeMap<Uuid, Timestamp>,
     /// `routing.in_doubt = "hold"`
     pub(crate) hold: bool,
 }
 
-/// Everything that is wrong, each named after its property.
+/// Returns every violation, each named after its property.
 pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, record) in &evidence.records {
@@ -174,7 +174,7 @@ fn attempts(told: &mut Told<'_>, record: &Record) {
             begun.insert(entry["begun"]["token"].as_str().unwrap_or_default().to_owned());
         }
         let token = change.before["claim"]["token"].as_str().unwrap_or_default();
-        // What is decided without a send leaves a trace as well.
+        // A decision without a send leaves a trace as well.
         if change.tx == "record" && change.before["deliveries"] != change.after["deliveries"] {
             begun.insert(token.to_owned());
         }
@@ -199,7 +199,7 @@ fn plan(told: &mut Told<'_>, record: &Record) {
     }
 }
 
-/// What became of one begin mark.
+/// The end of one intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// A fact, or a doubt: a mail may be there.
@@ -208,8 +208,8 @@ enum Fate {
     Not,
 }
 
-/// P1: no begin after a fact; a mail only after its begin; as many mails as sends that may have delivered, all with the
-/// one Message-ID of their generation; a second one only out of doubt, and under `hold` none.
+/// P1: no intent after a fact; a mail only after its intent; as many mails as sends that may have delivered, all
+/// with the one Message-ID of their generation; a second one only out of doubt, and under `hold` none.
 fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
     let mut sent: BTreeMap<(String, u64), Vec<(Fate, Timestamp)>> = BTreeMap::new();
     for (place, change) in record.changes.iter().enumerate() {
@@ -218,7 +218,7 @@ fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evide
         }
         for (key, entry) in fresh_begins(change) {
             let before = &change.before["deliveries"][&key];
-            // A claim may pin the plan and begin its first mail in one write.
+            // A claim may pin the plan and record its first mail's intent in one write.
             let planless = change.before["plan"].as_array().is_none_or(Vec::is_empty);
             let pinned_here = before.is_null() && change.tx == "claim" && planless;
             told.unless(before["state"] == "open" || pinned_here, || {
@@ -261,7 +261,7 @@ fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evide
     }
 }
 
-/// The next thing that happened to a delivery begun under `token`.
+/// The next thing that happened to a delivery whose intent has `token`.
 fn fate(later: &[Change], key: &str, token: Option<&str>) -> Fate {
     for change in later {
         let (before, after) = (&change.before["deliveries"][key], &change.after["deliveries"][key]);
@@ -275,7 +275,7 @@ fn fate(later: &[Change], key: &str, token: Option<&str>) -> Fate {
             _ if still => continue,
             // Recorded by the claim that began it: only an unknown outcome may have delivered.
             "record" if own && after["error"]["class"] != "unknown" => Fate::Not,
-            // Begun, and given back before it was sent.
+            // An intent, given back before it was sent.
             "release" if own => Fate::Not,
             _ => Fate::Perhaps,
         };
@@ -313,8 +313,8 @@ fn routed(told: &mut Told<'_>, record: &Record, mails: &[&Mail]) {
     }
 }
 
-/// P7: a failure is told of, for the end it had last; and nothing counts as told that the webhook did not get. A message
-/// names one of those it is about.
+/// P7: a failure is notified, for the end it had last; and nothing counts as notified that the webhook did not get.
+/// A message names one of those it is about.
 fn alerted(told: &mut Told<'_>, record: &Record, evidence: &Evidence) {
     if record.status != "failed" {
         return;
@@ -333,8 +333,8 @@ fn alerted(told: &mut Told<'_>, record: &Record, evidence: &Evidence) {
     });
 }
 
-/// P6: nothing is begun while an attachment is not clean. An attachment that turned while the statement ran is judged
-/// by the statement's own snapshot, which is as old as the moment it came in.
+/// P6: no intent is recorded while an attachment is not clean. An attachment that changed while the statement ran
+/// is judged by the statement's own snapshot, which is as old as the moment it came in.
 fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>) {
     for change in &record.changes {
         let begins = fresh_begins(change).next().is_some();
@@ -345,8 +345,8 @@ fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>
     }
 }
 
-/// Deliveries whose begin mark went although nobody can know what became of the send, and that are not in doubt: only
-/// the claim that began it knows.
+/// Deliveries whose intent went although nobody can know what became of the send, and that are not in doubt: only
+/// the claim that recorded it knows.
 fn unmarked(change: &Change) -> Vec<String> {
     let own = change.before["claim"]["token"].as_str();
     let knows = matches!(change.tx.as_str(), "record" | "release");
@@ -362,7 +362,7 @@ fn unmarked(change: &Change) -> Vec<String> {
     entries.filter(|(key, entry)| went(key, entry)).map(|(key, _)| key).collect()
 }
 
-/// Deliveries that this change marked as begun, as they are after it.
+/// Deliveries whose intent this change recorded, as they are after it.
 fn fresh_begins(change: &Change) -> impl Iterator<Item = (String, &Value)> {
     let marked = |key: &str, entry: &Value| {
         entry["begun"].is_object() && entry["begun"] != change.before["deliveries"][key]["begun"]

@@ -1,8 +1,8 @@
-//! One time for everybody: the monotonic clock of every simulated process and the clock of the database move together,
-//! and only when a sequence says so.
+//! One time for everybody: the monotonic clock of every simulated process and the clock of the database move
+//! together, and only when a sequence says so.
 //!
-//! The database reads its time from a file (see `history.rs`), which is replaced in the same breath as the processes'
-//! clock moves, so that neither is ever ahead of the other.
+//! The database reads its time from a file (see `history.rs`), which is replaced in the same breath as the
+//! processes' clock moves, so that neither is ever ahead of the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ struct Shared {
     epoch: Timestamp,
     file: PathBuf,
     state: Mutex<State>,
-    /// Every reading and every wait: whoever works looks at the clock, so a quiet clock is a quiet world.
+    /// Count of readings and waits: every active task looks at the clock, so a quiet clock is a quiet world.
     asked: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl SimClock {
         clock
     }
 
-    /// Moves time on and wakes whoever is due.
+    /// Moves time on and wakes every sleeper that is due.
     pub(crate) fn advance(&self, by: Duration) {
         let mut state = self.state();
         state.elapsed += by;
@@ -61,7 +61,7 @@ impl SimClock {
         let until = (state.elapsed, u64::MAX);
         let later = state.sleepers.split_off(&until);
         for (_, sleeper) in std::mem::replace(&mut state.sleepers, later) {
-            // Whoever does not wait any more is not woken.
+            // A sleeper that does not wait any more is not woken.
             sleeper.send(()).ok();
         }
     }
@@ -71,7 +71,7 @@ impl SimClock {
         self.state().elapsed
     }
 
-    /// How often it was asked so far.
+    /// Number of readings and waits so far.
     pub(crate) fn asked(&self) -> u64 {
         self.0.asked.load(Ordering::Relaxed)
     }

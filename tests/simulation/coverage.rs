@@ -1,5 +1,5 @@
-//! What was reached: how often each operation happened and each point caught somebody. A simulation that does not come
-//! by a point proves nothing about it, so it fails when one was reached too rarely.
+//! Coverage: how often each operation happened and each point caught a process. A simulation that does not come by
+//! a point proves nothing about it, so it fails when one was reached too rarely.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

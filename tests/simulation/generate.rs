@@ -1,8 +1,8 @@
-//! How proptest puts sequences together.
+//! Composition of sequences by proptest.
 //!
-//! Besides single operations there are fragments, a few operations that only together reach a rare place (an infection
-//! between claim and begin, a worker that wakes after its claim was given to another). Each step has a switch that
-//! shrinks to "off", so that a failing fragment loses what it does not need.
+//! Besides single operations there are fragments, a few operations that only together reach a rare state (an
+//! infection between claim and intent, a worker that wakes after its claim was given to another). Each step has a
+//! switch that shrinks to "off", so that a failing fragment loses what it does not need.
 
 use devkit::stage::Source;
 use proptest::prelude::*;
@@ -93,7 +93,7 @@ fn single(source: Source) -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A few operations that reach what chance alone hardly would.
+/// A few operations that reach what single random ones hardly would.
 fn fragment() -> impl Strategy<Value = Vec<Op>> {
     let drawn = (0..SUBMISSIONS, 0..DAEMONS, form(), stall_point(), any::<bool>());
     let sweeps = select(vec![Tx::SweepStuck, Tx::SweepOrphans, Tx::SweepInfected]);
@@ -144,12 +144,12 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
                 Op::Advance(90),
                 Op::Advance(60),
             ],
-            // Infected between claim and begin.
+            // Infected between claim and intent.
             between(Files::Infected, crash(half(Tx::Fail))),
             between(Files::Infected, each(Op::CutAt, half(Tx::Fail))),
-            // Not clean any more between claim and begin: given back.
+            // Not clean any more between claim and intent: given back.
             between(Files::Pending, crash(half(Tx::Release))),
-            // Infected, and out of sight, between claim and begin.
+            // Infected, and hidden, between claim and intent.
             [&between(Files::Infected, [Op::Hide(true), Op::Rush])[..], &[Op::Advance(5), Op::Hide(false)]]
                 .concat(),
             // A worker sleeps until its claim has gone to another, and wakes.
@@ -177,7 +177,7 @@ fn fragment() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
-/// Whoever takes it dies at a certain point: so that every point is reached often.
+/// The taker of an event dies at a certain point: so that every point is reached often.
 fn death(source: Source) -> impl Strategy<Value = Vec<Op>> {
     let events = select(Point::of_events(source));
     let point = prop_oneof![4 => database_point(), 4 => stage().prop_map(Point::Smtp), 1 => events];

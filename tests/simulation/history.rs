@@ -1,9 +1,9 @@
-//! What the database itself saw: a clock that the sequence moves, and a trigger that keeps every version of every
+//! The database's own record: a clock that the sequence moves, and a trigger that keeps every version of every
 //! submission with the transaction, the process and the moment it came from.
 //!
-//! The trigger runs as superuser inside the writer's transaction, so nobody can change a row unseen, and what is rolled
-//! back was never there. It changes nothing of what it watches. Another trigger, a stranger's, refuses facts where
-//! it is told to.
+//! The trigger runs as superuser inside the writer's transaction, so nobody can change a row unseen, and what is
+//! rolled back was never there. It changes nothing of what it watches. Another trigger, a stranger's, refuses facts
+//! while a test wants it to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn options(process: &str) -> String {
     format!("options=-csearch_path%3Dsim,pg_catalog,public%20-csim.process%3D{process}")
 }
 
-/// One version of a row, and how it came about.
+/// One version of a row, and its cause.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) xid: i64,
@@ -87,7 +87,7 @@ pub(crate) struct Audited {
     pub(crate) detail: Value,
 }
 
-/// Everything about one submission.
+/// The history of one submission.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) status: String,
@@ -153,7 +153,7 @@ pub(crate) async fn read(eyes: &Client) -> BTreeMap<Uuid, Record> {
 }
 
 impl std::fmt::Display for Record {
-    /// The story of a submission as the database saw it, for whoever has to understand a failure.
+    /// Prints a submission's story as the database saw it, for the reader of a failure.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for Change { asked, process, tx, from, to, before, after, unclean, .. } in &self.changes {
             write!(f, "  {asked} {process} {tx}: {from} > {to}, unclean {unclean}")?;

@@ -1,4 +1,4 @@
-//! What can happen: operations, and the points at which a process can be caught.
+//! Events of a sequence: operations, and the points at which a process can be caught.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ pub(crate) const DAEMONS: usize = 2;
 pub(crate) struct Story {
     /// `routing.in_doubt = "hold"`
     pub(crate) hold: bool,
-    /// What was submitted.
+    /// The submissions.
     pub(crate) submissions: Vec<Sub>,
-    /// What happens to it.
+    /// Operations, in order.
     pub(crate) steps: Vec<Op>,
 }
 
 impl fmt::Display for Story {
-    /// As the Rust that makes it again.
+    /// Prints the Rust that makes the story again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { hold, submissions, steps } = self;
         writeln!(f, "Story {{\n    hold: {hold},\n    submissions: vec!{submissions:?},\n    steps: vec![")?;
@@ -36,7 +36,7 @@ impl fmt::Display for Story {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sub(pub(crate) FormKind, pub(crate) Files);
 
-/// What a form does at first; a reload may replace all of it.
+/// A form's first actions; a reload may replace all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FormKind {
     /// One action to one recipient.
@@ -91,7 +91,7 @@ impl Tx {
         Self::AlertConfirm,
     ];
 
-    /// Its name in the product.
+    /// The form's name in the product.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -139,7 +139,7 @@ impl At {
     ];
 }
 
-/// Where a process can be caught.
+/// Points at which a process can be caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Point {
     /// COMMIT was sent and does not arrive.
@@ -148,13 +148,13 @@ pub(crate) enum Point {
     After(Tx),
     /// The relay has read this much.
     Smtp(At),
-    /// The ack was about to be handed in; the outbox's mark was not committed.
+    /// Before the ack was passed on; the outbox's status was not committed.
     BeforeAck,
-    /// The ack was handed in; the mark was committed.
+    /// After the ack was passed on; the status was committed.
     AfterAck,
     /// An event was about to be taken from the outbox.
     BeforeTake,
-    /// It was taken, and nobody knows.
+    /// After an event was taken, and its answer was lost.
     AfterTake,
 }
 
@@ -179,7 +179,7 @@ impl Point {
         database.chain(relay).chain(Self::of_events(source)).collect()
     }
 
-    /// Where an event can be caught.
+    /// Points at which an event can be caught.
     pub(crate) fn of_events(source: Source) -> Vec<Self> {
         match source {
             Source::Pubsub => vec![Self::BeforeAck, Self::AfterAck],
@@ -188,7 +188,7 @@ impl Point {
     }
 }
 
-/// How a relay behaves badly.
+/// Faults of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum How {
     Later,
@@ -199,7 +199,7 @@ pub(crate) enum How {
     Garbage,
 }
 
-/// What a row does not take.
+/// Writes that a row refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Refused {
     Nothing,
@@ -207,10 +207,10 @@ pub(crate) enum Refused {
     Everything,
 }
 
-/// What an operator asks for beside opening it again.
+/// An operator's requests beside opening it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Again {
-    /// What failed.
+    /// The failed deliveries.
     Plain,
     /// Another mail of this action.
     Force(i32),
@@ -218,7 +218,7 @@ pub(crate) enum Again {
     Replan,
 }
 
-/// One thing that happens. Daemons and submissions are numbers.
+/// One operation. Daemons and submissions are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     /// A new one, with its event; from now on the number means it.
@@ -242,7 +242,7 @@ pub(crate) enum Op {
     RelayDown(usize, bool),
     CrashAt(usize, Point),
     Crash(usize),
-    /// Whoever comes there stands still until `Resume`.
+    /// A process at this point stands still until `Resume`.
     StallAt(usize, Point),
     Resume(usize),
     /// Time passes for everybody, heartbeats and timers with it.
@@ -254,18 +254,18 @@ pub(crate) enum Op {
     Sweep(usize),
     /// An operator opens it again.
     Replay(usize, Again),
-    /// Its row takes no fact or no write at all any more, or takes them again.
+    /// The row takes no fact or no write at all any more, or takes them again.
     Refuse(usize, Refused),
     /// The webhook refuses so many times, with 429 or with 500.
     SlackFault(u64, bool),
-    /// Whatever was wrong is well again, and whoever was held goes on.
+    /// Every fault ends, and every caught step goes on.
     Mend,
     /// The next operation follows at once, while this one is still going on.
     Rush,
 }
 
 impl Op {
-    /// Its name in the count.
+    /// The operation's name in the count.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Submit(..) => "submit",

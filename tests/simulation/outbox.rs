@@ -1,5 +1,5 @@
 //! The other source: the outbox of the very database, as schema `router` fills it and `outbox::source` reads it, in
-//! simulated time. What the sequence does to events it does to rows, as any client could.
+//! simulated time. A sequence's changes to events are changes to rows, as any client could make them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use maple_router::config::{Config, Pooling};
 use maple_router::db::Pool;
-use maple_router::ops::chance::Chance;
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::outbox::parts::OutboxParts;
 use maple_router::outbox::source::OutboxSource;
@@ -21,16 +21,16 @@ use uuid::Uuid;
 
 use crate::clock::SimClock;
 
-/// Rows in hand at once.
+/// Rows pending at once.
 const MOST: usize = 64;
 
-/// In simulated time, like everything else. Committed with the rows, so that no clock of the server's own comes in.
+/// Due times in simulated time, committed with the rows, so that no clock of the server's own comes in.
 pub(crate) const IN_SIMULATED_TIME: &str =
     "ALTER TABLE router.outbox ALTER available_at SET DEFAULT sim.now(),
   ALTER created_at SET DEFAULT sim.clock_timestamp();
 ALTER TABLE router.transitions ALTER at SET DEFAULT sim.clock_timestamp()";
 
-/// Everything that was announced, for the next sequence.
+/// Deletes all events and transitions, for the next sequence.
 pub(crate) const FORGET: &str = "TRUNCATE router.outbox, router.transitions, router.dead_letters";
 
 /// A process's own reading of the clock: when it is dead it never wakes, whatever of it still waits.
@@ -68,22 +68,17 @@ impl Clock for MortalClock {
 }
 
 /// The source of one process, on its pool and its wire.
-pub(crate) fn source(
-    config: &Config,
-    pool: &Pool,
-    clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
-) -> OutboxSource {
+pub(crate) fn source(config: &Config, pool: &Pool, clock: Arc<dyn Clock>, rng: Arc<Rng>) -> OutboxSource {
     let name = config.routing.worker_name.as_deref().unwrap_or("maple-router");
     let listener = parts::outbox_listener(config, Pooling::Session, Arc::clone(&clock)).expect("a listener");
     let store = OutboxStore::new(pool.clone(), name);
     let settings = parts::outbox_settings(config, MOST);
     let set_aside = SetAside::new(Arc::clone(&clock), None);
-    let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng: chance, set_aside };
+    let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng, set_aside };
     OutboxSource::open(&parts, listener, None)
 }
 
-/// One more event that names it.
+/// Writes one more event that names the submission.
 pub(crate) async fn publish(backend: &Client, submission: Uuid) {
     let sql = "WITH w AS (INSERT INTO router.outbox (kind, entity_id, payload) VALUES ('routing.ready', $1,
                  jsonb_build_object('submission_id', $1::uuid, 'reason', 'finalized')) RETURNING id)
@@ -91,7 +86,7 @@ pub(crate) async fn publish(backend: &Client, submission: Uuid) {
     backend.execute(sql, &[&submission]).await.expect("an event");
 }
 
-/// What was taken before comes again, answered or not. Says whether anything was.
+/// Makes taken events come again, answered or not. Returns whether there were any.
 pub(crate) async fn redeliver(backend: &Client, submission: Uuid) -> bool {
     let sql = "SELECT EXISTS (SELECT FROM router.outbox WHERE entity_id = $1 AND claims > 0)";
     let taken: bool = backend.query_one(sql, &[&submission]).await.expect("an answer").get(0);
@@ -107,7 +102,7 @@ pub(crate) async fn lose(backend: &Client, submission: Uuid) -> bool {
     backend.execute(sql, &[&submission]).await.expect("gone") > 0
 }
 
-/// Those that wait come in another order, and at once.
+/// Makes the waiting events come in another order, and at once.
 pub(crate) async fn reorder(backend: &Client) -> bool {
     let sql =
         "WITH o AS (UPDATE router.outbox SET available_at = sim.now() - make_interval(secs => 0.001 * id)

@@ -1,7 +1,7 @@
-//! One daemon: the real receiver, worker, store and gateways, put together as `daemon.rs` does, with a wire of its own to
-//! the database and a relay of its own, so that it can be caught, cut and killed alone.
+//! One daemon: the real receiver, worker, store and gateways, put together as `daemon.rs` does, with a wire of its
+//! own to the database and a relay of its own, so that it can be caught, cut and killed alone.
 //!
-//! To kill it is to abort all its tasks and to cut its wires: nothing of it is heard any more, as of a process.
+//! A kill aborts all its tasks and cuts its wires: nothing more comes from it, as from a dead process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use devkit::trap::Trapped;
 use futures::FutureExt as _;
 use maple_router::config::{Config, InDoubt, SignerKind};
 use maple_router::db::Pool;
-use maple_router::db::contract::{self, ContractOptions, Verdict};
+use maple_router::db::contract::{self, ContractOptions, StartDecision};
 use maple_router::db::readiness::Readiness;
 use maple_router::gateway::signed_url::UrlSigner;
 use maple_router::gateway::slack::Slack;
-use maple_router::gateway::smtp::{Lanes, SmtpSettings, offer};
-use maple_router::ops::alerting::{Alerter, AlerterParts, Desk, Letterhead};
+use maple_router::gateway::smtp::{Connections, SmtpSettings, offer};
+use maple_router::ops::alerting::{AlertSender, Alerter, AlerterParts, Letterhead};
 use maple_router::ops::breaker::Probe;
-use maple_router::ops::chance::Chance;
 use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
+use maple_router::ops::rng::Rng;
 use maple_router::parts;
 use maple_router::ports::{Clock, EventSource, Webhook};
-use maple_router::routing::alerts::FailureAlerts;
+use maple_router::routing::claims::in_doubt_permits::InDoubtPermits;
 use maple_router::routing::claims::{ClaimBounds, LiveClaims};
-use maple_router::routing::delivery::doubt::Doubts;
+use maple_router::routing::follow::doubt::Doubts;
 use maple_router::routing::outages::Outages;
-use maple_router::routing::persist::Persist;
-use maple_router::routing::prepare::{MailRules, Preparer};
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::spool::{Spool, Try};
 use maple_router::routing::store::Store;
 use maple_router::routing::store::alerts::AlertStore;
-use maple_router::routing::sweep::{Outlet, Sweeper};
-use maple_router::routing::unrecorded::Unrecorded;
+use maple_router::routing::upkeep::alerts::FailureAlerts;
+use maple_router::routing::upkeep::sweep::{Outlet, Sweeper};
+use maple_router::routing::worker::persist::Persist;
+use maple_router::routing::worker::prepare::{MailRules, Preparer};
 use maple_router::routing::worker::{Pauses, Worker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -52,7 +52,7 @@ use crate::topic::{Stream, Tie, Topic};
 /// After `drain_timeout`, as in `daemon.rs`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What costs much to make (certificates are read, keys parsed) and knows nothing of the process that uses it.
+/// Tools that cost much to make (certificates are read, keys parsed) and know nothing of the process that uses them.
 pub(crate) struct Tools {
     signer: Arc<UrlSigner>,
     webhook: Arc<dyn Webhook>,
@@ -78,7 +78,7 @@ fn outside(config: &mut Config, dir: &Path) {
     config.slack.webhook_file = Some(dir.join("webhook"));
 }
 
-/// What a process is put in.
+/// Surroundings of a process.
 pub(crate) struct Place<'a> {
     pub(crate) database: &'a TestDatabase,
     pub(crate) traffic: &'a Traffic,
@@ -93,7 +93,7 @@ pub(crate) struct Place<'a> {
     pub(crate) hold: bool,
 }
 
-/// What happens to whoever is caught.
+/// Fate of a caught process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doom {
     Crash,
@@ -128,7 +128,7 @@ fn config(place: &Place<'_>, url: String) -> Config {
     let mut config = Config::default();
     config.database.url = url;
     config.database.max_connections = 4;
-    // Real time, for whoever stands before a row that a stalled transaction holds.
+    // Real time, for a statement that waits for a row locked by a stalled transaction.
     config.database.lock_timeout = Duration::from_millis(150);
     config.database.statement_timeout = Duration::from_secs(1);
     config.smtp.host = "127.0.0.1".to_owned();
@@ -155,7 +155,7 @@ impl Process {
         config.routing.worker_name = Some(name.to_owned());
         let mortal = MortalClock::new(place.clock);
         let clock: Arc<dyn Clock> = Arc::new(mortal.clone());
-        let chance = Arc::new(Chance::seeded(seed));
+        let rng = Arc::new(Rng::seeded(seed));
         let (stop, force) = (CancellationToken::new(), CancellationToken::new());
         let pool = parts::pool(&config, Arc::clone(&clock)).expect("a pool");
         let store = parts::store(&config, pool.clone()).expect("a store");
@@ -163,32 +163,32 @@ impl Process {
             rules: MailRules::new(&config).expect("rules"),
             store: store.clone(),
             signer: Arc::clone(&place.tools.signer),
-            chance: Arc::clone(&chance),
+            rng: Arc::clone(&rng),
         };
-        let lanes = Lanes::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
+        let connections = Connections::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
         let bounds = ClaimBounds {
             fence_after: config.routing.fence_after,
             delivery_deadline: config.smtp.delivery_deadline,
         };
         let live = LiveClaims::new(bounds, stop.child_token());
         let spool = Spool::new(place.state, Arc::clone(&clock));
-        let (outages, incidents, probes) = outages(&config, &pool, &preparer, &clock, &chance);
+        let (outages, incidents, probes) = outages(&config, &pool, &preparer, &clock, &rng);
         let worker = Arc::new(Worker {
             outages,
             spool: spool.clone(),
             doubts: Doubts::unfollowed(Arc::clone(&clock)),
             store,
-            lanes: lanes.clone(),
-            unrecorded: Unrecorded::beside(config.smtp.lanes),
+            connections: connections.clone(),
+            in_doubt_permits: InDoubtPermits::beside(config.smtp.lanes),
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {
-                paced_by_source: place.topic.is_some(),
+                backed_off_by_source: place.topic.is_some(),
                 min: config.routing.backoff_min,
                 max: config.routing.backoff_max,
             },
             clock: Arc::clone(&clock),
-            chance,
+            rng,
         });
         let heart = heartbeat(&worker, &live, config.routing.heartbeat);
         let tie = Arc::<Tie>::default();
@@ -198,14 +198,14 @@ impl Process {
             given = Arc::clone(&stream.given);
             Box::new(stream)
         } else {
-            Box::new(outbox::source(&config, &pool, Arc::clone(&clock), Arc::clone(&worker.chance)))
+            Box::new(outbox::source(&config, &pool, Arc::clone(&clock), Arc::clone(&worker.rng)))
         };
         let (find, found) = tokio::sync::mpsc::channel(16);
         let bounds = ReceiveBounds { max_in_flight: 8, max_waiting: 64 };
         let outlet = Outlet { queue: Some(find), events: None };
         let aside = || worker.outages.set_aside.clone();
         let sweeper =
-            Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.chance), aside());
+            Sweeper::new(worker.store.clone(), (&config).into(), outlet, Arc::clone(&worker.rng), aside());
         let sweeper = Arc::new(sweeper);
         let sweep =
             sweep(&sweeper, &clock, config.routing.sweep_interval, &stop, worker.outages.gate.clone());
@@ -215,20 +215,20 @@ impl Process {
         let failures = FailureAlerts {
             store: AlertStore::new(pool.clone(), &readiness, &config),
             clock: Arc::clone(&clock),
-            chance: Arc::clone(&worker.chance),
+            rng: Arc::clone(&worker.rng),
             set_aside: aside(),
         };
-        let desk = Desk {
+        let sender = AlertSender {
             webhook: Arc::clone(&place.tools.webhook),
             failures: vec![Arc::new(failures)],
             head: place.tools.head.clone(),
         };
         let (alerter, alerts) = Alerter::new(AlerterParts {
-            desk: Arc::new(desk),
-            pace: parts::alert_pace(&config),
+            sender: Arc::new(sender),
+            intervals: parts::alert_intervals(&config),
             incidents,
             clock: Arc::clone(&clock),
-            chance: Arc::clone(&worker.chance),
+            rng: Arc::clone(&worker.rng),
         });
         let telling = stop.clone();
         around.push(tokio::spawn(async move {
@@ -241,7 +241,7 @@ impl Process {
         let mut receiver = Receiver::new(worker, live, bounds, found);
         let (stopping, drain) = (stop.clone(), config.routing.drain_timeout);
         let main = tokio::spawn(async move {
-            // What was accepted is known before anything is sent, as in `daemon/spool.rs`.
+            // Spooled acceptances are known before anything is sent, as in `daemon/spool.rs`.
             spool.prepare().await.expect("a directory");
             while spool.replay(&store, Try::Everything).await.is_err() && !stopping.is_cancelled() {
                 clock.sleep(Duration::from_secs(2)).await;
@@ -259,7 +259,7 @@ impl Process {
             }
             drop(receiver);
             source.stop(LAST_WORDS).await;
-            lanes.close().await;
+            connections.close().await;
             pool.close();
         });
         Self { traps: Vec::new(), proxy, tie, stop, mortal, given, sweeper, gate, main, around }
@@ -292,7 +292,7 @@ impl Process {
         self.around.push(tokio::spawn(async move { drop(sweeper.pass(|| gate.is_open()).await) }));
     }
 
-    /// It ended by itself.
+    /// Whether the process ended by itself.
     pub(crate) fn has_ended(&self) -> bool {
         self.main.is_finished()
     }
@@ -342,10 +342,10 @@ fn outages(
     pool: &Pool,
     preparer: &Preparer,
     clock: &Arc<dyn Clock>,
-    chance: &Arc<Chance>,
+    rng: &Arc<Rng>,
 ) -> (Outages, watch::Receiver<Open>, Vec<JoinHandle<()>>) {
     let (incidents, open) = Incidents::new();
-    let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), chance);
+    let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), rng);
     let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
     let (looked_at, breaker) = (pool.clone(), outages.contract.clone());
     // Whatever could not be asked has not ended.
@@ -355,11 +355,11 @@ fn outages(
             let lines = contract::inspect_essentials(&pool, &ContractOptions::default()).await;
             match (contract::broken(&lines), contract::verdict(&lines)) {
                 (Some(broken), _) => Err(broken.what),
-                (None, Verdict::Start) => Ok(()),
-                (None, Verdict::LookAgain | Verdict::Refuse) if breaker.is_open() => {
+                (None, StartDecision::Start) => Ok(()),
+                (None, StartDecision::LookAgain | StartDecision::Refuse) if breaker.is_open() => {
                     Err("not asked".to_owned())
                 }
-                (None, Verdict::LookAgain | Verdict::Refuse) => Ok(()),
+                (None, StartDecision::LookAgain | StartDecision::Refuse) => Ok(()),
             }
         }
         .boxed()
@@ -395,7 +395,7 @@ fn sweep(
     tokio::spawn(async move { sweeper.run(&*clock, every, || gate.is_open(), &stop).await })
 }
 
-/// As in `daemon.rs`, by the simulated clock.
+/// Heartbeats as in `daemon.rs`, by the simulated clock.
 fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHandle<()> {
     let (worker, live) = (Arc::clone(worker), live.clone());
     tokio::spawn(async move {
@@ -406,8 +406,8 @@ fn heartbeat(worker: &Arc<Worker>, live: &LiveClaims, every: Duration) -> JoinHa
                 continue;
             }
             let before = worker.clock.monotonic();
-            if let Ok(heard) = worker.store.heartbeat(&claims).await {
-                live.heard(&claims, &heard, before);
+            if let Ok(heartbeat) = worker.store.heartbeat(&claims).await {
+                live.heartbeat(&claims, &heartbeat, before);
             }
         }
     })

@@ -73,7 +73,7 @@ pub(crate) fn holds_and(story: &Story, also: impl Fn(&World) -> Vec<String>) {
     }
 }
 
-/// One world's share of the run; the shrunk failure, if there is one.
+/// Runs one world's share; returns the shrunk failure, if there is one.
 #[expect(clippy::print_stdout, reason = "a failure is shown before it is shrunk, which takes its time")]
 fn share(
     source: Source,
@@ -97,7 +97,7 @@ fn share(
     let runtime = runtime();
     let world = std::cell::RefCell::new(runtime.block_on(World::new(source, coverage)));
     let failed = std::cell::Cell::new(false);
-    // What shrinking tries more than once is played once.
+    // A story that shrinking tries more than once is played once.
     let played = std::cell::RefCell::new(HashMap::<String, Vec<String>>::new());
     let ended = runner.run(&generate::story(source, length), |story| {
         if over.load(Ordering::SeqCst) && !failed.get() {

@@ -1,4 +1,4 @@
-//! What a world is furnished with: connections in simulated time, forms and what a reload makes of them, relays that
+//! Furnishings of a world: connections in simulated time, forms and what a reload makes of them, relays that
 //! misbehave.
 
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(crate) async fn connect(database: &TestDatabase, role: &str, process: &str) 
     client
 }
 
-/// What the command line works with.
+/// The store that the command line works with.
 pub(crate) fn operator(database: &TestDatabase, clock: &SimClock) -> Store {
     let mut config = Config::default();
     config.database.url = format!("{}&{}", database.url_as("forms_app"), history::options("operator"));

@@ -10,7 +10,7 @@ fn story(steps: &[Op]) -> Story {
     Story { hold: false, submissions, steps: steps.to_vec() }
 }
 
-/// The same for both daemons: nobody knows who takes it.
+/// The same for both daemons: nobody knows which one takes the event.
 fn each(op: fn(usize, Point) -> Op, point: Point) -> [Op; 2] {
     [op(0, point), op(1, point)]
 }
@@ -32,7 +32,7 @@ fn a_claim_is_repeated_after_it_was_taken_back() {
     holds(&story(&[&lost[..], &[Op::Deliver(0), Op::Jump(900), Op::Advance(70)]].concat()));
 }
 
-/// What was held was recorded without a send; the process died before it could end the claim.
+/// A delivery on hold was recorded without a send; the process died before it could end the claim.
 #[test]
 fn a_held_delivery_is_recorded_and_its_process_dies() {
     let steps = [
@@ -95,8 +95,8 @@ fn a_row_that_takes_no_write_keeps_nothing_from_the_others() {
     holds(&story(&steps.concat()));
 }
 
-/// Its row takes no fact for longer than its claim lasts, and is taken back: its daemon knows what was sent, sends nothing of
-/// it again, routes others meanwhile, and records it in the end.
+/// A row takes no fact for longer than its claim lasts, and is taken back: its daemon knows what was sent, sends
+/// nothing of it again, routes others meanwhile, and records it in the end.
 #[test]
 fn what_is_refused_lies_in_the_spool_and_is_not_sent_again() {
     let long = [Op::Advance(700); 4];

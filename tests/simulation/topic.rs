@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use maple_router::ports::{Clock as _, EventSource, Incoming, Settle, SourceError, Verdict};
+use maple_router::ports::{Acknowledgement, Clock as _, EventSource, Incoming, Settle, SourceError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -49,14 +49,14 @@ struct Message {
     acked: bool,
 }
 
-/// How one process stands to the subscription.
+/// One process's relation to the subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Tie {
-    /// It died: what it says does not count any more.
+    /// The process died: its answers do not count any more.
     dead: AtomicBool,
-    /// It dies with its next ack: `Some(true)` after it was handed in, `Some(false)` before.
+    /// The process dies with its next ack: `Some(true)` after it was passed on, `Some(false)` before.
     dies_at_ack: Mutex<Option<bool>>,
-    /// It died there.
+    /// The process died at an ack.
     died_at_ack: Mutex<Option<bool>>,
 }
 
@@ -89,7 +89,7 @@ impl Topic {
         self.stir(inner);
     }
 
-    /// What was delivered before comes again: acked or still leased, the service may do so.
+    /// Delivers an event again: acked or still leased, the service may do so.
     pub(crate) fn redeliver(&self, submission: Uuid) -> bool {
         let available = self.clock.elapsed();
         let mut inner = self.lock();
@@ -111,7 +111,7 @@ impl Topic {
         inner.messages.len() < before
     }
 
-    /// Those that wait come in another order, and at once.
+    /// Delivers the waiting events in another order, and at once.
     pub(crate) fn reorder(&self) -> bool {
         let available = self.clock.elapsed();
         let mut inner = self.lock();
@@ -129,7 +129,7 @@ impl Topic {
         self.lock().forget_acks += 1;
     }
 
-    /// Everything goes, for the next sequence.
+    /// Deletes everything, for the next sequence.
     pub(crate) fn clear(&self) {
         let mut inner = self.lock();
         *inner = Inner { next: inner.next, ..Inner::default() };
@@ -156,10 +156,10 @@ impl Topic {
         self.stir(inner);
     }
 
-    fn settle(&self, id: u64, delivery: u32, verdict: Verdict) {
+    fn settle(&self, id: u64, delivery: u32, verdict: Acknowledgement) {
         let now = self.clock.elapsed();
         let mut inner = self.lock();
-        if verdict == Verdict::Ack && inner.forget_acks > 0 {
+        if verdict == Acknowledgement::Ack && inner.forget_acks > 0 {
             inner.forget_acks -= 1;
             if let Some(message) = inner.messages.iter_mut().find(|m| m.id == id) {
                 (message.leased, message.available) = (false, now + ACK_DEADLINE);
@@ -174,8 +174,8 @@ impl Topic {
         let message = &mut inner.messages[place];
         message.leased = false;
         match verdict {
-            Verdict::Ack => message.acked = true,
-            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => {
+            Acknowledgement::Ack => message.acked = true,
+            Acknowledgement::Nack | Acknowledgement::Reject | Acknowledgement::Exhaust => {
                 let pause = RETRY.saturating_mul(1 << message.deliveries.min(10)) / 2;
                 message.available = now + pause.min(RETRY_MAX);
                 if message.deliveries >= DELIVERY_ATTEMPTS {
@@ -222,7 +222,7 @@ impl Topic {
 pub(crate) struct Stream {
     topic: Arc<Topic>,
     tie: Arc<Tie>,
-    /// What it was given, with the delivery's count.
+    /// Deliveries to this stream, with each one's count.
     pub(crate) given: Arc<Mutex<BTreeMap<u64, u32>>>,
     quiet: bool,
 }
@@ -240,7 +240,7 @@ impl Stream {
             if tie.dead.load(Ordering::SeqCst) {
                 return;
             }
-            let trap = (verdict == Verdict::Ack)
+            let trap = (verdict == Acknowledgement::Ack)
                 .then(|| tie.dies_at_ack.lock().unwrap_or_else(PoisonError::into_inner).take())
                 .flatten();
             if trap != Some(false) {

@@ -12,8 +12,8 @@ use devkit::slack::{Mishap, SlackFake};
 use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
 use devkit::stage::Source;
 use jiff::Timestamp;
-use maple_router::routing::replay::ReplayOptions;
-use maple_router::routing::store::seams::Override;
+use maple_router::routing::decide::replay::ReplayOptions;
+use maple_router::routing::store::overrides::Override;
 use maple_router::routing::store::{Replayed, Store};
 use tempfile::TempDir;
 use tokio_postgres::Client;
@@ -28,10 +28,10 @@ use crate::process::{Armed, Doom, Place, Process, Tools};
 use crate::scene::{connect, fault, form, memory, name, operator, readable, secret};
 use crate::topic::Topic;
 
-/// Turns of the runtime in which nothing moves, before nothing runs any more. A turn carries what goes on here one step
-/// further, to whichever task is next, and far fewer steps than these lie between two that are counted.
+/// Polls of the runtime in which nothing moves, before nothing runs any more. A poll carries what goes on here one
+/// step further, to whichever task is next, and far fewer steps than these lie between two that are counted.
 const TURNS: u32 = 24;
-/// So often in a row, with what waits for the file system done in between: two such waits may follow upon each other.
+/// Quiet polls in a row, with all file system waits done in between: two such waits may follow upon each other.
 const QUIET: u32 = 3;
 /// Longest wait for the server's next word.
 const LOOK: Duration = Duration::from_millis(10);
@@ -45,7 +45,7 @@ pub(crate) struct Placed {
     pub(crate) attachment: Option<Uuid>,
 }
 
-/// See the module's header.
+/// The simulated world; see the module's header.
 pub(crate) struct World {
     pub(crate) eyes: Client,
     backend: Client,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     operator: Store,
     database: TestDatabase,
     pub(crate) clock: SimClock,
-    /// Of all processes, also of those that died.
+    /// Traffic of all processes, also of those that died.
     traffic: Traffic,
     /// The subscription; absent where events come from the outbox.
     topic: Option<Arc<Topic>>,
@@ -126,7 +126,7 @@ impl World {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
             self.relays[daemon].forget();
-            // Not there before the first fact that was spooled.
+            // The directory is missing before the first spooled fact.
             std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
         self.rest().await;
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// What the backend's finalize commits.
+    /// Writes what the backend's finalize commits.
     async fn submit(&mut self, sub: Sub) -> Placed {
         let seed = SubmissionSeed::of(name(sub.0)).field("name", "Ann");
         let seed = match sub.1 {
@@ -249,7 +249,7 @@ impl World {
         true
     }
 
-    /// What happens to events that a subscription has.
+    /// Applies an operation on events to a subscription.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only what happens to events comes here")]
     fn to_topic(&self, topic: &Topic, op: Op) -> bool {
         match op {
@@ -280,10 +280,10 @@ impl World {
         if self.topic.is_some() { Source::Pubsub } else { Source::Postgres }
     }
 
-    /// Waits until nothing moves, and does to whoever was caught meanwhile what was asked for. Real time does not come
-    /// into it: everything but PostgreSQL and the file system runs on this very thread, and it is known for whom these
-    /// two are at work. Somebody held in a trap is quiet, and so is whoever waits in real time for a relay that is
-    /// silent: then the next operation comes in the middle of something, which it must bear.
+    /// Waits until nothing moves, and does to every caught process meanwhile what was asked for. Real time does not
+    /// matter: everything but PostgreSQL and the file system runs on this very thread, and it is known for whom
+    /// these two are at work. A process caught in a trap is quiet, and so is one that waits in real time for a
+    /// relay that is silent: then the next operation comes in the middle of something, which it must bear.
     pub(crate) async fn rest(&mut self) {
         let (mut looks, mut quiet) = (0, 0);
         while quiet < QUIET && looks < LOOKS {
@@ -305,8 +305,8 @@ impl World {
         self.coverage.rested(quiet == QUIET);
     }
 
-    /// Everything that shows work: readings of the clock, events moved, words with the database, the relays and the
-    /// webhook. Beside what only rises, the connections that are open.
+    /// All counters that show work: readings of the clock, events moved, words with the database, the relays and
+    /// the webhook. Beside these, which only rise, the connections that are open.
     fn activity(&self) -> (u64, u64) {
         let counters = || self.relays.iter().map(SmtpServer::counters);
         let words = counters().map(|seen| {
@@ -323,7 +323,7 @@ impl World {
         (moved + words.sum::<u64>(), counters().map(|seen| seen.open).sum())
     }
 
-    /// Whoever was caught meets what was meant for him. Says whether anybody was.
+    /// Applies to each caught process the fate meant for it. Returns whether there was any.
     async fn doom(&mut self) -> bool {
         let mut any = false;
         for daemon in 0..DAEMONS {
@@ -363,7 +363,7 @@ impl World {
         }
     }
 
-    /// Dies, and another takes its place.
+    /// Kills the daemon, and starts another instead.
     async fn crash(&mut self, daemon: usize) {
         if let Some(process) = self.processes[daemon].take() {
             process.crash(self.topic.as_deref()).await;
@@ -380,7 +380,7 @@ impl World {
         any
     }
 
-    /// Time passes; whoever works or waits for something notices every bit of it.
+    /// Time passes; every process that works or waits notices every bit of it.
     pub(crate) async fn pass(&mut self, mut time: Duration) {
         const STEP: Duration = Duration::from_secs(40);
         while !time.is_zero() {
@@ -401,7 +401,7 @@ impl World {
             self.rest().await;
             match &self.processes[daemon] {
                 Some(process) if process.stop.is_cancelled() && !process.has_ended() => {}
-                // It crashed meanwhile, and another is there already.
+                // The process crashed meanwhile, and another is there already.
                 Some(process) if !process.stop.is_cancelled() => return,
                 Some(_) | None => break,
             }
@@ -427,7 +427,7 @@ impl World {
         true
     }
 
-    /// Takes the policy away, or gives it back. Not while somebody who stands still holds the table.
+    /// Takes the policy away, or gives it back. Not while a stalled transaction locks the table.
     async fn hide(&mut self, hidden: bool) -> bool {
         let sql = if hidden {
             "DROP POLICY attachments_app ON attachments"
@@ -445,7 +445,7 @@ impl World {
         done
     }
 
-    /// Gives the policy back, as soon as the last transaction of whoever died is gone.
+    /// Gives the policy back, as soon as the last transaction of a dead process is gone.
     async fn show(&mut self) {
         for _ in 0..50 {
             if !self.hidden || self.hide(false).await {
@@ -456,7 +456,7 @@ impl World {
         self.rest().await;
     }
 
-    /// Says whether there was something to open again.
+    /// Returns whether there was something to open again.
     async fn replay(&self, sub: usize, again: Again) -> bool {
         let mut options = ReplayOptions::default();
         match again {
@@ -468,7 +468,7 @@ impl World {
         let note =
             Override { actor: "operator:ann", verb: "replay", reason: Some("a simulation"), more: &more };
         let replayed = self.operator.replay(self.submissions[sub].id, options, note, false).await;
-        // A row that a stalled transaction holds cannot be replayed now; the operator is told so.
+        // A row locked by a stalled transaction cannot be replayed now; the operator sees so.
         matches!(replayed, Ok(Replayed::Done { .. }))
     }
 
@@ -492,7 +492,7 @@ impl World {
         self.eyes.query_one("SELECT clock_timestamp()", &[]).await.expect("a time").get(0)
     }
 
-    /// No more faults: everybody is there, everything works, nobody is held.
+    /// Ends all faults: every part is there, everything works, nothing is caught.
     pub(crate) async fn heal(&mut self) {
         self.slack.script().clear();
         self.eyes.execute("DELETE FROM sim.refused", &[]).await.expect("told to the trigger");
@@ -532,12 +532,12 @@ impl World {
         !events_left && self.eyes.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0)
     }
 
-    /// What people could read.
+    /// Alerts as people could read them.
     pub(crate) fn alerts(&self) -> Vec<String> {
         self.slack.messages().iter().map(devkit::slack::SlackMessage::visible_text).collect()
     }
 
-    /// What the relays took responsibility for.
+    /// Mails for which the relays took responsibility.
     pub(crate) fn mails(&self) -> Vec<Arc<Mail>> {
         self.relays.iter().flat_map(SmtpServer::mails).collect()
     }

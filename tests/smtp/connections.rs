@@ -1,67 +1,67 @@
-//! Connections: kept, replaced, bounded and paced; and the probe behind `check`.
+//! Connections: kept, replaced, bounded and rate-limited; and the probe behind `check`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use devkit::smtp::{Act, Keep, Rule, SmtpOptions, SmtpServer, Stage as At};
-use maple_router::gateway::smtp::{Brake, Lanes, SmtpSettings, greet, inspect};
+use maple_router::gateway::smtp::{Connections, SmtpSettings, Throttle, greet, inspect};
 use maple_router::ports::{CheckLevel, Clock, Stage};
 
-use crate::harness::{TestClock, hasty, lanes, relay, send, send_on, settings, shorts, text};
+use crate::harness::{TestClock, connections, hasty, relay, send, send_on, settings, shorts, text};
 
 #[tokio::test]
 async fn a_connection_the_relay_closed_while_idle_is_replaced_unnoticed() {
     let server = relay().await;
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
     server.restart().await.unwrap();
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
     // A relay that says why before it closes.
     server
         .rule(Rule::at(At::Mail).times(1).act(Act::ReplyThenClose("421 4.4.2 timeout exceeded".to_owned())));
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
     assert_eq!(server.counters().connections, 3);
     // Once is enough: a fresh connection that is closed at MAIL is an outcome.
     server.rule(Rule::at(At::Mail).disconnect());
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["deferred mail us"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["deferred mail us"]);
     assert_eq!(server.counters().connections, 4);
 }
 
 #[tokio::test]
 async fn a_relay_that_is_down_defers_and_one_that_is_up_again_is_used() {
     let server = relay().await;
-    let lanes = lanes(settings(&server));
+    let connections = connections(settings(&server));
     server.stop().await;
-    let outcomes = send(&lanes, &["b@y.test", "c@y.test"]).await;
+    let outcomes = send(&connections, &["b@y.test", "c@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["deferred connect us", "deferred connect us"]);
     assert!(text(&outcomes[0]).starts_with("connection refused at 127.0.0.1:"), "{outcomes:?}");
     server.restart().await.unwrap();
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
 }
 
 #[tokio::test]
 async fn localhost_is_tried_at_all_its_addresses() {
     let server = relay().await;
-    let lanes = lanes(SmtpSettings { host: "localhost".to_owned(), ..settings(&server) });
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    let connections = connections(SmtpSettings { host: "localhost".to_owned(), ..settings(&server) });
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
 }
 
 #[tokio::test]
 async fn lanes_bound_what_is_sent_at_once() {
     let server = relay().await;
-    let lanes = lanes(SmtpSettings { lanes: 2, ..settings(&server) });
-    assert_eq!(lanes.free(), 2);
-    let one = lanes.acquire().await;
-    let two = lanes.try_acquire().unwrap();
-    assert_eq!(lanes.free(), 0);
-    assert!(lanes.try_acquire().is_none());
-    assert!(tokio::time::timeout(Duration::from_millis(50), lanes.acquire()).await.is_err());
+    let connections = connections(SmtpSettings { connections: 2, ..settings(&server) });
+    assert_eq!(connections.free(), 2);
+    let one = connections.acquire().await;
+    let two = connections.try_acquire().unwrap();
+    assert_eq!(connections.free(), 0);
+    assert!(connections.try_acquire().is_none());
+    assert!(tokio::time::timeout(Duration::from_millis(50), connections.acquire()).await.is_err());
     drop(one);
     drop(two);
-    assert_eq!(lanes.free(), 2);
+    assert_eq!(connections.free(), 2);
 
     server.rule(Rule::at(At::Dot).delay(Duration::from_millis(20)));
-    let sends = (0..10).map(|_| send(&lanes, &["b@y.test"]));
+    let sends = (0..10).map(|_| send(&connections, &["b@y.test"]));
     for outcomes in futures::future::join_all(sends).await {
         assert_eq!(shorts(&outcomes), ["accepted"]);
     }
@@ -72,47 +72,49 @@ async fn lanes_bound_what_is_sent_at_once() {
 async fn a_connection_idle_for_long_is_not_used_again() {
     let server = relay().await;
     let clock = TestClock::new();
-    let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
-    for (pause, connections) in [(0, 1), (90, 1), (101, 2)] {
+    let connections = Connections::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
+    for (pause, opened) in [(0, 1), (90, 1), (101, 2)] {
         clock.advance(Duration::from_secs(pause));
-        assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
-        assert_eq!(server.counters().connections, connections, "after {pause} s");
+        assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
+        assert_eq!(server.counters().connections, opened, "after {pause} s");
     }
 }
 
 #[tokio::test]
 async fn sends_keep_to_the_pace_across_lanes() {
     let server = relay().await;
-    let lanes = lanes(SmtpSettings { lanes: 4, max_per_minute: Some(600), ..settings(&server) });
+    let connections =
+        connections(SmtpSettings { connections: 4, max_per_minute: Some(600), ..settings(&server) });
     let started = Instant::now();
-    futures::future::join_all((0..6).map(|_| send(&lanes, &["b@y.test"]))).await;
+    futures::future::join_all((0..6).map(|_| send(&connections, &["b@y.test"]))).await;
     assert!(started.elapsed() >= Duration::from_millis(500), "{:?}", started.elapsed());
     assert_eq!(server.counters().mails, 6);
-    // Who waited before Begin does not wait again in the send.
-    let mut lane = lanes.acquire().await;
-    lane.turn().await;
-    let mut other = lanes.acquire().await;
-    other.turn().await;
+    // A sender that waited before `begin` does not wait again in the send.
+    let mut connection = connections.acquire().await;
+    connection.wait_for_rate_limit().await;
+    let mut other = connections.acquire().await;
+    other.wait_for_rate_limit().await;
     let started = Instant::now();
-    assert_eq!(shorts(&send_on(&mut lane, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send_on(&mut connection, &["b@y.test"]).await), ["accepted"]);
     assert!(started.elapsed() < Duration::from_millis(95), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_brake_slows_all_lanes_together_beside_the_pace() {
     let server = relay().await;
-    let lanes = lanes(SmtpSettings { lanes: 4, max_per_minute: Some(6_000), ..settings(&server) });
-    lanes.set_brake(Brake::Slow);
+    let connections =
+        connections(SmtpSettings { connections: 4, max_per_minute: Some(6_000), ..settings(&server) });
+    connections.set_throttle(Throttle::Slow);
     let started = Instant::now();
-    futures::future::join_all((0..3).map(|_| send(&lanes, &["b@y.test"]))).await;
+    futures::future::join_all((0..3).map(|_| send(&connections, &["b@y.test"]))).await;
     assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
-    // A reload changes the pace, not the brake.
-    lanes.set_pace(None);
+    // A reload changes the rate limit, not the throttle.
+    connections.set_rate_limit(None);
     let started = Instant::now();
-    futures::future::join_all((0..3).map(|_| send(&lanes, &["b@y.test"]))).await;
+    futures::future::join_all((0..3).map(|_| send(&connections, &["b@y.test"]))).await;
     assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
-    lanes.set_brake(Brake::Off);
-    futures::future::join_all((0..60).map(|_| send(&lanes, &["b@y.test"]))).await;
+    connections.set_throttle(Throttle::Off);
+    futures::future::join_all((0..60).map(|_| send(&connections, &["b@y.test"]))).await;
     assert_eq!(server.counters().mails, 66);
     assert!(started.elapsed() < Duration::from_secs(30), "nothing waits a second each any more");
 }
@@ -151,17 +153,17 @@ async fn the_probe_names_what_is_wrong_and_what_to_do() {
     assert!(line.remedy.as_deref().is_some_and(|text| text.contains("getent hosts")), "{line:?}");
 }
 
-/// Nagle's algorithm would hold one lane at about 22 messages a second; the figure is printed, the bound is loose.
+/// Nagle's algorithm would slow one connection to about 22 messages a second; the figure is printed, the bound is loose.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lane_is_not_slowed_down_by_nagle() {
     let server =
         SmtpServer::start(SmtpOptions { keep: Keep::Digests, ..SmtpOptions::default() }).await.unwrap();
-    let lanes = lanes(settings(&server));
-    let mut lane = lanes.acquire().await;
+    let connections = connections(settings(&server));
+    let mut connection = connections.acquire().await;
     let started = Instant::now();
     const N: u64 = 300;
     for _ in 0..N {
-        assert_eq!(shorts(&send_on(&mut lane, &["b@y.test"]).await), ["accepted"]);
+        assert_eq!(shorts(&send_on(&mut connection, &["b@y.test"]).await), ["accepted"]);
     }
     let rate = f64::from(u32::try_from(N).unwrap()) / started.elapsed().as_secs_f64();
     println!("{rate:.0} messages a second on one lane");

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use devkit::smtp::{SmtpOptions, SmtpServer};
-use maple_router::gateway::smtp::{Envelope, Lane, Lanes, SmtpSettings};
+use maple_router::gateway::smtp::{Connection, Connections, Envelope, SmtpSettings};
 use maple_router::ports::{Clock, Outcome};
 
 pub(crate) const MESSAGE: &[u8] =
     b"From: a@x.test\r\nMessage-ID: <1@x.test>\r\nX-Submission-ID: s-1\r\n\r\nHello\r\n.dot\r\n..\r\n";
 /// Long enough for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a deaf relay is waited for here.
+/// Patience with a deaf relay here.
 pub(crate) const SHORT: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
@@ -41,10 +41,10 @@ impl Clock for TestClock {
     }
 }
 
-/// How a relay wants to be spoken to.
+/// A relay's way of being spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It offers PIPELINING.
+    /// Groups of commands: the relay offers PIPELINING.
     Together,
     /// Each command after the reply to the one before.
     OneByOne,
@@ -83,7 +83,7 @@ pub(crate) fn settings(server: &SmtpServer) -> SmtpSettings {
     SmtpSettings {
         host: "127.0.0.1".to_owned(),
         port: server.port(),
-        lanes: 1,
+        connections: 1,
         hello_name: "maple.test".to_owned(),
         connect_timeout: PATIENCE,
         command_timeout: PATIENCE,
@@ -97,8 +97,8 @@ pub(crate) fn hasty(server: &SmtpServer) -> SmtpSettings {
     SmtpSettings { command_timeout: SHORT, dot_timeout: SHORT, ..settings(server) }
 }
 
-pub(crate) fn lanes(settings: SmtpSettings) -> Lanes {
-    Lanes::new(settings, TestClock::new())
+pub(crate) fn connections(settings: SmtpSettings) -> Connections {
+    Connections::new(settings, TestClock::new())
 }
 
 pub(crate) fn addresses(all: &[&str]) -> Vec<String> {
@@ -116,16 +116,16 @@ pub(crate) fn free() -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) async fn send_on(lane: &mut Lane, recipients: &[&str]) -> Vec<Outcome> {
+pub(crate) async fn send_on(connection: &mut Connection, recipients: &[&str]) -> Vec<Outcome> {
     let recipients = addresses(recipients);
     let mail = Envelope { from: "a@x.test", recipients: &recipients, message: MESSAGE };
-    let outcomes = lane.send(&mail, &free).await;
+    let outcomes = connection.send(&mail, &free).await;
     assert_eq!(outcomes.len(), recipients.len());
     outcomes
 }
 
-pub(crate) async fn send(lanes: &Lanes, recipients: &[&str]) -> Vec<Outcome> {
-    send_on(&mut lanes.acquire().await, recipients).await
+pub(crate) async fn send(connections: &Connections, recipients: &[&str]) -> Vec<Outcome> {
+    send_on(&mut connections.acquire().await, recipients).await
 }
 
 /// `deferred rcpt 451 us`: enough of an outcome to compare.

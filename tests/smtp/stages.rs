@@ -2,7 +2,9 @@
 
 use devkit::smtp::{Act, Rule, Stage as At};
 
-use crate::harness::{MESSAGE, Manner, addresses, hasty, in_either_manner, lanes, relay_with, send, shorts};
+use crate::harness::{
+    MESSAGE, Manner, addresses, connections, hasty, in_either_manner, relay_with, send, shorts,
+};
 
 in_either_manner!(
     refusals_at_every_stage,
@@ -17,11 +19,11 @@ in_either_manner!(
 async fn bad_moment(manner: Manner, rule: Rule, expected: &str, mails: u64, name: &str) {
     let server = relay_with(manner).await;
     server.rule(rule.times(1));
-    let lanes = lanes(hasty(&server));
-    let found = shorts(&send(&lanes, &["b@y.test"]).await);
+    let connections = connections(hasty(&server));
+    let found = shorts(&send(&connections, &["b@y.test"]).await);
     assert_eq!(found, [expected], "{name}");
     assert_eq!(server.counters().mails, mails, "{name}");
-    let next = shorts(&send(&lanes, &["c@y.test"]).await);
+    let next = shorts(&send(&connections, &["c@y.test"]).await);
     assert_eq!(next, ["accepted"], "the send after: {name}");
     let last = server.mails().last().cloned().expect("the next mail at the relay");
     assert_eq!(

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use devkit::smtp::{Act, Rule, Stage as At};
-use maple_router::gateway::smtp::{Envelope, Lanes, SmtpSettings};
+use maple_router::gateway::smtp::{Connections, Envelope, SmtpSettings};
 use maple_router::ports::Clock;
 
 use crate::harness::{
-    Manner, PATIENCE, SHORT, TestClock, addresses, free, hasty, in_either_manner, lanes, long_message, relay,
-    relay_with, send, send_on, settings, short, shorts, text,
+    Manner, PATIENCE, SHORT, TestClock, addresses, connections, free, hasty, in_either_manner, long_message,
+    relay, relay_with, send, send_on, settings, short, shorts, text,
 };
 
 in_either_manner!(
@@ -28,14 +28,14 @@ async fn a_cancelled_send_does_not_poison_the_next(manner: Manner) {
     let server = relay_with(manner).await;
     server.rule(Rule::at(At::AfterDot).delay(PATIENCE).times(1));
     server.rule(Rule::at(At::Rcpt).to("bad@y.test").reply("550 5.1.1 unknown"));
-    let lanes = lanes(settings(&server));
-    let mut lane = lanes.acquire().await;
-    let cancelled = tokio::time::timeout(SHORT, send_on(&mut lane, &["first@y.test"])).await;
+    let connections = connections(settings(&server));
+    let mut connection = connections.acquire().await;
+    let cancelled = tokio::time::timeout(SHORT, send_on(&mut connection, &["first@y.test"])).await;
     assert!(cancelled.is_err(), "the relay was to be slow");
-    // On the same lane, and on the next holder's: each hears its own answers.
-    assert_eq!(shorts(&send_on(&mut lane, &["bad@y.test"]).await), ["refused rcpt 550"]);
-    drop(lane);
-    assert_eq!(shorts(&send(&lanes, &["second@y.test"]).await), ["accepted"]);
+    // On the same connection, and on the next user's: each gets its own answers.
+    assert_eq!(shorts(&send_on(&mut connection, &["bad@y.test"]).await), ["refused rcpt 550"]);
+    drop(connection);
+    assert_eq!(shorts(&send(&connections, &["second@y.test"]).await), ["accepted"]);
     let counters = server.counters();
     assert_eq!((counters.connections, counters.transactions), (2, 3));
     assert_eq!(server.mails().pop().expect("a mail").recipients, ["second@y.test"]);
@@ -43,14 +43,14 @@ async fn a_cancelled_send_does_not_poison_the_next(manner: Manner) {
 
 async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot(manner: Manner) {
     let server = relay_with(manner).await;
-    // The relay reads nothing of the body for a while, and the body is more than sockets buffer: whoever asks the
-    // fence before the body is written asks it too early.
+    // The relay reads nothing of the body for a while, and the body is more than sockets buffer: a fence asked
+    // before the body is written is asked too early.
     let pause = Duration::from_millis(500);
     server.rule(Rule::at(At::Body).delay(pause));
     let message = long_message();
     let recipients = addresses(&["b@y.test", "c@y.test"]);
     let mail = Envelope { from: "a@x.test", recipients: &recipients, message: &message };
-    let lanes = lanes(settings(&server));
+    let connections = connections(settings(&server));
 
     let started = Instant::now();
     let asked = AtomicU64::new(0);
@@ -59,12 +59,12 @@ async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot(ma
         assert!(started.elapsed() >= pause, "asked before the body was written");
         Err("the claim is too old".to_owned())
     };
-    let outcomes = lanes.acquire().await.send(&mail, &refuse).await;
+    let outcomes = connections.acquire().await.send(&mail, &refuse).await;
     assert_eq!(shorts(&outcomes), ["deferred fence", "deferred fence"]);
     assert_eq!(text(&outcomes[0]), "the claim is too old");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-    let outcomes = lanes.acquire().await.send(&mail, &free).await;
+    let outcomes = connections.acquire().await.send(&mail, &free).await;
     assert_eq!(shorts(&outcomes), ["accepted", "accepted"]);
     let counters = server.counters();
     assert_eq!((counters.mails, counters.dots, counters.connections), (1, 1, 2));
@@ -81,7 +81,7 @@ async fn the_middle_of_a_long_message_is_before_the_dot(manner: Manner) {
         // Half a line, which may be half an address; and what is no line of SMTP.
         (Rule::at(At::Body).act(Act::Bytes(b"550 5.1.1 <b@y".to_vec())), "deferred data us"),
         (Rule::at(At::Body).act(Act::Bytes(b"5500 no\r\n".to_vec())), "deferred data us"),
-        // It stops reading; the message is more than sockets buffer.
+        // The relay stops reading; the message is more than sockets buffer.
         (Rule::at(At::Body).delay(2 * PATIENCE), "deferred data us"),
     ] {
         let server = relay_with(manner).await;
@@ -89,22 +89,23 @@ async fn the_middle_of_a_long_message_is_before_the_dot(manner: Manner) {
         let message = long_message();
         let recipients = addresses(&["b@y.test"]);
         let mail = Envelope { from: "a@x.test", recipients: &recipients, message: &message };
-        let lanes = lanes(hasty(&server));
-        let outcomes = lanes.acquire().await.send(&mail, &free).await;
+        let connections = connections(hasty(&server));
+        let outcomes = connections.acquire().await.send(&mail, &free).await;
         assert_eq!(shorts(&outcomes), [expected]);
         assert_eq!(server.counters().dots, 0, "{expected}");
-        assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+        assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
     }
 }
 
 async fn the_delivery_deadline_bounds_everything_up_to_the_dot(manner: Manner) {
     let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).delay(Duration::from_millis(200)));
-    let lanes = lanes(SmtpSettings { delivery_deadline: Duration::from_millis(700), ..settings(&server) });
+    let connections =
+        connections(SmtpSettings { delivery_deadline: Duration::from_millis(700), ..settings(&server) });
     let many: Vec<String> = (0..20).map(|i| format!("r{i}@y.test")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let started = Instant::now();
-    let outcomes = send(&lanes, &many).await;
+    let outcomes = send(&connections, &many).await;
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     assert!(outcomes.iter().all(|outcome| short(outcome) == "deferred rcpt us"), "{outcomes:?}");
     assert_eq!(server.counters().dots, 0);
@@ -113,7 +114,7 @@ async fn the_delivery_deadline_bounds_everything_up_to_the_dot(manner: Manner) {
 async fn a_process_that_slept_through_its_deadline_writes_no_dot(manner: Manner) {
     let server = relay_with(manner).await;
     let clock = TestClock::new();
-    let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
+    let connections = Connections::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
     server.rule(Rule::at(At::Data).delay(SHORT));
     let asleep = tokio::spawn({
         let clock = Arc::clone(&clock);
@@ -122,7 +123,7 @@ async fn a_process_that_slept_through_its_deadline_writes_no_dot(manner: Manner)
             clock.advance(Duration::from_secs(3600));
         }
     });
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["deferred data us"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["deferred data us"]);
     asleep.await.expect("no panic");
     assert_eq!(server.counters().dots, 0);
 }
@@ -134,7 +135,7 @@ async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes(manner: 
     {
         let server = relay_with(manner).await;
         let clock = TestClock::new();
-        let lanes = Lanes::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
+        let connections = Connections::new(settings(&server), Arc::clone(&clock) as Arc<dyn Clock>);
         server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
         server.rule(Rule::at(At::Data).delay(SHORT).times(1));
         let slow = tokio::spawn({
@@ -144,13 +145,13 @@ async fn a_relay_that_took_too_long_gets_no_dot_and_the_connection_goes(manner: 
                 clock.advance(Duration::from_secs(gone));
             }
         });
-        let outcomes = send(&lanes, &["two@y.test", "b@y.test"]).await;
+        let outcomes = send(&connections, &["two@y.test", "b@y.test"]).await;
         assert_eq!(shorts(&outcomes), expected, "{gone} s gone");
         slow.await.expect("no panic");
         assert_eq!(server.counters().dots, dots);
         if dots == 0 {
             assert!(text(&outcomes[1]).starts_with("the relay was too slow"), "{outcomes:?}");
-            assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+            assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
             assert_eq!(server.counters().connections, 2, "a connection out of step was used again");
         }
     }
@@ -162,9 +163,9 @@ async fn the_delivery_deadline_bounds_the_reply_to_the_dot_too(manner: Manner) {
     let whole = Duration::from_secs(3);
     let patient =
         SmtpSettings { delivery_deadline: whole, dot_timeout: Duration::from_secs(4), ..settings(&server) };
-    let lanes = lanes(patient);
+    let connections = connections(patient);
     let started = Instant::now();
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["unknown dot us"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["unknown dot us"]);
     let took = started.elapsed();
     assert!(took > whole / 2 && took < whole + Duration::from_millis(500), "{took:?}");
     assert_eq!(server.counters().dots, 1);
@@ -179,12 +180,13 @@ fn a_late_timer_reads_what_already_waits_before_it_calls_it_unknown() {
     server.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(700)));
     let here = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcomes = here.block_on(async {
-        let lanes = lanes(SmtpSettings { dot_timeout: Duration::from_millis(500), ..settings(&server) });
+        let connections =
+            connections(SmtpSettings { dot_timeout: Duration::from_millis(500), ..settings(&server) });
         let suspended = tokio::spawn(async {
             tokio::time::sleep(Duration::from_millis(250)).await;
             std::thread::sleep(Duration::from_secs(2));
         });
-        let outcomes = send(&lanes, &["b@y.test"]).await;
+        let outcomes = send(&connections, &["b@y.test"]).await;
         suspended.await.unwrap();
         outcomes
     });
@@ -194,7 +196,7 @@ fn a_late_timer_reads_what_already_waits_before_it_calls_it_unknown() {
 
 async fn a_send_can_be_a_task_of_its_own(manner: Manner) {
     let server = relay_with(manner).await;
-    let lanes = lanes(settings(&server));
-    let task = tokio::spawn(async move { shorts(&send(&lanes, &["b@y.test"]).await) });
+    let connections = connections(settings(&server));
+    let task = tokio::spawn(async move { shorts(&send(&connections, &["b@y.test"]).await) });
     assert_eq!(task.await.expect("no panic"), ["accepted"]);
 }

@@ -6,7 +6,7 @@ use devkit::smtp::{Act, Rule, SmtpOptions, SmtpServer, Stage as At};
 use maple_router::gateway::smtp::Envelope;
 
 use crate::harness::{
-    MESSAGE, Manner, SHORT, addresses, free, hasty, in_either_manner, lanes, relay, relay_with, send,
+    MESSAGE, Manner, SHORT, addresses, connections, free, hasty, in_either_manner, relay, relay_with, send,
     settings, shorts, text,
 };
 
@@ -21,11 +21,11 @@ const ASTRAY: &str = "deferred data us";
 
 async fn a_dialogue_has_no_more_round_trips_than_it_must(manner: Manner) {
     let server = relay_with(manner).await;
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &["a@y.test"]).await), ["accepted"]);
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &["a@y.test"]).await), ["accepted"]);
     let before = server.counters().rounds;
     for _ in 0..10 {
-        assert_eq!(shorts(&send(&lanes, &["a@y.test", "b@y.test", "c@y.test"]).await), ["accepted"; 3]);
+        assert_eq!(shorts(&send(&connections, &["a@y.test", "b@y.test", "c@y.test"]).await), ["accepted"; 3]);
     }
     // Together: the group, the message. One by one: MAIL, three RCPTs, DATA, the message. One more is waited for.
     let each = if manner == Manner::Together { 2 } else { 6 };
@@ -37,15 +37,15 @@ async fn a_dialogue_has_no_more_round_trips_than_it_must(manner: Manner) {
 async fn nothing_is_written_before_its_turn(manner: Manner) {
     let server = relay_with(manner).await;
     server.rule(Rule::at(At::Rcpt).to("@gone.test").reply("550 5.1.2 no such domain"));
-    // Who does not wait, is there before the answer.
+    // A client that does not wait is there before the answer.
     for at in [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Rset, At::Quit] {
         server.rule(Rule::at(at).delay(Duration::from_millis(50)).times(2));
     }
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
-    assert_eq!(shorts(&send(&lanes, &["a@gone.test"]).await), ["refused rcpt 550"]);
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
-    lanes.close().await;
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
+    assert_eq!(shorts(&send(&connections, &["a@gone.test"]).await), ["refused rcpt 550"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
+    connections.close().await;
     let counters = server.counters();
     assert_eq!((counters.ahead, counters.connections, counters.mails, counters.quits), (0, 1, 2, 1));
 }
@@ -53,9 +53,9 @@ async fn nothing_is_written_before_its_turn(manner: Manner) {
 async fn a_refused_sender_costs_no_connection(manner: Manner) {
     let server = relay_with(manner).await;
     server.rule(Rule::at(At::Mail).reply("550 5.1.8 who are you?").times(2));
-    let lanes = lanes(settings(&server));
+    let connections = connections(settings(&server));
     for expected in ["deferred mail 550 us", "deferred mail 550 us", "accepted"] {
-        assert_eq!(shorts(&send(&lanes, &["a@y.test", "b@y.test"]).await), [expected; 2]);
+        assert_eq!(shorts(&send(&connections, &["a@y.test", "b@y.test"]).await), [expected; 2]);
     }
     let counters = server.counters();
     assert_eq!((counters.connections, counters.dots), (1, 1));
@@ -66,11 +66,11 @@ async fn a_fence_that_falls_while_data_is_granted_stops_a_short_message_too(mann
     server.rule(Rule::at(At::Data).delay(SHORT));
     let recipients = addresses(&["b@y.test"]);
     let mail = Envelope { from: "a@x.test", recipients: &recipients, message: MESSAGE };
-    let lanes = lanes(settings(&server));
+    let connections = connections(settings(&server));
     let started = std::time::Instant::now();
     let falls = || if started.elapsed() >= SHORT { Err("too late".to_owned()) } else { Ok(()) };
-    assert_eq!(shorts(&lanes.acquire().await.send(&mail, &falls).await), ["deferred fence"]);
-    assert_eq!(shorts(&lanes.acquire().await.send(&mail, &free).await), ["accepted"]);
+    assert_eq!(shorts(&connections.acquire().await.send(&mail, &falls).await), ["deferred fence"]);
+    assert_eq!(shorts(&connections.acquire().await.send(&mail, &free).await), ["accepted"]);
     let counters = server.counters();
     assert_eq!((counters.dots, counters.connections), (1, 2));
 }
@@ -78,17 +78,17 @@ async fn a_fence_that_falls_while_data_is_granted_stops_a_short_message_too(mann
 #[tokio::test]
 async fn a_message_to_nobody_is_not_ended_with_a_dot() {
     let server = relay().await;
-    // It refuses the only recipient, keeps him all the same, and grants DATA: a dot would be an empty mail to him.
+    // The relay refuses the only recipient, keeps him all the same, and grants DATA: a dot would be an empty mail to him.
     server.rule(Rule::at(At::Rcpt).times(1).act(Act::Bytes(b"550 5.1.1 no such user\r\n".to_vec())));
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["refused rcpt 550"]);
-    assert_eq!(shorts(&send(&lanes, &["b@y.test"]).await), ["accepted"]);
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["refused rcpt 550"]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
     let counters = server.counters();
     assert_eq!((counters.dots, counters.mails, counters.connections), (1, 1, 2));
     assert_eq!(server.mails()[0].raw, MESSAGE);
 }
 
-/// Somebody's refusal must never be taken for another's: of a group that is not in step nothing is believed.
+/// One recipient's refusal must never be taken for another's: of a group that is not in step nothing is believed.
 #[tokio::test]
 async fn of_a_group_that_fell_out_of_step_nobody_is_refused() {
     let extra = || Act::NormalThenBytes(b"250 2.1.5 Ok\r\n".to_vec());
@@ -105,10 +105,10 @@ async fn of_a_group_that_fell_out_of_step_nobody_is_refused() {
         server.rule(Rule::at(At::Rcpt).to("one@y.test").times(1).act(act));
         server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
         server.rule(Rule::at(At::Data).times(1).delay(delay));
-        let lanes = lanes(settings(&server));
-        let outcomes = send(&lanes, &["one@y.test", "two@y.test"]).await;
+        let connections = connections(settings(&server));
+        let outcomes = send(&connections, &["one@y.test", "two@y.test"]).await;
         assert_eq!(shorts(&outcomes), [expected; 2], "{name}");
-        let again = send(&lanes, &["one@y.test", "two@y.test"]).await;
+        let again = send(&connections, &["one@y.test", "two@y.test"]).await;
         assert_eq!(shorts(&again), ["accepted", "refused rcpt 550"], "{name}");
         let counters = server.counters();
         assert_eq!((counters.dots, counters.connections), (1, 2), "{name}");
@@ -122,11 +122,11 @@ async fn a_refusal_before_the_group_fell_out_of_step_is_not_believed_either() {
     let server = relay().await;
     server.rule(Rule::at(At::Mail).times(1).act(Act::NormalThenBytes(b"250 2.1.0 Ok\r\n".to_vec())));
     server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
-    let lanes = lanes(hasty(&server));
+    let connections = connections(hasty(&server));
     let all = ["one@y.test", "two@y.test", "three@y.test"];
-    let outcomes = send(&lanes, &all).await;
+    let outcomes = send(&connections, &all).await;
     assert_eq!(shorts(&outcomes), ["deferred data 250 us"; 3]);
-    assert_eq!(shorts(&send(&lanes, &all).await), ["accepted", "refused rcpt 550", "accepted"]);
+    assert_eq!(shorts(&send(&connections, &all).await), ["accepted", "refused rcpt 550", "accepted"]);
 }
 
 /// 552 250 250 354: the refusal was said to something before, and the answer to MAIL stands behind it.
@@ -135,13 +135,13 @@ async fn a_refused_sender_is_not_believed_where_the_group_is_out_of_step() {
     let server = relay().await;
     let early = b"552 5.3.4 too big\r\n250 2.1.0 Ok\r\n".to_vec();
     server.rule(Rule::at(At::Mail).times(1).act(Act::Bytes(early)));
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &["b@y.test", "c@y.test"]).await), [ASTRAY; 2]);
-    assert_eq!(shorts(&send(&lanes, &["b@y.test", "c@y.test"]).await), ["accepted"; 2]);
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &["b@y.test", "c@y.test"]).await), [ASTRAY; 2]);
+    assert_eq!(shorts(&send(&connections, &["b@y.test", "c@y.test"]).await), ["accepted"; 2]);
     assert_eq!((server.counters().dots, server.counters().connections), (1, 2));
 }
 
-/// 250 250 250+ 550 and the end: whose refusal it is cannot be told any more.
+/// 250 250 250+ 550 and the end: whose refusal it is cannot be known any more.
 #[tokio::test]
 async fn who_was_granted_is_not_refused_by_the_last_word_of_a_connection() {
     let server = relay().await;
@@ -149,10 +149,10 @@ async fn who_was_granted_is_not_refused_by_the_last_word_of_a_connection() {
     server.rule(Rule::at(At::Rcpt).to("one@y.test").times(1).act(extra));
     server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
     server.rule(Rule::at(At::Data).times(1).disconnect());
-    let lanes = lanes(settings(&server));
-    let outcomes = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    let connections = connections(settings(&server));
+    let outcomes = send(&connections, &["one@y.test", "two@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["deferred data 550"; 2]);
-    let again = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    let again = send(&connections, &["one@y.test", "two@y.test"]).await;
     assert_eq!(shorts(&again), ["accepted", "refused rcpt 550"]);
 }
 
@@ -162,10 +162,10 @@ async fn one_by_one_nobody_is_refused_out_of_step_either() {
     let server = relay_with(Manner::OneByOne).await;
     server.rule(Rule::at(At::Rcpt).to("two@y.test").times(1).act(Act::Bytes(b"550 5.1.1 one\r\n".to_vec())));
     server.rule(Rule::at(At::Data).times(1).act(Act::Bytes(b"250 2.1.5 two\r\n".to_vec())));
-    let lanes = lanes(settings(&server));
-    let outcomes = send(&lanes, &["one@y.test", "two@y.test"]).await;
+    let connections = connections(settings(&server));
+    let outcomes = send(&connections, &["one@y.test", "two@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["deferred data 250 us"; 2]);
-    assert_eq!(shorts(&send(&lanes, &["one@y.test", "two@y.test"]).await), ["accepted"; 2]);
+    assert_eq!(shorts(&send(&connections, &["one@y.test", "two@y.test"]).await), ["accepted"; 2]);
 }
 
 /// A connection that ends is not out of step: what was decided before stays decided.
@@ -179,14 +179,14 @@ async fn what_was_refused_before_the_connection_ended_stays_refused() {
         let server = relay().await;
         server.rule(Rule::at(At::Rcpt).to("two@y.test").reply("550 5.1.1 unknown"));
         server.rule(Rule::at(at).times(1).act(act));
-        let outcomes = send(&lanes(settings(&server)), &["one@y.test", "two@y.test"]).await;
+        let outcomes = send(&connections(settings(&server)), &["one@y.test", "two@y.test"]).await;
         assert_eq!(shorts(&outcomes), [expected, "refused rcpt 550"]);
     }
-    // Nobody is left for DATA, and the connection ends at RSET.
+    // No recipient is left for DATA, and the connection ends at RSET.
     let server = relay().await;
     server.rule(Rule::at(At::Rcpt).reply("550 5.1.1 unknown"));
     server.rule(Rule::at(At::Rset).disconnect());
-    let outcomes = send(&lanes(settings(&server)), &["one@y.test", "two@y.test"]).await;
+    let outcomes = send(&connections(settings(&server)), &["one@y.test", "two@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["refused rcpt 550"; 2]);
     assert_eq!(text(&outcomes[0]), "unknown");
 }
@@ -196,15 +196,15 @@ async fn a_group_too_long_for_the_sockets_goes_one_by_one() {
     let server = relay().await;
     let many: Vec<String> = (0..80).map(|i| format!("{}{i}@y.test", "r".repeat(250))).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let lanes = lanes(settings(&server));
-    assert_eq!(shorts(&send(&lanes, &many).await), ["accepted"; 80]);
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&send(&connections, &many).await), ["accepted"; 80]);
     assert!(server.counters().rounds > 80, "{:?}", server.counters());
-    assert_eq!(shorts(&send(&lanes, &many[..40]).await), ["accepted"; 40]);
+    assert_eq!(shorts(&send(&connections, &many[..40]).await), ["accepted"; 40]);
     assert!(server.counters().rounds < 90, "{:?}", server.counters());
     assert_eq!(server.counters().connections, 1);
 }
 
-/// It is what `rounds` and `ahead` are counted by, and what the real relay does.
+/// The behaviour behind the counts `rounds` and `ahead`, and what the real relay does.
 #[tokio::test]
 async fn the_scripted_relay_sends_away_who_does_not_wait() {
     let mut options = SmtpOptions::default();

@@ -1,4 +1,4 @@
-//! How an instance leaves: quiet, stopped, or dead.
+//! The end of an instance: quiet, stopped, or dead.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     let late = tokio::time::timeout(QUIET, source.next()).await;
     assert!(!matches!(late, Ok(Ok(_))), "{}: a quiet source brought {late:?}", R::NAME);
 
-    // What is given back now goes to others, too.
+    // Events given back now go to others, too.
     let given_back = held.pop().unwrap();
     let mut mine = all_named::<R>(&held);
     given_back.settle.nack();
@@ -88,7 +88,7 @@ pub(crate) async fn stops_waiting_for_answers_in_time<R: Rig>() {
     is_done_with(&rig, another).await;
 }
 
-/// Its process dies: no answer, no word, its connections broken.
+/// The process dies: no answer, no word, its connections broken.
 pub(crate) async fn leaves_to_others_what_it_held_when_it_died<R: Rig>() {
     let rig = R::set_up().await;
     let announced = rig.announce(6).await;

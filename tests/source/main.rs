@@ -1,5 +1,5 @@
-//! One suite for every source of events: what the receiver relies on (`ports::EventSource`), asked of Pub/Sub and of
-//! PostgreSQL alike. A case says what it asks once; a rig says how its source is furnished, and where its promise differs.
+//! One suite for every source of events: the receiver's assumptions (`ports::EventSource`), checked on Pub/Sub and on
+//! PostgreSQL alike. A case says what it asks once; a rig says how its source is set up, and where its promise differs.
 //!
 //! `SOURCE_CASE` chooses one case by its name.
 

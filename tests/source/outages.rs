@@ -1,4 +1,4 @@
-//! The server goes away and comes back: the source, or whoever is opened in its place, goes on by itself.
+//! The server goes away and comes back: the source, or its newly opened successor, goes on by itself.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use crate::rig::{PATIENCE, Rig, finish, is_done_with, named, next, until};
 /// Longer than a connection that is merely lost; shorter than the steps in which Pub/Sub's client tries again.
 const OUTAGE: Duration = Duration::from_secs(2);
 
-/// Takes and finishes until all of them have come; a source that ends is opened again, as its supervisor does. What was
-/// held through an outage may come twice.
+/// Takes and finishes until all of them have come; a source that ends is opened again, as its supervisor does.
+/// Events leased through an outage may come twice.
 async fn work_off<R: Rig>(
     rig: &R,
     mut source: Box<dyn EventSource>,
@@ -59,7 +59,7 @@ pub(crate) async fn goes_on_when_its_server_is_back<R: Rig>() {
     is_done_with(&rig, source).await;
 }
 
-/// What was announced before and not taken, and what was held when the server went, is there afterwards.
+/// Events announced before and not taken, and those leased when the server went, are there afterwards.
 pub(crate) async fn keeps_what_is_announced_while_its_server_is_away<R: Rig>() {
     let mut rig = R::set_up().await;
     let announced = rig.announce(8).await;
@@ -67,14 +67,14 @@ pub(crate) async fn keeps_what_is_announced_while_its_server_is_away<R: Rig>() {
     let held = vec![next::<R>(&mut *source).await, next::<R>(&mut *source).await];
     rig.away().await;
     tokio::time::sleep(OUTAGE).await;
-    // Nobody hears it.
+    // No server gets the answer.
     drop(held);
     rig.back().await;
     let source = work_off(&rig, source, &announced).await;
     is_done_with(&rig, source).await;
 }
 
-/// Has ended, so that the next one is opened.
+/// The source has ended, so that the next one is opened.
 struct Ended;
 
 impl EventSource for Ended {

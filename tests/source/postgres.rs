@@ -12,8 +12,8 @@ use maple_router::db::PoolOptions;
 use maple_router::kernel::jobs::Settings;
 use maple_router::kernel::jobs::listener::Listener;
 use maple_router::kernel::jobs::retries::Retries;
-use maple_router::ops::chance::Chance;
 use maple_router::ops::clock::SystemClock;
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
 use maple_router::ops::supervised::Open;
 use maple_router::outbox::CHANNEL;
@@ -43,8 +43,7 @@ impl Place {
     pub(crate) async fn new(router: bool) -> Self {
         let cluster = Cluster::shared().await.unwrap();
         let database = cluster.database(Variant { router, ..Variant::default() }).await.unwrap();
-        let mut loader = database.client_as("forms_loader").await.unwrap();
-        devkit::forms::load(&mut loader, &[Form::new("f").mail_to("a@x.test")]).await.unwrap();
+        devkit::forms::load_into(&database, &[Form::new("f").mail_to("a@x.test")]).await.unwrap();
         let wire = CuttingProxy::start(&database).await.unwrap();
         let mut config = Config::default();
         config.database.url = wire.url_as("forms_app");
@@ -59,7 +58,7 @@ impl Place {
         }
     }
 
-    /// What finalize commits: nobody publishes anything.
+    /// Commits what finalize does: no client publishes anything.
     pub(crate) async fn submit(&self, count: usize) -> BTreeSet<Uuid> {
         let sql =
             "INSERT INTO submissions (form_id) SELECT 'f' FROM generate_series(1, $1::bigint) RETURNING id";
@@ -89,10 +88,10 @@ impl Outbox {
                 max: Duration::from_millis(800),
             },
         };
-        let chance = Arc::new(Chance::seeded(Uuid::new_v4().as_u64_pair().0));
+        let rng = Arc::new(Rng::seeded(Uuid::new_v4().as_u64_pair().0));
         let listener = Listener::start(CHANNEL, place.database.clone(), PoolOptions::new(clock.clone()));
         let set_aside = SetAside::new(clock.clone(), None);
-        let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng: chance, set_aside };
+        let parts = OutboxParts { store, others: Vec::new(), settings, clock, rng, set_aside };
         OutboxSource::open(&parts, listener, None)
     }
 }

@@ -24,7 +24,7 @@ const DEAD_SUBSCRIPTION: &str = "projects/p/subscriptions/dead-sub";
 
 /// The shortest there is.
 const ACK_DEADLINE: Duration = Duration::from_secs(10);
-/// Of each of two streams.
+/// Limit of each of two streams.
 const OUTSTANDING: u32 = 25;
 
 /// A stream by itself: it ends when something is wrong with it for good.

@@ -1,4 +1,4 @@
-//! What comes, how often, and what each answer does.
+//! Receiving: which events come, how often, and what each answer does.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ pub(crate) async fn brings_many_once_each<R: Rig>() {
     let mut seen = BTreeSet::new();
     let all = async {
         while seen.len() < MANY {
-            // What waits is answered together, as the receiver's batches are.
+            // Waiting events are answered together, as the receiver's batches are.
             let mut events = vec![next::<R>(&mut *source).await];
             while let Some(Ok(more)) = futures::FutureExt::now_or_never(source.next()) {
                 events.push(more);

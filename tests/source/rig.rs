@@ -1,4 +1,4 @@
-//! What a case needs of a source: both of its ends, and where its promise differs from the others'.
+//! A case's needs of a source: both of its ends, and where its promise differs from the others'.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,48 +12,48 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Long enough to believe that nothing comes; longer than a source's own poll and its longest back-off here.
 pub(crate) const QUIET: Duration = Duration::from_millis(1_500);
 
-/// What is on its way has arrived. A stream takes a moment to close, and what is sent into it meanwhile waits for its
-/// lease to run out, as what a process died with.
+/// Time for events on their way to arrive. A stream takes a moment to close, and an event sent into it meanwhile
+/// waits for its lease to run out, as do those that a dead process had.
 pub(crate) const MOMENT: Duration = Duration::from_millis(500);
 
 /// A source, as a case sees it.
 pub(crate) trait Rig: Sized + Sync {
-    /// What a failure names.
+    /// Name in a failure.
     const NAME: &'static str;
     /// Most events that one instance holds unanswered.
     const SHARE: usize;
-    /// How long others wait at most for what an instance held that died.
+    /// Longest wait of others for the leases of an instance that died.
     const LEASE: Duration;
-    /// What becomes of an event whose submission ended for want of attempts: it comes again (until it is set aside).
+    /// Whether the event of a submission ended for want of attempts comes again (until it is set aside).
     const REPEATS_EXHAUSTED: bool;
-    /// Whether `pause` keeps what it has from being brought. By default a source that is not asked is paused enough.
+    /// Whether `pause` stops the delivery of events. By default a source that is not asked is paused enough.
     const PAUSES: bool;
 
     /// A server of one's own, and nothing announced.
     async fn set_up() -> Self;
 
-    /// One instance.
+    /// Opens one instance.
     async fn open(&self) -> Box<dyn EventSource>;
 
-    /// So many submissions become ready, and their events are on their way.
+    /// Makes so many submissions ready, with their events on their way.
     async fn announce(&self, count: usize) -> BTreeSet<Uuid>;
 
-    /// Something comes that is no event. Where nothing of that kind can come: false.
+    /// Sends something that is no event. False where nothing of that kind can come.
     async fn announce_garbage(&self) -> bool;
 
     /// Events that some instance holds, as the server counts.
     async fn held(&self) -> usize;
 
-    /// Events that are not done with, held or not.
+    /// Events that are not done with, leased or not.
     async fn left(&self) -> usize;
 
     /// Events set aside with their evidence.
     async fn set_aside(&self) -> usize;
 
-    /// Nobody reaches the server, and connections are broken.
+    /// Cuts the server off: connections are broken, new ones refused.
     async fn away(&mut self);
 
-    /// It is there again, with what it had.
+    /// Brings the server back, with what it had.
     async fn back(&mut self);
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn until<R: Rig>(what: &str, so: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// Nothing is left, nobody holds anything, and nothing comes to another instance either.
+/// Checks that nothing is left, nothing is leased, and nothing comes to another instance either.
 pub(crate) async fn is_done_with<R: Rig>(rig: &R, mut source: Box<dyn EventSource>) {
     until::<R>("nothing left", async || rig.left().await == 0).await;
     let again = next_if_any(&mut *source).await;

@@ -1,8 +1,8 @@
-//! P8: attempts never exceed the maximum, a refund gives back exactly what a claim cost, and spent attempts are told.
+//! P8: attempts never exceed the maximum, a refund gives back exactly what a claim cost, and spent attempts are reported.
 
 use maple_router::ports::Outcome;
-use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::{Claimed, Conclusion, Recorded};
+use maple_router::routing::submission::ledger::FailReason;
 use serde_json::json;
 
 use super::*;
@@ -35,7 +35,7 @@ async fn five_attempts_and_then_the_end() {
     }
     assert!(matches!(bench.claim(id, "t6").await, Claimed::Dropped(_)));
     let row = bench.row(id).await;
-    assert_eq!((row.attempts(), row.reason()), (5, "exhausted"), "{row:?}");
+    assert_eq!((row.attempts(), row.reason()), (5, Some("exhausted")), "{row:?}");
     assert_eq!(
         bench.audited(id).await,
         ["email_failed", "email_failed", "email_failed", "submission_route_failed"]
@@ -56,7 +56,7 @@ async fn a_refund_gives_back_one_attempt_and_never_more_than_there_are() {
         let row = bench.row(id).await;
         assert_eq!((row.attempts(), row.ledger.get("claim")), (0, None), "{row:?}");
     }
-    // Somebody has set it to nothing meanwhile.
+    // A stranger has set it to nothing meanwhile.
     bench.claim(id, "t").await;
     bench.tamper(id, "routing_result = routing_result || '{\"attempts\": 0}'").await;
     bench.store.release(scope(id, "t", &tried), true).await.expect("released");
@@ -79,7 +79,7 @@ async fn a_release_is_due_after_its_pause_by_the_databases_clock() {
     assert!(matches!(bench.claim(id, "t2").await, Claimed::Held { .. }));
 }
 
-/// A worker that died in its last attempt: what was open fails, and each delivery is told of, as at the end of a claim.
+/// A worker that died in its last attempt: open deliveries fail, and each is reported, as at the end of a claim.
 #[tokio::test]
 async fn attempts_spent_before_any_claim_fail_what_is_open_and_keep_what_is_sent() {
     let bench = Bench::new().await;
@@ -97,7 +97,11 @@ async fn attempts_spent_before_any_claim_fail_what_is_open_and_keep_what_is_sent
         panic!("spent")
     };
     let row = bench.row(id).await;
-    assert_eq!((row.status.as_str(), row.reason(), row.attempts()), ("failed", "exhausted", 5), "{row:?}");
+    assert_eq!(
+        (row.status.as_str(), row.reason(), row.attempts()),
+        ("failed", Some("exhausted"), 5),
+        "{row:?}"
+    );
     assert_eq!(row.entry(A)["state"], "accepted", "{row:?}");
     assert_eq!((&row.entry(B)["state"], &row.entry(B)["doubt"]), (&json!("failed"), &json!(true)), "{row:?}");
     assert_eq!(row.entry(C)["state"], "failed", "{row:?}");

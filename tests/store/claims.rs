@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maple_router::ports::Outcome;
-use maple_router::routing::ledger::FailReason;
-use maple_router::routing::store::{Ahead, Begun, Claimed, Recorded};
+use maple_router::routing::store::{Ahead, BeginAnswer, Claimed, Recorded};
+use maple_router::routing::submission::ledger::FailReason;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
@@ -104,7 +104,7 @@ async fn a_stale_token_changes_nothing() {
     let refused =
         [(A, Outcome::Refused(fault(550))), (B, Outcome::NotImplemented), (C, Outcome::Unknown(fault(0)))];
     let refused = entries("stale", "n", &refused);
-    assert_eq!(bench.store.begin(id, "stale", &keys(&[C])).await.expect("answered"), Begun::Stale);
+    assert_eq!(bench.store.begin(id, "stale", &keys(&[C])).await.expect("answered"), BeginAnswer::Stale);
     for recorded in [
         bench.store.record(stale, &refused).await,
         bench.store.record(stale, &Entries::default()).await,
@@ -150,7 +150,7 @@ async fn a_heartbeat_touches_live_claims_until_their_deadline_and_no_longer() {
     assert_eq!(after.1, before.1);
 }
 
-/// In one batch, each row is judged for itself.
+/// Each row of one batch is judged for itself.
 #[tokio::test]
 async fn one_batch_answers_for_each_row() {
     let bench = Bench::new().await;
@@ -182,8 +182,8 @@ async fn one_batch_answers_for_each_row() {
     assert_eq!(answers, HashMap::from(table));
 }
 
-/// What mails are made from comes with the claim, each its own; where it cannot be read the row is claimed all the same,
-/// and whoever asks again hears why.
+/// The inputs of mails come with the claim, each its own; where they cannot be read the row is claimed all the
+/// same, and a second query gets the reason.
 #[tokio::test]
 async fn a_claim_brings_what_mails_are_made_from() {
     let bench = Bench::new().await;
@@ -201,22 +201,22 @@ async fn a_claim_brings_what_mails_are_made_from() {
     let requests = ids.map(|id| ClaimRequest { id, token: format!("one/{id}") });
     let mut answers = bench.store.claim(&requests).await.expect("an answer");
     let mut brought = |id| match answers.remove(&id) {
-        Some(Claimed::Taken(row)) => row.dossier,
+        Some(Claimed::Taken(row)) => row.content,
         other => panic!("{other:?}"),
     };
     for (id, value) in ids.iter().zip(["first", "second"]) {
-        let dossier = brought(*id).expect("brought");
+        let content = brought(*id).expect("brought");
         let fields: Vec<_> =
-            dossier.fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            content.fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(fields, [("a", ""), ("b", value)]);
     }
     assert!(brought(ids[2]).is_none());
-    bench.store.dossier(ids[2]).await.expect_err("created_at is no instant");
-    assert!(bench.store.dossier(Uuid::from_u128(1)).await.expect("an answer").is_none());
+    bench.store.content(ids[2]).await.expect_err("created_at is no instant");
+    assert!(bench.store.content(Uuid::from_u128(1)).await.expect("an answer").is_none());
 }
 
-/// The first mail of a claim may be begun with it, under the same lock: if a place is kept for it, it has no attachment and
-/// nothing is in doubt. What is begun so ends like every other, and a release takes the marks with it.
+/// The first mail's intent may be recorded with its claim, under the same lock: if an in-doubt permit is there, it has no
+/// attachment and nothing is in doubt. Such an intent ends like every other, and a release takes it back with the claim.
 #[tokio::test]
 async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
     let bench = Bench::new().await;
@@ -229,12 +229,13 @@ async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
     bench.store.begin(doubtful, "former", &keys(&[A])).await.expect("begun");
     bench.reset(doubtful).await;
     let requests = ids.map(|id| ClaimRequest { id, token: "t".to_owned() });
-    let ahead = Ahead { ids: BTreeSet::from([plain, attached, doubtful]), log_mark: Some("m".to_owned()) };
+    let ahead =
+        Ahead { ids: BTreeSet::from([plain, attached, doubtful]), log_position: Some("m".to_owned()) };
     let mut answers = bench.store.claim_and_begin(&requests, &ahead).await.expect("an answer");
     for (id, expected) in [(plain, keys(&[A, B])), (unasked, vec![]), (attached, vec![]), (doubtful, vec![])]
     {
         let Some(Claimed::Taken(row)) = answers.remove(&id) else { panic!("not taken") };
-        assert_eq!(row.begun, expected);
+        assert_eq!(row.intents, expected);
         let stored = bench.row(id).await.ledger;
         for key in [A, B] {
             let mark = &stored["deliveries"][key];
@@ -243,9 +244,9 @@ async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
         }
         assert!(stored["deliveries"][C].get("begun").is_none(), "of another action");
     }
-    // Whoever is not sure that it stands begins again.
+    // A worker that is not sure that its intent stands records it again.
     let again = bench.store.begin(plain, "t", &keys(&[A, B])).await.expect("an answer");
-    assert_eq!(again, Begun::Marked);
+    assert_eq!(again, BeginAnswer::Stands);
     let sent = entries("t", "n", &[(A, accepted("1")), (B, accepted("2"))]);
     let tried = BTreeSet::from([1]);
     let recorded = bench.store.record(scope(plain, "t", &tried), &sent).await.expect("recorded");

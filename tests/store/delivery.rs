@@ -1,11 +1,11 @@
-//! What became of mails beyond the relay, in the rows: marks are merged whoever holds the claim and however often, move
-//! nothing else, and prove acceptances.
+//! Delivery tracking in the rows: statuses are merged whoever has the claim and however often, move nothing else,
+//! and prove acceptances.
 
 use maple_router::ports::RelayStatus;
 use maple_router::routing::delivery::Seen;
-use maple_router::routing::message_id::Origin;
 use maple_router::routing::store::delivery::SeenRecorded;
-use maple_router::routing::store::{Begun, Conclusion, Recorded};
+use maple_router::routing::store::{BeginAnswer, Conclusion, Recorded};
+use maple_router::routing::submission::message_id::Origin;
 use serde_json::json;
 
 use super::*;
@@ -52,10 +52,11 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
         seen(id, B, RelayStatus::Bounced, "QB"),
     ];
     let recorded = bench.see(&all).await;
-    assert_eq!((recorded.marked.len(), recorded.busy.len()), (4, 0));
-    let untold: Vec<_> = recorded.untold.iter().map(|lost| (lost.key.as_str(), lost.status)).collect();
-    assert_eq!(untold, [(B, RelayStatus::Bounced)]);
-    let lost = &recorded.marked[3];
+    assert_eq!((recorded.changed.len(), recorded.busy.len()), (4, 0));
+    let unnotified: Vec<_> =
+        recorded.unnotified.iter().map(|lost| (lost.key.as_str(), lost.status)).collect();
+    assert_eq!(unnotified, [(B, RelayStatus::Bounced)]);
+    let lost = &recorded.changed[3];
     assert_eq!((lost.place, lost.lost, lost.found, lost.form_id.as_str()), ((2, 2), true, false, "f"));
 
     let row = bench.row(id).await;
@@ -79,8 +80,8 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
 
     // The same lines again, and once more by somebody else.
     let again = bench.see(&all).await;
-    assert!(again.marked.is_empty(), "{again:?}");
-    assert_eq!(again.untold.len(), 1, "its teller may have died before it told");
+    assert!(again.changed.is_empty(), "{again:?}");
+    assert_eq!(again.unnotified.len(), 1, "its teller may have died before it told");
     let of_another = bench.store.record_seen(&all, "another").await.expect("recorded");
     assert_eq!(format!("{of_another:?}"), format!("{:?}", SeenRecorded::default()));
     assert_eq!(bench.row(id).await, row);
@@ -105,9 +106,9 @@ async fn what_is_not_there_is_left_alone_and_what_is_locked_comes_again() {
     held.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
     let recorded = bench.see(&all).await;
     assert_eq!(recorded.busy, [all[0].clone()]);
-    assert!(recorded.marked.is_empty());
+    assert!(recorded.changed.is_empty());
     held.rollback().await.expect("let go");
-    assert_eq!(bench.see(&recorded.busy).await.marked.len(), 1);
+    assert_eq!(bench.see(&recorded.busy).await.changed.len(), 1);
     assert_eq!((bench.row(purged).await, bench.row(damaged).await), (was_purged, was_damaged));
 }
 
@@ -118,11 +119,11 @@ async fn what_the_log_tells_ends_doubt_without_another_send() {
     let id = bench.claimed("dead").await;
     bench.store.begin(id, "dead", &keys(&[A, B])).await.expect("begun");
     let early = bench.see(&[seen(id, A, RelayStatus::Delivered, "Q")]).await;
-    assert!(!early.marked[0].found, "its worker may be alive, and record it itself");
+    assert!(!early.changed[0].found, "its worker may be alive, and record it itself");
     assert_eq!(bench.row(id).await.entry(A)["state"], "open");
     bench.reset(id).await;
     let late = bench.see(&[seen(id, B, RelayStatus::Bounced, "Q")]).await;
-    assert!(late.marked[0].found && late.marked[0].lost);
+    assert!(late.changed[0].found && late.changed[0].lost);
     let row = bench.row(id).await;
     assert_eq!(
         (&row.entry(B)["state"], &row.entry(B)["doubted"]),
@@ -151,7 +152,7 @@ async fn one_queue_id_is_one_acceptance_whoever_tells_of_it() {
     let id = bench.claimed("dead").await;
     bench.store.begin(id, "dead", &keys(&[A])).await.expect("begun");
     bench.reset(id).await;
-    assert!(bench.see(&[seen(id, A, RelayStatus::Delivered, "Q")]).await.marked[0].found);
+    assert!(bench.see(&[seen(id, A, RelayStatus::Delivered, "Q")]).await.changed[0].found);
     let before = bench.row(id).await;
     let spooled = entries("dead", "n", &[(A, accepted("Q"))]);
     bench.store.merge_facts(id, "dead", &spooled.facts).await.expect("merged");
@@ -175,8 +176,8 @@ async fn one_queue_id_is_one_acceptance_whoever_tells_of_it() {
 async fn what_was_read_of_the_log_is_kept_with_the_begin_and_goes_with_the_fact() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
-    let begun = bench.store.begin_after(id, "t", &keys(&[A, B]), Some("me/7")).await.expect("begun");
-    assert_eq!(begun, Begun::Marked);
+    let intents = bench.store.begin_after(id, "t", &keys(&[A, B]), Some("me/7")).await.expect("begun");
+    assert_eq!(intents, BeginAnswer::Stands);
     assert_eq!(bench.row(id).await.entry(A)["log_mark"], "me/7");
     let sent = entries("t", "n", &[(A, accepted("Q")), (B, Outcome::Unknown(fault(0)))]);
     bench.store.record(scope(id, "t", &BTreeSet::from([1])), &sent).await.expect("recorded");

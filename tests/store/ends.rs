@@ -1,8 +1,8 @@
 //! P3 and P5: an end has exactly one audit row, in the same transaction; `routed` means that everything has a fact.
 
 use maple_router::ports::Outcome;
-use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::{Claimed, Conclusion, Recorded};
+use maple_router::routing::submission::ledger::FailReason;
 use serde_json::json;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! P1, and the first half of P4: facts merge, whoever brings them and however often; everything else is fenced.
 
 use maple_router::ports::{Outcome, Reply};
-use maple_router::routing::store::{Begun, Claimed, Conclusion, Recorded};
+use maple_router::routing::store::{BeginAnswer, Claimed, Conclusion, Recorded};
 use serde_json::json;
 
 use super::*;
@@ -14,26 +14,26 @@ fn first() -> BTreeSet<i32> {
 async fn nothing_is_begun_after_its_fact() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
-    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), Begun::Marked);
+    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
     let sent = entries("t", "n", &[(A, accepted("Q")), (B, Outcome::Deferred(fault(451)))]);
     assert!(matches!(bench.store.record(scope(id, "t", &first()), &sent).await, Ok(Recorded::Continue(_))));
     let before = bench.row(id).await;
     for again in [&[A][..], &[A, B], &[A, C], &[B, A]] {
         assert_eq!(
             bench.store.begin(id, "t", &keys(again)).await.expect("answered"),
-            Begun::Changed,
+            BeginAnswer::Changed,
             "{again:?}"
         );
         assert_eq!(bench.row(id).await, before, "{again:?}: nothing is marked, not even its neighbours");
     }
     assert_eq!(
         bench.store.begin(id, "t", &keys(&[B])).await.expect("begun"),
-        Begun::Marked,
+        BeginAnswer::Stands,
         "what is open, may"
     );
-    // Nor anything the plan does not know.
+    // Keys unknown to the plan are refused, too.
     let unknown = bench.store.begin(id, "t", &keys(&["1|z@x.test"])).await;
-    assert_eq!(unknown.expect("answered"), Begun::Changed);
+    assert_eq!(unknown.expect("answered"), BeginAnswer::Changed);
 }
 
 #[tokio::test]
@@ -109,13 +109,13 @@ async fn a_worker_that_lost_its_claim_records_what_was_accepted_and_nothing_else
     assert_eq!(trail.len(), 1);
     let flag = |name: &str| trail[0].1[name].clone();
     assert_eq!((flag("stale"), flag("late"), flag("duplicate")), (json!(true), json!(false), json!(false)));
-    // The next claim finds the fact and does not begin it again.
+    // The next claim finds the fact and does not send that delivery again.
     let Claimed::Taken(taken) = bench.claim(id, "new").await else { panic!("it is free") };
     assert_eq!(taken.ledger.deliveries[A].queue_id.as_deref(), Some("Q"));
-    assert_eq!(bench.store.begin(id, "new", &keys(&[A])).await.expect("answered"), Begun::Changed);
+    assert_eq!(bench.store.begin(id, "new", &keys(&[A])).await.expect("answered"), BeginAnswer::Changed);
     assert_eq!(
         bench.store.begin(id, "old", &keys(&[B])).await.expect("answered"),
-        Begun::Stale,
+        BeginAnswer::Stale,
         "nor by the old one"
     );
 }
@@ -130,7 +130,7 @@ async fn no_other_outcome_takes_a_fact_back() {
         bench.store.begin(id, "old", &keys(&[A])).await.expect("begun");
         bench.reset(id).await;
         bench.claim(id, "new").await;
-        assert_eq!(bench.store.begin(id, "new", &keys(&[A])).await.expect("begun"), Begun::Marked);
+        assert_eq!(bench.store.begin(id, "new", &keys(&[A])).await.expect("begun"), BeginAnswer::Stands);
         let fact = entries("old", "n1", &[(A, accepted("Q"))]);
         bench.store.record(scope(id, "old", &first()), &fact).await.expect("recorded");
         let before = bench.row(id).await;

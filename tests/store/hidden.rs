@@ -1,10 +1,10 @@
-//! P10 where P6 rests on it: as long as a policy may hide an attachment nothing is claimed, begun, failed or taken back, also
-//! when the policy goes between a lock and the question; what was sent already is recorded all the same. And a submission
-//! that is out of sight is not taken for one that is gone.
+//! P10 where P6 rests on it: as long as a policy may hide an attachment nothing is claimed, begun, failed or taken
+//! back, also when the policy goes between a lock and the question; what was sent already is recorded all the same.
+//! And a hidden submission is not taken for one that is gone.
 
 use devkit::forms::scan;
 use maple_router::db::DbError;
-use maple_router::routing::store::{Ahead, Begun, Merged, Recorded};
+use maple_router::routing::store::{Ahead, BeginAnswer, Merged, Recorded};
 
 use super::claims::waiting;
 use super::stuck::bounds;
@@ -41,9 +41,9 @@ async fn nothing_is_claimed_while_attachments_may_be_hidden() {
     let before = rows().await;
     alter(&bench, HIDE).await;
     hidden(&bench.store.claim(&requests).await);
-    let ahead = Ahead { ids: ids.iter().copied().collect(), log_mark: None };
+    let ahead = Ahead { ids: ids.iter().copied().collect(), log_position: None };
     hidden(&bench.store.claim_and_begin(&requests, &ahead).await);
-    hidden(&bench.store.dossier(ids[2]).await);
+    hidden(&bench.store.content(ids[2]).await);
     // Some of them are seen: that proves nothing of the others.
     alter(
         &bench,
@@ -67,17 +67,17 @@ async fn nothing_is_begun_while_attachments_may_be_hidden_and_what_was_sent_is_r
     for id in [sent, waits] {
         assert!(matches!(bench.claim(id, "t").await, Claimed::Taken(_)));
     }
-    assert_eq!(bench.store.begin(sent, "t", &keys(&[A, B])).await.expect("begun"), Begun::Marked);
+    assert_eq!(bench.store.begin(sent, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
     alter(&bench, HIDE).await;
     let before = bench.row(waits).await;
     hidden(&bench.store.begin(waits, "t", &keys(&[A, B])).await);
     let (tried, both) = (BTreeSet::from([1]), keys(&[A, B]));
     let facts = entries("t", "n", &[(A, accepted("QA")), (B, accepted("QB"))]);
-    let (begun, recorded) = tokio::join!(
+    let (intents, recorded) = tokio::join!(
         bench.store.begin(waits, "t", &both),
         bench.store.record(scope(sent, "t", &tried), &facts),
     );
-    hidden(&begun);
+    hidden(&intents);
     assert!(matches!(recorded, Ok(Recorded::Continue(_))), "{recorded:?}");
     assert_eq!(bench.row(waits).await, before, "untouched");
     let released = bench.store.release(scope(waits, "t", &tried), true).await.expect("given back");
@@ -85,10 +85,10 @@ async fn nothing_is_begun_while_attachments_may_be_hidden_and_what_was_sent_is_r
     assert_eq!(bench.row(waits).await.attempts(), 0);
     alter(&bench, SHOW).await;
     assert!(matches!(bench.claim(waits, "u").await, Claimed::Taken(_)));
-    assert_eq!(bench.store.begin(waits, "u", &both).await.expect("begun"), Begun::Marked);
+    assert_eq!(bench.store.begin(waits, "u", &both).await.expect("begun"), BeginAnswer::Stands);
 }
 
-/// Whoever waited for the row must see that the policy is gone, and not what its snapshot knew.
+/// A `begin` that waited for the row must see that the policy is gone, and not what its snapshot knew.
 #[tokio::test]
 async fn a_policy_that_goes_while_begin_waits_for_the_row_is_missed() {
     let bench = Bench::new().await;
@@ -149,7 +149,7 @@ async fn the_sweep_does_nothing_about_attachments_that_it_may_not_see() {
 async fn a_submission_that_is_out_of_sight_is_not_gone() {
     let bench = Bench::new().await;
     let (sent, waits, nobody) = (bench.claimed("t").await, bench.ready().await, Uuid::from_u128(7));
-    assert_eq!(bench.store.begin(sent, "t", &keys(&[A, B])).await.expect("begun"), Begun::Marked);
+    assert_eq!(bench.store.begin(sent, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
     alter(&bench, "DROP POLICY submissions_app ON submissions").await;
     let before = bench.row(sent).await;
     let tried = BTreeSet::from([1]);

@@ -3,9 +3,9 @@
 
 use maple_router::kernel::{Transition, Who};
 use maple_router::ports::Outcome;
-use maple_router::routing::ledger::FailReason;
-use maple_router::routing::replay::ReplayOptions;
-use maple_router::routing::store::seams::Override;
+use maple_router::routing::decide::replay::ReplayOptions;
+use maple_router::routing::store::overrides::Override;
+use maple_router::routing::submission::ledger::FailReason;
 use maple_router::routing::table::{Command, Status, Submission};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::holds::{Fence, Real, lifecycle_holds};
 use crate::stuck::bounds;
 
-/// The person who asks.
+/// The operator who asks.
 const NOTE: Override<'static> =
     Override { actor: "operator:x", verb: "release", reason: Some("y"), more: &Value::Null };
 
@@ -81,7 +81,7 @@ impl Real<Submission> for Bench {
             (Command::Reset | Command::FinishFailed, Who::OPERATOR) if fenced => {
                 drop(self.store.reset(id, "u", NOTE).await.expect("answered"));
             }
-            // Nobody purges yet.
+            // No statement purges yet.
             _ => return false,
         }
         true

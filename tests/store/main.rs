@@ -25,14 +25,15 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::postgres::{Cluster, TestDatabase, Variant};
+use devkit::submission::{Audited, Row};
 use maple_router::config::Config;
 use maple_router::db::readiness::Readiness;
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::ops::clock::SystemClock;
 use maple_router::ports::{Fault, Outcome, Reply, Stage};
-use maple_router::routing::outcome::{Entries, SendContext};
-use maple_router::routing::store::seams::Override;
+use maple_router::routing::store::overrides::Override;
 use maple_router::routing::store::{ClaimRequest, Claimed, RecordScope, Store};
+use maple_router::routing::submission::outcome::{Entries, SendContext};
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -45,30 +46,7 @@ struct Bench {
     db: TestDatabase,
 }
 
-/// A row as it stands; equal only if not a byte was touched.
-#[derive(Debug, Clone, PartialEq)]
-struct Row {
-    status: String,
-    ledger: Value,
-    text: String,
-    updated_at: String,
-}
-
-impl Row {
-    fn entry(&self, key: &str) -> &Value {
-        &self.ledger["deliveries"][key]
-    }
-
-    fn attempts(&self) -> u64 {
-        self.ledger["attempts"].as_u64().unwrap_or_default()
-    }
-
-    fn reason(&self) -> &str {
-        self.ledger["finished"]["reason"].as_str().unwrap_or_default()
-    }
-}
-
-/// Who overrides, in these tests.
+/// The override's author in these tests.
 const OPERATOR: Override<'static> =
     Override { actor: "operator:test", verb: "replay", reason: Some("a test"), more: &Value::Null };
 
@@ -108,8 +86,7 @@ impl Bench {
             .database(Variant::default())
             .await
             .expect("a database");
-        let mut loader = db.client_as("forms_loader").await.expect("the loader");
-        devkit::forms::load(&mut loader, forms).await.expect("forms");
+        devkit::forms::load_into(&db, forms).await.expect("forms");
         let backend = db.client_as("forms_app").await.expect("forms_app");
         let eyes = db.superuser().await.expect("superuser");
         Self { store: store(&db, 4), backend, eyes, db }
@@ -124,7 +101,7 @@ impl Bench {
         self.insert(&SubmissionSeed::of("f")).await
     }
 
-    /// One claimed under `token`.
+    /// Returns a submission claimed under `token`.
     async fn claimed(&self, token: &str) -> Uuid {
         let id = self.ready().await;
         assert!(matches!(self.claim(id, token).await, Claimed::Taken(_)));
@@ -136,17 +113,13 @@ impl Bench {
     }
 
     async fn row(&self, id: Uuid) -> Row {
-        let sql = "SELECT status::text, routing_result, routing_result::text, updated_at::text
-                   FROM submissions WHERE id = $1";
-        let row = self.eyes.query_one(sql, &[&id]).await.expect("the row");
-        Row { status: row.get(0), ledger: row.get(1), text: row.get(2), updated_at: row.get(3) }
+        Row::read(&self.eyes, id).await.expect("the row")
     }
 
     /// The trail: action and detail.
     async fn audit(&self, id: Uuid) -> Vec<(String, Value)> {
-        let sql = "SELECT action::text, detail FROM audit_log WHERE submission_id = $1 ORDER BY id";
-        let rows = self.eyes.query(sql, &[&id]).await.expect("audit");
-        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+        let trail = Audited::trail(&self.eyes, id).await.expect("audit");
+        trail.into_iter().map(|row| (row.action, row.detail)).collect()
     }
 
     async fn audited(&self, id: Uuid) -> Vec<String> {
@@ -170,7 +143,7 @@ impl Bench {
         self.eyes.batch_execute(&sql).await.expect("frozen");
     }
 
-    /// What the sweep does to a stuck claim: begun becomes doubt, the claim goes.
+    /// The sweep's work on a stuck claim: an intent becomes doubt, the claim goes.
     async fn reset(&self, id: Uuid) {
         self.tamper(
             id,
@@ -234,7 +207,7 @@ fn entries_of(generation: u32, token: &str, nonce: &str, outcomes: &[(&str, Outc
     entries
 }
 
-/// Everything accepted.
+/// Entries that are all accepted.
 fn all_accepted(token: &str, nonce: &str) -> Entries {
     entries(token, nonce, &[(A, accepted("QA")), (B, accepted("QB")), (C, accepted("QC"))])
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use maple_router::ports::Outcome;
-use maple_router::routing::store::{Begun, Claimed, Conclusion, Recorded};
+use maple_router::routing::store::{BeginAnswer, Claimed, Conclusion, Recorded};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
@@ -33,7 +33,7 @@ impl Bench {
 const ATTACH: &str = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object)
   VALUES ($1, 'late.pdf', 'b', 'o')";
 
-/// The backend adds an attachment while a begin waits for the row: it is there when the begin decides.
+/// The backend adds an attachment while a `begin` waits for the row: it is there when the `begin` decides.
 #[tokio::test]
 async fn an_attachment_inserted_while_a_begin_waits_is_seen() {
     let mut bench = Bench::new().await;
@@ -45,11 +45,11 @@ async fn an_attachment_inserted_while_a_begin_waits_is_seen() {
     waiting(&bench.eyes, 1).await;
     adding.execute(ATTACH, &[&id]).await.expect("inserted");
     adding.commit().await.expect("committed");
-    assert_eq!(begin.await.expect("no panic").expect("answered"), Begun::NotClean);
+    assert_eq!(begin.await.expect("no panic").expect("answered"), BeginAnswer::NotClean);
     assert!(bench.row(id).await.entry(A).get("begun").is_none());
 }
 
-/// One that is still being inserted holds up nobody, and nobody sees it; once committed, it stops the next begin.
+/// An attachment still being inserted delays nobody, and nobody sees it; once committed, it stops the next `begin`.
 #[tokio::test]
 async fn an_attachment_being_inserted_is_seen_by_the_first_begin_after_its_commit() {
     let mut bench = Bench::new().await;
@@ -57,9 +57,9 @@ async fn an_attachment_being_inserted_is_seen_by_the_first_begin_after_its_commi
     let adding = bench.backend.transaction().await.expect("a transaction");
     adding.execute(ATTACH, &[&id]).await.expect("inserted");
     assert!(matches!(claim(&bench.store, id, "t").await, Claimed::Taken(_)), "it does not wait");
-    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("answered"), Begun::Marked);
+    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("answered"), BeginAnswer::Stands);
     adding.commit().await.expect("committed");
-    assert_eq!(bench.store.begin(id, "t", &keys(&[C])).await.expect("answered"), Begun::NotClean);
+    assert_eq!(bench.store.begin(id, "t", &keys(&[C])).await.expect("answered"), BeginAnswer::NotClean);
     assert!(bench.row(id).await.entry(C).get("begun").is_none());
 }
 
@@ -146,8 +146,8 @@ async fn a_refusal_that_waits_for_a_fact_leaves_it_standing() {
 const ROWS: usize = 30;
 const ROUNDS: usize = 40;
 
-/// Claims, begins, records, releases, heartbeats and sweeps over the same rows in every order: nobody ever waits in a
-/// circle, whatever the pool would make of it, and every row has one end.
+/// Claims, intents, records, releases, heartbeats and sweeps over the same rows in every order: nobody ever waits
+/// in a circle, whatever the pool would make of it, and every row has one end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mixed_writers_in_mixed_orders_never_deadlock() {
     let bench = Bench::new().await;

@@ -2,7 +2,7 @@
 //! also when that moment lies between a snapshot and a lock.
 
 use devkit::forms::scan;
-use maple_router::routing::store::{Begun, Claimed};
+use maple_router::routing::store::{BeginAnswer, Claimed};
 
 use super::claims::waiting;
 use super::*;
@@ -15,16 +15,22 @@ async fn attachment(bench: &Bench, id: Uuid) -> Uuid {
 #[tokio::test]
 async fn begin_asks_again() {
     let bench = Bench::new().await;
-    for (status, expected) in
-        [("infected", Begun::Infected), ("pending", Begun::NotClean), ("clean", Begun::Marked)]
-    {
+    for (status, expected) in [
+        ("infected", BeginAnswer::Infected),
+        ("pending", BeginAnswer::NotClean),
+        ("clean", BeginAnswer::Stands),
+    ] {
         let id =
             bench.insert(&SubmissionSeed::of("f").attachment("a", "clean").attachment("b", "clean")).await;
         bench.claim(id, "t").await;
         scan(&bench.backend, one_of(&bench, id).await, status).await.expect("scanned");
         let before = bench.row(id).await;
         assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("answered"), expected, "{status}");
-        assert_eq!(bench.row(id).await == before, expected != Begun::Marked, "{status}: marked or untouched");
+        assert_eq!(
+            bench.row(id).await == before,
+            expected != BeginAnswer::Stands,
+            "{status}: marked or untouched"
+        );
     }
 }
 
@@ -33,10 +39,10 @@ async fn one_of(bench: &Bench, id: Uuid) -> Uuid {
     bench.eyes.query_one(sql, &[&id]).await.expect("an attachment").get(0)
 }
 
-/// The scan worker holds the row while it marks the attachment: whoever waited for the row must see the mark.
+/// The scan worker locks the row while it sets the status: a `begin` that waited for the row must see the status.
 #[tokio::test]
 async fn an_attachment_that_turns_while_begin_waits_for_the_row_is_seen() {
-    for (status, expected) in [("infected", Begun::Infected), ("pending", Begun::NotClean)] {
+    for (status, expected) in [("infected", BeginAnswer::Infected), ("pending", BeginAnswer::NotClean)] {
         let bench = Bench::new().await;
         let id = bench.insert(&SubmissionSeed::of("f").attachment("a", "clean")).await;
         bench.claim(id, "t").await;

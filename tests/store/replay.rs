@@ -1,6 +1,6 @@
 //! Replay against the real statements, and what becomes of facts that come after it.
 
-use maple_router::routing::replay::{ReplayOptions, ReplayRefusal};
+use maple_router::routing::decide::replay::{ReplayOptions, ReplayRefusal};
 use maple_router::routing::store::{Claimed, Conclusion, Recorded, Replayed};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ impl Bench {
         self.store.replay(id, options, OPERATOR, false).await.expect("answered")
     }
 
-    /// Everything accepted, under the nonce `n1`.
+    /// A submission with everything accepted, under the nonce `n1`.
     async fn routed(&self) -> Uuid {
         let id = self.claimed("t").await;
         let ended = self.store.record(scope(id, "t", &all_tried()), &all_accepted("t", "n1")).await;
@@ -99,7 +99,7 @@ async fn a_fact_of_a_former_generation_closes_nothing_and_is_kept() {
     // The record whose answer was lost, repeated: known by its nonce in the history.
     let again = bench.late(id, &all_accepted("t", "n1")).await;
     assert_eq!(again.text, opened.text, "nothing is recorded twice");
-    // Another acceptance of the former mail: the one asked for is still to be sent.
+    // Another acceptance of the former mail: the forced one is still to be sent.
     let row = bench.late(id, &entries("gone", "n2", &[(A, accepted("Q2")), (C, accepted("Q3"))])).await;
     let entry = row.entry(A);
     assert_eq!((&entry["state"], &entry["dups"][0]["nonce"]), (&json!("open"), &json!("n2")), "{entry}");
@@ -133,7 +133,7 @@ async fn a_fact_without_a_generation_is_of_the_first() {
     old.facts[A]["fact"].as_object_mut().expect("a fact").remove("generation");
     let row = bench.late(id, &old).await;
     assert_eq!((&row.entry(A)["state"], &row.entry(A)["dups"][0]["nonce"]), (&json!("open"), &json!("n2")));
-    // And where nobody forced anything it closes, as it did before generations were written.
+    // Without a forced action it closes, as it did before generations were written.
     let id = bench.claimed("t").await;
     let row = bench.late(id, &old).await;
     assert_eq!(row.entry(A)["state"], "accepted", "{row:?}");
@@ -160,7 +160,7 @@ async fn a_damaged_ledger_replays_as_a_fresh_one_and_a_fact_meanwhile_hides_nobo
     let id = bench.insert(&SubmissionSeed::of("f").ledger(json!({"v": 1, "attempts": "many"}))).await;
     bench.claim(id, "t").await;
     let failed = bench.row(id).await;
-    assert_eq!((failed.status.as_str(), failed.reason()), ("failed", "ledger_damaged"));
+    assert_eq!((failed.status.as_str(), failed.reason()), ("failed", Some("ledger_damaged")));
     bench.late(id, &entries_of(3, "gone", "n0", &[(A, accepted("Q0"))])).await;
     assert!(matches!(bench.replay(id, PLAIN).await, Replayed::Done { .. }));
     let Claimed::Taken(taken) = bench.claim(id, "t2").await else { panic!("it is free") };
@@ -174,8 +174,9 @@ async fn a_new_plan_is_what_the_form_says_now() {
     let id = bench.routed().await;
     let replan = ReplayOptions { force_action: None, replan: true };
     assert_eq!(bench.replay(id, replan).await, Replayed::Refused(ReplayRefusal::NothingToSend));
-    let mut loader = bench.db.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, &[Form::new("f").mail_to("b@x.test, z@x.test")]).await.expect("forms");
+    devkit::forms::load_into(&bench.db, &[Form::new("f").mail_to("b@x.test, z@x.test")])
+        .await
+        .expect("forms");
     let before = bench.row(id).await;
     assert!(matches!(bench.replay(id, replan).await, Replayed::Done { .. }));
     let row = bench.row(id).await;
@@ -184,7 +185,7 @@ async fn a_new_plan_is_what_the_form_says_now() {
         assert_eq!(row.entry(key), before.entry(key), "what happened stays");
     }
     assert_eq!(row.entry("1|z@x.test")["state"], "open");
-    // What comes late of a recipient that is gone is visible as well, and the end is an end.
+    // A late fact of a recipient that is gone is visible as well, and the end is an end.
     bench.claim(id, "t2").await;
     let sent = entries("t2", "n2", &[("1|z@x.test", accepted("QZ"))]);
     let ended = bench.store.record(scope(id, "t2", &BTreeSet::from([1])), &sent).await;

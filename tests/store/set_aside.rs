@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use devkit::postgres::Refusing;
 use futures::future::BoxFuture;
-use maple_router::ops::chance::Chance;
-use maple_router::ops::incident::{IncidentKey, Incidents};
-use maple_router::ops::set_aside::{SetAside, Writing};
+use maple_router::ops::incident::Incidents;
+use maple_router::ops::rng::Rng;
+use maple_router::ops::set_aside::{SET_ASIDE, SetAside, Writing};
 use maple_router::ports::Clock;
 use maple_router::routing::store::Ahead;
-use maple_router::routing::sweep::{Outlet, SweepReport, Sweeper};
+use maple_router::routing::upkeep::sweep::{Outlet, SweepReport, Sweeper};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -52,8 +52,8 @@ impl Bench {
         let outlet = Outlet { queue: Some(queue), events: None };
         let (incidents, clock) = (Incidents::new().0, Arc::new(Moved::default()));
         let aside = SetAside::new(clock.clone(), Some(incidents.clone()));
-        let chance = Arc::new(Chance::seeded(1));
-        let sweeper = Sweeper::new(self.store.clone(), bounds(), outlet, chance, aside.clone()).with_page(3);
+        let rng = Arc::new(Rng::seeded(1));
+        let sweeper = Sweeper::new(self.store.clone(), bounds(), outlet, rng, aside.clone()).with_page(3);
         Pass { sweeper, found, aside, clock, incidents }
     }
 
@@ -75,8 +75,8 @@ impl Bench {
     }
 }
 
-/// More bad rows than a page has, of each part of a pass and refused in every way: the others are seen to in the same pass,
-/// people are told once and without the row's contents, and what takes its write after all ends it.
+/// More bad rows than a page has, of each part of a pass and refused in every way: the others are done in the same
+/// pass, people are notified once and without the row's contents, and a row that takes its write after all ends it.
 #[tokio::test]
 async fn rows_that_refuse_their_write_keep_nothing_from_the_others() {
     for how in [Refusing::Trigger, Refusing::Silence, Refusing::Check] {
@@ -112,7 +112,7 @@ async fn rows_that_refuse_their_write_keep_nothing_from_the_others() {
         assert_eq!(pass.aside.resting(Writing::TakeBack), by_id[..4], "{how:?}");
         assert_eq!(pass.aside.resting(Writing::Refusal), failing[..4], "{how:?}");
         assert_eq!(pass.aside.resting(Writing::HandOn).len(), 4, "{how:?}");
-        assert_eq!(pass.incidents.keys(), [IncidentKey::SetAside], "{how:?}");
+        assert_eq!(pass.incidents.keys(), [SET_ASIDE], "{how:?}");
         let again = pass.sweeper.pass(|| true).await.expect("completed");
         assert_eq!(again, SweepReport::default(), "{how:?}: they rest");
         bench.db.refuse(how, &[]).await.expect("mended");
@@ -140,12 +140,12 @@ async fn what_is_no_rows_fault_sets_nothing_aside() {
     assert!(pass.aside.resting(Writing::TakeBack).is_empty() && pass.incidents.keys().is_empty());
 }
 
-/// Of returned mails and the relay's log: the marks of other submissions are recorded in the same call.
+/// Of returned mails and the relay's log: the statuses of other submissions are recorded in the same call.
 #[tokio::test]
 async fn a_row_that_refuses_its_mark_keeps_no_other_from_theirs() {
     use maple_router::ports::RelayStatus;
     use maple_router::routing::delivery::Seen;
-    use maple_router::routing::message_id::Origin;
+    use maple_router::routing::submission::message_id::Origin;
 
     let bench = Bench::new().await;
     let ledger =
@@ -186,10 +186,10 @@ async fn a_row_that_refuses_its_mark_keeps_no_other_from_theirs() {
     }
     bench.db.refuse(Refusing::Check, &[]).await.expect("mended");
     let recorded = bench.store.record_seen(&seen, "me").await.expect("recorded");
-    assert_eq!(recorded.marked.iter().map(|marked| marked.id).collect::<Vec<_>>(), ids[..1]);
+    assert_eq!(recorded.changed.iter().map(|changed| changed.id).collect::<Vec<_>>(), ids[..1]);
 }
 
-/// The fence falls for whoever is not touched in time: for the row that refuses, and for no other.
+/// The fence falls for a row that is not touched in time: for the one that refuses, and for no other.
 #[tokio::test]
 async fn a_row_that_refuses_to_be_touched_keeps_no_other_claim_from_its_heartbeat() {
     let bench = Bench::new().await;

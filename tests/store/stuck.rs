@@ -1,9 +1,9 @@
-//! What the sweep does to claims that nobody ends (protocol, "Crash, doubt" and "Sweep").
+//! The sweep and claims that no worker ends (protocol, "Crash, doubt" and "Sweep").
 
 use maple_router::ports::Outcome;
-use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::sweep::{RetakenEnd, SweepBounds};
-use maple_router::routing::store::{Begun, Claimed, Recorded};
+use maple_router::routing::store::{BeginAnswer, Claimed, Recorded};
+use maple_router::routing::submission::ledger::FailReason;
 use serde_json::json;
 
 use super::*;
@@ -18,7 +18,7 @@ impl Bench {
         self.tamper(id, &format!("updated_at = now() - interval '{seconds} s'")).await;
     }
 
-    /// One pass over stuck claims.
+    /// Runs one pass over stuck claims.
     pub(crate) async fn sweep_stuck(&self) -> HashMap<Uuid, RetakenEnd> {
         let page = self.store.sweep_stuck(&bounds(), None, 500, "sweep", &[]).await.expect("swept");
         page.expect("alone").rows.into_iter().map(|row| (row.id, row.end)).collect()
@@ -47,7 +47,7 @@ async fn a_claim_that_began_nothing_goes_back_and_costs_nothing() {
 async fn what_was_begun_is_in_doubt_and_the_attempt_is_spent() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
-    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), Begun::Marked);
+    assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);
     bench.untouched(id, 700).await;
     assert_eq!(bench.sweep_stuck().await, HashMap::from([(id, reset(1, false, 2))]));
     let row = bench.row(id).await;
@@ -56,7 +56,7 @@ async fn what_was_begun_is_in_doubt_and_the_attempt_is_spent() {
         assert_eq!(row.entry(key).get("begun"), None, "{row:?}");
     }
     assert_eq!(row.entry(C).get("doubt"), None, "{row:?}");
-    // A mark that an older claim left counts as well, though not against the new claim's refund.
+    // An intent that an older claim left counts as well, though not against the new claim's refund.
     let mark = format!(
         "routing_result = jsonb_set(routing_result, '{{deliveries,{C},begun}}', '{{\"token\": \"older\", \"at\": \"2026-01-01T00:00:00Z\"}}')"
     );
@@ -85,7 +85,7 @@ async fn ten_resets_refund_and_the_eleventh_does_not() {
     bench.untouched(id, 700).await;
     assert_eq!(bench.sweep_stuck().await[&id], RetakenEnd::Failed(FailReason::Exhausted));
     let row = bench.row(id).await;
-    assert_eq!((row.status.as_str(), row.reason(), row.attempts()), ("failed", "exhausted", 5));
+    assert_eq!((row.status.as_str(), row.reason(), row.attempts()), ("failed", Some("exhausted"), 5));
     let trail = bench.audited(id).await;
     assert_eq!(trail, ["email_failed", "email_failed", "email_failed", "submission_route_failed"]);
 }
@@ -153,7 +153,7 @@ async fn each_stuck_row_of_a_page_is_judged_for_itself() {
         assert_eq!(trail.len(), 1, "{trail:?}");
         assert!(!trail[0].1["original"].is_null(), "the original is kept: {trail:?}");
         let row = bench.row(id).await;
-        assert_eq!((row.status.as_str(), row.reason()), ("failed", "ledger_damaged"));
+        assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("ledger_damaged")));
     }
     let row = bench.row(well).await;
     assert_eq!(row.ledger["theirs"], json!({"deep": [1, null]}), "keys of somebody else survive");
@@ -244,7 +244,7 @@ async fn the_sweep_waits_for_nobody_and_a_late_worker_finds_its_claim_gone() {
     let heard = bench.store.heartbeat(&[(free, "t".to_owned())]).await.expect("a heartbeat");
     assert_eq!(heard.lost, BTreeSet::from([free]), "the fence falls");
     assert_eq!(bench.row(free).await, before);
-    // Its acceptance is a fact all the same, and ends the doubt.
+    // The stale claim's acceptance is a fact all the same, and ends the doubt.
     let recorded = bench.store.record(stale, &entries("t", "n", &[(A, accepted("QA"))])).await;
     assert!(matches!(recorded, Ok(Recorded::Stale)));
     let row = bench.row(free).await;
@@ -252,7 +252,7 @@ async fn the_sweep_waits_for_nobody_and_a_late_worker_finds_its_claim_gone() {
     assert_eq!(row.entry(B)["doubt"], true);
 }
 
-/// Sweep against finish, refusal and heartbeat, over and over: whoever is first wins, and the other sees it.
+/// Sweep against finish, refusal and heartbeat, over and over: the first wins, and the other sees it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_race_between_the_sweep_and_the_worker_has_one_winner() {
     let bench = Bench::new().await;

@@ -1,8 +1,8 @@
 //! A whole pass: as much as there is room for, nothing while the gate is closed, page after page.
 
-use maple_router::ops::chance::Chance;
+use maple_router::ops::rng::Rng;
 use maple_router::ops::set_aside::SetAside;
-use maple_router::routing::sweep::{Outlet, SweepReport, Sweeper};
+use maple_router::routing::upkeep::sweep::{Outlet, SweepReport, Sweeper};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -18,8 +18,8 @@ impl Bench {
     fn sweeper(&self, room: usize) -> (Sweeper, mpsc::Receiver<Uuid>) {
         let (queue, found) = mpsc::channel(room);
         let outlet = Outlet { queue: Some(queue), events: None };
-        let chance = Arc::new(Chance::seeded(1));
-        (Sweeper::new(self.store.clone(), bounds(), outlet, chance, aside()).with_page(3), found)
+        let rng = Arc::new(Rng::seeded(1));
+        (Sweeper::new(self.store.clone(), bounds(), outlet, rng, aside()).with_page(3), found)
     }
 
     async fn orphan(&self) -> Uuid {
@@ -94,7 +94,7 @@ async fn behind_a_closed_gate_nothing_is_handed_on_and_no_orphan_is_touched() {
     assert_eq!(drained(&mut found), BTreeSet::from([orphan]));
 }
 
-/// One part that fails does not keep the others from their work.
+/// A failing part does not keep the others from their work.
 #[tokio::test]
 async fn a_part_that_cannot_be_done_is_told_and_the_others_are_done() {
     let bench = Bench::new().await;

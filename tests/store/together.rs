@@ -3,8 +3,8 @@
 
 use futures::future::join_all;
 use maple_router::db::DbErrorKind;
-use maple_router::routing::ledger::FailReason;
-use maple_router::routing::store::{Begun, Conclusion, Recorded};
+use maple_router::routing::store::{BeginAnswer, Conclusion, Recorded};
+use maple_router::routing::submission::ledger::FailReason;
 use serde_json::json;
 
 use super::claims::waiting;
@@ -41,8 +41,8 @@ async fn what_waits_while_one_commits_shares_the_next_commit() {
     let begins: Vec<_> = begins.collect();
     waiting(&bench.eyes, 1).await;
     bench.open_the_gate().await;
-    for begun in join_all(begins).await {
-        assert_eq!(begun.expect("no panic").expect("answered"), Begun::Marked);
+    for intents in join_all(begins).await {
+        assert_eq!(intents.expect("no panic").expect("answered"), BeginAnswer::Stands);
     }
     let wrote = bench.transactions(&ids).await;
     assert!(wrote <= 3, "{MANY} begins were written by {wrote} transactions");
@@ -69,7 +69,7 @@ async fn no_transaction_takes_more_than_its_share() {
     let ids = bench.many_claimed(150).await;
     let wanted = keys(&[A]);
     let begins = join_all(ids.iter().map(|id| bench.store.begin(*id, "t", &wanted))).await;
-    assert!(begins.iter().all(|begun| matches!(begun, Ok(Begun::Marked))), "{begins:?}");
+    assert!(begins.iter().all(|intents| matches!(intents, Ok(BeginAnswer::Stands))), "{begins:?}");
     let sql = "SELECT max(n) FROM (SELECT count(*) AS n FROM submissions GROUP BY xmin::text) AS t";
     let largest: i64 = bench.eyes.query_one(sql, &[]).await.expect("counted").get(0);
     assert_eq!(largest, 64);
@@ -96,16 +96,16 @@ async fn each_begin_of_a_batch_has_its_own_answer() {
     let wanted = keys(&[A, B]);
     let begins = [first, good, infected, pending, changed, stale, Uuid::nil()]
         .map(|id| bench.store.begin(id, "t", &wanted));
-    let answers: Vec<Begun> =
-        join_all(begins).await.into_iter().map(|begun| begun.expect("answered")).collect();
+    let answers: Vec<BeginAnswer> =
+        join_all(begins).await.into_iter().map(|intents| intents.expect("answered")).collect();
     let expected = [
-        Begun::Marked,
-        Begun::Marked,
-        Begun::Infected,
-        Begun::NotClean,
-        Begun::Changed,
-        Begun::Stale,
-        Begun::Stale,
+        BeginAnswer::Stands,
+        BeginAnswer::Stands,
+        BeginAnswer::Infected,
+        BeginAnswer::NotClean,
+        BeginAnswer::Changed,
+        BeginAnswer::Stale,
+        BeginAnswer::Stale,
     ];
     assert_eq!(answers, expected);
     for (id, before) in [infected, pending, changed, stale].into_iter().zip(before) {
@@ -149,7 +149,7 @@ async fn each_record_of_a_batch_has_its_own_end() {
         (failed, "failed", &["email_sent", "email_sent", "email_failed", "submission_route_failed"]),
         (released, "received", &[]),
         (goes_on, "processing", &["email_sent", "email_sent"]),
-        // Its facts stand, whoever holds the claim now.
+        // The row's facts stand, whoever has the claim now.
         (stale, "processing", &["email_sent", "email_sent", "email_sent"]),
     ] {
         assert_eq!(bench.row(id).await.status, status);
@@ -172,7 +172,7 @@ async fn what_is_open_fails_with_its_own_submission_only() {
         statuses.push(bench.row(*id).await.status);
     }
     assert_eq!(statuses, ["received", "failed", "received"]);
-    assert_eq!(bench.row(ids[1]).await.reason(), "exhausted");
+    assert_eq!(bench.row(ids[1]).await.reason(), Some("exhausted"));
     assert_eq!(bench.row(ids[2]).await.entry(B)["state"], "open");
 }
 
@@ -187,16 +187,16 @@ async fn a_locked_row_holds_up_nobody_else() {
         let store = bench.store.clone();
         tokio::spawn(async move { store.begin(id, "t", &keys(&[A, B])).await })
     };
-    // The first of all, and alone: whoever comes after it meets it.
+    // The first of all, and alone: every later one meets its lock.
     let locked = begin(ids[7]);
     waiting(&bench.eyes, 1).await;
     let others: Vec<_> = ids.iter().filter(|id| **id != ids[7]).map(|id| begin(*id)).collect();
-    for begun in join_all(others).await {
-        assert_eq!(begun.expect("no panic").expect("answered"), Begun::Marked);
+    for intents in join_all(others).await {
+        assert_eq!(intents.expect("no panic").expect("answered"), BeginAnswer::Stands);
     }
     assert!(!locked.is_finished(), "it waits for its row");
     locking.rollback().await.expect("let go");
-    assert_eq!(locked.await.expect("no panic").expect("answered"), Begun::Marked);
+    assert_eq!(locked.await.expect("no panic").expect("answered"), BeginAnswer::Stands);
 }
 
 /// A row whose every write fails takes nobody with it.
@@ -228,7 +228,7 @@ async fn a_row_that_cannot_be_written_fails_alone() {
     }
 }
 
-/// Somebody's trigger quietly keeps one row as it is: nobody hears that it was written.
+/// A stranger's trigger quietly keeps one row as it is: no caller gets the answer that it was written.
 #[tokio::test]
 async fn a_row_that_takes_no_write_is_not_told_as_written() {
     let bench = Bench::new().await;
@@ -245,14 +245,14 @@ async fn a_row_that_takes_no_write_is_not_told_as_written() {
     let sent = all_accepted("t", "n");
     let tried = all_tried();
     let ends = join_all(ids.iter().map(|id| bench.store.record(scope(*id, "t", &tried), &sent))).await;
-    for (i, (begun, end)) in begins.iter().zip(&ends).enumerate() {
+    for (i, (intents, end)) in begins.iter().zip(&ends).enumerate() {
         if i == 3 {
-            for error in [begun.as_ref().err(), end.as_ref().err()] {
+            for error in [intents.as_ref().err(), end.as_ref().err()] {
                 let said = error.expect("not written").to_string();
                 assert!(said.contains("took no write") && said.contains("trigger"), "{said}");
             }
         } else {
-            assert!(matches!(begun, Ok(Begun::Marked)), "{i}: {begun:?}");
+            assert!(matches!(intents, Ok(BeginAnswer::Stands)), "{i}: {intents:?}");
             assert!(matches!(end, Ok(Recorded::Concluded(_))), "{i}: {end:?}");
         }
     }
@@ -266,7 +266,7 @@ async fn two_records_of_one_row_both_stand() {
     let ids = bench.many_claimed(2).await;
     bench.gated().await;
     let record = |id: Uuid, token: &'static str, nonce: &str| {
-        // Each mail has a queue id of its own.
+        // Queue ids differ from mail to mail.
         let sent = [A, B, C].map(|key| (key, accepted(&format!("{nonce}{key}"))));
         let (store, sent) = (bench.store.clone(), entries(token, nonce, &sent));
         tokio::spawn(async move { store.record(scope(id, token, &all_tried()), &sent).await })
@@ -289,7 +289,7 @@ async fn two_records_of_one_row_both_stand() {
     }
 }
 
-/// Whoever does not wait for the answer any more takes nobody with it.
+/// A caller that stops waiting for the answer takes no other with it.
 #[tokio::test]
 async fn one_that_is_dropped_leaves_the_others() {
     let bench = Bench::new().await;
@@ -305,9 +305,9 @@ async fn one_that_is_dropped_leaves_the_others() {
     begins[0].abort();
     begins[5].abort();
     bench.open_the_gate().await;
-    for (i, begun) in join_all(begins).await.into_iter().enumerate() {
-        match begun {
-            Ok(begun) => assert_eq!(begun.expect("answered"), Begun::Marked),
+    for (i, intents) in join_all(begins).await.into_iter().enumerate() {
+        match intents {
+            Ok(intents) => assert_eq!(intents.expect("answered"), BeginAnswer::Stands),
             Err(gone) => assert!(gone.is_cancelled() && (i == 0 || i == 5)),
         }
     }

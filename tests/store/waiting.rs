@@ -1,8 +1,8 @@
-//! What the sweep finds among rows that wait: lost events, due retries, infected attachments, and what never gets ready.
+//! The sweep's finds among rows that wait: lost events, due retries, infected attachments, and what never gets ready.
 
-use maple_router::routing::ledger::FailReason;
 use maple_router::routing::store::Claimed;
 use maple_router::routing::store::sweep::{Depth, SweepBounds, SweepCount};
+use maple_router::routing::submission::ledger::FailReason;
 use maple_router::routing::table::Status;
 use serde_json::json;
 
@@ -158,7 +158,7 @@ async fn only_what_is_ready_and_not_history_is_found_and_only_as_much_as_there_i
     assert_eq!(rest, ready);
     let exact = SweepBounds { not_before: Some("2026-01-01T00:00:00Z".parse().expect("a time")), ..bounds() };
     assert_eq!(bench.orphans_within(&exact, 500).await, [history]);
-    // What is found is claimed like anything else, and judged there.
+    // Rows found are claimed like any other, and judged there.
     assert!(matches!(bench.claim(history, "t").await, Claimed::Taken(_)));
 }
 
@@ -194,7 +194,7 @@ async fn infected_rows_fail_with_their_audit_whatever_their_ledger_says() {
     assert_eq!(failed, BTreeSet::from([plain, damaged, later]));
     for id in failed {
         let row = bench.row(id).await;
-        assert_eq!((row.status.as_str(), row.reason()), ("failed", "infected"));
+        assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")));
         assert_eq!(row.ledger["finished"]["token"], "sweep");
         assert_eq!(bench.audited(id).await, ["submission_route_failed"]);
     }
@@ -246,7 +246,7 @@ async fn the_gauges_know_every_status() {
             .collect()
     };
     assert_eq!(found(&bounds()).await["received"], (3, 43_200));
-    // What is left alone does not wait: it must not look as if it did.
+    // A row left alone does not wait: it must not look as if it did.
     let yesterday =
         bench.eyes.query_one("SELECT now() - interval '1 day' AS at", &[]).await.expect("a time").get("at");
     let ours = SweepBounds { not_before: Some(yesterday), ..bounds() };

@@ -41,29 +41,29 @@ impl Systemd {
         Self { socket, heard }
     }
 
-    /// What a unit's process finds in its environment.
+    /// Environment of a unit's process.
     pub(crate) fn variables(&self, watchdog: Option<Duration>) -> Vec<(&'static str, String)> {
         let mut variables = vec![("NOTIFY_SOCKET", self.socket.display().to_string())];
         variables.extend(watchdog.map(|limit| ("WATCHDOG_USEC", limit.as_micros().to_string())));
         variables
     }
 
-    /// Everything heard, a message each.
+    /// Every message received, in order.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// So many messages so far.
+    /// Number of messages so far.
     pub(crate) fn count(&self) -> usize {
         self.heard().len()
     }
 
-    /// How often it was told to be alive.
+    /// How often the router reported itself alive.
     pub(crate) fn alive(&self) -> usize {
         self.heard().iter().filter(|said| has(said, "WATCHDOG=1")).count()
     }
 
-    /// Waits for a message with a line that begins so, from message `from` on; answers its place.
+    /// Waits for a message with a line that starts so, from message `from` on; returns its index.
     pub(crate) async fn hears(&self, from: usize, line: &str, router: &Router) -> usize {
         for _ in 0..PATIENCE.as_millis() / 20 {
             if let Some(place) = self.heard().iter().skip(from).position(|said| has(said, line)) {
@@ -75,7 +75,7 @@ impl Systemd {
     }
 }
 
-/// Whether a message has a line that begins so.
+/// Whether a message has a line that starts so.
 pub(crate) fn has(said: &str, line: &str) -> bool {
     said.lines().any(|other| other.starts_with(line))
 }

@@ -1,5 +1,5 @@
-//! What systemd and the daemon owe each other: the unit files, the configuration as shipped, the preflight, and what a
-//! real process tells its service manager. A booted systemd is another suite's.
+//! Contract of systemd and the daemon: the unit files, the configuration as shipped, the preflight, and a real
+//! process's messages to its service manager. A booted systemd is another suite's.
 
 mod harness;
 mod notify;

@@ -1,5 +1,5 @@
-//! A start while something is down: READY comes as soon as that is known, the line says what is waited for, and people
-//! are told of it as of any outage.
+//! A start while something is down: READY comes as soon as that is known, the line says what is waited for, and
+//! people are notified as of any outage.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::{PATIENCE, Systemd, binary, stage};
 
 const SOON: &str = "[slack]\ngroup_wait = \"1s\"\n";
 
-/// Waits until somebody is told so in Slack.
+/// Waits until a message in Slack says so.
 async fn told(stage: &Stage, words: &str) {
     for _ in 0..PATIENCE.as_millis() / 100 {
         if stage.slack.messages().iter().map(SlackMessage::visible_text).any(|text| text.contains(words)) {

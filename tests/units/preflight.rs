@@ -66,7 +66,7 @@ dir = "{dir}"
         )
     }
 
-    /// What the binary says; one that does not end by itself is ended, and has no code then.
+    /// The binary's output; a process that does not end by itself is ended, and has no code then.
     fn said(&self, arguments: &[&str], config: &Path, variables: &[(&str, String)]) -> Output {
         let mut child = Command::new(binary())
             .env_clear()

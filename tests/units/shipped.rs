@@ -173,7 +173,7 @@ fn paths_are_those_of_the_program() {
     assert_eq!(DEFAULT_PATH, "/etc/maple-router/config.toml");
 }
 
-/// What the two services differ in; everything else is the same, line by line.
+/// Settings in which the two services differ; everything else is the same, line by line.
 const OWN: [&str; 14] = [
     "Type",
     "NotifyAccess",

@@ -23,7 +23,7 @@ async fn started(stage: &Stage, systemd: &Systemd, limit: Duration) -> Router {
     router
 }
 
-/// Waits until "alive" is heard `more` times again.
+/// Waits until `more` further watchdog messages have come.
 async fn alive_again(systemd: &Systemd, more: usize, router: &Router) {
     let before = systemd.alive();
     for _ in 0..1200 {
@@ -57,14 +57,14 @@ fn state(path: &Path) -> Option<char> {
     stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next())
 }
 
-/// Some threads of a process, held still as a debugger would; they go on when this is dropped.
+/// Some threads of a process, stopped as a debugger would; they go on when this is dropped.
 struct Held {
     release: Option<mpsc::Sender<()>>,
     holder: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Held {
-    /// Only the thread that seizes may release, so it is one of its own.
+    /// Only the thread that seizes may release: a thread of its own does both.
     fn hold(pid: u32, tids: Vec<Pid>) -> Self {
         let (release, released) = mpsc::channel::<()>();
         let (held, holds) = mpsc::channel();

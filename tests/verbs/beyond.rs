@@ -1,4 +1,4 @@
-//! What became of mails beyond the relay, as `explain`, `list`, `status` and `replay` show it.
+//! Delivery tracking, as `explain`, `list`, `status` and `replay` show it.
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::Stage;
@@ -13,7 +13,7 @@ fn forms() -> [Form; 2] {
     [Form::new("contact").mail_to("a@example.org, b@example.org, c@example.org"), Form::new("press")]
 }
 
-/// So many seconds ago, as the database writes it.
+/// A time so many seconds ago, as the database writes it.
 async fn ago(stage: &Stage, seconds: i32) -> Value {
     let client = stage.database.superuser().await.expect("superuser");
     let sql = "SELECT to_jsonb(clock_timestamp() - make_interval(secs => $1::int4))";
@@ -43,7 +43,7 @@ async fn seeded(stage: &Stage, status: &str, ledger: Value) -> Uuid {
     seed(stage, SubmissionSeed::of("contact").status(status).ledger(ledger)).await.id
 }
 
-/// What the follower of this host keeps.
+/// Writes the state that the follower of this host keeps.
 fn follows_since(stage: &Stage, since: &Value) {
     let config = stage.config("special", 0, FOLLOWED);
     let dir = config.lines().find_map(|line| line.strip_prefix("dir = \"")).expect("a state directory");

@@ -1,4 +1,4 @@
-//! `watch` and `tail`: what happens is told as it happens, and not twice.
+//! `watch` and `tail`: each event is shown as it happens, and not twice.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Follower {
         line.expect("text").expect("a line")
     }
 
-    /// All that it still says, and how it ends.
+    /// The rest of the output, and the exit code.
     async fn ends(mut self) -> (String, Option<i32>) {
         let mut rest = String::new();
         while let Some(line) =
@@ -175,7 +175,7 @@ async fn ends_are_told_as_they_come_whatever_there_is_to_find_them_by() {
     }
 }
 
-/// As the daemon ends one: with its row in the audit log.
+/// Ends one as the daemon does: with its row in the audit log.
 async fn end(stage: &Stage, id: Uuid, status: &str) {
     let (action, reason) = match status {
         "routed" => ("submission_routed", Value::Null),

@@ -1,4 +1,4 @@
-//! What every test of the verbs needs.
+//! Parts that every test of the verbs needs.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -26,8 +26,7 @@ pub(crate) async fn stage_with(forms: &[Form], audit_readable: bool) -> Stage {
     let variant = Variant { audit_readable, ..Variant::default() };
     let options = StageOptions { variant, sample_forms: false, ..StageOptions::default() };
     let stage = Stage::start(options).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, forms).await.expect("forms");
+    devkit::forms::load_into(&stage.database, forms).await.expect("forms");
     stage
 }
 

@@ -1,4 +1,4 @@
-//! The beginning of an id, wherever an id is taken; and of several that begin so, none is guessed.
+//! The start of an id, wherever an id is taken; where several ids start so, none is guessed.
 
 use devkit::forms::{Form, SubmissionSeed};
 use serde_json::json;

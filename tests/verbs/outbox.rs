@@ -33,9 +33,8 @@ impl Scene {
         let options =
             StageOptions { sample_forms: false, source: Source::Postgres, ..StageOptions::default() };
         let stage = Stage::start(options).await.expect("a stage");
-        let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
         let forms = [Form::new("contact").mail_to("a@example.org")];
-        devkit::forms::load(&mut loader, &forms).await.expect("forms");
+        devkit::forms::load_into(&stage.database, &forms).await.expect("forms");
         let mut owner = stage.database.owner().await.expect("the owner");
         migrations::run(&mut owner, &ROUTER).await.expect("schema router");
         let mut config = Config::default();
@@ -133,7 +132,7 @@ async fn explain_tells_where_the_event_is_and_what_to_do_about_it() {
     let cause = "its event was published as message 4711 at";
     scene.told("event_delivered", waiting, cause, "maple-router publish").await;
 
-    // Nobody remembers what is submitted while the triggers are away.
+    // No event is written for a submission while the triggers are away.
     scene.alter("ALTER TABLE submissions DISABLE TRIGGER USER").await;
     let silent = scene.submitted(HOUR).await;
     scene.alter("ALTER TABLE submissions ENABLE TRIGGER USER").await;
@@ -226,7 +225,7 @@ async fn what_the_outbox_gave_up_on_is_shown_redriven_and_discarded() {
     assert_eq!(scene.letters().await.len(), 1, "still open");
 }
 
-/// From the row to the message that people read, with a daemon that has never heard of Pub/Sub.
+/// From the row to the message that people read, with a daemon that has no Pub/Sub configured.
 #[tokio::test]
 async fn people_are_told_who_gave_up() {
     let scene = Scene::new().await;

@@ -47,7 +47,7 @@ async fn status_of_a_host_without_a_daemon_is_found_wanting_and_counts_all_the_s
     assert!(text.code == Some(1) && text.out.contains("✗ no daemon answers on this host"), "{text:?}");
 }
 
-/// With Pub/Sub as the source, and without schema `router`: what is a record is seen in either place.
+/// With Pub/Sub as the source, and without schema `router`: a record is seen in either store.
 #[tokio::test]
 async fn status_counts_open_dead_letters_whatever_the_source_is() {
     let stage = stage(&forms()).await;

@@ -1,5 +1,5 @@
-//! What a person at a terminal sees and a script does not: colours, progress, libraries opened by `RUST_LOG`. And what
-//! helps both: the nearest name of a form, the tables of lifecycles.
+//! Output for a person at a terminal that a script does not see: colours, progress, libraries opened by `RUST_LOG`.
+//! And help for both: the nearest name of a form, the tables of lifecycles.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use crate::harness::{binary, run, seed, stage};
 
-/// Runs a verb on a terminal of its own (script(1), util-linux), with these variables; answers all that is seen there.
+/// Runs a verb on a terminal of its own (script(1), util-linux), with these variables; returns all that is seen there.
 async fn on_a_terminal(stage: &Stage, variables: &[(&str, &str)], line: &str) -> String {
     let config = stage.write_config("terminal", &stage.config("terminal", 0, "")).expect("a configuration");
     let line = format!("{} --config {} {line}", binary().display(), config.display());

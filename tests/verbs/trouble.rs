@@ -1,5 +1,5 @@
-//! Every kind of trouble, as `explain` tells it: the cause, what happens next, and a command that mends it. One screen
-//! each, and each command is pasted and does what it says.
+//! Every kind of trouble, as `explain` shows it: the cause, what happens next, and a command that mends it. One
+//! screen each, and each command is pasted and does what it says.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// The machine may be busy.
 const STEPS: usize = 1200;
 
-/// What an operator types words at.
+/// The host on which an operator types.
 struct Host {
     router: Option<Router>,
     stage: Stage,
@@ -59,7 +59,7 @@ impl Host {
         shown(&format!("trouble_{name}"), &answer.out);
     }
 
-    /// Pastes the commands of this program that the page names, in their order; answers what they said.
+    /// Pastes the commands of this program that the page names, in their order; returns what they said.
     async fn paste(&self, id: Uuid) -> Vec<(String, Answer)> {
         let told = self.explained(id).await;
         let mut said = Vec::new();
@@ -109,7 +109,7 @@ impl Host {
         self.until(status, async || self.status(id).await == status).await;
     }
 
-    /// It has failed, and Slack has confirmed the alert.
+    /// Waits until the submission has failed, and Slack has confirmed the alert.
     async fn failed(&self, id: Uuid) {
         self.comes_to(id, "failed").await;
         let confirmed = async || ledger(&self.stage, id).await["alert"]["confirmed_at"].is_string();
@@ -217,8 +217,7 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
 
     // Mended, each by what its page says.
     relay.clear_rules();
-    let mut loader = host.stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, &[Form::new("silent").mail_to("b@example.org")])
+    devkit::forms::load_into(&host.stage.database, &[Form::new("silent").mail_to("b@example.org")])
         .await
         .expect("reloaded");
     for id in [infected, refused, held, nobody, damaged, exhausted] {
@@ -264,7 +263,7 @@ async fn a_pause_is_told_of_and_ended_by_the_command() {
     .await;
     let id = host.submit(SubmissionSeed::of("contact us")).await;
     host.told("paused", id, "is paused since", "maple-router resume --form 'contact us' --reason TEXT").await;
-    // As a shell reads it.
+    // The command as a shell reads it.
     let told = host.explained(id).await;
     let config = host.router.as_ref().expect("a router").config().display().to_string();
     for n in [0, 1] {

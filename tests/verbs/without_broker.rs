@@ -1,5 +1,5 @@
-//! The verbs with `source.kind = "postgres"`: none of them asks for Pub/Sub. What they announce is in the outbox; where there is
-//! none, they say what mends that.
+//! The verbs with `source.kind = "postgres"`: none of them asks for Pub/Sub. Their events go to the outbox; without
+//! one, they say what mends that.
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::{Answer, Source, Stage, StageOptions};
@@ -12,8 +12,7 @@ use crate::harness::{binary, explained, json_of, run, seed};
 async fn stage(with_outbox: bool) -> Stage {
     let options = StageOptions { sample_forms: false, source: Source::Postgres, ..StageOptions::default() };
     let stage = Stage::start(options).await.expect("a stage");
-    let mut loader = stage.database.client_as("forms_loader").await.expect("the loader");
-    devkit::forms::load(&mut loader, &[Form::new("f").mail_to("a@x.test")]).await.expect("forms");
+    devkit::forms::load_into(&stage.database, &[Form::new("f").mail_to("a@x.test")]).await.expect("forms");
     if with_outbox {
         let mut owner = stage.database.owner().await.expect("the owner");
         migrations::run(&mut owner, &ROUTER).await.expect("schema router");
@@ -72,7 +71,7 @@ async fn without_an_outbox_there_is_no_source_and_everybody_says_what_mends_it()
     let report: Value = run(&stage, &["check", "--json"]).await.json().expect("JSON");
     let line = report["lines"].as_array().expect("lines").iter().find(|line| line["name"] == "router_schema");
     assert_eq!(line.expect("the line")["level"], "fail");
-    // What is to be announced is not; what a verb did before stands, and the sweep finds it.
+    // The event is not published; what a verb did before stands, and the sweep finds it.
     let answer = run(&stage, &["publish", &ready.to_string()]).await;
     assert!(answer.code == Some(78) && mends(&answer), "{answer:?}");
     let replayed = failed(&stage).await.to_string();
@@ -168,7 +167,7 @@ async fn a_dead_letter_is_redriven_by_whoever_gave_up_on_it() {
         WHERE o.id = $1 AND d.id = $2";
     let found = eyes.query_one(sql, &[&row, &of_row]).await.expect("both");
     assert_eq!((found.get::<_, String>(0), found.get::<_, bool>(1)), ("pending".to_owned(), true));
-    // From a time when there was a broker: one that names a submission, and one that nobody can read.
+    // Letters from a time when there was a broker: one that names a submission, and one that nobody can read.
     let ready = seed(&stage, SubmissionSeed::of("f")).await.id;
     let known = record("17", &json!({"submission_id": ready}).to_string()).await;
     let said = did(&stage, &format!("dlq redrive {known} --reason restored")).await;

@@ -1,5 +1,5 @@
-//! Where the turns are played: one durable PostgreSQL for all of them, and for each a database, a broker and a receiver of
-//! its own. Nothing of a turn is left for the next one but a warm page cache.
+//! Surroundings of the trials: one durable PostgreSQL for all of them, and for each a database, a broker and a receiver
+//! of its own. A trial leaves nothing for the next one but a warm page cache.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::forms;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::stage::{Source, Stage, StageOptions};
 
-/// As a server of this size would have them. `fsync`, `synchronous_commit`, `full_page_writes` and autovacuum are on.
+/// Settings of a server of this size. `fsync`, `synchronous_commit`, `full_page_writes` and autovacuum are on.
 const SETTINGS: [(&str, &str); 6] = [
     ("shared_buffers", "512MB"),
     ("max_wal_size", "8GB"),
@@ -25,7 +25,7 @@ const SETTINGS: [(&str, &str); 6] = [
     ("full_page_writes", "on"),
 ];
 
-/// Everything that outlives a turn.
+/// Parts that outlive a trial.
 pub(super) struct Arena<'a> {
     pub(super) options: &'a Options,
     /// The machine, the server, and when it began, in words.
@@ -65,21 +65,21 @@ impl<'a> Arena<'a> {
         self.cluster.endpoint().socket_dir.join("log")
     }
 
-    /// Makes ready for a turn, of a contestant or of a limit: forms and submissions are there, nobody has been told. Nobody
-    /// but whoever takes events from the outbox pays for its triggers and indexes.
-    pub(super) async fn turn(
+    /// Prepares a trial of a contestant or of a limit: forms and submissions are there, no event has been
+    /// published. Only a party that takes events from the outbox pays for its triggers and indexes.
+    pub(super) async fn trial(
         &self,
         contestant: Option<Contestant>,
         shape: Shape,
         receiver: receiver::Kind,
         submissions: usize,
-    ) -> Result<Turn> {
+    ) -> Result<Trial> {
         let source = contestant.map_or(Source::Pubsub, Contestant::source);
         let router = contestant == Some(Contestant::RouterPostgres);
         let variant = Variant { audit_readable: true, router, ..Variant::default() };
         let stage = StageOptions { variant, source, sample_forms: false, ..StageOptions::default() };
         let stage = Stage::on(self.cluster.database(variant).await?, stage).await?;
-        forms::load(&mut stage.database.client_as("forms_loader").await?, &[shape.form()]).await?;
+        forms::load_into(&stage.database, &[shape.form()]).await?;
         let superuser = stage.database.superuser().await?;
         let ids = shape::ids(submissions);
         shape::seed(&superuser, shape, &ids).await?;
@@ -90,13 +90,13 @@ impl<'a> Arena<'a> {
         }
         let key_file = stage.dir().join("signer.json");
         stage.google.write_key_file(&key_file)?;
-        Ok(Turn { receiver: Receiver::start(receiver).await?, stage, superuser, ids, shape, key_file })
+        Ok(Trial { receiver: Receiver::start(receiver).await?, stage, superuser, ids, shape, key_file })
     }
 }
 
 /// The server's version, and the time by its clock.
 async fn told(cluster: &Cluster) -> Result<String> {
-    // It lives as long as its value.
+    // The database lives as long as its value.
     let database = cluster.database(Variant::default()).await?;
     let superuser = database.superuser().await?;
     let sql = "SELECT format('PostgreSQL %s, %s UTC', split_part(current_setting('server_version'), ' ', 1),
@@ -104,8 +104,8 @@ async fn told(cluster: &Cluster) -> Result<String> {
     Ok(superuser.query_one(sql, &[]).await?.get(0))
 }
 
-/// What one turn is played in.
-pub(super) struct Turn {
+/// The parts one trial runs in.
+pub(super) struct Trial {
     pub(super) receiver: Receiver,
     pub(super) stage: Stage,
     pub(super) superuser: Client,
@@ -114,7 +114,7 @@ pub(super) struct Turn {
     pub(super) key_file: PathBuf,
 }
 
-impl Turn {
+impl Trial {
     /// Lines for the router's configuration: where mails go, and how links are signed (by a key of its own, as the others
     /// do it; the IAM service would be a part of this process).
     pub(super) fn settings(&self, further: &str) -> String {
@@ -130,7 +130,7 @@ impl Turn {
         self.ids.len() * self.shape.mails()
     }
 
-    /// What PostgreSQL spent most time on, a statement a line, if that was asked for.
+    /// The statements on which PostgreSQL spent most time, one a line, if that was asked for.
     pub(super) async fn statements(&self, arena: &Arena<'_>) -> Result<Vec<String>> {
         if !arena.options.statements {
             return Ok(Vec::new());

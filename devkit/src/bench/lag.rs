@@ -1,6 +1,6 @@
-//! Routing lag at a steady pace: submissions are inserted each by itself, as the backend does it, and their events follow at once;
-//! how long each took until it was routed is in its row (`updated_at` minus `created_at`, both the database's clock, so the
-//! commit of the insert is in it). For the queues, the backend adds a job in place of an event.
+//! Routing lag at a steady rate: submissions are inserted each by itself, as the backend does it, and their events
+//! follow at once; a submission's lag is in its row (`updated_at` minus `created_at`, both the database's clock, so
+//! it includes the commit of the insert). For the queues, the backend adds a job instead of an event.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use futures::future::try_join_all;
 use serde::Serialize;
 
 use super::arena::Arena;
-use super::contestant::{Contestant, Running};
+use super::contestant::Contestant;
 use super::receiver::Kind;
+use super::running::Running;
 use super::shape::{FORM, Shape};
 use super::summary::percentile;
 use super::{meter, now};
 use crate::forms::SubmissionSeed;
 
-/// After the last one came: whoever is slower than the pace still ends.
+/// After the last submission: a contestant slower than the rate still ends.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Who submits, each one after the other: one alone does not come to 500 a second.
+/// Submitting clients, each one submission after the other: a single client does not come to 500 a second.
 const PEOPLE: u32 = 8;
 
 const ADD_JOB: &str = "SELECT FROM graphile_worker.add_job('route', json_build_object('id', $1::uuid))";
 
-/// What one pace came to.
+/// Result of one rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Lag {
     pub(super) who: String,
@@ -35,13 +36,13 @@ pub(super) struct Lag {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) max_ms: f64,
-    /// Processor seconds of the contestant for 1,000 submissions at this pace.
+    /// Processor seconds of the contestant for 1,000 submissions at this rate.
     pub(super) cpu: f64,
     pub(super) load: f64,
     pub(super) wrong: Vec<String>,
 }
 
-/// Measures every contestant at every pace.
+/// Measures every contestant at every rate.
 pub(super) async fn measure(arena: &Arena<'_>, say: &impl Fn(&str)) -> Result<Vec<Lag>> {
     let mut all = Vec::new();
     for rate in &arena.options.lag_rates {
@@ -70,8 +71,8 @@ fn line(lag: &Lag) -> String {
 }
 
 async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
-    let turn = arena.turn(Some(contestant), Shape::One, Kind::Sink, 0).await?;
-    let mut running = Running::start(arena, &turn, contestant).await?;
+    let trial = arena.trial(Some(contestant), Shape::One, Kind::Sink, 0).await?;
+    let mut running = Running::start(arena, &trial, contestant).await?;
     let pid = running.pid()?;
     let queued = match contestant {
         Contestant::GraphileJs | Contestant::GraphileRs => true,
@@ -83,14 +84,14 @@ async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<La
     let mut people = Vec::new();
     for _ in 0..PEOPLE {
         people.push((
-            turn.stage.database.client_as("forms_app").await?,
-            turn.stage.database.superuser().await?,
+            trial.stage.database.client_as("forms_app").await?,
+            trial.stage.database.superuser().await?,
         ));
     }
     let before = meter::cpu_seconds(pid)?;
     let began = now();
     let people = people.iter().zip(0..).map(|((backend, queue), person)| {
-        let turn = &turn;
+        let trial = &trial;
         async move {
             for number in (person..submissions).step_by(PEOPLE as usize) {
                 let due = Duration::from_secs_f64(f64::from(number) / f64::from(rate));
@@ -103,7 +104,7 @@ async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<La
                 if queued {
                     queue.execute(ADD_JOB, &[&seeded.id]).await?;
                 } else {
-                    turn.stage.announce(seeded.id, "finalized")?;
+                    trial.stage.announce(seeded.id, "finalized")?;
                 }
             }
             anyhow::Ok(())
@@ -113,10 +114,10 @@ async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<La
     let came = f64::from(submissions) / began.elapsed().as_secs_f64();
     let waiting = now();
     let open = "SELECT EXISTS (SELECT FROM submissions WHERE status IN ('received', 'processing'))";
-    while turn.superuser.query_one(open, &[]).await?.get(0) {
+    while trial.superuser.query_one(open, &[]).await?.get(0) {
         running.still_runs()?;
         if waiting.elapsed() > PATIENCE {
-            // Those that are missing are told below.
+            // Missing submissions are reported below.
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -124,10 +125,10 @@ async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<La
     let cpu = (meter::cpu_seconds(pid)? - before) * 1_000.0 / f64::from(submissions.max(1));
     running.stop().await?;
     let sql = "SELECT extract(epoch FROM updated_at - created_at)::float8 * 1000 FROM submissions WHERE status = 'routed'";
-    let mut lags: Vec<f64> = turn.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let mut lags: Vec<f64> = trial.superuser.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
     lags.sort_by(f64::total_cmp);
     let mut wrong = Vec::new();
-    let taken = turn.receiver.taken(submissions as usize).await?;
+    let taken = trial.receiver.taken(submissions as usize).await?;
     if lags.len() != submissions as usize || taken != submissions as usize {
         wrong.push(format!("{} routed and {taken} mails, not {submissions}", lags.len()));
     }

@@ -1,5 +1,5 @@
-//! What nobody can beat on this machine: mails by `smtp-source` over kept connections, the router's own statements in batches
-//! (`transcript`), and both at once, in the same run and against the same receiver.
+//! Upper bounds on this machine: mails by `smtp-source` over kept connections, the router's own statements in
+//! batches (`transcript`), and both at once, in the same run and against the same receiver.
 
 use std::fmt;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::arena::{Arena, Turn};
+use super::arena::{Arena, Trial};
 use super::receiver;
 use super::shape::{self, Shape};
 use super::summary::Run;
@@ -30,7 +30,7 @@ pub enum Limit {
     Smtp,
     /// The router's statements about as many submissions.
     Database,
-    /// Both at once: the slower one says when it is over.
+    /// Mails and statements at once: the slower one says when it is over.
     Combined,
 }
 
@@ -45,11 +45,11 @@ impl fmt::Display for Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 3] = [Self::Smtp, Self::Database, Self::Combined];
 }
 
-/// One turn.
+/// Runs one trial.
 pub(super) async fn play(
     arena: &Arena<'_>,
     limit: Limit,
@@ -57,23 +57,23 @@ pub(super) async fn play(
     receiver: receiver::Kind,
     round: usize,
 ) -> Result<Run> {
-    let turn = arena.turn(None, shape, receiver, arena.options.size(shape).submissions).await?;
+    let trial = arena.trial(None, shape, receiver, arena.options.size(shape).submissions).await?;
     let heard = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
-        clients.push(turn.stage.database.client_as("forms_app").await?);
+        clients.push(trial.stage.database.client_as("forms_app").await?);
     }
     let used = || -> Result<[f64; 4]> {
         let own = meter::cpu_seconds(std::process::id())?;
-        Ok([arena.postgres_cpu()?, turn.receiver.cpu()?, own, meter::busy_seconds()])
+        Ok([arena.postgres_cpu()?, trial.receiver.cpu()?, own, meter::busy_seconds()])
     };
     let before = used()?;
     let began = now();
     let (mails, rows) = tokio::join!(
-        async { if limit == Limit::Database { Ok(()) } else { send(arena, &turn).await } },
+        async { if limit == Limit::Database { Ok(()) } else { send(arena, &trial).await } },
         async {
             match &heard {
-                Some(heard) => replay(heard, &turn, &clients).await,
+                Some(heard) => replay(heard, &trial, &clients).await,
                 None => Ok(()),
             }
         },
@@ -83,11 +83,11 @@ pub(super) async fn play(
     let seconds = began.elapsed().as_secs_f64();
     let after = used()?;
     let [postgres, relay, own, busy] = std::array::from_fn(|at| after[at] - before[at]);
-    // The receiver is a child of this process where it is smtp-sink; smtp-source was one, too, and what it used is told as ours.
+    // The receiver is our child where it is smtp-sink; smtp-source was one, too, and its use is reported as ours.
     let own = own - if receiver == receiver::Kind::Sink { relay } else { 0.0 };
-    let mut wrong = if limit == Limit::Smtp { Vec::new() } else { verify::rows(&turn, true).await? };
-    let expected = if limit == Limit::Database { 0 } else { turn.mails() };
-    let taken = turn.receiver.taken(expected).await?;
+    let mut wrong = if limit == Limit::Smtp { Vec::new() } else { verify::rows(&trial, true).await? };
+    let expected = if limit == Limit::Database { 0 } else { trial.mails() };
+    let taken = trial.receiver.taken(expected).await?;
     if taken != expected {
         wrong.push(format!("mails: {taken}, not {expected}"));
     }
@@ -97,7 +97,7 @@ pub(super) async fn play(
         shape: shape.to_string(),
         receiver: receiver.to_string(),
         round,
-        submissions: turn.ids.len(),
+        submissions: trial.ids.len(),
         seconds,
         cpu: None,
         postgres_cpu: Some(postgres),
@@ -107,7 +107,7 @@ pub(super) async fn play(
         others: ((busy - postgres - relay - own) / (seconds * processors)).clamp(0.0, 1.0),
         load: meter::load(),
         redelivered: 0,
-        statements: turn.statements(arena).await?,
+        statements: trial.statements(arena).await?,
         wrong,
     })
 }
@@ -117,34 +117,34 @@ const WARM: usize = 16;
 
 /// Hears what the router says about one submission of this shape while its relay is fast.
 async fn listen(arena: &Arena<'_>, shape: Shape) -> Result<Transcript> {
-    let turn = arena.turn(None, shape, receiver::Kind::Sink, WARM + 1).await?;
+    let trial = arena.trial(None, shape, receiver::Kind::Sink, WARM + 1).await?;
     let aloud =
-        format!("ALTER ROLE forms_app IN DATABASE {} SET log_statement = 'all'", turn.stage.database.name());
-    turn.superuser.batch_execute(&aloud).await?;
-    let settings = turn.settings(&arena.options.router_settings);
-    let mut router = turn.stage.router(&arena.options.binary, "router", &settings).await?;
+        format!("ALTER ROLE forms_app IN DATABASE {} SET log_statement = 'all'", trial.stage.database.name());
+    trial.superuser.batch_execute(&aloud).await?;
+    let settings = trial.settings(&arena.options.router_settings);
+    let mut router = trial.stage.router(&arena.options.binary, "router", &settings).await?;
     router.ready().await?;
-    let (id, warm) = turn.ids.split_last().context("a submission to listen to")?;
+    let (id, warm) = trial.ids.split_last().context("a submission to listen to")?;
     for id in warm {
-        turn.stage.publish(*id, "finalized")?;
+        trial.stage.publish(*id, "finalized")?;
     }
-    routed(&turn, warm.len()).await?;
-    // The log is the whole server's and the ids are the same in every turn.
+    routed(&trial, warm.len()).await?;
+    // The log is the whole server's and the ids are the same in every trial.
     let from = std::fs::metadata(arena.postgres_log())?.len();
-    turn.stage.publish(*id, "finalized")?;
-    routed(&turn, turn.ids.len()).await?;
+    trial.stage.publish(*id, "finalized")?;
+    routed(&trial, trial.ids.len()).await?;
     router.stop().await?;
     let heard = Transcript::read(&arena.postgres_log(), from, *id)?;
-    // What the limit of the database is made of, for whoever reads the figures.
+    // The database limit's statements, for the reader of the figures.
     std::fs::write(arena.options.out.join(format!("statements-{shape}.txt")), heard.to_string())?;
     Ok(heard)
 }
 
 /// Waits until so many are.
-async fn routed(turn: &Turn, count: usize) -> Result<()> {
+async fn routed(trial: &Trial, count: usize) -> Result<()> {
     let routed = "SELECT count(*) FROM submissions WHERE status = 'routed'";
     for _ in 0..600 {
-        if turn.superuser.query_one(routed, &[]).await?.get::<_, i64>(0) >= i64::try_from(count)? {
+        if trial.superuser.query_one(routed, &[]).await?.get::<_, i64>(0) >= i64::try_from(count)? {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -152,10 +152,10 @@ async fn routed(turn: &Turn, count: usize) -> Result<()> {
     bail!("the router did not route {count}")
 }
 
-async fn replay(heard: &Transcript, turn: &Turn, clients: &[Client]) -> Result<()> {
-    let share = turn.ids.len().div_ceil(clients.len()).max(1);
+async fn replay(heard: &Transcript, trial: &Trial, clients: &[Client]) -> Result<()> {
+    let share = trial.ids.len().div_ceil(clients.len()).max(1);
     let said =
-        clients.iter().zip(turn.ids.chunks(share)).map(|(client, ids): (&Client, &[Uuid])| async move {
+        clients.iter().zip(trial.ids.chunks(share)).map(|(client, ids): (&Client, &[Uuid])| async move {
             let prepared = heard.prepare(client).await?;
             for batch in ids.chunks(BATCH) {
                 prepared.say(batch).await?;
@@ -165,14 +165,14 @@ async fn replay(heard: &Transcript, turn: &Turn, clients: &[Client]) -> Result<(
     try_join_all(said).await.map(drop)
 }
 
-/// As many mails as the submissions would be, of the size of the router's, by as many sessions as it has lanes.
-async fn send(arena: &Arena<'_>, turn: &Turn) -> Result<()> {
-    let text = turn.stage.dir().join("mail");
-    std::fs::write(&text, mail(turn.shape))?;
+/// As many mails as the submissions would be, of the size of the router's, by as many sessions as it has connections.
+async fn send(arena: &Arena<'_>, trial: &Trial) -> Result<()> {
+    let text = trial.stage.dir().join("mail");
+    std::fs::write(&text, mail(trial.shape))?;
     let mut command = Command::new("/usr/sbin/smtp-source");
-    command.args(["-4", "-d", "-s", &arena.options.sessions.to_string(), "-m", &turn.mails().to_string()]);
-    command.args(["-r", &turn.shape.recipients().to_string(), "-f", "forms@maple.test", "-t", "a@one.test"]);
-    command.arg("-F").arg(&text).arg(format!("127.0.0.1:{}", turn.receiver.port()));
+    command.args(["-4", "-d", "-s", &arena.options.sessions.to_string(), "-m", &trial.mails().to_string()]);
+    command.args(["-r", &trial.shape.recipients().to_string(), "-f", "forms@maple.test", "-t", "a@one.test"]);
+    command.arg("-F").arg(&text).arg(format!("127.0.0.1:{}", trial.receiver.port()));
     let output =
         command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("starting smtp-source")?;
     ensure!(output.status.success(), "smtp-source: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What a process and its children have used, from /proc: processor time, and the most memory at once.
+//! Resources that a process and its children have used, from /proc: processor time, and the most memory at once.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ fn processes() -> Result<BTreeMap<u32, Stat>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // One that has just ended is not there.
+        // A process that has just ended is not there.
         if let Some(stat) =
             std::fs::read_to_string(entry.path().join("stat")).ok().and_then(|text| parse(&text))
         {

@@ -1,13 +1,14 @@
-//! `make bench`: the same submissions through `maple-router`, through what people would run instead, and through the limits of
-//! the machine; in turns, in one run, every run verified; figures are in `benches/RESULTS.md`.
+//! `make bench`: the same submissions through `maple-router`, through what people would run instead, and through
+//! the limits of the machine; alternating, in one run, every run verified; figures are in `benches/RESULTS.md`.
 //!
-//! A real PostgreSQL with fsync and `synchronous_commit`, the embedded broker, `smtp-sink` or a real Postfix as relay, and
-//! each contestant a process of its own, started for its turn and ended after it. What is played is in `shape`, who plays, in
-//! `contestant` and `peer`, what nobody can beat, in `limits` and `transcript`, what is measured, in `meter`, whether it
-//! counts, in `verify`, and what is told of it, in `summary`, `report` and `plot`.
+//! A real PostgreSQL with fsync and `synchronous_commit`, the embedded broker, `smtp-sink` or a real Postfix as
+//! relay, and each contestant a process of its own, started for its trial and ended after it. `shape` has the
+//! input, `contestant` the parties, `running` and `peer` their processes, `trial` one trial of a contestant,
+//! `limits` and `transcript` the bounds, `meter` the measurements, `verify` the checks, and `summary`, `report` and
+//! `plot` the output.
 //!
-//! If it is killed (SIGKILL), its clusters and Postfixes clear up after themselves; a router or a sink may be left. Nothing here asserts a
-//! speed: a run that was not verified is told as such, and makes the exit code 1.
+//! If it is killed (SIGKILL), its clusters and Postfixes clear up after themselves; a router or a sink may be left.
+//! Nothing here asserts a speed: an unverified run is reported as such, and makes the exit code 1.
 
 mod arena;
 mod contestant;
@@ -18,9 +19,11 @@ mod peer;
 mod plot;
 mod receiver;
 mod report;
+mod running;
 mod shape;
 mod summary;
 mod transcript;
+mod trial;
 mod verify;
 
 use std::path::PathBuf;
@@ -36,50 +39,50 @@ pub use shape::Shape;
 use arena::Arena;
 use summary::Run;
 
-/// What an operator sets where many come at once (runbooks/install.md), as the peers are set to fifty at a time; the defaults
-/// are for a host where few do.
+/// An operator's settings where many come at once (runbooks/install.md), as the peers are set to fifty at a time;
+/// the defaults are for a host where few do.
 pub const FOR_VOLUME: &str =
     "[smtp]\\nlanes = 32\\n[routing]\\nmax_in_flight = 256\\n[pubsub]\\nmax_outstanding = 1000";
 
-/// How it is run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `maple-router`.
     pub binary: PathBuf,
-    /// What `benches/peers/build` made: `target/peers`.
+    /// Output of `benches/peers/build`: `target/peers`.
     pub peers: PathBuf,
-    /// Where the JSON and the plot go.
+    /// Directory for the JSON and the plot.
     pub out: PathBuf,
-    /// How much is played of one action and one recipient, and how much of everything else.
+    /// Size for one action and one recipient; the other shapes have `others`.
     pub main: Size,
-    /// See `main`.
+    /// Size for the other shapes.
     pub others: Size,
-    /// Who plays.
+    /// Contestants that take part.
     pub contestants: Vec<Contestant>,
-    /// What they are held against.
+    /// Limits the contestants are compared with.
     pub limits: Vec<Limit>,
-    /// What is played.
+    /// Shapes of submissions.
     pub shapes: Vec<Shape>,
-    /// Who takes the mails.
+    /// Receivers of the mails.
     pub receivers: Vec<ReceiverKind>,
     /// Submissions a second at which the lag is measured; none: it is not.
     pub lag_rates: Vec<u32>,
-    /// How long each of these lasts, in seconds.
+    /// Length of each of these, in seconds.
     pub lag_seconds: u32,
-    /// Of the SMTP limit.
+    /// Sessions of the SMTP limit.
     pub sessions: usize,
     /// Lines laid over the router's configuration.
     pub router_settings: String,
-    /// Tell what PostgreSQL spent its time on (`pg_stat_statements`, which costs some).
+    /// Report where PostgreSQL spent its time (`pg_stat_statements`, which costs some).
     pub statements: bool,
-    /// `None`, or where profiles by `perf` go: the router's turns are recorded.
+    /// `None`, or the directory for profiles by `perf`: the router's trials are recorded.
     pub perf: Option<PathBuf>,
 }
 
-/// How much of one setting is played.
+/// Size of one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Submissions of a turn.
+    /// Submissions of a trial.
     pub submissions: usize,
     /// Rounds; the medians are over these.
     pub repeat: usize,
@@ -94,13 +97,13 @@ impl Options {
     }
 }
 
-/// Plays everything and writes the report; answers whether every run was as it must be.
+/// Plays everything and writes the report; returns whether every run was as it must be.
 ///
 /// # Errors
 /// A part cannot be started, or an end cannot be read.
 pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<bool> {
     std::fs::create_dir_all(&options.out)?;
-    // Not found missing after an hour.
+    // A missing peer shows now, not after an hour.
     options.contestants.iter().try_for_each(|contestant| peer::is_built(options, *contestant))?;
     options.receivers.iter().try_for_each(|receiver| receiver.can_be_started())?;
     let arena = Arena::start(options).await?;
@@ -122,7 +125,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<bool> {
                     note(&mut runs, played.with_context(|| format!("the limit {limit}"))?, &say);
                 }
                 for contestant in &options.contestants {
-                    let played = contestant::play(&arena, *contestant, *shape, *receiver, round).await;
+                    let played = trial::play(&arena, *contestant, *shape, *receiver, round).await;
                     note(&mut runs, played.with_context(|| format!("{contestant}"))?, &say);
                 }
                 report::write_json(&arena, &runs, &[])?;

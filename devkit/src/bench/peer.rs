@@ -1,5 +1,5 @@
-//! The others, as processes: programs of `benches/peers/`, built into `target/peers/` and told by their environment where
-//! everything is. Each says `ready` on a line of its own once it takes work, and ends at SIGTERM.
+//! The router's peers, as processes: programs of `benches/peers/`, built into `target/peers/`; their environment
+//! names all addresses. Each says `ready` on a line of its own once it takes work, and ends at SIGTERM.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -11,13 +11,13 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
 use super::Options;
-use super::arena::Turn;
-use super::contestant::{Contestant, tail};
+use super::arena::Trial;
+use super::contestant::Contestant;
 use crate::stage::{PROJECT, SUBSCRIPTION};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const STEP: Duration = Duration::from_millis(20);
-/// What the queues work at side by side.
+/// Jobs that a queue works at side by side.
 const CONCURRENCY: &str = "50";
 
 /// A running one. Dropping it kills it.
@@ -27,7 +27,7 @@ pub(super) struct Peer {
     log: PathBuf,
 }
 
-/// What is run, and as which role.
+/// Program of a peer, and its role.
 struct Program {
     /// Under `target/peers`, or without a slash wherever it is installed.
     file: &'static str,
@@ -40,9 +40,9 @@ impl Program {
     fn of(contestant: Contestant) -> Option<Self> {
         let (file, script, role) = match contestant {
             Contestant::Router | Contestant::RouterPostgres | Contestant::RouterPooled => return None,
-            // As the design document says: the backend's own role.
+            // The backend's own role, as the design document says.
             Contestant::Python => ("python/bin/python", Some("python/worker.py"), "forms_app"),
-            // They bring a schema of their own.
+            // Both queues bring a schema of their own.
             Contestant::GraphileJs => ("node", Some("graphile-js/worker.mjs"), "forms_owner"),
             Contestant::GraphileRs => ("graphile-rs/release/graphile-rs", None, "forms_owner"),
         };
@@ -65,8 +65,8 @@ pub(super) fn is_built(options: &Options, contestant: Contestant) -> Result<()> 
 }
 
 impl Peer {
-    pub(super) async fn start(options: &Options, turn: &Turn, contestant: Contestant) -> Result<Self> {
-        let log = turn.stage.dir().join(format!("{contestant}.log"));
+    pub(super) async fn start(options: &Options, trial: &Trial, contestant: Contestant) -> Result<Self> {
+        let log = trial.stage.dir().join(format!("{contestant}.log"));
         let out = std::fs::File::create(&log)?;
         let program = Program::of(contestant).with_context(|| format!("{contestant} is no peer"))?;
         let file = program.file;
@@ -77,17 +77,17 @@ impl Peer {
             .args(program.script.map(|script| options.peers.join(script)))
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", turn.stage.dir())
-            .env("DATABASE_URL", turn.stage.database.url_as(role))
-            .env("PGHOST", &turn.stage.database.endpoint().socket_dir)
-            .env("PGPORT", turn.stage.database.endpoint().socket_port.to_string())
+            .env("HOME", trial.stage.dir())
+            .env("DATABASE_URL", trial.stage.database.url_as(role))
+            .env("PGHOST", &trial.stage.database.endpoint().socket_dir)
+            .env("PGPORT", trial.stage.database.endpoint().socket_port.to_string())
             .env("PGUSER", role)
-            .env("PGDATABASE", turn.stage.database.name())
-            .env("SMTP_PORT", turn.receiver.port().to_string())
+            .env("PGDATABASE", trial.stage.database.name())
+            .env("SMTP_PORT", trial.receiver.port().to_string())
             .env("MAIL_FROM", "gpus-it-security@greenpeace.org")
-            .env("SIGNER_KEY_FILE", &turn.key_file)
-            .env("STORAGE_ENDPOINT", turn.stage.google.storage_endpoint())
-            .env("PUBSUB_EMULATOR_HOST", turn.stage.broker.host_port())
+            .env("SIGNER_KEY_FILE", &trial.key_file)
+            .env("STORAGE_ENDPOINT", trial.stage.google.storage_endpoint())
+            .env("PUBSUB_EMULATOR_HOST", trial.stage.broker.host_port())
             .env("PUBSUB_PROJECT", PROJECT)
             .env("PUBSUB_SUBSCRIPTION", SUBSCRIPTION)
             .env("CONCURRENCY", CONCURRENCY)
@@ -129,4 +129,10 @@ impl Peer {
         }
         Ok(())
     }
+}
+
+/// The end of a log, for the reader of a failure.
+pub(super) fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().rev().take(12).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }

@@ -27,7 +27,7 @@ pub(super) fn write(out: &Path, runs: &[Run], lags: &[Lag]) -> Result<()> {
             bars: medians(runs, &shape, &receiver).into_iter().map(|m| (m.who, m.rate)).collect(),
         })
         .collect();
-    // What they used hardly depends on who takes the mails: the first receiver stands for all.
+    // Resource use hardly depends on the receiver of the mails: the first one stands for all.
     let mut shapes: Vec<(String, String)> = Vec::new();
     for setting in settings(runs) {
         if !shapes.iter().any(|(_, shape)| *shape == setting.1) {
@@ -47,7 +47,7 @@ pub(super) fn write(out: &Path, runs: &[Run], lags: &[Lag]) -> Result<()> {
             bars: memory.collect(),
         });
     }
-    // One block for each pace: who cannot keep up at the highest would dwarf all the others.
+    // One block for each rate: a contestant that cannot keep up at the highest would dwarf all the others.
     let mut paces: Vec<u32> = lags.iter().filter(|lag| lag.wrong.is_empty()).map(|lag| lag.asked).collect();
     paces.dedup();
     for pace in paces {

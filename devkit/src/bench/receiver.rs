@@ -1,5 +1,5 @@
-//! Who takes the mails: `smtp-sink`, which counts them and throws them away, or a real Postfix that does the same after it has
-//! written them to its queue.
+//! Receivers of the mails: `smtp-sink`, which counts them and throws them away, or a real Postfix that does the
+//! same after it has written them to its queue.
 
 use std::fmt;
 use std::fs::File;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use super::meter;
+use crate::port::free_port;
 use crate::postfix::{Postfix, PostfixOptions};
-use crate::stage::free_port;
 
 /// Which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether this user may start it.
+    /// Whether this user may start the receiver.
     pub(super) fn can_be_started(self) -> Result<()> {
         ensure!(
             self == Self::Sink || geteuid().is_root(),
@@ -45,13 +45,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How long it may take to listen.
+/// Longest time until the receiver listens.
 const PATIENCE: Duration = Duration::from_secs(120);
 const STEP: Duration = Duration::from_millis(20);
 /// Looks without a change after which no more mails are awaited: five seconds.
 const QUIET: u32 = 250;
 
-/// A receiver of one turn; ends with its value.
+/// A receiver of one trial; ends with its value.
 #[derive(Debug)]
 pub(super) enum Receiver {
     Sink { child: Box<Child>, port: u16, told: PathBuf, _dir: TempDir },
@@ -63,7 +63,7 @@ impl Receiver {
         match kind {
             Kind::Sink => Self::sink().await,
             Kind::Postfix => {
-                // Taken, queued with fsync, and then thrown away: the same for everybody who sends.
+                // Mails are taken, queued with fsync, and then thrown away: the same for every sender.
                 let settings =
                     vec![("default_transport", "discard".to_owned()), ("relayhost", String::new())];
                 let options = PostfixOptions { settings, ..PostfixOptions::default() };
@@ -120,7 +120,7 @@ impl Receiver {
             still = if count == last { still + 1 } else { 0 };
             last = count;
         }
-        // One too many is as wrong as one too few.
+        // A surplus mail is as wrong as a missing one.
         tokio::time::sleep(STEP * 10).await;
         self.count()
     }

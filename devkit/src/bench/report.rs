@@ -1,4 +1,4 @@
-//! What is told in the end: Markdown for people, JSON for programs. Pure, but for the file.
+//! The benchmark's output: Markdown for people, JSON for programs. Pure, but for the file.
 
 use anyhow::Result;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::lag::Lag;
 use super::shape::Shape;
 use super::summary::{Medians, Run, medians};
 
-/// Everything, as JSON: each turn, the medians, the lags.
+/// Writes everything as JSON: each trial, the medians, the lags.
 pub(super) fn write_json(arena: &Arena<'_>, runs: &[Run], lags: &[Lag]) -> Result<()> {
     let all: Vec<Medians> =
         settings(runs).iter().flat_map(|(receiver, shape)| medians(runs, shape, receiver)).collect();
@@ -78,7 +78,7 @@ fn table(all: &[Medians]) -> String {
         out.push_str(&format!(
             "| {} | {} | {:.0} | {:.0}, {:.0} | {} | {} | {} | {} | {} | {:.0} | {:.1} |\n",
             m.who,
-            m.turns,
+            m.trials,
             m.rate,
             m.slowest,
             m.fastest,

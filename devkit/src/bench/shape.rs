@@ -1,7 +1,7 @@
-//! What is played: forms, submissions, and what must have come of each. The same ids in every turn.
+//! Input of a benchmark: forms, submissions, and their expected results. The same ids in every trial.
 //!
-//! Submissions are written at once and without the outbox's triggers: their events are let go by the turn itself
-//! (`contestant`), so that nobody begins before the clock does.
+//! Submissions are written at once and without the outbox's triggers: the trial itself releases their events
+//! (`contestant`), so that no contestant starts before the clock does.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::forms::Form;
 /// The form of every submission.
 pub(super) const FORM: &str = "bench";
 
-/// What one submission is.
+/// Form of one submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
     /// One action, one recipient.
@@ -36,10 +36,10 @@ impl fmt::Display for Shape {
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub const ALL: [Self; 3] = [Self::One, Self::Many, Self::Links];
 
-    /// In words.
+    /// The shape in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::One => "one action, one recipient",
@@ -85,7 +85,7 @@ impl Shape {
     }
 }
 
-/// Ids of the submissions of a turn, spread as random ones are.
+/// Ids of the submissions of a trial, spread as random ones are.
 pub(super) fn ids(n: usize) -> Vec<Uuid> {
     use sha2::Digest as _;
     let id = |number: usize| {
@@ -97,8 +97,8 @@ pub(super) fn ids(n: usize) -> Vec<Uuid> {
     (0..n).map(id).collect()
 }
 
-/// Writes submissions with five fields each, which lie together as they do where people submit them; as superuser and without
-/// triggers; nobody is told of them.
+/// Writes submissions with five fields each, which lie together as they do where people submit them; as superuser
+/// and without triggers, so that no event is written.
 pub(super) async fn seed(superuser: &Client, shape: Shape, ids: &[Uuid]) -> Result<()> {
     superuser.batch_execute("BEGIN; SET LOCAL session_replication_role = 'replica'").await?;
     superuser
@@ -129,7 +129,7 @@ pub(super) async fn seed(superuser: &Client, shape: Shape, ids: &[Uuid]) -> Resu
     superuser
         .batch_execute("VACUUM ANALYZE submissions, submission_fields, attachments, actions, forms")
         .await?;
-    // What the writing left to be written is nobody's who comes after it.
+    // The remaining writes of the seeding must not fall to a contestant.
     superuser.batch_execute("CHECKPOINT").await?;
     Ok(())
 }

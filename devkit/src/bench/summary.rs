@@ -1,10 +1,10 @@
-//! What a turn came to, and what many came to. Pure.
+//! Results of one trial, and of many. Pure.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One turn of a contestant or a limit.
+/// One trial of a contestant or a limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Run {
     pub(super) who: String,
@@ -16,11 +16,11 @@ pub(super) struct Run {
     pub(super) seconds: f64,
     /// Processor seconds of the contestant, its children included, between its being ready and the last event settled.
     pub(super) cpu: Option<f64>,
-    /// Of PostgreSQL in that time.
+    /// PostgreSQL's processor seconds in that time.
     pub(super) postgres_cpu: Option<f64>,
-    /// Of the receiver.
+    /// The receiver's.
     pub(super) receiver_cpu: Option<f64>,
-    /// Of the benchmark itself: the broker, and what looks at the rows.
+    /// The benchmark's own: the broker, and the reader of the rows.
     pub(super) bench_cpu: Option<f64>,
     /// Most memory of the contestant since its start.
     pub(super) peak_mib: Option<f64>,
@@ -30,9 +30,9 @@ pub(super) struct Run {
     pub(super) load: f64,
     /// Events that came more than once.
     pub(super) redelivered: usize,
-    /// What PostgreSQL spent its time on, where it was asked.
+    /// Where PostgreSQL spent its time, where it was asked.
     pub(super) statements: Vec<String>,
-    /// What was not as it must be; then it does not count.
+    /// Violations; a trial with any does not count.
     pub(super) wrong: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Run {
         seconds.map(|seconds| seconds * 1_000.0 / self.submissions as f64)
     }
 
-    /// One line for whoever watches.
+    /// One line for the reader.
     pub(super) fn line(&self) -> String {
         let figure = |name: &str, value: Option<f64>, unit: &str| {
             value.map_or_else(String::new, |value| format!("  {name} {value:.2}{unit}"))
@@ -76,14 +76,14 @@ impl Run {
     }
 }
 
-/// Medians of all verified turns of one party in one setting.
+/// Medians of all verified trials of one party in one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Medians {
     pub(super) who: String,
     pub(super) shape: String,
     pub(super) receiver: String,
-    /// Verified turns.
-    pub(super) turns: usize,
+    /// Verified trials.
+    pub(super) trials: usize,
     /// Submissions of each.
     pub(super) submissions: usize,
     /// Submissions a second.
@@ -95,7 +95,7 @@ pub(super) struct Medians {
     pub(super) postgres_cpu: Option<f64>,
     pub(super) receiver_cpu: Option<f64>,
     pub(super) bench_cpu: Option<f64>,
-    /// The largest of all turns, not a median.
+    /// The largest of all trials, not a median.
     pub(super) peak_mib: Option<f64>,
     pub(super) others: f64,
     pub(super) load: f64,
@@ -119,7 +119,7 @@ pub(super) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// Medians by party, in the order in which they first played. Turns that were not verified do not count.
+/// Medians by party, in the order in which they first ran. Unverified trials do not count.
 pub(super) fn medians(runs: &[Run], shape: &str, receiver: &str) -> Vec<Medians> {
     let mut order: Vec<&str> = Vec::new();
     let mut by: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
@@ -144,7 +144,7 @@ fn of(runs: &[&Run]) -> Option<Medians> {
         who: first.who.clone(),
         shape: first.shape.clone(),
         receiver: first.receiver.clone(),
-        turns: runs.len(),
+        trials: runs.len(),
         submissions: first.submissions,
         rate: median(&rates)?,
         slowest: rates.iter().copied().fold(f64::INFINITY, f64::min),
@@ -163,7 +163,7 @@ fn of(runs: &[&Run]) -> Option<Medians> {
 pub(super) mod tests {
     use super::*;
 
-    /// A verified turn of 1,000 submissions.
+    /// A verified trial of 1,000 submissions.
     pub(in crate::bench) fn run(who: &str, round: usize, seconds: f64) -> Run {
         Run {
             who: who.to_owned(),
@@ -215,7 +215,7 @@ pub(super) mod tests {
         let all = medians(&runs, "one", "sink");
         let names: Vec<&str> = all.iter().map(|medians| medians.who.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        assert_eq!((all[0].turns, all[0].rate, all[0].slowest), (2, 750.0, 500.0));
+        assert_eq!((all[0].trials, all[0].rate, all[0].slowest), (2, 750.0, 500.0));
         assert_eq!((all[0].cpu, all[0].peak_mib), (Some(0.75), Some(12.0)));
         assert!(medians(&runs, "many", "sink").is_empty());
     }

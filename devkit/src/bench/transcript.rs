@@ -1,9 +1,9 @@
-//! What the router says to PostgreSQL about one submission, word for word, and the same said again for many at once.
+//! The router's statements to PostgreSQL about one submission, word for word, and the same said again for many at once.
 //!
-//! One submission is routed while the server logs every statement of the role with its parameters. The replay puts another
-//! id in place of that one and gives each transaction to a whole batch: statements that take arrays of ids become one, the
-//! others follow each other without waiting, and the batch is committed once. So this is the work of exactly the router's
-//! statements, whatever they are by then, at what the server can do if nobody has to decide between them.
+//! One submission is routed while the server logs every statement of the role with its parameters. The replay replaces its
+//! id by another and gives each transaction to a whole batch: statements that take arrays of ids become one, the others
+//! follow each other without waiting, and the batch is committed once. So this is the work of exactly the router's
+//! statements, whatever they are by then, at what the server can do without anything to decide between them.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -24,7 +24,7 @@ struct Said {
     values: Vec<Option<String>>,
 }
 
-/// Statements between a BEGIN and a COMMIT, as these were said; without them where there were none.
+/// Statements between a BEGIN and a COMMIT, as logged; without the two where there were none.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Together {
     frame: Option<(String, String)>,
@@ -39,7 +39,7 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// What the server's log says of this submission, from this place on.
+    /// Reads what the server's log says of this submission, from this position on.
     ///
     /// # Errors
     /// No log, or nothing about it in there.
@@ -72,7 +72,7 @@ pub(super) struct Prepared<'a> {
     parts: Vec<PreparedPart<'a>>,
 }
 
-/// A transaction's BEGIN and COMMIT, where it is one, and its statements.
+/// A part's BEGIN and COMMIT, where it is a transaction, and its statements.
 type PreparedPart<'a> = (Option<&'a (String, String)>, Vec<(Statement, &'a Said)>);
 
 impl Prepared<'_> {
@@ -181,7 +181,7 @@ fn parts(log: &str, id: Uuid) -> Vec<Together> {
     let mut done: Vec<Together> = Vec::new();
     let mut open: BTreeMap<String, Together> = BTreeMap::new();
     let mut single: BTreeMap<String, Said> = BTreeMap::new();
-    // A line that begins with a tab continues the one before.
+    // A line with a leading tab continues the one before.
     for record in log.replace("\n\t", "\u{b}").lines().map(|line| line.replace('\u{b}', "\n")) {
         let Some((pid, level, text)) = record_of(&record) else { continue };
         if let Some(values) = text.strip_prefix("parameters: ").filter(|_| level == "DETAIL") {

@@ -1,33 +1,33 @@
-//! Whether a turn counts: every row routed, one audit row each, as many mails as there must be, every event settled.
+//! Whether a trial counts: every row routed, one audit row each, as many mails as there must be, every event settled.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::arena::Turn;
+use super::arena::Trial;
 use super::contestant::Contestant;
 use crate::stage::Source;
 
-/// How long the last acks may take.
+/// Longest time for the last acks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
 
-/// Waits until no event is left; answers how many were settled, in words of what is missing otherwise.
-pub(super) async fn settled(turn: &Turn, contestant: Contestant) -> Result<usize> {
+/// Waits until no event is left; returns how many were settled, in words of what is missing otherwise.
+pub(super) async fn settled(trial: &Trial, contestant: Contestant) -> Result<usize> {
     let mut settled = 0;
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
         settled = match contestant {
             Contestant::Router
             | Contestant::RouterPostgres
             | Contestant::RouterPooled
-            | Contestant::Python => usize::try_from(turn.stage.events().await?.acked)?,
+            | Contestant::Python => usize::try_from(trial.stage.events().await?.acked)?,
             Contestant::GraphileJs | Contestant::GraphileRs => {
                 let left: i64 =
-                    turn.superuser.query_one("SELECT count(*) FROM graphile_worker.jobs", &[]).await?.get(0);
-                turn.ids.len().saturating_sub(usize::try_from(left)?)
+                    trial.superuser.query_one("SELECT count(*) FROM graphile_worker.jobs", &[]).await?.get(0);
+                trial.ids.len().saturating_sub(usize::try_from(left)?)
             }
         };
-        if settled >= turn.ids.len() {
+        if settled >= trial.ids.len() {
             break;
         }
         tokio::time::sleep(STEP).await;
@@ -35,38 +35,38 @@ pub(super) async fn settled(turn: &Turn, contestant: Contestant) -> Result<usize
     Ok(settled)
 }
 
-/// What is not as it must be.
-pub(super) async fn turn(turn: &Turn, contestant: Contestant, settled: usize) -> Result<Vec<String>> {
-    let mut wrong = rows(turn, contestant.is_router()).await?;
-    let n = turn.ids.len();
+/// Violations.
+pub(super) async fn trial(trial: &Trial, contestant: Contestant, settled: usize) -> Result<Vec<String>> {
+    let mut wrong = rows(trial, contestant.is_router()).await?;
+    let n = trial.ids.len();
     let mut must = |what: &str, found: usize, expected: usize| {
         if found != expected {
             wrong.push(format!("{what}: {found}, not {expected}"));
         }
     };
-    must("mails", turn.receiver.taken(turn.mails()).await?, turn.mails());
+    must("mails", trial.receiver.taken(trial.mails()).await?, trial.mails());
     // An event that came twice may be settled twice.
     must("events settled", settled.min(n), n);
     if contestant.source() == Source::Pubsub {
-        let stats = turn.stage.events().await?;
+        let stats = trial.stage.events().await?;
         must("events left", stats.backlog + stats.outstanding, 0);
     }
     Ok(wrong)
 }
 
 /// Events that were handed out more than once: more work, not wrong work.
-pub(super) async fn redelivered(turn: &Turn, contestant: Contestant) -> Result<usize> {
+pub(super) async fn redelivered(trial: &Trial, contestant: Contestant) -> Result<usize> {
     if contestant.source() != Source::Pubsub {
         return Ok(0);
     }
-    Ok(usize::try_from(turn.stage.events().await?.delivered)?.saturating_sub(turn.ids.len()))
+    Ok(usize::try_from(trial.stage.events().await?.delivered)?.saturating_sub(trial.ids.len()))
 }
 
-/// What is not as it must be in the database. The router's audit tells of each recipient, the others' of each action, as the
+/// Violations in the database. The router's audit has a row for each recipient, the others' for each action, as the
 /// design document has it.
-pub(super) async fn rows(turn: &Turn, by_recipient: bool) -> Result<Vec<String>> {
-    let n = turn.ids.len();
-    let sent = n * turn.shape.mails() * if by_recipient { turn.shape.recipients() } else { 1 };
+pub(super) async fn rows(trial: &Trial, by_recipient: bool) -> Result<Vec<String>> {
+    let n = trial.ids.len();
+    let sent = n * trial.shape.mails() * if by_recipient { trial.shape.recipients() } else { 1 };
     let expected = [
         ("rows routed", "SELECT count(*) FROM submissions WHERE status = 'routed'", n),
         ("rows ended in the audit", "SELECT count(*) FROM audit_log WHERE action = 'submission_routed'", n),
@@ -80,7 +80,7 @@ pub(super) async fn rows(turn: &Turn, by_recipient: bool) -> Result<Vec<String>>
     ];
     let mut wrong = Vec::new();
     for (what, sql, expected) in expected {
-        let found: i64 = turn.superuser.query_one(sql, &[]).await?.get(0);
+        let found: i64 = trial.superuser.query_one(sql, &[]).await?.get(0);
         if usize::try_from(found)? != expected {
             wrong.push(format!("{what}: {found}, not {expected}"));
         }

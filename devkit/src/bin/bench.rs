@@ -1,6 +1,5 @@
-//! `make bench`: see [`devkit::bench`]. Exit code 0 only if every turn was verified.
+//! `make bench`: see [`devkit::bench`]. Exit code 0 only if every trial was verified.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,11 +8,12 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use devkit::bench::{self, Contestant, Limit, Options, ReceiverKind, Shape, Size};
+use devkit::program;
 
-/// The same submissions through maple-router, its peers, and the limits of this machine, in turns
+/// The same submissions through maple-router, its peers, and the limits of this machine, alternating
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Submissions of a turn [default: 20000 of one action and one recipient, 5000 of the other shapes]
+    /// Submissions of a trial [default: 20000 of one action and one recipient, 5000 of the other shapes]
     #[arg(long, env = "N", value_name = "N")]
     submissions: Option<usize>,
     /// Rounds; the table has medians [default: 5 of one action and one recipient, 3 of the other shapes]
@@ -32,10 +32,10 @@ struct Arguments {
     /// Submissions a second at which the lag is measured; empty: not at all
     #[arg(long, env = "LAG", default_value = "10 100 500")]
     lag: String,
-    /// How long each of these lasts
+    /// Length of each of these
     #[arg(long, value_name = "S", default_value_t = 20)]
     lag_seconds: u32,
-    /// Sessions of smtp-source; to be as many as the router has lanes (see --settings)
+    /// Sessions of smtp-source; to be as many as the router has connections (see --settings)
     #[arg(long, default_value_t = 32)]
     sessions: usize,
     /// Lines of TOML laid over the router's configuration; empty: its defaults, as they are on a host
@@ -44,35 +44,20 @@ struct Arguments {
     /// The router [default: maple-router beside this program, built for release]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Where JSON, table and plot go [default: target/bench]
+    /// Directory for JSON, table and plot [default: target/bench]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Tell what PostgreSQL spends its time on, by statement (pg_stat_statements)
+    /// Report where PostgreSQL spends its time, by statement (pg_stat_statements)
     #[arg(long)]
     statements: bool,
-    /// Record profiles of the router's turns with perf, here
+    /// Record profiles of the router's trials with perf, here
     #[arg(long, value_name = "DIR")]
     perf: Option<PathBuf>,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match play(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            if writeln!(io::stderr(), "bench: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn say(line: &str) {
-    if writeln!(io::stdout(), "{line}").is_err() {
-        // Nobody watches; the report is a file as well.
-    }
+    program::ended("bench", play(Arguments::parse()).await)
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
@@ -113,9 +98,9 @@ async fn play(arguments: Arguments) -> Result<bool> {
         bail!("{} is missing: `make bench` builds it", options.binary.display());
     }
     let mut term = signal(SignalKind::terminate())?;
-    // Whoever ends it early ends what it started: that goes with its values.
+    // An early end drops these values, and the processes end with them.
     tokio::select! {
-        done = bench::run(&options, say) => done,
+        done = bench::run(&options, program::say) => done,
         _ = term.recv() => bail!("ended by SIGTERM"),
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;

@@ -1,6 +1,6 @@
 //! `make crowd`: see [`devkit::crowd`]. Exit code 0 only if everything was as it must be.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use devkit::crowd::client::{self, Part};
 use devkit::crowd::{self, Options};
-use devkit::stage;
+use devkit::{program, stage};
 
-/// Many finalize and scan in plain SQL and are killed at random, nobody publishes, and every submission is routed once
+/// Many finalize and scan in plain SQL and are killed at random, no client publishes, and every submission is routed once
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ struct Arguments {
     /// Submissions
     #[arg(long, env = "CROWD", default_value_t = 100_000)]
     submissions: u64,
-    /// Where the router gets its events from [default: both, one after the other]
+    /// Source of the router's events [default: both, one after the other]
     #[arg(long, value_name = "SOURCE")]
     source: Option<Source>,
     /// The same seed, the same clients (not at the same moments)
@@ -38,7 +38,7 @@ enum Role {
         /// Connection string
         #[arg(long)]
         url: String,
-        /// Chance
+        /// Seed of the run's randomness
         #[arg(long)]
         seed: u64,
     },
@@ -52,37 +52,22 @@ enum Source {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match play(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            if writeln!(io::stderr(), "crowd: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn say(line: &str) {
-    if writeln!(io::stdout(), "{line}").is_err() {
-        // Nobody watches; the exit code still speaks.
-    }
+    program::ended("crowd", play(Arguments::parse()).await)
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
     if let Some(Role::Client { part, url, seed }) = arguments.role {
         let part = Part::named(&part).context("which part?")?;
-        // Whoever started us is gone when this ends.
+        // The parent process is gone when this ends.
         std::thread::spawn(|| {
             let ended = io::stdin().read(&mut [0]);
             std::process::exit(i32::from(ended.is_err()));
         });
-        client::play(part, &url, seed, |line| say(&line)).await?;
+        client::play(part, &url, seed, |line| program::say(&line)).await?;
         return Ok(true);
     }
     let own = std::env::current_exe().context("finding this program's own file")?;
-    let binary = arguments.binary.unwrap_or_else(|| own.with_file_name("maple-router"));
+    let binary = program::router(arguments.binary)?;
     let sources = match arguments.source {
         None => vec![stage::Source::Postgres, stage::Source::Pubsub],
         Some(Source::Postgres) => vec![stage::Source::Postgres],
@@ -97,11 +82,15 @@ async fn play(arguments: Arguments) -> Result<bool> {
             source,
             seed: arguments.seed,
         };
-        let report = crowd::run(&options, say).await?;
-        report.figures.iter().for_each(|line| say(line));
-        report.wrong.iter().for_each(|line| say(&format!("NOT as it should: {line}")));
+        let report = crowd::run(&options, program::say).await?;
+        report.figures.iter().for_each(|line| program::say(line));
+        report.wrong.iter().for_each(|line| program::say(&format!("NOT as it should: {line}")));
         good &= report.wrong.is_empty();
     }
-    say(if good { "every one was told once and routed once" } else { "NOT everything was as it should be" });
+    program::say(if good {
+        "every one was told once and routed once"
+    } else {
+        "NOT everything was as it should be"
+    });
     Ok(good)
 }

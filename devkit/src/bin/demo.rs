@@ -1,6 +1,5 @@
 //! `make demo`: see [`devkit::demo`]. Exit code 0 only if every submission ended as it should, 130 when interrupted.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use devkit::demo::{self, Ending, Options};
+use devkit::program;
 use devkit::stage::Source;
 
 /// Shows what becomes of a dozen submissions, on a real maple-router process
@@ -22,7 +22,7 @@ struct Arguments {
     /// Directory for configuration, log and mails; emptied first [default: .demo in the working tree]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where events come from
+    /// Source of events
     #[arg(long, value_enum, default_value_t = Events::Pubsub)]
     source: Events,
     /// Milliseconds between two stories
@@ -49,12 +49,7 @@ async fn main() -> ExitCode {
         Ok(Ending::AsExpected) => ExitCode::SUCCESS,
         Ok(Ending::NotAsExpected) => ExitCode::FAILURE,
         Ok(Ending::Interrupted) => ExitCode::from(130),
-        Err(error) => {
-            if writeln!(io::stderr(), "demo: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
+        Err(error) => program::failed("demo", &error),
     }
 }
 
@@ -64,13 +59,7 @@ fn options(arguments: Arguments) -> Result<Options> {
         Events::Pubsub => Source::Pubsub,
         Events::Postgres => Source::Postgres,
     };
-    let binary = match binary {
-        Some(binary) => binary,
-        None => {
-            let own = std::env::current_exe().context("finding this program's own file")?;
-            own.with_file_name("maple-router")
-        }
-    };
+    let binary = program::router(binary)?;
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     let dir = dir.unwrap_or_else(|| workspace.join(".demo"));
     Ok(Options { binary, dir, keep, source, pace: Duration::from_millis(pace) })

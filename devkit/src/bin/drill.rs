@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use devkit::drill::{self, Options};
+use devkit::program;
 
 /// Plays red's steps against a real maple-router, and looks whether blue sees each of them
 #[derive(Debug, Parser)]
@@ -27,16 +28,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match play(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            if writeln!(io::stderr(), "drill: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
-    }
+    program::ended("drill", play(Arguments::parse()).await)
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
@@ -45,13 +37,8 @@ async fn play(arguments: Arguments) -> Result<bool> {
         writeln!(io::stdout(), "{}", drill::steps().join("\n"))?;
         return Ok(true);
     }
-    let binary = match binary {
-        Some(binary) => binary.canonicalize().context("the router")?,
-        None => {
-            let own = std::env::current_exe().context("finding this program's own file")?;
-            own.with_file_name("maple-router")
-        }
-    };
+    let asked = binary.map(|asked| asked.canonicalize()).transpose().context("the router")?;
+    let binary = program::router(asked)?;
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     let dir = dir.unwrap_or_else(|| workspace.join(".drill"));
     drill::run(Options { binary, dir, only, settings: String::new() }).await

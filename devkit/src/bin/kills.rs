@@ -1,12 +1,12 @@
 //! `make kills`: see [`devkit::kills`]. Exit code 0 only if everything was as it must be.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use devkit::kills::{self, Options};
+use devkit::program;
 
 /// A router before a real Postfix is killed a thousand times, and every mail is counted at the upstream (as root)
 #[derive(Debug, Parser)]
@@ -14,7 +14,7 @@ struct Arguments {
     /// SIGKILLs while the relay's log can be read; a tenth as many follow without it, under each policy
     #[arg(long, env = "KILLS", default_value_t = 1_000)]
     kills: u64,
-    /// Only this [default: all, one after the other]
+    /// Only this log [default: all, one after the other]
     #[arg(long, value_name = "LOG")]
     log: Option<Log>,
     /// Worlds that share the kills: each mostly waits
@@ -47,27 +47,11 @@ impl Log {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match play(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            if writeln!(io::stderr(), "kills: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn say(line: &str) {
-    if writeln!(io::stdout(), "{line}").is_err() {
-        // Nobody watches; the exit code still speaks.
-    }
+    program::ended("kills", play(Arguments::parse()).await)
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
-    let own = std::env::current_exe().context("finding this program's own file")?;
-    let binary = arguments.binary.unwrap_or_else(|| own.with_file_name("maple-router"));
+    let binary = program::router(arguments.binary)?;
     let (all, fewer) = (arguments.kills, arguments.kills.div_ceil(10));
     let runs = match arguments.log {
         Some(log) => vec![(log, all)],
@@ -82,12 +66,12 @@ async fn play(arguments: Arguments) -> Result<bool> {
             side_by_side: arguments.side_by_side,
             seed: arguments.seed,
         };
-        let report = kills::run(&options, say).await?;
-        report.figures.iter().for_each(|line| say(line));
-        report.wrong.iter().for_each(|line| say(&format!("NOT as it should: {line}")));
+        let report = kills::run(&options, program::say).await?;
+        report.figures.iter().for_each(|line| program::say(line));
+        report.wrong.iter().for_each(|line| program::say(&format!("NOT as it should: {line}")));
         good &= report.wrong.is_empty();
     }
-    say(if good {
+    program::say(if good {
         "nothing was lost, and nothing came twice but what was said"
     } else {
         "NOT everything was as it should be"

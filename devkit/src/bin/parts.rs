@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if say(&json!({"error": format!("{error:#}")})).is_err() {
-                // Nobody reads it; the exit code still speaks.
+                // The reader has gone; the exit code still speaks.
             }
             ExitCode::FAILURE
         }

@@ -1,18 +1,18 @@
 //! `make soak`: see [`devkit::soak`]. Exit code 0 only if everything was as it must be.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use devkit::program;
 use devkit::soak::{self, Options, outage};
 use devkit::stage::Source;
 
 /// Runs three daemons under load for a long time while everything fails around them, and counts what comes of it
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How long the load lasts [default: 1200, for an outage 300]
+    /// Length of the load [default: 1200, for an outage 300]
     #[arg(long, env = "SOAK_SECONDS", value_name = "S")]
     seconds: Option<u64>,
     /// Submissions [default: 20,000 in 20 minutes, shorter runs their share]
@@ -27,7 +27,7 @@ struct Arguments {
     /// Directory for configuration, logs and the report; emptied first [default: .soak in the working tree]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where events come from
+    /// Source of events
     #[arg(long, value_enum, default_value_t = Events::Pubsub)]
     source: Events,
     /// Instead: one part is gone for so long, with the protocol's own timings, and one daemon
@@ -52,16 +52,7 @@ enum Events {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match play(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            if writeln!(io::stderr(), "soak: {error:#}").is_err() {
-                // Nobody reads it; the exit code still speaks.
-            }
-            ExitCode::FAILURE
-        }
-    }
+    program::ended("soak", play(Arguments::parse()).await)
 }
 
 async fn play(arguments: Arguments) -> Result<bool> {
@@ -70,15 +61,9 @@ async fn play(arguments: Arguments) -> Result<bool> {
         Events::Pubsub => Source::Pubsub,
         Events::Postgres => Source::Postgres,
     };
-    let binary = match binary {
-        Some(binary) => binary,
-        None => {
-            let own = std::env::current_exe().context("finding this program's own file")?;
-            own.with_file_name("maple-router")
-        }
-    };
+    let binary = program::router(binary)?;
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
-    // The daemons are told of it, and take no relative one.
+    // The daemons get this path in their configuration, and take no relative one.
     let dir = std::path::absolute(dir.unwrap_or_else(|| workspace.join(".soak"))).context("the directory")?;
     let seconds = seconds.unwrap_or(if outage.is_some() { 300 } else { 1200 });
     let options = Options { binary, dir, seconds, submissions, seed, source };

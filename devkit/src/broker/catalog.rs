@@ -21,14 +21,14 @@ const PUBLISH_MESSAGES: usize = 1000;
 /// Bytes of one message at most (Pub/Sub's quota page).
 const MESSAGE_BYTES: usize = 10_000_000;
 
-/// What all streams of a subscription are told: end, with this code. `Ok` is a clean end.
+/// The order to all streams of a subscription: end, with this code. `Ok` is a clean end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EndOrder(pub(super) Code);
 
 /// One topic.
 #[derive(Debug)]
 pub(super) struct Topic {
-    /// As the client described it.
+    /// Topic as the client described it.
     pub(super) description: TopicDescription,
     /// Full names of its subscriptions.
     pub(super) subscriptions: BTreeSet<String>,
@@ -37,13 +37,13 @@ pub(super) struct Topic {
 /// One subscription.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// Tells this subscription's ack ids from those of an earlier one of the same name.
+    /// Distinguishes this subscription's ack ids from those of an earlier one of the same name.
     pub(super) key: u64,
-    /// As the client described it, defaults filled in.
+    /// Subscription as the client described it, defaults filled in.
     pub(super) description: Description,
-    /// What follows from the description.
+    /// Rules that follow from the description.
     pub(super) rules: Rules,
-    /// Its messages.
+    /// Messages of the subscription.
     pub(super) queue: Queue,
     /// Wakes takers: something is ready, or a window has room again.
     pub(super) arrivals: Arc<Notify>,
@@ -69,7 +69,7 @@ impl Subscription {
     }
 }
 
-/// See the module.
+/// Topics and subscriptions; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     pub(super) topics: BTreeMap<String, Topic>,

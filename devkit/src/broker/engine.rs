@@ -1,6 +1,6 @@
-//! The broker's one lock, and the calls behind both protocols: each takes a request of google.pubsub.v1 and gives its
-//! answer. Also the timer that ends leases and pauses; it sleeps until something is due, so an idle broker costs nothing.
-//! State is in memory only. The lock is never held across an await.
+//! The broker's one lock, and the calls behind both protocols: each takes a request of google.pubsub.v1 and gives
+//! its answer. Also the timer that ends leases and pauses; it sleeps until something is due, so an idle broker
+//! costs nothing. State is in memory only. The lock is never kept across an await.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,17 +23,17 @@ use super::rules::Rules;
 use super::{clock, names, spec};
 use crate::trap::{Snare, Snares, Trapped};
 
-/// How long a unary pull waits for a first message. The service says "a bounded amount of time" and keeps it to itself.
+/// Longest wait of a unary pull for a first message. The service says "a bounded amount of time" and keeps it to itself.
 const PULL_WAIT: Duration = Duration::from_secs(20);
 
-/// See the module.
+/// State and timer of the broker; see the module.
 #[derive(Debug)]
 pub(super) struct Engine {
     catalog: Mutex<Locked>,
     earlier: Notify,
     /// Acknowledge calls that are to stand still, by subscription.
     ack_snares: Mutex<Snares<String>>,
-    /// Nothing is published any more once a request was refused.
+    /// A refused request ends all publishing.
     ends_with_refusal: Mutex<Refusal>,
     /// Cancelled when the broker stops: streams and pulls end.
     pub(super) closing: CancellationToken,
@@ -46,15 +46,15 @@ pub(super) enum Refusal {
     Harmless,
     /// The next one is followed by failures.
     Awaited,
-    /// It has happened; so many have failed since.
+    /// The refusal has happened; so many publishes have failed since.
     Failing(usize),
 }
 
-/// What the lock guards.
+/// The state under the lock.
 #[derive(Debug)]
 struct Locked {
     catalog: Catalog,
-    /// What the timer sleeps until.
+    /// Time until which the timer sleeps.
     armed: Option<Instant>,
 }
 
@@ -72,17 +72,17 @@ impl Engine {
         }
     }
 
-    /// See [`super::Broker::trap_ack`].
+    /// Serves [`super::Broker::trap_ack`].
     pub(super) fn trap_ack(&self, subscription: &str, nth: u64) -> Trapped {
         self.ack_snares.lock().unwrap_or_else(PoisonError::into_inner).set(subscription.to_owned(), nth)
     }
 
-    /// See [`super::Broker::refuse_then_fail`].
+    /// Serves [`super::Broker::refuse_then_fail`].
     pub(super) fn refuse_then_fail(&self, refusal: Refusal) {
         *self.ends_with_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
-    /// See [`super::Broker::failed_publishes`].
+    /// Serves [`super::Broker::failed_publishes`].
     pub(super) fn failed_publishes(&self) -> usize {
         match *self.ends_with_refusal.lock().unwrap_or_else(PoisonError::into_inner) {
             Refusal::Failing(failed) => failed,
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Whether an Acknowledge call that came just now is to stand still.
+    /// Returns the snare for an Acknowledge call that came just now, if it is to stand still.
     pub(super) fn ack_snare(&self, subscription: &str) -> Option<Snare> {
         let mut snares = self.ack_snares.lock().unwrap_or_else(PoisonError::into_inner);
         snares.pass(|wanted| wanted == subscription)
@@ -372,7 +372,7 @@ pub(super) fn modify_all(
     catalog.forward(name, exhausted, now, clock::wall());
 }
 
-/// The deliveries that ack ids name; one that is not of this subscription spoils the request, as with the service.
+/// The deliveries that ack ids name; an id of another subscription spoils the request, as with the service.
 fn deliveries(subscription: &Subscription, ack_ids: &[String]) -> Result<Vec<Delivery>, BrokerError> {
     let invalid = || BrokerError::Invalid("Some acknowledgement ids in the request were invalid.".to_owned());
     ack_ids.iter().map(|ack_id| subscription.delivery(ack_id).ok_or_else(invalid)).collect()

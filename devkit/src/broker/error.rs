@@ -1,5 +1,5 @@
-//! What the broker refuses and why, and the one place where a refusal becomes a gRPC status or an HTTP error body.
-//! Pure: a refused call has changed nothing. Messages carry resource names only, never message data.
+//! Causes of the broker's refusals, and the one function where a refusal becomes a gRPC status or an HTTP error
+//! body. Pure: a refused call has changed nothing. Messages carry resource names only, never message data.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub enum BrokerError {
     /// The broker is stopping, or a test broke the stream.
     #[error("{0}")]
     Unavailable(&'static str),
-    /// A test told the broker to fail with this code.
+    /// A test made the broker fail with this code.
     #[error("fault injected by a test: {0}")]
     Injected(Code),
     /// The listening socket could not be had.
@@ -34,7 +34,7 @@ pub enum BrokerError {
     Listen {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,8 +1,8 @@
 //! An embedded Pub/Sub broker: the real google.pubsub.v1, over gRPC and HTTP/JSON on one port, for tests and the demo.
-//! Official clients talk to it unchanged. Everything is in memory: whoever drops it loses it, as is right for a test.
+//! Official clients talk to it unchanged. All state is in memory and ends with the broker, as is right for a test.
 //!
-//! Reading order: `names`, `rules` and `queue` are the semantics, `catalog` joins them, `engine` holds the lock and the
-//! timer, `stream` is StreamingPull, `grpc` and `rest` are the two protocols, `server` the port.
+//! Reading order: `names`, `rules` and `queue` are the semantics, `catalog` joins them, `engine` has the lock and the timer,
+//! `stream` is StreamingPull, `grpc` and `rest` are the two protocols, `server` the port.
 //!
 //! Not here, and refused rather than ignored: message ordering, exactly-once, filters, push, snapshots, schemas, IAM.
 
@@ -79,8 +79,8 @@ impl Broker {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fault: the broker is gone: every connection is cut at once, new ones are refused. What it holds is kept, as the
-    /// service keeps it, leases included; [`Broker::publish`] in this process still works.
+    /// Fault: the broker is gone: every connection is cut at once, new ones are refused. Messages are kept, as the
+    /// service keeps them, leases included; [`Broker::publish`] in this process still works.
     pub async fn down(&self) {
         let server = self.server().take();
         if let Some(server) = server {
@@ -101,13 +101,13 @@ impl Broker {
         Ok(())
     }
 
-    /// For `with_endpoint`: `http://HOST:PORT`.
+    /// Endpoint for `with_endpoint`: `http://HOST:PORT`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// For `PUBSUB_EMULATOR_HOST`: `HOST:PORT`.
+    /// Address for `PUBSUB_EMULATOR_HOST`: `HOST:PORT`.
     #[must_use]
     pub fn host_port(&self) -> String {
         self.address.to_string()
@@ -144,7 +144,7 @@ impl Broker {
     /// Deletes a subscription with all it holds; its streams end with `NOT_FOUND`.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No subscription has that name.
     pub fn delete_subscription(&self, name: &str) -> Result<(), BrokerError> {
         self.engine.delete_subscription(name)
     }
@@ -166,10 +166,10 @@ impl Broker {
         Ok(published.message_ids.into_iter().next().unwrap_or_default())
     }
 
-    /// What a subscription holds and has done.
+    /// Counts of a subscription's messages and deliveries.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No subscription has that name.
     pub fn stats(&self, subscription: &str) -> Result<Stats, BrokerError> {
         self.engine.with_subscription(subscription, |subscription| Ok(subscription.queue.stats()))
     }
@@ -177,7 +177,7 @@ impl Broker {
     /// Fault: ends all open StreamingPulls with `UNAVAILABLE`, as the service does now and then. New ones are welcome.
     ///
     /// # Errors
-    /// There is no such subscription.
+    /// The subscription does not exist.
     pub fn break_streams(&self, subscription: &str) -> Result<(), BrokerError> {
         self.end_streams(subscription, Code::Unavailable, None)
     }
@@ -186,7 +186,7 @@ impl Broker {
     /// `Code::Ok` ends the open ones cleanly and refuses none.
     ///
     /// # Errors
-    /// There is no such subscription.
+    /// The subscription does not exist.
     pub fn fail_streams(&self, subscription: &str, code: Code) -> Result<(), BrokerError> {
         self.end_streams(subscription, code, Some(code).filter(|code| *code != Code::Ok))
     }
@@ -194,7 +194,7 @@ impl Broker {
     /// Ends the fault of [`Broker::fail_streams`].
     ///
     /// # Errors
-    /// There is no such subscription.
+    /// The subscription does not exist.
     pub fn mend_streams(&self, subscription: &str) -> Result<(), BrokerError> {
         self.engine.with_subscription(subscription, |subscription| {
             subscription.refuse = None;

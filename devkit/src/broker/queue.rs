@@ -33,13 +33,13 @@ pub(super) struct Delivery {
 /// A message that was just leased.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
-    /// What the ack id says.
+    /// The delivery that the ack id names.
     pub(super) delivery: Delivery,
     /// The message itself.
     pub(super) message: Arc<PubsubMessage>,
 }
 
-/// A message whose deliveries are used up. It is out of the queue; put it back or drop it.
+/// A message whose deliveries are used up, taken out of the queue: the caller puts it back or drops it.
 #[derive(Debug)]
 pub(super) struct Exhausted {
     seq: u64,
@@ -49,7 +49,7 @@ pub(super) struct Exhausted {
     pub(super) message: Arc<PubsubMessage>,
 }
 
-/// Who takes, and how much it may.
+/// The taker, and how much it may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Taker {
     /// A unary pull of at most so many messages.
@@ -79,7 +79,7 @@ pub struct Stats {
     pub streams: usize,
 }
 
-/// Where a message is in its life.
+/// State of a message.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// Waiting for a taker; the key into `ready`.
@@ -97,7 +97,7 @@ struct Held {
     place: Place,
 }
 
-/// What a stream may hold at once, and what it holds.
+/// A stream's limits, and its leased messages.
 #[derive(Debug)]
 struct Window {
     max_messages: usize,
@@ -114,7 +114,7 @@ impl Window {
     }
 }
 
-/// See the module.
+/// Messages of one subscription; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     held: HashMap<u64, Held>,
@@ -149,7 +149,7 @@ impl Queue {
         id
     }
 
-    /// Forgets a stream. What it holds stays leased until its deadline, as nobody said otherwise.
+    /// Forgets a stream. Its messages stay leased until their deadline, as nobody said otherwise.
     pub(super) fn close_window(&mut self, stream: StreamId) {
         self.windows.remove(&stream);
     }
@@ -262,12 +262,12 @@ impl Queue {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Whether anything waits for a taker.
+    /// Whether a message waits for a taker.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// See [`Stats`].
+    /// Counts for [`Stats`].
     pub(super) fn stats(&self) -> Stats {
         let backlog = self.held.len() - self.leased;
         Stats { outstanding: self.leased, backlog, streams: self.windows.len(), ..self.counts }
@@ -280,7 +280,7 @@ impl Queue {
         })
     }
 
-    /// One delivery of a leased message failed.
+    /// Records that one delivery of a leased message failed.
     fn fail(&mut self, seq: u64, now: Instant, rules: &Rules) -> Option<Exhausted> {
         let held = self.held.get_mut(&seq)?;
         held.failures += 1;
@@ -320,7 +320,7 @@ impl Queue {
         order
     }
 
-    /// Undoes what being in `place` meant for the indexes and the stream's window.
+    /// Undoes the effect of being in `place` on the indexes and the stream's window.
     fn leave(&mut self, seq: u64, place: Place, bytes: usize) {
         match place {
             Place::Ready(order) => {
@@ -341,7 +341,7 @@ impl Queue {
     }
 }
 
-/// What a message counts against a window, in bytes: data and attributes.
+/// A message's bytes against a window: data and attributes.
 fn size(message: &PubsubMessage) -> usize {
     let data: &Bytes = &message.data;
     data.len() + message.attributes.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()

@@ -213,8 +213,8 @@ fn a_response_is_bounded_in_bytes_but_never_empty() {
     assert_eq!(sizes, [1, 2, 1]);
 }
 
-/// Against a model that keeps only what must be true: whatever happens, every message is in one place, and the counters
-/// of windows and leases agree with it.
+/// Against a model that keeps only what must be true: whatever happens, every message is in one state, and the
+/// counters of windows and leases agree with it.
 #[test]
 fn the_indexes_agree_whatever_happens() {
     let (mut queue, mut now, rules) =

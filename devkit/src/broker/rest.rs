@@ -41,7 +41,7 @@ enum Call<'a> {
     ModifyAckDeadline(&'a str),
 }
 
-/// What the query says.
+/// Parameters of the query.
 #[derive(Debug, Default)]
 struct Query {
     page_size: i32,
@@ -59,7 +59,7 @@ pub(super) async fn answer(State(engine): State<Arc<Engine>>, request: Request) 
             .into_http::<Body>();
     }
     if path == "/" {
-        // What people probe to see whether the emulator is up.
+        // The path people probe to see whether the emulator is up.
         return "Ok".into_response();
     }
     let Some(call) = route(&parts.method, path) else { return refused(&unknown(&parts.method, path)) };

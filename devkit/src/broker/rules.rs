@@ -1,5 +1,5 @@
-//! How a subscription treats a message that was not acked: how long a lease lasts, when it comes again, when it is given
-//! up. Pure arithmetic; never looks at a clock.
+//! Treatment of a message that was not acked: how long a lease lasts, when the message comes again, when it is
+//! given up. Pure arithmetic; never looks at a clock.
 
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ pub struct DeadLetter {
 pub(super) struct Rules {
     /// Lease of a message taken by a unary pull, or by a stream that names none.
     pub(super) ack_deadline: Duration,
-    /// See [`Backoff`].
+    /// The subscription's [`Backoff`].
     pub(super) retry: Option<Backoff>,
-    /// See [`DeadLetter`].
+    /// The subscription's [`DeadLetter`].
     pub(super) dead_letter: Option<DeadLetter>,
 }
 

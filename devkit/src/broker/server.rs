@@ -21,10 +21,10 @@ use super::rest;
 
 /// Largest gRPC request: Pub/Sub takes 10 MB of messages, and they have an envelope.
 const REQUEST_BYTES: usize = 12 << 20;
-/// How long a stop waits for clients to read what was sent.
+/// A stop's wait for clients to read what was sent.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// Both protocols over one engine.
+/// Builds both protocols over one engine.
 pub(super) fn router(engine: &Arc<Engine>) -> Router {
     let grpc = Grpc(Arc::clone(engine));
     let publisher = PublisherServer::new(grpc.clone()).max_decoding_message_size(REQUEST_BYTES);
@@ -42,9 +42,9 @@ const KEEPALIVE: std::time::Duration = std::time::Duration::from_millis(500);
 /// Which connections are half-open now.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Hang {
-    /// All of them.
+    /// All connections.
     pub(super) all: bool,
-    /// Those accepted before it was last raised, for good.
+    /// Connections accepted before it was last raised, for good.
     pub(super) generation: u64,
 }
 

@@ -52,28 +52,28 @@ impl SubscriptionSpec {
         self
     }
 
-    /// With this lease.
+    /// Sets this lease.
     #[must_use]
     pub fn ack_deadline(mut self, ack_deadline: Duration) -> Self {
         self.ack_deadline = ack_deadline;
         self
     }
 
-    /// With this retry policy.
+    /// Sets this retry policy.
     #[must_use]
     pub fn retry(mut self, min: Duration, max: Duration) -> Self {
         self.retry = Some(Backoff { min, max });
         self
     }
 
-    /// With this dead-letter policy.
+    /// Sets this dead-letter policy.
     #[must_use]
     pub fn dead_letter(mut self, topic: impl Into<String>, max_delivery_attempts: u32) -> Self {
         self.dead_letter = Some(DeadLetter { topic: topic.into(), max_delivery_attempts });
         self
     }
 
-    /// What clients are shown, and the rules.
+    /// Returns the description for clients, and the rules.
     pub(super) fn resolve(self) -> (Description, Rules) {
         let seconds = self.ack_deadline.as_secs().max(1);
         let description = Description {

@@ -1,6 +1,6 @@
-//! One StreamingPull: hands out messages as its window allows, takes acks and deadline changes, ends when it is told to.
-//! When it ends, for whatever reason, what it handed out stays leased until its deadline. Never polls: it sleeps until
-//! something arrives.
+//! One StreamingPull: hands out messages as its window allows, takes acks and deadline changes, ends when it is
+//! ordered to. When it ends, for whatever reason, what it handed out stays leased until its deadline. Never polls:
+//! it sleeps until something arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use super::proto::{StreamingPullRequest, StreamingPullResponse};
 use super::queue::{StreamId, Taker};
 use super::spec;
 
-/// What the client reads.
+/// The client's stream of responses.
 pub(super) type Responses = ReceiverStream<Result<StreamingPullResponse, Status>>;
 
 /// Opens a stream with its first request and leaves it running.
@@ -31,7 +31,7 @@ pub(super) async fn open(
     };
     let pull = StreamingPull::open(engine, &first)?;
     pull.obey(&first)?;
-    // One response in hand at most: a client that does not read keeps nothing leased but what is on its way.
+    // One pending response at most: a client that does not read keeps nothing leased but what is on its way.
     let (responses, receiver) = mpsc::channel(1);
     tokio::spawn(pull.run(requests, responses));
     Ok(ReceiverStream::new(receiver))
@@ -172,7 +172,7 @@ impl StreamingPull {
         Ok(())
     }
 
-    /// What the client is told when the stream is ended from here; nothing but a clean end for `Ok`.
+    /// The status for the client when the stream is ended from here; nothing but a clean end for `Ok`.
     fn obituary(&self, code: Code) -> Result<(), Status> {
         let text = match code {
             Code::Ok => return Ok(()),

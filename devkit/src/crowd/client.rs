@@ -1,8 +1,8 @@
-//! One client: the backend that finalizes, or a scan worker. Plain SQL, as programs in any language would write it; nobody
-//! knows of an outbox, nobody publishes.
+//! One client: the backend that finalizes, or a scan worker. Plain SQL, as programs in any language would write it;
+//! no client knows of an outbox or publishes.
 //!
-//! It may be killed at any moment. A session that is ended from outside is opened again; every other refusal is told: no
-//! client may ever hear of a deadlock, a conflict or a time-out for the outbox's sake.
+//! A client may be killed at any moment. A session that is ended from outside is opened again; every other refusal
+//! is reported: no client may ever see a deadlock, a conflict or a time-out for the outbox's sake.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// The form of every submission.
 pub const FORM: &str = "crowd";
 
-/// Who a client is.
+/// A client's part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Finalizes, as `forms_app`.
@@ -25,7 +25,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Its name on a command line.
+    /// The part's name on a command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Part {
         [Self::Backend, Self::Scanner].into_iter().find(|part| part.name() == name)
     }
 
-    /// Its role in the database.
+    /// The part's role in the database.
     #[must_use]
     pub fn role(self) -> &'static str {
         match self {
@@ -50,14 +50,14 @@ impl Part {
     }
 }
 
-/// One in so many attachments is infected; which, everybody agrees on.
+/// One in so many attachments is infected; the id decides which.
 const INFECTED_ONE_IN: u8 = 40;
 
 fn verdict(attachment: Uuid) -> &'static str {
     if attachment.as_bytes()[15] % INFECTED_ONE_IN == 7 { "infected" } else { "clean" }
 }
 
-/// Plays until it is dropped; `tell` hears what no client should be told.
+/// Plays until it is dropped; `tell` gets what no client should ever see.
 ///
 /// # Errors
 /// The database is gone for good.
@@ -75,7 +75,7 @@ pub async fn play(part: Part, url: &str, seed: u64, tell: impl Fn(String)) -> Re
             }
         };
         refused = 0;
-        // The session ends with this loop's turn, or when the whole client is dropped.
+        // The session ends with this loop's round, or when the whole client is dropped.
         let mut sessions = tokio::task::JoinSet::new();
         sessions.spawn(connection);
         loop {
@@ -117,7 +117,7 @@ async fn finalize(client: &Client, rng: &mut StdRng) -> Result<(), Error> {
     let count = [0, 1, 1, 2, 2, 3][rng.random_range(0..6)];
     for _ in 0..count {
         let one = Uuid::from_bytes(rng.random());
-        // Some have been scanned before the form was sent.
+        // Some files have been scanned before the form was sent.
         let status = if rng.random_bool(0.2) { verdict(one) } else { "pending" };
         client.execute(attachment, &[&one, &id, &status]).await?;
         dawdle(rng).await;
@@ -130,7 +130,7 @@ async fn scan(client: &Client, rng: &mut StdRng) -> Result<(), Error> {
     let some = "SELECT id, submission_id FROM attachments
         WHERE clamav_status = 'pending' AND clamav_status IS DISTINCT FROM 'clean' AND submission_id >= $1
         ORDER BY submission_id, id LIMIT 6";
-    // In one of few places, so that the same submission is met by several.
+    // Few distinct values, so that several clients meet the same submission.
     let mut from = [0_u8; 16];
     from[0] = rng.random_range(0..8) * 32;
     let mut rows = client.query(some, &[&Uuid::from_bytes(from)]).await?;
@@ -145,7 +145,7 @@ async fn scan(client: &Client, rng: &mut StdRng) -> Result<(), Error> {
     let taken = rng.random_range(1..=3);
     client.batch_execute("BEGIN").await?;
     let flip = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1 AND clamav_status = 'pending'";
-    // In one order, as workers do that lock several rows.
+    // Locks in one order, as workers do that lock several rows.
     for row in rows.iter().skip(skipped).take(taken) {
         let id: Uuid = row.get(0);
         match rng.random_range(0..10) {

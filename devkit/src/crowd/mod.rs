@@ -1,9 +1,9 @@
 //! The crowd: a backend and scan workers in plain SQL, many at once, each with its own role, killed at random in the middle
-//! of transactions; and a router whose orphan pass is off. Nobody publishes anything. Then everything is counted.
+//! of transactions; and a router whose orphan pass is off. No client publishes anything. Then everything is counted.
 //!
-//! What they do is in `client`, what is written down of the moments by triggers of our own, and what must have come of it,
-//! in `witness`. Clients are processes (this program again) or, in tests, connections that are dropped. Whoever dies,
-//! everything ends with the process.
+//! `client` has their work, `witness` the moments that triggers of our own write down, and the expected results. Clients are
+//! processes (this program again) or, in tests, connections that are dropped. Whichever part dies, everything ends with the
+//! process.
 
 pub mod client;
 mod witness;
@@ -24,7 +24,7 @@ use crate::smtp::{Keep, SmtpOptions};
 use crate::stage::{Source, Stage, StageOptions};
 use client::Part;
 
-/// How a crowd is run.
+/// Settings of a crowd.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `maple-router`.
@@ -33,26 +33,26 @@ pub struct Options {
     pub client: Option<PathBuf>,
     /// Submissions that are finalized at least.
     pub submissions: u64,
-    /// Where the router gets its events from; over Pub/Sub its relay publishes them.
+    /// Source of the router's events; over Pub/Sub its relay publishes them.
     pub source: Source,
-    /// Chance of everything.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Figures, a line each.
     pub figures: Vec<String>,
-    /// What must not be.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
-/// Who is there at once.
+/// Clients at once.
 const CLIENTS: [(Part, usize); 2] = [(Part::Backend, 6), (Part::Scanner, 10)];
 /// Between two deaths.
 const DEATH_EVERY: Duration = Duration::from_millis(150);
-/// How long nothing may happen at the end before what is left counts as lost.
+/// Longest quiet time at the end before open submissions count as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The sweep finds no orphan within any run.
@@ -86,7 +86,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
     };
     let stage = Stage::on(cluster.database(variant).await?, stage).await?;
     let form = [Form::new(client::FORM).mail_to("a@one.test")];
-    forms::load(&mut stage.database.client_as("forms_loader").await?, &form).await?;
+    forms::load_into(&stage.database, &form).await?;
     let eyes = stage.database.superuser().await?;
     witness::watch(&eyes).await?;
     let mut router = stage.router(&options.binary, "router", NO_ORPHANS).await?;
@@ -150,7 +150,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
     Ok(report)
 }
 
-/// The clients; one that dies is replaced until its part is over.
+/// The clients; a client that dies is replaced until its part is over.
 struct Crowd {
     program: Option<PathBuf>,
     urls: [(Part, String); 2],
@@ -201,7 +201,7 @@ impl Crowd {
         self.alive.push((part, handle));
     }
 
-    /// What clients were told that nobody should be.
+    /// Takes in what clients reported and none should ever see.
     fn hear(&mut self) {
         while let Ok(line) = self.told.try_recv() {
             if self.heard.len() < 100 {
@@ -210,7 +210,7 @@ impl Crowd {
         }
     }
 
-    /// One dies in the middle of whatever it does, and another comes.
+    /// Kills one client in the middle of whatever it does, and starts another.
     fn kill_one(&mut self, rng: &mut rand::rngs::StdRng) -> u64 {
         if self.alive.is_empty() {
             return 0;
@@ -252,7 +252,7 @@ async fn process(
 ) -> Result<()> {
     let mut child = tokio::process::Command::new(program)
         .args(["client", part.name(), "--url", url, "--seed", &seed.to_string()])
-        // Held open: a client ends when its end is gone.
+        // Kept open: a client ends when its stdin is closed.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)

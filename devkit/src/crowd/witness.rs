@@ -1,5 +1,5 @@
-//! What triggers of our own write down of the moments, and what must have come of it all. Only rows and the receiver's
-//! count are believed.
+//! Moments that triggers of our own write down, and the expected results. Only rows and the receiver's count are
+//! believed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::Report;
 use super::client::FORM;
 use crate::stage::Stage;
 
-/// Examples told of each fault.
+/// Examples reported of each fault.
 const SHOWN: i64 = 5;
 
 /// Writes down how many attachments were not clean when an event was written, and when a submission was claimed.
@@ -34,7 +34,7 @@ pub(super) async fn watch(eyes: &Client) -> Result<()> {
     eyes.batch_execute(sql).await.context("making the log of moments")
 }
 
-/// How far it is.
+/// Progress of the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) finalized: u64,
@@ -67,7 +67,7 @@ pub(super) async fn progress(eyes: &Client) -> Result<Progress> {
     Ok(Progress { finalized, unscanned, open, ended: finalized - open, undelivered })
 }
 
-/// Ends one of the clients' sessions that is in the middle of a transaction; answers whether there was one.
+/// Ends one of the clients' sessions that is in the middle of a transaction; returns whether there was one.
 pub(super) async fn terminate_one(eyes: &Client) -> Result<u64> {
     let sql = "SELECT pg_terminate_backend(pid) FROM (
                  SELECT pid FROM pg_stat_activity

@@ -1,6 +1,6 @@
-//! What database, relay and dead-letter topic know: everything the demo judges by. Reads only.
+//! Knowledge of database, relay and dead-letter topic: everything the demo judges by. Reads only.
 //!
-//! It looks as superuser, whom no grant and no row-level security can hide a row from.
+//! Reads are a superuser's, from whom no grant and no row-level security can hide a row.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ impl<'a> Witness<'a> {
 }
 
 impl DeadLetter {
-    /// Whether it is an event about this submission.
+    /// Whether the letter is an event about this submission.
     pub(super) fn is_about(&self, id: Uuid) -> bool {
         let event: Value = serde_json::from_slice(&self.data).unwrap_or_default();
         event["submission_id"].as_str().and_then(|text| text.parse().ok()) == Some(id)

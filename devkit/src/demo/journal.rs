@@ -1,4 +1,4 @@
-//! The router's JSON log in words for somebody who sees it for the first time. It only tells; nothing is judged by it.
+//! The router's JSON log in words for a first-time reader. Display only; nothing is judged by it.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub(super) fn told(entry: &Value, again: bool) -> Option<(Tone, String)> {
             (Tone::Bad, format!("FAILED: {}", after_colon(message)))
         }
         "released" => (Tone::Warn, message.to_owned()),
-        // What is not named above is told in the router's own words.
+        // Events not named above are shown in the router's own words.
         _ => match text("level") {
             "error" => (Tone::Bad, message.to_owned()),
             "warn" => (Tone::Warn, message.to_owned()),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use crate::smtp::Mail;
 
-/// What part of a URL makes it a signed one.
+/// Part of a URL that makes it a signed one.
 const SIGNATURE: &str = "X-Goog-Signature=";
 
 /// The signed links in a mail's text, as a mail reader shows it.
@@ -14,7 +14,7 @@ pub(super) fn signed_links(mail: &Mail) -> Vec<String> {
     text.split_whitespace().filter(|word| word.contains(SIGNATURE)).map(str::to_owned).collect()
 }
 
-/// What a GET answered.
+/// Answer to a GET.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fetched {
     pub(super) status: u16,
@@ -24,7 +24,7 @@ pub(super) struct Fetched {
 /// Fetches a URL over plain HTTP, past any proxy.
 ///
 /// # Errors
-/// Nobody answers.
+/// The server does not answer.
 pub(super) async fn fetch(url: &str) -> Result<Fetched> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let answer = client.get(url).send().await.context("fetching a link out of a mail")?;

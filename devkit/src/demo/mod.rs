@@ -1,8 +1,8 @@
-//! `make demo`: a dozen submissions and what becomes of them, on a real router process, told live and judged at the end.
+//! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
-//! Reading order: `scenarios` is what is played and expected, `theatre` what runs, `play` who plays, `watch` and
-//! `narration` what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own
-//! word: only rows, audit rows, mails at the relay, and the dead-letter topic, or schema `router` where that is the source.
+//! Reading order: `scenarios` is what is played and expected, `theatre` what runs, `play` who plays, `watch` and `narration`
+//! what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own word: only rows, audit
+//! rows, mails at the relay, and the dead-letter topic, or schema `router` where that is the source.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
 
@@ -39,7 +39,7 @@ use crate::stage::Source;
 /// After so long the demo judges what is there; what follows takes a few seconds, and 90 are promised.
 const AT_MOST: SignedDuration = SignedDuration::from_secs(75);
 
-/// How the demo is run.
+/// Settings of the demo.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `maple-router`.
@@ -48,20 +48,20 @@ pub struct Options {
     pub dir: PathBuf,
     /// Leave everything running at the end, until a signal.
     pub keep: bool,
-    /// Where events come from.
+    /// Source of events.
     pub source: Source,
     /// Pause between two stories, for the reader.
     pub pace: Duration,
 }
 
-/// How the demo ended.
+/// The demo's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Every submission ended as it should.
     AsExpected,
-    /// One did not, or something else went wrong; it was said what.
+    /// A story ended otherwise, or something else went wrong; the output says what.
     NotAsExpected,
-    /// Somebody ended it early.
+    /// The user ended it early.
     Interrupted,
 }
 

@@ -1,7 +1,7 @@
-//! What the demo says while it runs: one line an event, from several tellers, in the order of their times.
+//! The demo's output while it runs: one line an event, from several sources, in the order of their times.
 //!
-//! A line waits a moment before it is printed, because the router's log is read a little later than it is written. If
-//! we die, at most that moment is lost. A reader that goes away (a closed pipe) is no fault.
+//! A line waits a moment before it is printed, because the router's log is read a little later than it is written.
+//! If we die, at most that moment is lost. A reader that goes away (a closed pipe) is no fault.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -11,23 +11,23 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
-/// How long a line waits for earlier ones.
+/// A line's wait for earlier ones.
 const PATIENCE: SignedDuration = SignedDuration::from_millis(300);
-/// Columns of a line; text beyond goes under its own column.
+/// Columns of a line; longer text wraps under its own column.
 const WIDTH: usize = 80;
 /// Columns before the text.
 const MARGIN: usize = 31;
 
-/// How a line looks on a terminal.
+/// A line's look on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// As it is.
+    /// Unstyled.
     Plain,
-    /// Of no great interest.
+    /// Of little interest.
     Faint,
-    /// As it should be.
+    /// A good result.
     Good,
-    /// Something is open, or odd.
+    /// An open or odd state.
     Warn,
     /// An end that somebody has to look at.
     Bad,
@@ -35,7 +35,7 @@ pub(super) enum Tone {
     Bold,
 }
 
-/// Who says it, about what.
+/// One line: its source, its subject, its text.
 #[derive(Debug)]
 struct Line {
     /// Empty for what is not about one submission.
@@ -45,7 +45,7 @@ struct Line {
     tone: Tone,
 }
 
-/// The one place that prints.
+/// The only printer of the demo.
 #[derive(Debug)]
 pub(super) struct Narrator {
     start: Timestamp,
@@ -151,7 +151,7 @@ impl Narrator {
     fn out(&self, text: &str) {
         let mut out = io::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            // Nobody reads on; the exit code still speaks.
+            // The reader has gone; the exit code still speaks.
         }
     }
 }

@@ -18,7 +18,7 @@ use super::watch::Labels;
 use crate::forms::{self, Seeded, SubmissionSeed};
 use crate::stage::{BUCKET, Router, Source, Stage, TOPIC};
 
-/// What somebody needs to see that nothing happens.
+/// Time that shows a reader that nothing happens.
 const A_WHILE: Duration = Duration::from_millis(1_000);
 /// Pause between two looks at the rows.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,12 +28,12 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Played {
     pub(super) scenario: &'static Scenario,
     pub(super) id: Uuid,
-    /// What was found wrong on the way.
+    /// Faults found on the way.
     pub(super) faults: Vec<String>,
     pub(super) evidence: Evidence,
 }
 
-/// Who plays.
+/// The player of the scenarios.
 pub(super) struct Player<'a> {
     stage: &'a Stage,
     narrator: Arc<Narrator>,
@@ -115,7 +115,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Its event, published by the backend, or written by the database; `again`: there is one like it.
+    /// Publishes its event as the backend would, or has the database write it; `again`: there is one like it.
     async fn announce(&self, id: Uuid, reason: &str, again: bool) -> Result<(&'static str, String)> {
         if self.stage.source() == Source::Pubsub {
             self.stage.publish(id, reason)?;

@@ -1,4 +1,4 @@
-//! What the demo says at its end: one explanation, one link followed, the table, and what is not as it should be.
+//! The demo's last words: one explanation, one link followed, the table, and the faults.
 
 use anyhow::Result;
 
@@ -12,12 +12,12 @@ use super::table::aligned;
 use super::theatre::{Theatre, mail_dir, slack_dir, wrapper};
 use crate::stage::{PROJECT, SUBSCRIPTION, Source};
 
-/// Mark of a row that is as expected.
+/// Status of a row that is as expected.
 const GOOD: &str = "ok";
 /// Columns of a URL that are shown.
 const URL_SHOWN: usize = 76;
 
-/// Everything to be said at the end.
+/// All output at the end.
 pub(super) struct Report {
     /// Printed before the table, a block each.
     blocks: Vec<(String, Vec<String>)>,
@@ -70,7 +70,7 @@ impl Report {
         Ok(report)
     }
 
-    /// Whether all is as it should be.
+    /// Whether no fault was found.
     pub(super) fn is_good(&self) -> bool {
         self.faults.is_empty()
     }
@@ -110,7 +110,7 @@ impl Report {
         self.rows.push([mark.to_owned(), label, form, status, attempts, outcome]);
     }
 
-    /// What a verb says.
+    /// Shows a verb's output.
     async fn show(&mut self, theatre: &Theatre, arguments: &[&str], label: &str) -> Result<()> {
         let (answer, line) = (theatre.verb(arguments).await?, arguments.join(" "));
         let mut lines: Vec<String> =
@@ -200,7 +200,7 @@ impl Report {
     }
 }
 
-/// Who is who, for somebody who sees it for the first time.
+/// Introduction of the parts, for a first-time reader.
 pub(super) fn orientation(theatre: &Theatre) -> String {
     let log = theatre.router.log_file().display();
     format!(
@@ -210,7 +210,7 @@ pub(super) fn orientation(theatre: &Theatre) -> String {
     )
 }
 
-/// Where everything listens, for somebody who wants to go on by hand.
+/// Addresses of all parts, for a reader who wants to go on by hand.
 pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
     let Theatre { stage, router, .. } = theatre;
     let events = match stage.source() {

@@ -1,4 +1,4 @@
-//! What the demo plays, and how each submission should end. Data only: the stage manager is [`super::play`], the judge
+//! The demo's submissions, and how each should end. Data only: the stage manager is [`super::play`], the judge
 //! [`super::verdict`].
 
 use crate::stage::Source;
@@ -8,31 +8,31 @@ use crate::stage::Source;
 pub(super) struct Scenario {
     /// Short name, as in the first column of the table.
     pub(super) label: &'static str,
-    /// What the reader is about to see.
+    /// Announcement to the reader.
     pub(super) story: &'static str,
     /// The same where the database is the source of events, if it differs.
     pub(super) without_broker: Option<&'static str>,
     /// Which form it is of.
     pub(super) form: &'static str,
-    /// What somebody typed.
+    /// Fields that the submitter typed.
     pub(super) fields: &'static [(&'static str, &'static str)],
-    /// What somebody uploaded.
+    /// Files that the submitter uploaded.
     pub(super) files: &'static [File],
-    /// How the relay answers which recipient.
+    /// The relay's reply to a recipient.
     pub(super) relay: Option<Reply>,
-    /// What the backend and the scan worker do, in this order, after the submission is finalized.
+    /// Deeds of the backend and the scan worker, in this order, after the submission is finalized.
     pub(super) deeds: &'static [Deed],
-    /// How it should end.
+    /// Expected end.
     pub(super) expect: Expect,
 }
 
 impl Scenario {
-    /// What the reader is about to see.
+    /// Announcement to the reader.
     pub(super) fn told(&self, source: Source) -> &'static str {
         self.without_broker.filter(|_| source == Source::Postgres).unwrap_or(self.story)
     }
 
-    /// How it should end. Without a broker no copy of a spent event is kept: its row alone alerts.
+    /// Expected end. Without a broker no copy of a spent event is kept: its row alone alerts.
     pub(super) fn expected(&self, source: Source) -> Expect {
         match source {
             Source::Pubsub => self.expect,
@@ -52,37 +52,37 @@ impl Scenario {
 /// An uploaded file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
-    /// Its name.
+    /// File name.
     pub(super) name: &'static str,
     /// Scan status when the submission is finalized.
     pub(super) scan: &'static str,
-    /// What is in it.
+    /// File content.
     pub(super) content: &'static str,
 }
 
-/// What the relay says instead of 250.
+/// A relay's reply instead of 250.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reply {
-    /// To whom.
+    /// Recipient of the reply.
     pub(super) recipient: &'static str,
-    /// What.
+    /// The reply line.
     pub(super) line: &'static str,
-    /// How often; always when absent.
+    /// Number of such replies; always when absent.
     pub(super) times: Option<u64>,
 }
 
-/// One thing that backend or scan worker do.
+/// One act of the backend or the scan worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Deed {
     /// An event is published, for this reason.
     Publish(&'static str),
-    /// The scan worker marks a file, counted from 0.
+    /// The scan worker judges a file, counted from 0.
     Scan(usize, &'static str),
     /// A while later the submission must still be untouched: not claimed, nothing sent.
     Untouched,
 }
 
-/// How a submission should end, in database rows and mails.
+/// A submission's expected end, in database rows and mails.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expect {
     /// `submissions.status`
@@ -91,7 +91,7 @@ pub(super) struct Expect {
     pub(super) reason: Option<&'static str>,
     /// Attempts spent.
     pub(super) attempts: u64,
-    /// Who gets a mail: one each, and nobody else any.
+    /// Recipients that get one mail each; nobody else gets any.
     pub(super) mailed: &'static [&'static str],
     /// Rows of the audit log by action, all of them.
     pub(super) audit: &'static [(&'static str, usize)],
@@ -148,20 +148,20 @@ const PLAIN: Scenario = Scenario {
     expect: routed(&["office@example.org"], &[("email_sent", 1), ("submission_routed", 1)]),
 };
 
-/// Whose story is explained at the end.
+/// Scenario whose story is explained at the end.
 pub(super) const EXPLAINED: &str = "one refused";
-/// Whose links are fetched at the end.
+/// Scenario whose links are fetched at the end.
 pub(super) const LINKED: &str = "becomes clean";
 /// Label of the event that nobody can read.
 pub(super) const UNPARSEABLE: &str = "unparseable";
-/// After which story it comes.
+/// Story after which the event comes.
 pub(super) const UNPARSEABLE_AFTER: &str = "published twice";
-/// What is published as that event.
+/// Payload published as that event.
 pub(super) const GIBBERISH: &str = "{\"submission_id\": 42, this is not JSON";
-/// What is written as that event where an event is a row: JSON, but it names no submission.
+/// Payload of that event where an event is a row: JSON, but it names no submission.
 pub(super) const GIBBERISH_ROW: &str = "{\"submission_id\": 42}";
 
-/// What the reader is about to see of it.
+/// Announcement of it to the reader.
 pub(super) fn unparseable(source: Source) -> &'static str {
     match source {
         Source::Pubsub => {
@@ -177,7 +177,7 @@ pub(super) fn unparseable(source: Source) -> &'static str {
 /// Form of the demo's own, whose one recipient has left.
 pub(super) const FEEDBACK: (&str, &str) = ("feedback", "former-colleague@example.org");
 
-/// The stories, in the order in which they are told.
+/// The stories, in their order of display.
 pub(super) const SCENARIOS: &[Scenario] = &[
     PLAIN,
     Scenario {

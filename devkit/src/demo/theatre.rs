@@ -25,13 +25,13 @@ const SETTINGS: &str =
     "[log]\nlevel = \"debug\"\n[slack]\ngroup_wait = \"2s\"\n[signed_url]\nttl = \"12h\"\n";
 /// Forms that `maple-router check` warns of, rightly: without actions, and with none that is carried out.
 const BROKEN: [&str; 2] = ["newsletter", "helpdesk"];
-/// How long the router is given to end by itself when a terminal's Ctrl-C has reached it as well.
+/// Time for the router to end by itself when a terminal's Ctrl-C has reached it as well.
 const OWN_END: Duration = Duration::from_secs(1);
 
-/// How long an idle router may take to stop.
+/// Longest time for an idle router to stop.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Everything that runs; dropped in this order.
+/// All running parts; dropped in this order.
 pub(super) struct Theatre {
     pub(super) router: Router,
     pub(super) stage: Stage,
@@ -63,10 +63,10 @@ impl Theatre {
         };
         let stage = Stage::on(database, settings).await?;
         let feedback = Form { name: "Feedback".to_owned(), ..Form::new(FEEDBACK.0).mail_to(FEEDBACK.1) };
-        forms::load(&mut stage.database.client_as("forms_loader").await?, &[feedback]).await?;
+        forms::load_into(&stage.database, &[feedback]).await?;
         stage.broker.create_subscription(SubscriptionSpec::new(WITNESS, DEAD_TOPIC))?;
         if options.source == Source::Postgres {
-            // Nobody speaks to it; and nobody could.
+            // No part uses the broker here; with it down, none could.
             stage.broker.down().await;
         }
         for reply in SCENARIOS.iter().filter_map(|scenario| scenario.relay) {
@@ -87,13 +87,13 @@ impl Theatre {
     /// Runs another verb beside the router, with the router's own configuration.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(super) async fn verb(&self, arguments: &[&str]) -> Result<Answer> {
         self.stage.ask(&self.binary, self.router.config(), arguments).await
     }
 
-    /// Gives the two forms whose stories need them broken what they lack, as their owners would: whoever looks around
-    /// afterwards finds nothing wrong with them.
+    /// Gives the two forms whose stories need them broken what they lack, as their owners would: a reader who looks
+    /// around afterwards finds nothing wrong with them.
     ///
     /// # Errors
     /// The database is gone.
@@ -101,7 +101,7 @@ impl Theatre {
         let mut forms = forms::samples()?;
         forms.retain(|form| BROKEN.contains(&form.id.as_str()));
         let mended: Vec<Form> = forms.into_iter().map(|form| form.mail_to("forms@example.org")).collect();
-        forms::load(&mut self.stage.database.client_as("forms_loader").await?, &mended).await
+        forms::load_into(&self.stage.database, &mended).await
     }
 
     /// Stops the router and says what is wrong with how it ended, if anything is; then the rest.
@@ -124,12 +124,12 @@ async fn installed(stage: &Stage) -> Result<String> {
     Ok(stage.database.superuser().await?.query_one(sql, &[]).await?.get(0))
 }
 
-/// Where the relay keeps what it was sent.
+/// Directory of the relay's mails.
 pub(super) fn mail_dir(dir: &Path) -> PathBuf {
     dir.join("mail")
 }
 
-/// Where Slack's messages are kept.
+/// Directory of Slack's messages.
 pub(super) fn slack_dir(dir: &Path) -> PathBuf {
     dir.join("slack")
 }

@@ -1,11 +1,11 @@
-//! How a submission ended, and whether that is how it should have ended. Pure: the rows and mails are read elsewhere
+//! The end of a submission, compared with the expected one. Pure: the rows and mails are read elsewhere
 //! ([`super::evidence`]), and the daemon's own word counts for nothing here.
 
 use std::collections::BTreeMap;
 
 use super::scenarios::Expect;
 
-/// What database and relay know of one submission.
+/// Knowledge of database and relay about one submission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
     /// `submissions.status`
@@ -29,17 +29,17 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Whether nothing more will happen to it.
+    /// Whether nothing more will happen to the submission.
     pub(super) fn is_over(&self) -> bool {
         ["routed", "failed"].contains(&self.status.as_str())
     }
 
-    /// Whether nobody has begun anything with it.
+    /// Whether no delivery of this submission was started.
     pub(super) fn is_untouched(&self) -> bool {
         self.status == "received" && self.attempts == 0 && self.mailed.is_empty()
     }
 
-    /// Everything that is not as expected, one sentence each.
+    /// Differences from the expected end, one sentence each.
     pub(super) fn faults(&self, expect: &Expect) -> Vec<String> {
         let mut faults = Vec::new();
         let mut compare = |what: &str, is: String, should: String| {
@@ -60,7 +60,7 @@ impl Evidence {
         faults
     }
 
-    /// How it ended, in a few words.
+    /// The end in a few words.
     pub(super) fn outcome(&self) -> String {
         let state = |state| self.deliveries.get(state).copied().unwrap_or_default();
         let counts = [
@@ -70,7 +70,7 @@ impl Evidence {
             (state("open"), "open"),
             (self.links, "links"),
         ];
-        // That something was refused is said by the count.
+        // The count says that a delivery was refused.
         let reason = self.reason.iter().filter(|reason| *reason != "refused").cloned();
         let counts =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));

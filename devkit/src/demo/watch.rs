@@ -1,6 +1,6 @@
-//! Follows what happens on the stage and tells it: the router's log, mails at the relay, messages in Slack.
+//! Follows what happens on the stage and shows it: the router's log, mails at the relay, messages in Slack.
 //!
-//! It only tells. Lines of the log that are not JSON (a panic, say) are told as they are.
+//! Display only. Lines of the log that are not JSON (a panic, say) are shown as they are.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::stage::Stage;
 /// Which submission is which story.
 pub(super) type Labels = Arc<Mutex<HashMap<String, &'static str>>>;
 
-/// Where the telling has got to.
+/// Progress of the display.
 pub(super) struct Watch<'a> {
     stage: &'a Stage,
     narrator: Arc<Narrator>,
@@ -40,7 +40,7 @@ impl<'a> Watch<'a> {
         Self { stage, narrator, labels, log, read: 0, rest, seen, mails: 0, alerts: 0 }
     }
 
-    /// Tells until dropped.
+    /// Shows events until dropped.
     pub(super) async fn go_on(&mut self) {
         loop {
             self.look();
@@ -48,7 +48,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Tells what is new.
+    /// Shows what is new.
     pub(super) fn look(&mut self) {
         for line in self.new_lines() {
             self.tell_entry(&line);
@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
             log.seek(SeekFrom::Start(self.read))?;
             log.read_to_end(&mut fresh)
         });
-        // A log that cannot be read leaves the story untold, not the demo undone.
+        // A log that cannot be read leaves the story incomplete, not the demo undone.
         self.read += read.unwrap_or_default() as u64;
         self.rest += &String::from_utf8_lossy(&fresh);
         let Some(end) = self.rest.rfind('\n') else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What takes its time is played beside the rest, on a world of its own: a canary that goes astray, a relay that crawls.
+//! Slow steps are played beside the rest, on a world of its own: a canary that goes astray, a relay that crawls.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Red meddles with what lies behind the relay: a mail comes back, the queue grows, the log goes. The relay of a drill is
-//! scripted, so its log is written by hand, and its queue told by a socket that speaks as Postfix's showq does.
+//! Red meddles with what lies behind the relay: a mail comes back, the queue grows, the log goes. The relay of a
+//! drill is scripted, so its log is written by hand, and a socket that speaks as Postfix's showq reports its queue.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ struct Postfix {
 }
 
 impl Postfix {
-    /// Begins, and starts the daemon anew.
+    /// Starts the scene, and the daemon anew.
     async fn beside(world: &mut World) -> Result<Self> {
         let dir = world.stage.dir().join(format!("postfix-{}", PLAYED.fetch_add(1, Ordering::SeqCst)));
         std::fs::create_dir_all(dir.join("public"))?;
@@ -50,7 +50,7 @@ impl Postfix {
                     answer.extend(format!("queue_name\0deferred\0queue_id\0A{n:07}\0\0").into_bytes());
                 }
                 answer.push(0);
-                // Who has counted enough hangs up.
+                // A client that has counted enough hangs up.
                 drop(caller.write_all(&answer).await);
             }
         });
@@ -71,14 +71,14 @@ impl Postfix {
         again(world).await
     }
 
-    /// What Postfix writes when a mail of ours comes in.
+    /// Postfix's log lines for an incoming mail of ours.
     fn taken(&self, (queue_id, message_id): &(String, String)) -> Result<()> {
         self.write("smtpd[100]", queue_id, "client=localhost[127.0.0.1]")?;
         self.write("cleanup[101]", queue_id, &format!("message-id={message_id}"))?;
         self.write("qmgr[102]", queue_id, "from=<it@example.org>, size=300, nrcpt=1 (queue active)")
     }
 
-    /// What becomes of it.
+    /// Postfix's log line for the mail's fate.
     fn became(&self, (queue_id, _): &(String, String), dsn: &str, status: &str) -> Result<()> {
         let told = format!(
             "to=<a@example.org>, relay=mx.example.org[192.0.2.1]:25, delay=1, delays=0/0/0/1, dsn={dsn}, status={status}"

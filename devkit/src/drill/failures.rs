@@ -1,4 +1,4 @@
-//! Red makes submissions fail, one way after the other. Each is told once per cause, with commands that show it.
+//! Red makes submissions fail, one way after the other. Each is alerted once per cause, with commands that show it.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! A Slack message as whoever is on call reads it: what to paste, and what to read. Pure.
+//! A Slack message as its reader on call uses it: what to paste, and what to read. Pure.
 
 /// The commands, as somebody copies them out of Slack.
 #[must_use]

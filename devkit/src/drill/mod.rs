@@ -2,7 +2,7 @@
 //! one after the other, and after each what blue must see: in Slack (every command in the message is pasted into a shell and
 //! must do what it is there for), in the journal, in `explain`, and as a firing alert of a real Prometheus.
 //!
-//! Nothing outside the working directory is touched. Dying in the middle leaves nothing but that directory behind.
+//! Files outside the working directory are not touched. Dying in the middle leaves nothing but that directory behind.
 
 mod aside;
 mod beyond;
@@ -21,14 +21,14 @@ use anyhow::Result;
 
 use self::world::World;
 
-/// What to play.
+/// Settings of a drill.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The router.
     pub binary: PathBuf,
     /// Working directory, emptied first.
     pub dir: PathBuf,
-    /// Only steps whose name has one of these in it; all where empty.
+    /// Restricts to steps whose name contains one of these; all where empty.
     pub only: Vec<String>,
     /// Laid over the world's settings.
     pub settings: String,
@@ -36,9 +36,9 @@ pub struct Options {
 
 type Playing<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// One thing red does, and what blue must see.
+/// One act of red, and what blue must see.
 pub struct Step {
-    /// Its section in the runbook.
+    /// The step's section in the runbook.
     pub name: &'static str,
     play: for<'a> fn(&'a mut World) -> Playing<'a>,
 }
@@ -62,7 +62,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
     parts.into_iter().flatten()
 }
 
-/// Plays; answers whether blue saw everything.
+/// Plays; returns whether blue saw everything.
 ///
 /// # Errors
 /// The world could not be set up.

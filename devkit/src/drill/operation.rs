@@ -11,7 +11,7 @@ use crate::postgres::Refusing;
 use crate::prometheus::Prometheus;
 use crate::smtp::{Rule, Stage as At};
 
-/// These end and start the daemon, and come first.
+/// Steps that end and start the daemon, and come first.
 pub(super) const KILLS: &[Step] = &[
     Step { name: "worker-killed", play: |world| Box::pin(killed(world)) },
     Step { name: "crash-loop", play: |world| Box::pin(crash_loop(world)) },
@@ -32,7 +32,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "pause-forgotten", play: |world| Box::pin(paused(world)) },
 ];
 
-/// In the middle of four mails.
+/// The daemon dies in the middle of four mails.
 async fn killed(world: &mut World) -> Result<()> {
     world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
     let ids = world.submit("contact", 4).await?;
@@ -99,7 +99,7 @@ async fn broken_config(world: &mut World) -> Result<()> {
     world.journal("reloaded", "").await
 }
 
-/// A file stands in its place.
+/// A file replaces the state directory.
 async fn state_gone(world: &mut World) -> Result<()> {
     let (dir, away) = (world.stage.dir().join("router"), world.stage.dir().join("router.away"));
     std::fs::rename(&dir, &away)?;
@@ -130,7 +130,7 @@ async fn row_refuses(world: &mut World) -> Result<()> {
     world.slack_over("set aside").await
 }
 
-/// Somebody writes into rows that are in work.
+/// A stranger writes into rows that are in work.
 async fn stolen(world: &mut World) -> Result<()> {
     world.stage.relay.rule(Rule::at(At::Dot).delay(Duration::from_secs(2)));
     let ids = world.submit("contact", 5).await?;
@@ -221,7 +221,7 @@ async fn heartbeat(world: &mut World) -> Result<()> {
     world.alert("MapleRouterHeartbeatFailing").await
 }
 
-/// Nobody looks at us.
+/// A Prometheus without the daemon among its targets.
 async fn absent(world: &mut World) -> Result<()> {
     let blind = Prometheus::start(&[], FASTER).await?;
     blind.fires("MapleRouterAbsent", super::world::PATIENCE).await?;

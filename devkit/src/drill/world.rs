@@ -1,5 +1,5 @@
-//! What a drill is played on: the stage with a PostgreSQL of its own, one daemon, a Prometheus with the shipped rules, and
-//! the means to see what blue sees. Timings are short and keep the protocol's inequalities.
+//! The parts of a drill: the stage with a PostgreSQL of its own, one daemon, a Prometheus with the shipped rules,
+//! and the means to see what blue sees. Timings are short and keep the protocol's inequalities.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,53 +11,37 @@ use uuid::Uuid;
 use super::Options;
 use super::message;
 use crate::forms::{self, Form, SubmissionSeed};
+use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::prometheus::Prometheus;
-use crate::stage::{Answer, Router, SUBSCRIPTION, Stage, StageOptions, free_port};
+use crate::stage::{Answer, Router, SHORT_TIMINGS, SUBSCRIPTION, Stage, StageOptions};
 
-/// How long blue waits for anything before the drill has failed.
+/// Blue's longest wait for anything before the drill has failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(45);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What takes four hours on a host takes a minute here.
+/// Four hours on a host take a minute here.
 pub(super) const FASTER: u32 = 240;
 
-/// Laid over the stage's configuration.
-pub(super) const SHORT: &str = r#"
-[database]
-connect_timeout = "2s"
-lock_timeout = "1s"
-statement_timeout = "2s"
+/// A drill's differences from the short timings.
+const SHORT: &str = r#"
 [outbox]
 backoff_min = "100ms"
 backoff_max = "500ms"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
-[smtp]
-connect_timeout = "1s"
-command_timeout = "1500ms"
-dot_timeout = "2500ms"
-delivery_deadline = "7s"
 [slack]
-group_wait = "1s"
 repeat_interval = "1h"
 timeout = "2s"
 lease = "7s"
 [routing]
-heartbeat = "2100ms"
-fence_after = "8500ms"
-stuck_after = "16s"
-claim_deadline = "60s"
 sweep_interval = "2s"
 due_grace = "4s"
 orphan_after = "16s"
-backoff_min = "1s"
-backoff_max = "5s"
-drain_timeout = "9s"
 "#;
 
-/// Everything that runs.
+/// All running parts.
 pub(super) struct World {
     pub(super) router: Router,
     pub(super) prometheus: Prometheus,
@@ -67,13 +51,13 @@ pub(super) struct World {
     binary: PathBuf,
     port: u16,
     began: Instant,
-    /// Where Slack's messages and the journal stood when the step began.
+    /// Counts of Slack's messages and of the journal's lines when the step began.
     marks: (usize, usize),
     /// Commands that only a booted system has.
     pub(super) booted: Vec<String>,
 }
 
-/// What the commands of a message promise.
+/// Promises of a message's commands.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Promise<'a> {
     /// `explain` and `list` tell of one of these.
@@ -111,13 +95,13 @@ impl World {
             Form::new("forgotten").mail_to("a@example.org"),
             Form::new("nobody"),
         ];
-        forms::load(&mut stage.database.client_as("forms_loader").await?, &forms).await?;
-        // Nobody listens there: whoever would call if this host died does not hear of it.
+        forms::load_into(&stage.database, &forms).await?;
+        // A port that refuses connections: the service that would call if this host died gets no heartbeat.
         let heartbeat = options.dir.join("heartbeat-url");
         std::fs::write(&heartbeat, "http://127.0.0.1:9/ping/drill")?;
         let canary =
             format!("[canary]\ninterval = \"2s\"\nheartbeat_url_file = \"{}\"\n", heartbeat.display());
-        let (port, settings) = (free_port()?, format!("{SHORT}{canary}{}", options.settings));
+        let (port, settings) = (free_port()?, format!("{SHORT_TIMINGS}{SHORT}{canary}{}", options.settings));
         let owner = stage.database.owner_url();
         let migrated = stage.verb(&options.binary, &["migrate", "--router", "--owner-url", &owner]).await?;
         if migrated.code != Some(0) {
@@ -160,7 +144,7 @@ impl World {
         self.stage.google.restart_iam().await?;
         self.stage.google.iam_script().clear();
         self.stage.slack.up().await?;
-        // It may have ended.
+        // The process may have ended.
         if self.router.signal("KILL").await.is_ok() {
             self.router.ended().await?;
         }
@@ -168,16 +152,16 @@ impl World {
         self.router.ready().await
     }
 
-    /// What is seen from now on belongs to the next step.
+    /// Assigns everything seen from now on to the next step.
     pub(super) fn mark(&mut self) {
         self.marks = (self.stage.slack.messages().len(), self.router.log().len());
     }
 
-    /// One line for whoever watches.
+    /// Prints one line for the reader.
     pub(super) fn say(&self, line: &str) {
         let told = format!("{:6.1} s  {line}\n", now().saturating_duration_since(self.began).as_secs_f64());
         if io::stdout().write_all(told.as_bytes()).is_err() {
-            // Nobody watches; the exit code still speaks.
+            // The reader has gone; the exit code still speaks.
         }
     }
 
@@ -344,7 +328,7 @@ impl World {
         Ok(())
     }
 
-    /// What `explain` says of a submission has these words.
+    /// Checks that `explain` of a submission has these words.
     pub(super) async fn explain(&self, id: Uuid, words: &[&str]) -> Result<()> {
         let answer = self.shell(&format!("maple-router explain {id}")).await?;
         let flat = answer.out.split_whitespace().collect::<Vec<_>>().join(" ");

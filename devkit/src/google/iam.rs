@@ -1,6 +1,6 @@
-//! IAM credentials: `signBlob`, with the service account's real key, for whoever brings a token of our metadata server.
+//! IAM credentials: `signBlob`, with the service account's real key, for a caller with a token of our metadata server.
 //!
-//! Answers refusals in Google's error shape. Signatures are real, so that the object store can verify them.
+//! Refusals have Google's error shape. Signatures are real, so that the object store can verify them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

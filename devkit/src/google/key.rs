@@ -1,6 +1,6 @@
 //! The service account's RSA key: made at start, used by `signBlob`, by the key file and by the object store's check.
 //!
-//! It is worth nothing outside this process. It never leaves it except through [`AccountKey::write_file`].
+//! The key is worth nothing outside this process, and leaves it only through [`AccountKey::write_file`].
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! An HTTP server on a loopback port that counts its connections and can go away.
 //!
-//! Everything is in memory: when the process dies, nothing is left. It never listens on anything but 127.0.0.1.
+//! State is in memory: when the process dies, nothing is left. The listener is on 127.0.0.1 only.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long a stopping server waits for requests in work. Scripted hangs never end by themselves.
+/// A stopping server's wait for requests in work. Scripted hangs never end by themselves.
 const STOP_GRACE: Duration = Duration::from_millis(300);
 
 /// A running server; dropping it closes the listener.

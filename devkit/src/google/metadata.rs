@@ -1,7 +1,7 @@
 //! The metadata server of a Compute Engine VM, as far as Google's clients ask it.
 //!
 //! Demands `Metadata-Flavor: Google`, as the real one does to keep browsers and redirects out, and sends it back.
-//! Tokens are invented here and known to the IAM fake; nothing is kept beyond the process.
+//! Tokens are invented here and known to the IAM fake; nothing outlives the process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,7 @@
 //! Google's parts that a signed URL needs, on loopback: metadata server, IAM credentials, object store.
 //!
 //! The key is real, the signatures are real and the object store verifies them, so a test that fetches an object
-//! through it has shown the whole chain. Everything is in memory; nothing outlives the process. It never talks to
-//! Google.
+//! through it has shown the whole chain. State is in memory; nothing outlives the process or talks to Google.
 
 mod iam;
 mod key;
@@ -41,7 +40,7 @@ struct Object {
     bytes: Vec<u8>,
 }
 
-/// What the three servers share.
+/// State shared by the three servers.
 #[derive(Debug)]
 struct Shared {
     key: AccountKey,
@@ -184,7 +183,7 @@ impl GoogleFake {
         objects.remove(&(bucket.to_owned(), object.to_owned())).is_some()
     }
 
-    /// Whether the signer has `storage.objects.get`. Without it, signing works and every link answers 403.
+    /// Sets whether the signer has `storage.objects.get`. Without it, signing works and every link answers 403.
     pub fn set_may_read(&self, may_read: bool) {
         self.shared.may_read.store(may_read, Ordering::Relaxed);
     }

@@ -1,13 +1,13 @@
-//! What a fake does wrong on purpose: a queue of mishaps, one per request, and one that lasts.
+//! Deliberate faults of a fake: a queue of mishaps, one per request, and one that lasts.
 //!
-//! Shared by the fakes of Google and Slack. In memory only; it never touches a request by itself, it only tells the
-//! fake what to do with the next one.
+//! Shared by the fakes of Google and Slack. In memory only; the script touches no request by itself, it only says
+//! what the fake does with the next one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// One thing that goes wrong with one request.
+/// One fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
     /// Answer this HTTP status, with the error body the real service would send.
@@ -20,7 +20,7 @@ pub enum Mishap {
     Hang,
 }
 
-/// What the fake shall do now.
+/// The fake's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Answer as the real service.

@@ -13,7 +13,7 @@ use super::key::AccountKey;
 /// Longest life of a V4 URL.
 const MAX_EXPIRES: i64 = 604_800;
 
-/// So far ahead may a signer's clock be, in seconds: documented for the expiry of a request, 15 minutes.
+/// Furthest a signer's clock may be ahead, in seconds: documented for the expiry of a request, 15 minutes.
 const CLOCK_TOLERANCE: i64 = 15 * 60;
 
 /// Why the object is not served.
@@ -29,8 +29,8 @@ pub(super) enum Refusal {
     Expired,
 }
 
-/// What became of the port of `Host` when it was signed. The real service listens on 443 and sees none; of Google's
-/// clients some drop that of a loopback endpoint, as Google's test vectors do, and others (Python's) keep it.
+/// The port of `Host` as it was signed. The real service listens on 443 and sees none; of Google's clients some
+/// drop that of a loopback endpoint, as Google's test vectors do, and others (Python's) keep it.
 #[derive(Debug, Clone, Copy)]
 enum Port {
     Dropped,
@@ -87,7 +87,7 @@ pub(super) fn judge(
     if account != key.email || !(matches(Port::Dropped) || matches(Port::Kept)) {
         return Err(Refusal::Mismatch);
     }
-    // What is signed in the future is refused like what is signed wrongly: the message gives no hint of the clock.
+    // A request signed in the future is refused like one signed wrongly: the message gives no hint of the clock.
     if signed_at.as_second() > now.as_second() + CLOCK_TOLERANCE {
         return Err(Refusal::Mismatch);
     }

@@ -1,8 +1,8 @@
-//! The thousand kills: `maple-router` before a real Postfix dies of SIGKILL again and again, at any moment and, in a good share
-//! of cases, between the final dot and the committed fact. Then every mail is counted at the upstream, by submission,
-//! recipient and Message-ID, and held against what the routers said of doubt.
+//! The thousand kills: `maple-router` before a real Postfix dies of SIGKILL again and again, at any moment and, in
+//! a good share of cases, between the final dot and the committed fact. Then every mail is counted at the upstream,
+//! by submission, recipient and Message-ID, and compared with what the routers said of doubt.
 //!
-//! Where it dies is in `moment`, what it lives in, in `world`, and what must have come of it, in `verdict`. Several worlds run
+//! `moment` has where it dies, `world` its surroundings, and `verdict` the expected results. Several worlds run
 //! side by side, because each mostly waits. Nothing outlives this process; a run that is ended has no verdict.
 
 mod moment;
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures::future::try_join_all;
 
-/// What the daemon knows of the relay beyond its 250.
+/// The daemon's knowledge of the relay besides its 250.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Log {
     /// The relay's log and queue can be read.
     Readable,
-    /// They cannot, and a delivery in doubt is sent again.
+    /// The log cannot be read, and a delivery in doubt is sent again.
     Resend,
-    /// They cannot, and a delivery in doubt is held.
+    /// The log cannot be read, and a delivery in doubt is put on hold.
     Hold,
 }
 
@@ -38,40 +38,40 @@ impl fmt::Display for Log {
     }
 }
 
-/// How it is run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `maple-router`.
     pub binary: PathBuf,
-    /// How often it is killed.
+    /// Number of kills.
     pub kills: u64,
-    /// See [`Log`].
+    /// The relay's [`Log`].
     pub log: Log,
     /// Worlds that share the kills.
     pub side_by_side: u64,
-    /// Chance of everything.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Figures, a line each.
     pub figures: Vec<String>,
-    /// What must not be.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
-/// What is counted, in one world or in all.
+/// Counts, of one world or of all.
 #[derive(Debug, Default)]
 struct Counts {
     submissions: u64,
     failed: u64,
     mails: u64,
     kills: u64,
-    /// Of these, by the name of the moment, those between the final dot and the committed fact.
+    /// Kills between the final dot and the committed fact, by the name of the moment.
     held: BTreeMap<&'static str, u64>,
-    /// What the routers said of doubt, by how it was resolved; a death may have made it be said twice.
+    /// The routers' statements on doubt, by resolution; a death may have doubled one.
     doubts: BTreeMap<String, u64>,
     duplicates: u64,
     lost: u64,
@@ -112,5 +112,5 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// How long anything may take before it counts as lost. Generous: the machine may be busy.
+/// Longest duration of anything before it counts as lost. Generous: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! When a router is killed. Pure: chance is an argument.
+//! When a router is killed. Pure: the randomness is an argument.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::trap::{Fate, Trapped};
 /// A moment of a router's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// So long after it was started, whatever it does then.
+    /// So long after the start, whatever the router does then.
     Anytime(Duration),
     /// Between the final dot and the committed fact.
     Held(Place),
 }
 
-/// Where it is caught.
+/// Point of the catch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: &'static str,
     at: At,
     /// The how manyeth to come by.
     nth: u64,
-    /// What becomes of what was on its way, once the router is dead.
+    /// Fate of the step under way, once the router is dead.
     pub(super) fate: Fate,
 }
 
@@ -46,9 +46,9 @@ const PLACES: [(&str, At, Fate); 5] = [
     ("fact not committed", At::Database(Trap::CommitSent("record")), Fate::Cut),
 ];
 
-/// Of a hundred kills, so many are between dot and fact.
+/// Kills of a hundred that are between dot and fact.
 const HELD: u32 = 45;
-/// The longest life at whose end chance alone decides; resolving a doubt takes a second or more of it.
+/// The longest life at whose end the rng alone decides; resolving a doubt takes a second or more of it.
 const LIFE: Duration = Duration::from_secs(5);
 
 impl Moment {

@@ -1,4 +1,4 @@
-//! What must have come of it. Only rows, the upstream's count and the routers' journal are believed.
+//! Expected results of the kills. Only rows, the upstream's count and the routers' journal are believed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use uuid::Uuid;
 use super::{Counts, Log, Options, Report};
 use crate::smtp::Digest;
 
-/// Every delivery of the form: its key, its recipient, and where the journal finds it: action, and `place/of`.
+/// Every delivery of the form: its key, its recipient, and its action and `place/of` in the journal.
 const DELIVERIES: [(&str, &str, i64, &str); 3] = [
     ("1|a@x.test", "a@x.test", 1, "1/2"),
     ("1|b@x.test", "b@x.test", 1, "2/2"),
     ("2|c@x.test", "c@x.test", 2, "1/1"),
 ];
-/// Examples told in full.
+/// Examples reported in full.
 const SHOWN: usize = 20;
 
-/// Who was in doubt, and how it was resolved: submission, action, place of the recipient, resolution.
+/// Every doubt and its resolution: submission, action, index of the recipient, resolution.
 type Doubts = BTreeSet<(Uuid, i64, String, String)>;
 
 /// Counts one world.
@@ -92,7 +92,7 @@ pub(super) async fn count(
     Ok(())
 }
 
-/// What the routers said of doubt, every line of all their lives; the last line of each may be half written.
+/// The routers' statements on doubt, every line of all their lives; the last line of each may be half written.
 fn doubts(journal: &str, counts: &mut Counts) -> Doubts {
     let mut doubts = Doubts::new();
     let lines = journal.lines().filter(|line| line.contains("\"in_doubt\""));

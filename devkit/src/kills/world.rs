@@ -1,5 +1,5 @@
-//! One world: a database, an upstream, a real Postfix before it, wires to both that can be held, and the router that is killed
-//! and started again until its kills are spent. Then one is left alone until nothing is left to do.
+//! One world: a database, an upstream, a real Postfix before it, wires to both that can stand still, and the router that is
+//! killed and started again until its kills are spent. Then a last router is left alone until nothing is left to do.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,50 +15,27 @@ use crate::forms::{self, Form, SubmissionSeed};
 use crate::postfix::{Postfix, PostfixOptions};
 use crate::postgres::{Cluster, CuttingProxy};
 use crate::smtp::{Keep, RelayWire, SmtpOptions};
-use crate::stage::{Router, Source, Stage, StageOptions};
+use crate::stage::{Router, SHORT_TIMINGS, Source, Stage, StageOptions};
 use crate::trap::Fate;
 
-/// The form; [`verdict`] knows who its recipients are.
+/// The form; [`verdict`] has its recipients.
 pub(super) const FORM: &str = "f";
-/// Close to the shortest times that the protocol's inequalities allow, and attempts without end: a router that is killed
-/// every few seconds is nobody's fault.
+/// Differences from the short timings. Attempts without end: a router that is killed every few seconds is nobody's fault.
 const SHORT: &str = r#"
-[database]
-connect_timeout = "2s"
-lock_timeout = "1s"
-statement_timeout = "2s"
 [outbox]
 lease = "10s"
 max_attempts = 100000
 [smtp]
 lanes = 4
-connect_timeout = "1s"
-command_timeout = "1500ms"
-dot_timeout = "2500ms"
-delivery_deadline = "7s"
 [mail]
 body = "template"
-[slack]
-group_wait = "1s"
-timeout = "1s"
-lease = "4s"
 [routing]
 max_in_flight = 32
 max_attempts = 100000
-heartbeat = "2100ms"
-fence_after = "8500ms"
-stuck_after = "16s"
-claim_deadline = "60s"
-sweep_interval = "1s"
-due_grace = "2s"
-orphan_after = "15s"
-backoff_min = "1s"
-backoff_max = "5s"
-drain_timeout = "9s"
 "#;
-/// A place that nobody comes by is waited for so long; then it is a kill at any moment.
+/// The time a trap waits for a router to come by; then the router is killed at any moment.
 const NOBODY_COMES: Duration = Duration::from_secs(8);
-/// Not more than so many wait for the next router: what is stuck comes back by and by.
+/// Most submissions that wait for the next router: stuck ones come back by and by.
 const BACKLOG: i64 = 8;
 const STEP: Duration = Duration::from_millis(100);
 
@@ -113,7 +90,7 @@ impl<'a> World<'a> {
         let variant = options.variant;
         let stage = Stage::on(Cluster::shared().await?.database(variant).await?, options).await?;
         let form = Form::new(FORM).mail_to("a@x.test, b@x.test").mail_to("c@x.test");
-        forms::load(&mut stage.database.client_as("forms_loader").await?, &[form]).await?;
+        forms::load_into(&stage.database, &[form]).await?;
         let postfix = Postfix::start(stage.relay.port(), PostfixOptions::default()).await?;
         let relay = RelayWire::start(postfix.port()).await?;
         let database = CuttingProxy::start(&stage.database).await?;
@@ -131,7 +108,7 @@ impl<'a> World<'a> {
             router: None,
             binary,
             // Later lines win: the port is the wire's.
-            extra: format!("{SHORT}{followed}{wires}"),
+            extra: format!("{SHORT_TIMINGS}{SHORT}{followed}{wires}"),
             database,
             relay,
             postfix,
@@ -147,7 +124,7 @@ impl<'a> World<'a> {
         Ok(self.router.insert(router))
     }
 
-    /// One life. Answers the moment's name, where it was caught between dot and fact.
+    /// Plays one life. Returns the moment's name, where the router was caught between dot and fact.
     async fn live_and_die(&mut self, rng: &mut StdRng) -> Result<Option<&'static str>> {
         let waiting: i64 = self
             .eyes
@@ -192,7 +169,7 @@ impl<'a> World<'a> {
         self.stage.announce(seeded.id, "finalized").map(drop)
     }
 
-    /// SIGKILL, and gone. It must have lived until then.
+    /// Kills by SIGKILL and waits for the end. The router must have lived until then.
     async fn kill(&mut self) -> Result<()> {
         let mut router = self.router.take().context("a router to kill")?;
         ensure!(router.end()?.is_none(), "the router ended by itself:\n{}", tail(&router.log()));
@@ -208,9 +185,10 @@ impl<'a> World<'a> {
         self.drained("submissions without an end", open).await?;
         self.postfix.emptied(PATIENCE).await?;
         if log == Log::Readable {
-            let untold = "SELECT count(*) FROM submissions s, jsonb_each(s.routing_result->'deliveries') d
+            let unnotified =
+                "SELECT count(*) FROM submissions s, jsonb_each(s.routing_result->'deliveries') d
                           WHERE d.value #>> '{relay,status}' IS DISTINCT FROM 'delivered'";
-            self.drained("deliveries whose end at the upstream is not known", untold).await?;
+            self.drained("deliveries whose end at the upstream is not known", unnotified).await?;
         }
         let mut router = self.router.take().context("the last router")?;
         let ended = router.stop().await?;
@@ -233,7 +211,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What a world that went wrong leaves behind: the routers' journal and Postfix's log.
+    /// Saves the evidence of a world with faults: the routers' journal and Postfix's log.
     fn keep(&self, options: &Options, place: u64) -> Result<PathBuf> {
         let kept = std::env::temp_dir().join(format!("maple-kills-{}-{place}", options.seed));
         std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;

@@ -9,7 +9,7 @@ use super::PostfixOptions;
 /// The services as the package has them; it is there also where nothing was configured.
 const SERVICES: &str = "/usr/share/postfix/master.cf.dist";
 
-/// Nothing is delivered here, nothing is looked up, nobody but this host may send, and all that takes long takes a moment.
+/// Mails are not delivered here, nothing is looked up, only this host may send, and all that takes long takes a moment.
 pub(super) fn main_cf(root: &Path, upstream: u16, options: &PostfixOptions) -> String {
     let root = root.display();
     let (retry, lifetime) = (options.retry.as_secs().max(1), options.lifetime.as_secs());
@@ -69,7 +69,7 @@ pub(super) fn master_cf(port: u16) -> Result<String> {
 
 fn services(shipped: &str, port: u16) -> String {
     let mut text = format!("{port} inet n - n - - smtpd\n");
-    // A line that begins with a space belongs to the one before: only programs of others and log names need one.
+    // A line with a leading space belongs to the one before: only programs of others and log names need one.
     for line in shipped.lines().filter(|line| !line.starts_with(['#', ' ', '\t'])) {
         let mut columns: Vec<&str> = line.split_whitespace().collect();
         let foreign = columns.get(1) == Some(&"inet") || columns.get(7) == Some(&"pipe");
@@ -78,7 +78,7 @@ fn services(shipped: &str, port: u16) -> String {
         }
         columns[4] = "n";
         if columns[7] == "qmgr" {
-            // What a restart left in `incoming` is looked at when it is woken, and not before: every 300 s by default.
+            // Mails left in `incoming` by a restart are looked at when qmgr is woken, by default only every 300 s.
             columns[5] = "1";
         }
         text.push_str(&columns.join(" "));

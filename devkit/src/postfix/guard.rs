@@ -1,8 +1,8 @@
-//! Sees to it that nothing of an instance outlives its test: a shell that waits for the test's end of a pipe to close,
-//! whatever closes it, and then kills Postfix and removes its directory.
+//! A guard by which nothing of an instance outlives its test: a shell that waits for the test's end of a pipe to
+//! close, whatever closes it, and then kills Postfix and removes its directory.
 //!
-//! It is in a process group of its own, so that what kills a test's group does not kill it. It touches no process but the
-//! `master` that holds the lock of this very queue, and that one's group.
+//! The shell is in a process group of its own, so that a signal to a test's group does not kill it. It touches no
+//! process but the `master` that has the lock of this very queue, and that one's group.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         if self.0.wait().is_err() {
-            // Nobody to tell; it does its work all the same.
+            // The error has no reader; the guard does its work all the same.
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A real Postfix of a test's own: its configuration, queue, data and log in a temporary directory, on a loopback port, with
 //! everything it accepts handed to one upstream (usually [`crate::smtp::SmtpServer`]). Any number run side by side.
 //!
-//! It needs root, because Postfix does, and the package `postfix`; no configuration of the host's is read or touched. However
-//! the test ends, its guard kills every process of it and removes the directory: also after a panic, and
-//! when the test process is killed. It never delivers to a mailbox of this host and never asks a name server.
+//! Root is needed, because Postfix needs it, and the package `postfix`; no configuration of the host's is read or touched.
+//! However the test ends, the guard kills every process of the instance and removes the directory: also after a panic, and
+//! when the test process is killed. Mails never go to a mailbox of this host, and no name server is asked.
 
 mod files;
 mod guard;
@@ -21,18 +21,18 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::stage::free_port;
+use crate::port::free_port;
 use guard::Guard;
 
-/// Where the package puts `master` and its services.
+/// Directory into which the package puts `master` and its services.
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
-/// What the package's programs need to find each other.
+/// Search path by which the package's programs find each other.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long any of its commands may take, on however busy a machine.
+/// Longest run of any of its commands, on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
 
-/// How an instance is set up. `Default` retries within a second or two, and gives up only after days.
+/// Settings of an instance. `Default` retries within a second or two, and gives up only after days.
 #[derive(Debug, Clone)]
 pub struct PostfixOptions {
     /// First and shortest wait before a deferred mail is tried again; the longest is twice as long. Whole seconds.
@@ -53,12 +53,12 @@ impl Default for PostfixOptions {
     }
 }
 
-/// How the log is rotated.
+/// Ways of rotating the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rotation {
-    /// `postfix logrotate`: renamed, a new one is begun, and the old one is compressed a second later.
+    /// `postfix logrotate`: renamed, a new one is started, and the old one is compressed a second later.
     Postfix,
-    /// As logrotate(8) does it with `postrotate postfix reload`: renamed to `.1`, and left.
+    /// Renamed to `.1`, and left, as logrotate(8) does it with `postrotate postfix reload`.
     Renamed,
 }
 
@@ -89,7 +89,7 @@ impl Postfix {
         };
         let dir = TempDir::with_prefix("maple-postfix-")?;
         let root = dir.path().to_owned();
-        // Its programs run as `postfix` and must get through.
+        // Postfix's programs run as `postfix` and must get through.
         std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o711))?;
         for part in ["etc", "data", "spool"] {
             std::fs::create_dir(root.join(part))?;
@@ -98,7 +98,7 @@ impl Postfix {
         std::fs::write(root.join("etc/main.cf"), files::main_cf(&root, upstream, &options))?;
         let guard = Guard::over(&root)?;
         let mut postfix = Self { port: 0, root, _guard: guard, _dir: dir };
-        // Somebody may take the port before it does.
+        // Another process may take the port before Postfix does.
         let mut failed = None;
         for _ in 0..5 {
             postfix.port = free_port()?;
@@ -111,38 +111,38 @@ impl Postfix {
         Err(failed.context("it was never started")?)
     }
 
-    /// Where it takes mails: 127.0.0.1, this port.
+    /// Port on 127.0.0.1 that takes mails.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its `queue_directory`.
+    /// The instance's `queue_directory`.
     #[must_use]
     pub fn queue_directory(&self) -> PathBuf {
         self.root.join("spool")
     }
 
-    /// Its configuration directory, for programs that take `-c`.
+    /// Configuration directory, for programs that take `-c`.
     #[must_use]
     pub fn config_directory(&self) -> PathBuf {
         self.root.join("etc")
     }
 
-    /// Its log, under its own name; a rotated one lies beside it.
+    /// Log file, under its own name; a rotated one lies beside it.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
         self.root.join("mail.log")
     }
 
-    /// What its log says, rotated parts not included.
+    /// Contents of the log, rotated parts not included.
     #[must_use]
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.log_file()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What a router's configuration says of it: where mails go, and where its log and queue are.
+    /// The instance's part of a router's configuration: where mails go, and where its log and queue are.
     #[must_use]
     pub fn sections(&self) -> String {
         format!(
@@ -153,7 +153,7 @@ impl Postfix {
         )
     }
 
-    /// Waits until a line of the log has all these words; answers the line.
+    /// Waits until a line of the log has all these words; returns the line.
     ///
     /// # Errors
     /// None came in time; tells the log.
@@ -170,10 +170,10 @@ impl Postfix {
         bail!("nothing logged with {words:?} after {patience:?}:\n{}", self.log())
     }
 
-    /// What is in its queue, as `postqueue -j` says it: an object a mail.
+    /// Returns the queue's contents as `postqueue -j` lists them: an object a mail.
     ///
     /// # Errors
-    /// It is not running.
+    /// Postfix is not running.
     pub async fn queue(&self) -> Result<Vec<Value>> {
         let listing = self.command("postqueue", &["-j"]).await?;
         let lines = String::from_utf8_lossy(&listing.stdout).into_owned();
@@ -197,7 +197,7 @@ impl Postfix {
     /// `postfix start`, and it takes mails.
     ///
     /// # Errors
-    /// It does not start; tells what it said.
+    /// Postfix does not start; the error has its output.
     pub async fn up(&self) -> Result<()> {
         self.postfix("start").await?;
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
@@ -212,7 +212,7 @@ impl Postfix {
     /// `postfix stop`: what is on its way is finished or stays in the queue.
     ///
     /// # Errors
-    /// It does not stop, or is not running.
+    /// Postfix does not stop, or is not running.
     pub async fn stop(&self) -> Result<()> {
         self.postfix("stop").await
     }
@@ -229,7 +229,7 @@ impl Postfix {
     /// `postfix reload`.
     ///
     /// # Errors
-    /// It is not running.
+    /// Postfix is not running.
     pub async fn reload(&self) -> Result<()> {
         self.postfix("reload").await
     }
@@ -237,7 +237,7 @@ impl Postfix {
     /// SIGKILL to every process of it, as when the host goes down.
     ///
     /// # Errors
-    /// It is not running.
+    /// Postfix is not running.
     pub async fn kill(&self) -> Result<()> {
         let master = self.master()?;
         killpg(master, Signal::SIGKILL).with_context(|| format!("killing process group {master}"))?;
@@ -253,7 +253,7 @@ impl Postfix {
     /// Process id of `master`, which is also that of its process group.
     ///
     /// # Errors
-    /// It is not running.
+    /// Postfix is not running.
     pub fn master(&self) -> Result<Pid> {
         let file = self.queue_directory().join("pid/master.pid");
         let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
@@ -263,16 +263,16 @@ impl Postfix {
     /// Whether `master` runs.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// Its status cannot be read.
     pub async fn is_running(&self) -> Result<bool> {
         let master = Path::new(DAEMONS).join("master");
         Ok(!self.run(&master, &["-t"]).await?.status.success())
     }
 
-    /// Begins a new log. Answers the name of the old one, where it keeps one.
+    /// Starts a new log. Returns the name of the old one, where it keeps one.
     ///
     /// # Errors
-    /// It is not running, or the file cannot be renamed.
+    /// Postfix is not running, or the file cannot be renamed.
     pub async fn rotate(&self, rotation: Rotation) -> Result<Option<PathBuf>> {
         match rotation {
             Rotation::Postfix => {
@@ -291,16 +291,16 @@ impl Postfix {
     /// Changes a line of main.cf and reloads.
     ///
     /// # Errors
-    /// It is not running.
+    /// Postfix is not running.
     pub async fn set(&self, name: &str, value: &str) -> Result<()> {
         self.command("postconf", &["-e", &format!("{name}={value}")]).await?;
         self.reload().await
     }
 
-    /// One of its programs (`postqueue`, `postsuper`, `postconf`) with `-c` and these words.
+    /// Runs one of Postfix's programs (`postqueue`, `postsuper`, `postconf`) with `-c` and these words.
     ///
     /// # Errors
-    /// It fails; tells what it said.
+    /// The program fails; the error has its output.
     pub async fn command(&self, program: &str, words: &[&str]) -> Result<Output> {
         let output = self.run(&Path::new("/usr/sbin").join(program), words).await?;
         if !output.status.success() {
@@ -313,7 +313,7 @@ impl Postfix {
     /// Hands in a mail by `sendmail`, as any user of the host may; it gets its queue id a moment later.
     ///
     /// # Errors
-    /// It is not taken; tells what it said.
+    /// The mail is not taken; the error has its output.
     pub async fn sendmail(&self, from: &str, to: &[&str], message: &str) -> Result<()> {
         let mut command = clean(Path::new("/usr/sbin/sendmail"));
         command.arg("-C").arg(self.config_directory()).args(["-i", "-f", from]).args(to);
@@ -339,7 +339,7 @@ impl Postfix {
         output.with_context(|| format!("{} {words:?} does not end", program.display()))?.map_err(Into::into)
     }
 
-    /// `postfix -c … WORD`. What it says goes to a file: the daemons it starts keep it open.
+    /// `postfix -c … WORD`. Its output goes to a file: the daemons it starts keep it open.
     async fn postfix(&self, word: &str) -> Result<()> {
         let said = self.root.join("said");
         let file = std::fs::File::create(&said)?;

@@ -16,20 +16,20 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 use super::database::TestDatabase;
 use super::server::unprivileged_account;
 
-/// Where Debian has it; seldom in the path of those who are not root.
+/// Debian's path; seldom in the search path of users other than root.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 /// Part of the socket's name only.
 const PORT: u16 = 6432;
-/// How long it may take to start, on a busy machine.
+/// Longest time to start, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(50);
 
 /// When a session of the server goes back to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
-    /// With the client's connection.
+    /// One server session for each client connection.
     Session,
-    /// With each transaction.
+    /// One server session for each transaction.
     Transaction,
 }
 
@@ -45,7 +45,7 @@ impl Bouncer {
     /// Starts one before `database` with so many sessions for each role.
     ///
     /// # Errors
-    /// There is no program `pgbouncer` (`scripts/install-missing pooling`), or it does not start: its log is told.
+    /// There is no program `pgbouncer` (`scripts/install-missing pooling`), or it does not start: the error has its log.
     pub async fn start(database: &TestDatabase, mode: PoolMode, sessions: u32) -> Result<Self> {
         let dir = TempDir::with_prefix("maple-bouncer-")?;
         let at = dir.path().display();
@@ -54,7 +54,7 @@ impl Bouncer {
             PoolMode::Transaction => "transaction",
         };
         let server = database.endpoint();
-        // What is made by others in a log that somebody waits for has no place here: clients and servers come and go.
+        // Connects and disconnects of clients and servers are not logged: the log is for whoever waits for something in it.
         let settings = format!(
             "[databases]\n{name} = host={host} port={port}\n\
              [pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\nunix_socket_dir = {at}\nauth_type = trust\n\
@@ -85,13 +85,13 @@ impl Bouncer {
     /// As [`Self::start`].
     pub async fn restart(&mut self) -> Result<()> {
         self.child.kill().await?;
-        // Whoever finds the socket of a dead one does not start.
+        // A new pgbouncer that meets the socket of a dead one does not start.
         drop(fs::remove_file(self.dir.path().join(format!(".s.PGSQL.{PORT}"))));
         self.child = run(&self.dir)?;
         self.ready().await
     }
 
-    /// What each of its sessions answers, the columns as text; `sessions` of them, held at the same time.
+    /// Returns the answers of `sessions` sessions used at the same time, the columns as text.
     ///
     /// # Errors
     /// There are not so many, or the statement fails.
@@ -115,7 +115,7 @@ impl Bouncer {
         Ok(answers)
     }
 
-    /// What it has logged.
+    /// Contents of its log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
@@ -146,7 +146,7 @@ fn run(dir: &TempDir) -> Result<Child> {
     let program = PathBuf::from(PROGRAM);
     let mut command = Command::new(if program.exists() { program } else { "pgbouncer".into() });
     if let Some(account) = unprivileged_account()? {
-        // It refuses to run as root.
+        // PgBouncer refuses to run as root.
         chown(dir.path(), Some(account.uid), Some(account.gid))?;
         command.uid(account.uid).gid(account.gid);
     }

@@ -4,7 +4,6 @@
 //! stopping happen under a second, exclusive one. Dying in the middle releases both.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,32 +13,9 @@ use anyhow::{Context, Result};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
-use super::database::{Endpoint, TestDatabase, Variant};
-use super::server::{SUPERUSER, Server};
-
-/// How a cluster of one's own is set up. The default is fast and forgetful, on a unix socket only.
-#[derive(Debug, Clone, Default)]
-pub struct ClusterOptions {
-    /// Listen on this port of 127.0.0.1 as well; 0 picks a free one.
-    pub tcp_port: Option<u16>,
-    /// Keep fsync and autovacuum on, as a real server has them.
-    pub durable: bool,
-    /// Serve TLS on the TCP port.
-    pub tls: Option<ServerTls>,
-    /// Replaces `pg_hba.conf`; without it everybody is trusted.
-    pub hba: Option<String>,
-    /// Further server settings, name and value.
-    pub settings: Vec<(String, String)>,
-}
-
-/// Certificate and key of the server, PEM.
-#[derive(Debug, Clone)]
-pub struct ServerTls {
-    /// Certificate chain.
-    pub cert_pem: String,
-    /// Private key.
-    pub key_pem: String,
-}
+use super::database::{Endpoint, TestDatabase, Variant, short_digest};
+use super::server::{ClusterOptions, SUPERUSER, Server};
+use crate::port::free_port;
 
 /// A throwaway PostgreSQL server.
 #[derive(Debug)]
@@ -106,7 +82,7 @@ impl Cluster {
             let user = lock_file(&server.root, "users")?;
             user.lock_shared()?;
             let tcp_port = match options.tcp_port {
-                Some(0) => Some(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port()),
+                Some(0) => Some(free_port()?),
                 other => other,
             };
             if let Err(error) = server.create(&options, tcp_port) {
@@ -120,7 +96,7 @@ impl Cluster {
         .await?
     }
 
-    /// Where the server listens.
+    /// Address of the server.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -153,7 +129,7 @@ impl Cluster {
     /// Starts the server again after [`Cluster::stop`], on the same data, socket and port.
     ///
     /// # Errors
-    /// It does not start; the message has the end of its log.
+    /// The server does not start; the message has the end of its log.
     pub async fn start_again(&self) -> Result<()> {
         let server = self.server.clone();
         tokio::task::spawn_blocking(move || server.start()).await?
@@ -210,10 +186,4 @@ fn answers(endpoint: &Endpoint) -> bool {
             Err(_) => false,
         }
     })
-}
-
-/// Ten hexadecimal digits that stand for a text.
-pub(super) fn short_digest(text: &str) -> String {
-    use sha2::Digest as _;
-    hex::encode(&sha2::Sha256::digest(text.as_bytes())[..5])
 }

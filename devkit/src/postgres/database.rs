@@ -1,7 +1,7 @@
 //! One migrated database per test, copied from a template that is made once per variant and content.
 //!
-//! Dying in the middle leaves a database behind that goes with the cluster; a half-made template is not yet marked as
-//! one and is made again.
+//! Dying in the middle leaves a database behind that goes with the cluster; a half-made template is not yet flagged
+//! as one and is made again.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result};
 use tokio_postgres::{Client, NoTls};
 
-use super::cluster::short_digest;
 use super::server::SUPERUSER;
 
 /// Owner of every test database; may create roles and databases and is not a superuser, as in production.
@@ -69,7 +68,7 @@ fn sql_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Where a cluster listens.
+/// Address of a cluster.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// Directory of the unix socket.
@@ -148,7 +147,7 @@ impl TestDatabase {
         &self.name
     }
 
-    /// Where its cluster listens.
+    /// Address of its cluster.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -166,7 +165,7 @@ impl TestDatabase {
         self.endpoint.tcp_url(role, &self.name)
     }
 
-    /// Connection URL of the owner of all tables, who is no superuser. The daemon never connects as this role.
+    /// Connection URL of the owner of all tables, which is no superuser. The daemon never connects as this role.
     #[must_use]
     pub fn owner_url(&self) -> String {
         self.url_as(OWNER)
@@ -265,4 +264,10 @@ async fn make_template(endpoint: &Endpoint, admin: &Client, template: &str, sql:
     .await;
     admin.execute("SELECT pg_advisory_unlock($1)", &[&TEMPLATE_LOCK]).await?;
     made
+}
+
+/// Ten hexadecimal digits that stand for a text.
+pub(super) fn short_digest(text: &str) -> String {
+    use sha2::Digest as _;
+    hex::encode(&sha2::Sha256::digest(text.as_bytes())[..5])
 }

@@ -1,8 +1,8 @@
 //! A wire between a client and PostgreSQL that can be cut at the worst moment: a transaction is committed, and its
-//! client never hears so. It can also stand still there until the test has done what it came for.
+//! client never receives the answer. The wire can also stand still there until the test has done what it came for.
 //!
-//! It follows the protocol frame by frame, so that it cuts after the server has said COMMIT and before the client reads
-//! it. If it dies, its connections die with it. Never changes what it carries, never cuts what was not asked for.
+//! Cuts follow the protocol frame by frame: after the server has said COMMIT and before the client reads it. If the
+//! wire dies, its connections die with it. Bytes are never changed, and connections are cut only on request.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -20,19 +20,19 @@ use super::database::TestDatabase;
 use super::traffic::{Traffic, Wire};
 use crate::trap::{Fate, Snare, Snares, Trapped};
 
-/// What a transaction of maple-router says of itself; its name follows.
+/// Statement by which a transaction of maple-router names itself; its name follows.
 const NAMED: &str = "application_name = 'maple-router:";
 
-/// Where a named transaction (as in `db.transaction("record", …)`) can be made to stand still.
+/// Points at which a named transaction (as in `db.transaction("record", …)`) can be made to stand still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trap {
-    /// The client has sent its BEGIN; the server has not heard it.
+    /// The client has sent its BEGIN; the server has not received it.
     BeginSent(&'static str),
-    /// The client has sent its COMMIT; the server has not heard it, everything before has happened.
+    /// The client has sent its COMMIT; the server has not received it, everything before has happened.
     CommitSent(&'static str),
-    /// The server has committed and said so; the client has not heard it.
+    /// The server has committed and said so; the client has not received it.
     CommitAnswered(&'static str),
-    /// As [`Self::CommitSent`], of a transaction whose statements brought rows: one that only looked is let through.
+    /// As [`Self::CommitSent`], of a transaction whose statements brought rows; a transaction without any is let through.
     TakenSent(&'static str),
     /// As [`Self::CommitAnswered`], of such a transaction.
     TakenAnswered(&'static str),
@@ -78,7 +78,7 @@ impl CuttingProxy {
         Self::counted(database, &Traffic::default()).await
     }
 
-    /// The same; what moves here is counted there as well, also what the server still does for whoever was cut.
+    /// The same; traffic here is counted there as well, also the server's remaining work for a client that was cut.
     ///
     /// # Errors
     /// No port is free.
@@ -133,8 +133,8 @@ impl CuttingProxy {
         self.script.lock().armed.push(name.to_owned());
     }
 
-    /// The `nth` (1: the next) to come to this place stands still until it is released, or cut: then its connection
-    /// ends, and what was held back never arrives. One catch for each call.
+    /// The `nth` (1: the next) session to reach this point stands still until it is released, or cut: then its
+    /// connection ends, and what was held back never arrives. One catch for each call.
     pub fn trap(&self, trap: Trap, nth: u64) -> Trapped {
         self.script.lock().snares.set(trap, nth)
     }
@@ -157,7 +157,7 @@ impl Drop for CuttingProxy {
     }
 }
 
-/// What is to be cut, and what was.
+/// Requested cuts, and cuts done.
 #[derive(Debug, Default)]
 struct Script(Mutex<Plan>);
 
@@ -173,26 +173,26 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody comes to a place: who is to be held there.
+    /// Returns the snare for a session that reaches this point, if one is set.
     fn pass(&self, place: Place, session: &Session) -> Option<Snare> {
         self.lock().snares.pass(|trap| trap.is_at(place, session))
     }
 }
 
-/// What one connection is about.
+/// State of one connection.
 #[derive(Debug, Default)]
 struct Session {
-    /// Of the transaction that is running.
+    /// Name of the running transaction.
     name: String,
-    /// Its statements have brought rows so far.
+    /// The transaction's statements have brought rows so far.
     has_rows: bool,
-    /// Its COMMIT is on its way and was asked for.
+    /// The transaction's COMMIT is on its way and is to be cut.
     cutting: Option<String>,
 }
 
 impl Session {
-    /// Takes in a simple query: where a transaction begins it says its name, where it ends it says COMMIT. Tells whether
-    /// it is to be held.
+    /// Takes in a simple query: a transaction's BEGIN carries its name, its end is a COMMIT. Returns the snare that
+    /// is to stop it, if any.
     fn heard(&mut self, query: &str, script: &Script) -> Option<Snare> {
         if let Some((_, rest)) = query.split_once(NAMED) {
             rest.split('\'').next().unwrap_or_default().clone_into(&mut self.name);
@@ -303,7 +303,7 @@ async fn to_client(
                 }
                 snare = script.pass(Place::CommitAnswered, &session);
             } else if (done && frame.ends_with(b"ROLLBACK\0")) || frame.starts_with(b"E") {
-                // Not committed: what was asked for is still to come.
+                // Not committed: the requested cut is still to come.
                 script.lock().armed.extend(session.cutting.take());
             }
         }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::TestDatabase;
 
-/// What refuses the write.
+/// The object that refuses the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusing {
     /// A trigger that raises, and quotes the row.

@@ -10,12 +10,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::cluster::ClusterOptions;
-
 /// Role with superuser rights inside a throwaway cluster.
 pub(super) const SUPERUSER: &str = "postgres";
 
-/// Stops the server and removes its files once nobody has held the `users` lock for a while. Arguments: the root
+/// Stops the server and removes its files once no process has had the `users` lock for a while. Arguments: the root
 /// directory, idle checks (2 s each) until it acts, what to remove, then the command that stops the server.
 const REAPER: &str = r#"
 root=$1 limit=$2 remove=$3; shift 3
@@ -35,7 +33,31 @@ while [ -d "$root/pg" ]; do
 done
 "#;
 
-/// One server's places on disk.
+/// Settings of a cluster of one's own. The default is fast and forgetful, on a unix socket only.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterOptions {
+    /// Listen on this port of 127.0.0.1 as well; 0 picks a free one.
+    pub tcp_port: Option<u16>,
+    /// Keep fsync and autovacuum on, as a real server has them.
+    pub durable: bool,
+    /// Serve TLS on the TCP port.
+    pub tls: Option<ServerTls>,
+    /// Replaces `pg_hba.conf`; without it everybody is trusted.
+    pub hba: Option<String>,
+    /// Further server settings, name and value.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Certificate and key of the server, PEM.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    /// Certificate chain.
+    pub cert_pem: String,
+    /// Private key.
+    pub key_pem: String,
+}
+
+/// One server's paths on disk.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     /// Holds `gate`, `users`, `reaper` (locks) and `pg/`.

@@ -1,7 +1,7 @@
-//! What moves on wires to PostgreSQL, and whether the server has work of theirs: it owes somebody an answer, or has not
-//! yet noticed that a client is gone. So whoever waits until nothing goes on knows it, however slow the machine is.
+//! Traffic on wires to PostgreSQL, and whether the server has work of theirs: it owes somebody an answer, or has not yet
+//! noticed that a client is gone. So a test that waits until nothing goes on knows it, however slow the machine is.
 //!
-//! It only counts. Whoever is held in a trap waits for the test and not for the server, and does not count as work; if a
+//! Counting only. A session caught in a trap waits for the test and not for the server, and does not count as work; if a
 //! wire dies in whatever it did, its count goes with it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,7 +84,7 @@ impl Wire {
         self.change(|state| state.owed = state.owed.saturating_sub(u64::from(is_ready)));
     }
 
-    /// Held in a trap, or not any more.
+    /// Notes whether the session is caught in a trap.
     pub(super) fn held(&self, held: bool) {
         self.change(|state| state.held = held);
     }

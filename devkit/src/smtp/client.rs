@@ -12,7 +12,7 @@ impl Client {
     /// Connects to 127.0.0.1 and reads the greeting.
     ///
     /// # Errors
-    /// Nobody listens, or nothing is said.
+    /// The port refuses connections, or the server says nothing.
     pub async fn connect(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
@@ -21,7 +21,7 @@ impl Client {
         Ok(client)
     }
 
-    /// These bytes as they are.
+    /// Sends these bytes as they are.
     ///
     /// # Errors
     /// The connection broke.
@@ -52,7 +52,7 @@ impl Client {
         self.command(".").await
     }
 
-    /// One reply, its lines joined by line feeds.
+    /// Reads one reply, its lines joined by line feeds.
     ///
     /// # Errors
     /// The connection broke.
@@ -71,8 +71,8 @@ impl Client {
         }
     }
 
-    /// One mail, from EHLO to QUIT; answers its queue id. `message` has its headers, ends with `\r\n`, and no line of it begins
-    /// with a dot.
+    /// Sends one mail, from EHLO to QUIT; returns its queue id. `message` has its headers, ends with `\r\n`, and no
+    /// line of it starts with a dot.
     ///
     /// # Errors
     /// Something was refused; says what.
@@ -92,10 +92,10 @@ impl Client {
     }
 }
 
-/// One mail of a client of its own; answers its queue id. See [`Client::submit`].
+/// Sends one mail by a client of its own; returns its queue id. See [`Client::submit`].
 ///
 /// # Errors
-/// Something was refused; says what.
+/// The relay refused something; the error says what.
 pub async fn submit(port: u16, from: &str, to: &[&str], message: &str) -> Result<String> {
     Client::connect(port).await?.submit(from, to, message).await
 }

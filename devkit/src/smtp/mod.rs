@@ -1,8 +1,8 @@
 //! A scripted SMTP server: a good relay by default, as bad as a test asks for by rule.
 //!
-//! It speaks the dialogue as Postfix does, stores what it takes responsibility for (before it says so), and counts.
-//! When it is stopped every connection breaks where it stands; what was stored stays, and `restart` listens on the
-//! same port again. It never forwards a mail anywhere.
+//! The server speaks the dialogue as Postfix does, stores what it takes responsibility for (before it says so), and
+//! counts. When it is stopped every connection breaks where it stands; stored mails stay, and `restart` listens on
+//! the same port again. No mail is ever forwarded.
 
 mod client;
 mod lines;
@@ -33,7 +33,7 @@ use store::Store;
 
 use crate::trap::Trapped;
 
-/// How the server is set up; `Default` is a Postfix-like relay on a free port of 127.0.0.1.
+/// Settings of the server; `Default` is a Postfix-like relay on a free port of 127.0.0.1.
 #[derive(Debug, Clone)]
 pub struct SmtpOptions {
     /// Address to listen on.
@@ -46,7 +46,7 @@ pub struct SmtpOptions {
     pub extensions: Vec<String>,
     /// Directory for `QUEUEID.eml` (the raw bytes) and `QUEUEID.json` (the envelope).
     pub dir: Option<PathBuf>,
-    /// See [`Keep`].
+    /// Extent of [`Keep`].
     pub keep: Keep,
 }
 
@@ -64,7 +64,7 @@ impl Default for SmtpOptions {
     }
 }
 
-/// What the sessions of one server share.
+/// State shared by the sessions of one server.
 #[derive(Debug)]
 struct Shared {
     name: String,
@@ -115,7 +115,7 @@ impl SmtpServer {
         Ok(Self { shared, address, running })
     }
 
-    /// Where it listens, also while stopped.
+    /// Address of the listener, also while stopped.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -132,14 +132,14 @@ impl SmtpServer {
         self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).add(rule);
     }
 
-    /// The first dialogue that this rule matches stands still before the rule acts, until it is released; cut, its
-    /// connection ends there. What stands before the rule's stage has happened, so at [`Stage::AfterDot`] the mail is
-    /// stored and at [`Stage::Replied`] its 250 is written. Once, as every [`Trapped`]; `skip` chooses which.
+    /// Stops the first dialogue that this rule matches before the rule acts, until it is released; cut, its
+    /// connection ends there. Everything before the rule's stage has happened, so at [`Stage::AfterDot`] the mail
+    /// is stored and at [`Stage::Replied`] its 250 is written. Once, as every [`Trapped`]; `skip` chooses which.
     pub fn trap(&self, rule: Rule) -> Trapped {
         self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).trap(rule)
     }
 
-    /// Back to a good relay; whoever is caught in a trap stays there.
+    /// Makes the relay a good one again; a dialogue caught in a trap stays there.
     pub fn clear_rules(&self) {
         self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -150,7 +150,7 @@ impl SmtpServer {
         self.shared.store.mails()
     }
 
-    /// How often each (submission, recipient, Message-ID) was stored.
+    /// Counts of stored mails by (submission, recipient, Message-ID).
     #[must_use]
     pub fn digests(&self) -> HashMap<Digest, u64> {
         self.shared.store.digests()
@@ -161,7 +161,7 @@ impl SmtpServer {
         self.shared.store.forget();
     }
 
-    /// See [`Counters`].
+    /// The server's [`Counters`].
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.store.counters()
@@ -210,7 +210,7 @@ impl Drop for SmtpServer {
     }
 }
 
-/// Serves until it is told to go down; its sessions go first, so that no port is free while one still lives.
+/// Serves until `down` is cancelled; its sessions end first, so that no port is free while one still lives.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, down: CancellationToken) {
     let mut sessions = JoinSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! What the scripted SMTP server does instead of being a good relay: rules, tried in order, the first match wins.
+//! Faults of the scripted SMTP server: rules, tried in order, the first match wins.
 //!
 //! Pure: a rule looks at a [`Moment`] and names an [`Act`]; the session carries it out. Counts live in the rule, so
 //! "twice, then normal" needs no second rule.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::trap::{Snare, Trapped};
 
-/// Where in the dialogue a rule acts.
+/// Point of the dialogue at which a rule acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// After accept, before the greeting.
@@ -20,7 +20,7 @@ pub enum Stage {
     Rcpt,
     /// The DATA command.
     Data,
-    /// In the middle of the message: its first bytes have been read, the final dot has not.
+    /// The middle of the message: its first bytes have been read, the final dot has not.
     Body,
     /// The final dot has been read and nothing is stored yet: what is said here decides the mail.
     Dot,
@@ -36,10 +36,10 @@ pub enum Stage {
     Quit,
 }
 
-/// What the server does when a rule matches.
+/// The server's act when a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// As if there were no rule; useful with a delay.
+    /// The act without any rule; useful with a delay.
     Normal,
     /// These lines as one (multi-line) reply; each is complete, e.g. `550 5.1.1 no such user`. A 2xx accepts.
     Reply(Vec<String>),
@@ -47,11 +47,11 @@ pub enum Act {
     ReplyThenClose(String),
     /// The connection is closed without a word.
     Disconnect,
-    /// Nothing is said, the connection stays open until the client gives up.
+    /// No reply; the connection stays open until the client gives up.
     Silence,
-    /// These bytes as they are, in place of the reply; the dialogue goes on as if the normal reply had been given.
+    /// These bytes as they are, instead of the reply; the dialogue goes on as if the normal reply had been given.
     Bytes(Vec<u8>),
-    /// The normal reply, and these bytes right behind it: a relay that speaks out of turn.
+    /// The normal reply, and these bytes right behind it: a relay that speaks unasked.
     NormalThenBytes(Vec<u8>),
 }
 
@@ -65,14 +65,14 @@ pub struct Rule {
     submission_id: Option<String>,
     skip: u64,
     times: Option<u64>,
-    /// Of 10,000 matches, and where its sequence begins.
+    /// Of 10,000 matches, and where its sequence starts.
     share: Option<(u64, u64)>,
     delay: Duration,
     act: Act,
 }
 
 impl Rule {
-    /// A rule for one stage that, until told otherwise, changes nothing.
+    /// A rule for one stage that changes nothing until it gets an effect.
     #[must_use]
     pub fn at(stage: Stage) -> Self {
         Self {
@@ -89,28 +89,28 @@ impl Rule {
         }
     }
 
-    /// Only for this envelope sender (whole address, any case).
+    /// Restricts to this envelope sender (whole address, any case).
     #[must_use]
     pub fn from(mut self, sender: &str) -> Self {
         self.sender = Some(sender.to_owned());
         self
     }
 
-    /// Only for this recipient (whole address, or `@domain`; any case). From DATA on: one of those accepted.
+    /// Restricts to this recipient (whole address, or `@domain`; any case). From DATA on: one of those accepted.
     #[must_use]
     pub fn to(mut self, recipient: &str) -> Self {
         self.recipient = Some(recipient.to_owned());
         self
     }
 
-    /// Only for this Message-ID, with or without angle brackets. Known from the final dot on.
+    /// Restricts to this Message-ID, with or without angle brackets. Known from the final dot on.
     #[must_use]
     pub fn message_id(mut self, id: &str) -> Self {
         self.message_id = Some(id.trim_matches(['<', '>']).to_owned());
         self
     }
 
-    /// Only for this `X-Submission-ID`. Known from the final dot on.
+    /// Restricts to this `X-Submission-ID`. Known from the final dot on.
     #[must_use]
     pub fn submission(mut self, id: &str) -> Self {
         self.submission_id = Some(id.to_owned());
@@ -131,8 +131,8 @@ impl Rule {
         self
     }
 
-    /// Only for so many of 10,000 matches, spread as if by chance; the same ones for the same seed. A match it
-    /// lets pass goes on to the next rule. Not to be combined with `skip` and `times`.
+    /// Only for so many of 10,000 matches, spread as if at random; the same ones for the same seed. A match it lets
+    /// pass goes on to the next rule. Not to be combined with `skip` and `times`.
     #[must_use]
     pub fn share(mut self, of_ten_thousand: u64, seed: u64) -> Self {
         self.share = Some((of_ten_thousand, seed));
@@ -146,7 +146,7 @@ impl Rule {
         self
     }
 
-    /// See [`Act`].
+    /// Sets the [`Act`].
     #[must_use]
     pub fn act(mut self, act: Act) -> Self {
         self.act = act;
@@ -204,7 +204,7 @@ fn scatter(n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What is known when a rule is looked for.
+/// The session's state when a rule is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) stage: Stage,
@@ -216,7 +216,7 @@ pub(super) struct Moment<'a> {
     pub(super) submission_id: Option<&'a str>,
 }
 
-/// What a rule asks of the session.
+/// A rule's orders to the session.
 #[derive(Debug)]
 pub(super) struct Orders {
     /// First wait so long,

@@ -1,8 +1,8 @@
 //! One connection of the scripted SMTP server: the dialogue, with every reply open to a rule.
 //!
-//! A client that writes on where it has to wait is sent away: after the greeting, EHLO, DATA and QUIT in any case, after
-//! every command where PIPELINING is not offered. A mail is stored before its reply is written, as RFC 5321 §4.1.1.4 asks of a relay; so a rule at `AfterDot`
-//! leaves the client in doubt about a mail that exists.
+//! A client that writes on where it has to wait is sent away: after the greeting, EHLO, DATA and QUIT in any case,
+//! after every command where PIPELINING is not offered. A mail is stored before its reply is written, as RFC 5321
+//! §4.1.1.4 asks of a relay; so a rule at `AfterDot` leaves the client in doubt about a mail that exists.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ enum Next {
     Close,
 }
 
-/// What a rule made of the normal reply.
+/// A rule's effect on the normal reply.
 enum Said {
     /// A reply was given; whether it granted what was asked.
     Reply { granted: bool },
@@ -217,7 +217,7 @@ impl Session {
     /// Reads up to the final dot, unstuffing; `None` where a rule ends the connection before it.
     async fn message(&mut self, recipients: &[String]) -> io::Result<Option<Vec<u8>>> {
         let mut raw = Vec::new();
-        // Something of the body is there, and not taken yet: the dot is not read even where it has arrived.
+        // Bytes of the body are there, and not taken yet: the dot is not read even where it has arrived.
         self.count_round();
         self.stream.fill_buf().await?;
         match self.answer(Stage::Body, recipients, &[]).await? {
@@ -345,12 +345,12 @@ impl Session {
         }
     }
 
-    /// Something has arrived that is not read yet.
+    /// Whether bytes have arrived that are not read yet.
     fn is_ahead(&mut self) -> bool {
         matches!(self.stream.fill_buf().now_or_never(), Some(Ok(bytes)) if !bytes.is_empty())
     }
 
-    /// About to read: a round begins where everything that came has been answered.
+    /// About to read: a round starts where everything that came has been answered.
     fn count_round(&self) {
         if self.stream.buffer().is_empty() {
             self.shared.store.tally.rounds.fetch_add(1, Ordering::SeqCst);
@@ -404,7 +404,7 @@ impl Session {
         }
     }
 
-    /// Closes in good order, so that what was said arrives: unread input would turn the close into a reset.
+    /// Closes in good order, so that what was said arrives: unread input would make the close a reset.
     async fn hang_up(&mut self) -> io::Result<Said> {
         self.stream.shutdown().await?;
         let drained = tokio::time::timeout(Duration::from_secs(1), self.drain()).await;

@@ -1,4 +1,4 @@
-//! What the scripted SMTP server has received, and what it has counted. Survives `stop` and `restart`.
+//! Mails the scripted SMTP server has received, and its counts. Survives `stop` and `restart`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
-/// How much of a received mail is kept in memory.
+/// Extent to which a received mail is kept in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
     /// Every mail with its bytes.
     #[default]
     Mails,
-    /// Only how often each ([`Digest`]) came: for runs of many thousands of mails.
+    /// Counts alone, one for each [`Digest`]: for runs of many thousands of mails.
     Digests,
 }
 
-/// One mail for which the server was responsible, whether or not the client heard so.
+/// One mail for which the server was responsible, whether or not the client received the reply.
 #[derive(Debug, Clone)]
 pub struct Mail {
     /// The queue id named in the reply.
@@ -39,7 +39,7 @@ pub struct Mail {
     pub at: SystemTime,
 }
 
-/// What makes two deliveries the same one.
+/// Identity of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     /// `X-Submission-ID`, empty where the mail had none.

@@ -1,7 +1,7 @@
-//! A wire between a client and a relay that stands still at the worst moment: the final dot is on its way, or the reply to
-//! it is. For relays that cannot be told to wait, as a real Postfix.
+//! A wire between a client and a relay that stands still at the worst moment: the final dot is on its way, or the
+//! reply to it is. For relays that cannot be scripted to wait, as a real Postfix.
 //!
-//! It follows the dialogue line by line and changes nothing. If it dies, its connections die with it.
+//! The wire follows the dialogue line by line and changes nothing. If it dies, its connections die with it.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,12 +14,12 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::trap::{Fate, Snare, Snares, Trapped};
 
-/// Where a dialogue can be made to stand still.
+/// Points at which a dialogue can be made to stand still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WireTrap {
     /// The client has written the final dot; the relay has everything but the dot.
     DotSent,
-    /// The relay has answered the dot; the client has not heard it.
+    /// The relay has answered the dot; the client has not received the reply.
     DotAnswered,
 }
 
@@ -53,14 +53,14 @@ impl RelayWire {
         Ok(Self { port, script, accepting })
     }
 
-    /// Where to connect to, on 127.0.0.1.
+    /// Port to connect to, on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The `nth` (1: the next) to come to this place stands still until it is released, or cut: then its connection
-    /// ends, and what was held back never arrives. One catch for each call.
+    /// The `nth` (1: the next) dialogue to reach this point stands still until it is released, or cut: then its
+    /// connection ends, and what was held back never arrives. One catch for each call.
     pub fn trap(&self, trap: WireTrap, nth: u64) -> Trapped {
         self.script.lock().set(trap, nth)
     }
@@ -85,7 +85,7 @@ impl Script {
     }
 }
 
-/// How far one dialogue is.
+/// Progress of one dialogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Commands,

@@ -1,5 +1,5 @@
-//! Who disturbs: every few seconds one of the daemons is killed, stopped or frozen, now and then the database, the broker
-//! or the relay is restarted, all by chance from a seed.
+//! Disturbances: every few seconds one of the daemons is killed, stopped or frozen, now and then the database, the
+//! broker or the relay is restarted, all at random from a seed.
 //!
 //! The first daemon is only ever frozen: it lives through the whole run, so that its memory can be measured.
 
@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::world::{STUCK_AFTER, World};
 use crate::stage::{Router, Source};
 
-/// A place for one daemon after another.
+/// A slot for one daemon after another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     name: &'static str,
-    /// Its daemon is neither killed nor stopped.
+    /// The slot's daemon is neither killed nor stopped.
     steady: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) const SLOTS: [Slot; 3] =
 
 /// Between two disturbances of one daemon, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 3_000..13_000;
-/// How long a stop may take: `drain_timeout`, and the last words.
+/// Longest time for a stop: `drain_timeout`, and the last words.
 const STOP: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(200);
 
@@ -39,26 +39,26 @@ pub(super) struct Daemon {
     router: Router,
 }
 
-/// Keeps one slot busy with daemons, and disturbs them, until `over`; answers the one that runs then.
+/// Keeps one slot busy with daemons, and disturbs them, until `over`; returns the one that runs then.
 pub(super) async fn keep(slot: Slot, world: &World, seed: u64, over: &CancellationToken) -> Result<Daemon> {
-    let mut chance = StdRng::seed_from_u64(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
     let mut generation = 0;
     loop {
         generation += 1;
         let mut daemon = Daemon { name: slot.name, router: world.start(slot.name, generation).await? };
         loop {
-            if quiet(&mut daemon, world, chance.random_range(PAUSE), over).await.is_none() {
-                // It ended by itself: told; the next one takes its place.
+            if quiet(&mut daemon, world, rng.random_range(PAUSE), over).await.is_none() {
+                // A daemon that ended by itself is reported; the next one replaces it.
                 break;
             }
             if over.is_cancelled() {
                 return Ok(daemon);
             }
-            if !disturb(&mut daemon, slot, world, &mut chance).await? {
+            if !disturb(&mut daemon, slot, world, &mut rng).await? {
                 break;
             }
         }
-        tokio::time::sleep(Duration::from_millis(chance.random_range(0..2_000))).await;
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..2_000))).await;
     }
 }
 
@@ -75,9 +75,9 @@ async fn quiet(daemon: &mut Daemon, world: &World, millis: u64, over: &Cancellat
     Some(())
 }
 
-/// One disturbance; answers whether the daemon still runs.
-async fn disturb(daemon: &mut Daemon, slot: Slot, world: &World, chance: &mut StdRng) -> Result<bool> {
-    let what = if slot.steady { 100 } else { chance.random_range(0..100) };
+/// Makes one disturbance; returns whether the daemon still runs.
+async fn disturb(daemon: &mut Daemon, slot: Slot, world: &World, rng: &mut StdRng) -> Result<bool> {
+    let what = if slot.steady { 100 } else { rng.random_range(0..100) };
     if what < 40 {
         world.count("SIGKILL");
         daemon.router.signal("KILL").await?;
@@ -89,13 +89,13 @@ async fn disturb(daemon: &mut Daemon, slot: Slot, world: &World, chance: &mut St
         terminate(daemon, world).await;
         return Ok(false);
     }
-    let past_the_sweep = chance.random_range(0..100) < 35;
+    let past_the_sweep = rng.random_range(0..100) < 35;
     let millis = if past_the_sweep {
         world.count("SIGSTOP past the sweep");
-        u64::try_from(STUCK_AFTER.as_millis())? + chance.random_range(2_000..8_000)
+        u64::try_from(STUCK_AFTER.as_millis())? + rng.random_range(2_000..8_000)
     } else {
         world.count("SIGSTOP, short");
-        chance.random_range(300..5_000)
+        rng.random_range(300..5_000)
     };
     daemon.router.signal("STOP").await?;
     tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -124,15 +124,15 @@ pub(super) async fn stop(mut daemon: Daemon, world: &World) {
     terminate(&mut daemon, world).await;
 }
 
-/// Restarts the database, the broker and the relay in turn until `over`.
+/// Restarts the database, the broker and the relay one after the other until `over`.
 pub(super) async fn restart_parts(world: Arc<World>, seed: u64, over: CancellationToken) -> Result<()> {
-    let mut chance = StdRng::seed_from_u64(seed.wrapping_add(1_000));
+    let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1_000));
     for turn in 0_u64.. {
-        let pause = Duration::from_millis(chance.random_range(15_000..35_000));
+        let pause = Duration::from_millis(rng.random_range(15_000..35_000));
         if over.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             break;
         }
-        let down = Duration::from_millis(chance.random_range(500..5_000));
+        let down = Duration::from_millis(rng.random_range(500..5_000));
         match turn % 3 {
             0 => {
                 world.count("PostgreSQL restarted (immediate)");

@@ -1,5 +1,5 @@
-//! Who submits: at an even pace over the whole run, as the backend would, also through restarts of the database. One in a
-//! hundred events is lost on the way; those rows must be found by the sweep.
+//! The load: submissions at an even rate over the whole run, as the backend would, also through restarts of the
+//! database. One in a hundred events is lost on the way; the sweep must find those rows.
 //!
 //! Each submission has its id before it is inserted, so that an insert whose answer was lost is not done twice.
 
@@ -26,15 +26,15 @@ const STEP: Duration = Duration::from_millis(20);
 pub(super) struct Load {
     planned: u64,
     over: Duration,
-    chance: StdRng,
+    rng: StdRng,
 }
 
 impl Load {
     pub(super) fn new(planned: u64, over: Duration, seed: u64) -> Self {
-        Self { planned, over, chance: StdRng::seed_from_u64(seed) }
+        Self { planned, over, rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Submits until all are in and the time is over; answers their ids.
+    /// Submits until all are in and the time is over; returns their ids.
     pub(super) async fn submit(mut self, world: &World) -> Result<Vec<Uuid>> {
         let mut submitted = Vec::new();
         let mut backend = None;
@@ -43,7 +43,7 @@ impl Load {
             let elapsed = world.elapsed();
             let due = (elapsed.as_secs_f64() / self.over.as_secs_f64() * self.planned as f64) as usize;
             while submitted.len() < due.min(usize::try_from(self.planned)?) {
-                let id = uuid::Builder::from_random_bytes(self.chance.random()).into_uuid();
+                let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid();
                 let number = submitted.len();
                 let is_lost = number % LOST_EVENTS == 7;
                 self.insert(world, &mut backend, (id, number), is_lost).await;
@@ -73,7 +73,7 @@ impl Load {
         (id, number): (Uuid, usize),
         is_lost: bool,
     ) {
-        let mut place = self.chance.random_range(0..10);
+        let mut place = self.rng.random_range(0..10);
         let form = FORMS.iter().find(|(_, share)| {
             let found = place < *share;
             place = place.saturating_sub(*share);

@@ -1,14 +1,10 @@
-//! How much memory the daemons hold, from /proc, and whether it grows: a straight line through the later part of every
-//! life that was long enough. A process that has just started grows into its buffers; that is no leak.
+//! Memory of the daemons, from /proc, and whether it grows: a straight line through the later part of every life
+//! that was long enough. A process that has just started grows into its buffers; that is no leak.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::world::World;
-
-const EVERY: Duration = Duration::from_secs(1);
 /// Shorter lives tell nothing about growth.
 const LONG_ENOUGH: Duration = Duration::from_secs(300);
 /// Most growth, in MiB in ten minutes.
@@ -24,12 +20,12 @@ pub(super) struct Life {
     samples: Vec<(f64, f64)>,
 }
 
-/// What a long life tells.
+/// Growth over a long life.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Growth {
     /// The daemon.
     pub(super) daemon: String,
-    /// How long it lived.
+    /// Length of the life in seconds.
     pub(super) seconds: f64,
     /// Resident at the end of its warm-up, and at its end, in MiB.
     pub(super) resident_mib: (f64, f64),
@@ -42,7 +38,14 @@ impl Life {
         Self { name, pid, began, samples: Vec::new() }
     }
 
-    /// Its growth after a warm-up of a third of its life; `None` where it was too short.
+    /// Takes one more sample, where the process still lives.
+    pub(super) fn sample(&mut self, at: Duration) {
+        if let Some(kib) = resident_kib(self.pid) {
+            self.samples.push((at.as_secs_f64(), kib));
+        }
+    }
+
+    /// Growth after a warm-up of a third of the life; `None` where it was too short.
     pub(super) fn growth(&self) -> Option<Growth> {
         let (last, _) = self.samples.last()?;
         let began = self.began.as_secs_f64();
@@ -70,19 +73,6 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let spread: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let together: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     (points.len() >= 10 && spread > 0.0).then(|| together / spread)
-}
-
-/// Samples every daemon that lives, for ever.
-pub(super) async fn sample(world: Arc<World>) {
-    loop {
-        let at = world.elapsed().as_secs_f64();
-        for life in &mut world.notes().lives {
-            if let Some(kib) = resident_kib(life.pid) {
-                life.samples.push((at, kib));
-            }
-        }
-        tokio::time::sleep(EVERY).await;
-    }
 }
 
 /// `VmRSS` of proc(5); `None` where the process is gone.

@@ -1,8 +1,8 @@
 //! One part is gone for minutes, in real time, while events go on coming: no submission fails, no attempt is spent, one
 //! alert, one message when it is over, then everything is sent.
 //!
-//! One daemon with the protocol's own timings, as in production; only the subscription's redelivery is faster. All rows
-//! are inserted beforehand, because a backend without its database submits nothing; their events come at an even pace.
+//! One daemon with the protocol's own timings, as in production; only the subscription's redelivery is faster. All rows are
+//! inserted beforehand, because a backend without its database submits nothing; their events come at an even rate.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::world::World;
 use super::{Options, witness};
 use crate::forms::SubmissionSeed;
 
-/// What is gone.
+/// The part that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
@@ -28,12 +28,12 @@ pub enum Part {
 const CALM: Duration = Duration::from_secs(20);
 /// Events a second.
 const PACE: u64 = 2;
-/// How long it may take until everything is sent.
+/// Longest time until everything is sent.
 const DRAIN: Duration = Duration::from_secs(600);
 /// After the end: for a message that should not come, or comes late.
 const ECHO: Duration = Duration::from_secs(60);
 
-/// What is told.
+/// The report of an outage.
 #[derive(Debug, Serialize)]
 struct Told {
     part: Part,
@@ -67,18 +67,19 @@ impl Told {
     }
 }
 
-/// Runs it; answers whether everything was as it must be.
+/// Runs it; returns whether everything was as it must be.
 ///
 /// # Errors
 /// A part cannot be started, or the end cannot be read.
 pub async fn run(options: Options, part: Part) -> Result<bool> {
     let world = World::with(&options, "").await?;
+    witness::watch(&world.stage.database).await?;
     let planned = PACE * (CALM.as_secs() + options.seconds);
     let backend = world.stage.database.client_as("forms_app").await?;
     let mut ids = Vec::new();
     for number in 0..planned {
         let form = if number % 3 == 0 { "both" } else { "one" };
-        // Its event comes later, one way or the other.
+        // The event comes later, one way or the other.
         ids.push(world.stage.submit_unheard(&SubmissionSeed::of(form), &backend).await?.id);
     }
     let mut router = world.start("a", 1).await?;

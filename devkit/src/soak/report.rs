@@ -1,4 +1,4 @@
-//! How the end of a soak is told: text for people, JSON for programs.
+//! The end of a soak: text for people, JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::verdict::{Check, Tally, judge};
 use super::witness::Evidence;
 use super::world::{DEFERRED, DROPPED, REFUSED, World};
 
-/// Everything that is told.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     binary: String,
@@ -60,7 +60,7 @@ impl Report {
         self.drained_after_seconds.is_some() && self.checks.iter().all(|check| check.good)
     }
 
-    /// For people.
+    /// The report for people.
     pub(super) fn text(&self) -> String {
         let mut lines = vec![String::new()];
         for check in &self.checks {

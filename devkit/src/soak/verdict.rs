@@ -1,5 +1,5 @@
-//! What must be true after a soak, by the evidence. Pure. Every check says what it looked at and names the first few that
-//! are not as they must be.
+//! Laws after a soak, checked on the evidence. Pure. Every check says what it looked at and names the first few
+//! violations.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ const NAMED: usize = 5;
 /// Attempts a submission has.
 const MAX_ATTEMPTS: u64 = 5;
 
-/// One thing that must be true.
+/// One law and its result.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Check {
     pub(super) name: &'static str,
     pub(super) good: bool,
-    /// What was found, in words.
+    /// The finding, in words.
     pub(super) found: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Tally {
     pub(super) open: u64,
     /// Mails at the receiver, by its own count.
     pub(super) mails: u64,
-    /// Mails beyond the first for one recipient of one action.
+    /// Mails after the first for one recipient of one action.
     pub(super) duplicates: u64,
     /// Duplicates of deliveries that the ledger knows to have been in doubt.
     pub(super) duplicates_in_doubt: u64,
@@ -48,7 +48,7 @@ pub(super) struct Tally {
     pub(super) late_facts: u64,
 }
 
-/// Everything judged.
+/// Judges everything.
 pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) -> (Vec<Check>, Tally) {
     let mut tally = Tally::default();
     let mut faults = Faults::default();
@@ -99,7 +99,7 @@ pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) 
     (checks, tally)
 }
 
-/// What is not as it must be.
+/// Violations.
 #[derive(Debug, Default)]
 struct Faults {
     open: Vec<String>,
@@ -210,7 +210,7 @@ fn by_whom(changes: &BTreeMap<String, u64>) -> String {
     told.join(" · ")
 }
 
-/// Of how many failures the messages tell, by the number that stands before `×`.
+/// Number of failures that the messages report, by the number that stands before `×`.
 fn slack_tells(messages: &[String]) -> u64 {
     let count = |text: &String| -> Option<u64> {
         let (number, what) = text.strip_prefix(":rotating_light: *")?.split_once(" × ")?;
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// One submission that is as it must be.
+    /// One submission without violations.
     fn sound() -> (Uuid, Evidence) {
         let id = Uuid::from_u128(7);
         let ledger = json!({"attempts": 1, "deliveries": {"1|a@x": {"state": "accepted"}},

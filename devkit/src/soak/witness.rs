@@ -1,6 +1,6 @@
-//! What is read at the end, as superuser, whom no policy hides anything from: rows, audit rows, the receiver's count,
-//! Slack's messages, and a log of every status change, which a trigger of our own has written in the transaction of
-//! whoever made it, with who that was by his connection's own settings.
+//! Evidence read at the end, as superuser, from whom no policy hides anything: rows, audit rows, the receiver's
+//! count, Slack's messages, and a log of every status change. A trigger of our own writes that log in the
+//! transaction of the change, with its author by the settings of his connection.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -48,14 +48,14 @@ pub(super) async fn watch(database: &TestDatabase) -> Result<()> {
     database.superuser().await?.batch_execute(sql).await.context("making the log of status changes")
 }
 
-/// Everything that counts.
+/// The whole evidence.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
-    /// What was submitted.
+    /// Ids submitted.
     pub(super) submitted: Vec<Uuid>,
     /// The rows, as far as they are ours.
     pub(super) rows: HashMap<Uuid, Row>,
-    /// How often the receiver has a mail: by submission, then (recipient, Message-ID).
+    /// Number of each mail at the receiver: by submission, then (recipient, Message-ID).
     pub(super) received: HashMap<Uuid, BTreeMap<(String, String), u64>>,
     /// Audit rows that end a submission.
     pub(super) ends: HashMap<Uuid, u64>,
@@ -69,7 +69,7 @@ pub(super) struct Evidence {
     pub(super) changes: BTreeMap<String, u64>,
     /// Texts that Slack confirmed.
     pub(super) slack: Vec<String>,
-    /// How long the last ones took after the load; `None` where something was left.
+    /// Time of the last ones after the load; `None` where something was left.
     pub(super) drained: Option<Duration>,
     /// Events that the broker, or the outbox, still holds.
     pub(super) events_left: u64,
@@ -82,7 +82,7 @@ pub(super) struct Row {
     pub(super) ledger: Value,
 }
 
-/// Waits until every submission has ended and every failure is confirmed to Slack; answers how long that took.
+/// Waits until every submission has ended and every failure is confirmed to Slack; returns how long that took.
 pub(super) async fn drained(world: &World, patience: Duration) -> Result<Option<Duration>> {
     let eyes = world.stage.database.superuser().await?;
     let began = world.elapsed();
@@ -142,7 +142,7 @@ async fn read_rows(eyes: &Client, evidence: &mut Evidence) -> Result<()> {
     }
 }
 
-/// Acts of the one who holds the claim, by the names of their transactions.
+/// Acts of the claim's owner, by the names of their transactions.
 const BY_THE_HOLDER: [&str; 3] = ["record", "release", "fail"];
 
 async fn read_changes(eyes: &Client, evidence: &mut Evidence) -> Result<()> {

@@ -1,5 +1,5 @@
-//! What runs in a soak: a PostgreSQL of its own, the stage on it, the configuration of the daemons, and the notes that
-//! everybody makes. Timings are short, and keep the protocol's inequalities, so that every path is taken many times.
+//! The parts of a soak: a PostgreSQL of its own, the stage on it, the configuration of the daemons, and the notes that all
+//! tasks make. Timings are short, and keep the protocol's inequalities, so that every path is taken many times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,12 @@ use anyhow::{Result, bail};
 
 use super::Options;
 use super::memory::Life;
-use super::witness;
 use crate::forms::{self, Form};
 use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Keep, Rule, SmtpOptions, Stage as At};
-use crate::stage::{Router, Stage, StageOptions};
+use crate::stage::{Router, SHORT_TIMINGS, Stage, StageOptions};
 
-/// Of 10,000 RCPTs: deferred, refused; of 10,000 final dots: stored, and the connection dropped.
+/// Faults of 10,000 RCPTs: deferred, refused; of 10,000 final dots: stored, and the connection dropped.
 pub(super) const DEFERRED: u64 = 500;
 pub(super) const REFUSED: u64 = 200;
 pub(super) const DROPPED: u64 = 100;
@@ -26,54 +25,38 @@ pub(super) const DROPPED: u64 = 100;
 /// A claim is stuck after this; frozen for longer, a daemon loses what it has.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(16);
 
-/// Laid over the stage's configuration.
+/// Differences from the short timings: more goes wrong at once in a soak.
 const SHORT: &str = r#"
-[database]
-connect_timeout = "2s"
-lock_timeout = "1s"
-statement_timeout = "2s"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
 [outbox]
 lease = "10s"
-[smtp]
-connect_timeout = "1s"
-command_timeout = "1500ms"
-dot_timeout = "2500ms"
-delivery_deadline = "7s"
 [slack]
 group_wait = "5s"
 timeout = "2s"
 lease = "7s"
 [routing]
-heartbeat = "2100ms"
-fence_after = "8500ms"
-stuck_after = "16s"
-claim_deadline = "60s"
 sweep_interval = "2s"
 due_grace = "4s"
 orphan_after = "20s"
-backoff_min = "1s"
-backoff_max = "5s"
-drain_timeout = "9s"
 "#;
 
 /// Forms, and of ten submissions how many are of it.
 pub(super) const FORMS: [(&str, u64); 3] = [("one", 5), ("both", 3), ("two-actions", 2)];
 
-/// What is counted while it runs.
+/// Counts of a running soak.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Disturbances by name.
     pub(super) disturbances: BTreeMap<&'static str, u64>,
-    /// What must not happen and did.
+    /// Violations seen on the way.
     pub(super) broken: Vec<String>,
     /// Every daemon process that was started.
     pub(super) lives: Vec<Life>,
 }
 
-/// Everything that runs; dropped in this order.
+/// All running parts; dropped in this order.
 pub(super) struct World {
     pub(super) stage: Stage,
     pub(super) cluster: Cluster,
@@ -86,7 +69,7 @@ pub(super) struct World {
 impl World {
     /// Starts the parts, without daemons.
     pub(super) async fn open(options: &Options) -> Result<Self> {
-        Self::with(options, SHORT).await
+        Self::with(options, &format!("{SHORT_TIMINGS}{SHORT}")).await
     }
 
     /// The same with other settings for the daemons.
@@ -116,8 +99,7 @@ impl World {
             Form::new("both").mail_to("a@both.test, b@both.test"),
             Form::new("two-actions").mail_to("a@first.test").mail_to("b@second.test"),
         ];
-        forms::load(&mut stage.database.client_as("forms_loader").await?, &forms).await?;
-        witness::watch(&stage.database).await?;
+        forms::load_into(&stage.database, &forms).await?;
         Ok(Self {
             stage,
             cluster,
@@ -170,11 +152,11 @@ impl World {
         now().saturating_duration_since(self.began)
     }
 
-    /// One line for whoever watches, with the time since the start.
+    /// Prints one line for the reader, with the time since the start.
     pub(super) fn say(&self, line: &str) {
         let told = format!("{:7.1} s  {line}\n", self.elapsed().as_secs_f64());
         if io::stdout().write_all(told.as_bytes()).is_err() {
-            // Nobody watches; the report is a file as well.
+            // The reader has gone; the report is a file as well.
         }
     }
 }

@@ -19,12 +19,12 @@ use crate::forms::{Seeded, SubmissionSeed};
 /// Before a database that does not answer is asked again.
 const REST: Duration = Duration::from_millis(200);
 
-/// One more event for a submission: `$1`, and why: `$2`.
+/// Writes one more event for a submission: `$1`, and why: `$2`.
 const WRITE: &str = "WITH w AS (INSERT INTO router.outbox (kind, entity_id, payload)
   VALUES ('routing.ready', $1, jsonb_build_object('submission_id', $1::uuid, 'reason', $2::text)) RETURNING id)
 SELECT pg_notify('maple_router_outbox', '') FROM w";
 
-/// What became of the outbox's rows, in the words of a subscription.
+/// States of the outbox's rows, in the words of a subscription.
 const COUNT: &str = "SELECT count(*) FILTER (WHERE o.state = 'delivering'),
   count(*) FILTER (WHERE o.state IN ('pending', 'retry_wait')), COALESCE(sum(o.claims), 0)::bigint,
   count(*) FILTER (WHERE o.state = 'delivered'), count(*) FILTER (WHERE o.state = 'dead_letter'),
@@ -32,7 +32,7 @@ const COUNT: &str = "SELECT count(*) FILTER (WHERE o.state = 'delivering'),
   (SELECT count(*) FROM router.transitions t WHERE t.lifecycle = 'outbox' AND t.command = 'expire')
 FROM router.outbox o";
 
-/// Where a stage's events go, with the database's own outbox.
+/// Writer of a stage's events, with the database's own outbox.
 #[derive(Debug)]
 pub(super) struct Outbox {
     further: mpsc::UnboundedSender<(Uuid, String)>,
@@ -87,7 +87,7 @@ impl Stage {
         }
     }
 
-    /// One more event that names a submission.
+    /// Publishes one more event that names a submission.
     ///
     /// # Errors
     /// The broker's.
@@ -123,7 +123,7 @@ impl Stage {
         Ok(seeded)
     }
 
-    /// What became of the routing events so far.
+    /// Counts of the routing events so far.
     ///
     /// # Errors
     /// The database is gone.
@@ -157,8 +157,8 @@ fn counted(row: &tokio_postgres::Row, column: usize) -> Result<usize> {
     Ok(usize::try_from(row.try_get::<_, i64>(column)?)?)
 }
 
-/// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`. Those after `at_night` are
-/// played with the second only by `make nightly`: what they add to the others is no matter of the source.
+/// Makes of tests that take a [`Source`] one for each, as `pubsub::NAME` and `postgres::NAME`. Tests after
+/// `at_night` run with the second only by `make nightly`: what they add to the others is no matter of the source.
 #[macro_export]
 macro_rules! with_either_source {
     ($($name:ident),* $(,)? $(; at_night: $($late:ident),+ $(,)?)?) => {

@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rand::RngExt as _;
 use tokio::process::{Child, Command};
 
 use super::Stage;
 
-/// How long a router may take to be ready, or to end, before a test calls it a failure.
+/// Longest time for a router to be ready, or to end, before a test calls it a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running router. Dropping it kills it (SIGKILL).
@@ -54,7 +53,7 @@ impl Router {
     /// Waits until `/-/ready` answers 200.
     ///
     /// # Errors
-    /// It ended, or did not become ready; both tell its log.
+    /// The router ended, or did not become ready; the error has its log.
     pub async fn ready(&mut self) -> Result<()> {
         const STEP: Duration = Duration::from_millis(10);
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
@@ -69,37 +68,37 @@ impl Router {
         bail!("the router is not ready after {PATIENCE:?}:\n{}", self.log())
     }
 
-    /// Asks its loopback endpoint; answers status and body.
+    /// Asks the loopback endpoint; returns status and body.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// The port refuses connections.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let answer = self.http.get(format!("http://{}{path}", self.address)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 
-    /// One metric's value, by its whole name with labels, e.g. `maple_router_submissions_total{outcome="routed"}`.
+    /// Returns one metric's value, by its whole name with labels, e.g. `maple_router_submissions_total{outcome="routed"}`.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// The port refuses connections.
     pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
         let (_, body) = self.get("/metrics").await?;
         Ok(body.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()))
     }
 
-    /// What it has logged so far.
+    /// Contents of the log so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Where its log is.
+    /// Path of the log.
     #[must_use]
     pub fn log_file(&self) -> &Path {
         &self.log
     }
 
-    /// How it ended, where it has.
+    /// Returns the exit status, where the process has ended.
     ///
     /// # Errors
     /// The system does not say.
@@ -107,7 +106,7 @@ impl Router {
         Ok(self.child.try_wait()?)
     }
 
-    /// Its configuration file.
+    /// Path of the configuration file.
     #[must_use]
     pub fn config(&self) -> &Path {
         &self.config
@@ -125,11 +124,11 @@ impl Router {
         self.child.id()
     }
 
-    /// Sends a signal by name (`TERM`, `INT`, `KILL`, `STOP`, `CONT`, `HUP`). It is on its way at once: on a busy machine
-    /// a kill(1) of one's own comes when the moment it was meant for is over.
+    /// Sends a signal by name (`TERM`, `INT`, `KILL`, `STOP`, `CONT`, `HUP`). The signal is sent at once: on a busy
+    /// machine a kill(1) of one's own comes when the moment it was meant for is over.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub async fn signal(&self, name: &str) -> Result<()> {
         let pid = self.child.id().context("the router has ended")?;
         let signal: Signal = format!("SIG{name}").parse()?;
@@ -140,7 +139,7 @@ impl Router {
     /// lets it go on.
     ///
     /// # Errors
-    /// It has ended, or does not stand still.
+    /// The process has ended, or does not stand still.
     pub async fn freeze(&self) -> Result<()> {
         let pid = self.child.id().context("the router has ended")?;
         self.signal("STOP").await?;
@@ -156,7 +155,7 @@ impl Router {
     /// Waits for its end.
     ///
     /// # Errors
-    /// It does not end.
+    /// The process does not end.
     pub async fn ended(&mut self) -> Result<ExitStatus> {
         match tokio::time::timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => Ok(status?),
@@ -167,14 +166,14 @@ impl Router {
     /// SIGTERM, and the end.
     ///
     /// # Errors
-    /// It does not end.
+    /// The process does not end.
     pub async fn stop(&mut self) -> Result<ExitStatus> {
         self.signal("TERM").await?;
         self.ended().await
     }
 }
 
-/// What a verb answered.
+/// A verb's output and exit.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Exit code.
@@ -204,7 +203,7 @@ impl Answer {
     /// Standard output as JSON.
     ///
     /// # Errors
-    /// It is none; tells both streams.
+    /// The output is no JSON; the error has both streams.
     pub fn json(&self) -> Result<serde_json::Value> {
         serde_json::from_str(&self.out).with_context(|| format!("no JSON: {self:?}"))
     }
@@ -234,16 +233,4 @@ fn stands_still(pid: u32) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// A loopback port that was free a moment ago, below those that the kernel gives to whoever connects somewhere: of these
-/// one is taken again before a router gets to it.
-///
-/// # Errors
-/// None can be had.
-pub fn free_port() -> Result<u16> {
-    let mut chance: rand::rngs::StdRng = rand::make_rng();
-    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let tried = std::iter::repeat_with(|| chance.random_range(15_000..32_000_u16)).take(200);
-    tried.into_iter().find(free).context("no loopback port from 15000 to 32000 is free")
 }

@@ -1,5 +1,5 @@
-//! What only the embedded broker keeps (the emulator passes over retry policies and flow control) or has (faults that a
-//! test can order), seen through the official client wherever it can see them.
+//! Behaviour that only the embedded broker keeps (the emulator passes over retry policies and flow control) or has
+//! (faults that a test can order), seen through the official client wherever it can see them.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ async fn a_stream_gets_no_more_bytes_than_it_asked_for() -> Result<()> {
     silence(&mut stream, A_WHILE).await
 }
 
-/// The emulator gives a batch to whoever is first; here each stream gets its part.
+/// The emulator gives a batch to the first stream; here each stream gets its part.
 #[tokio::test]
 async fn no_stream_takes_everything() -> Result<()> {
     let place = Place::new().await?;
@@ -314,7 +314,7 @@ async fn it_stops_promptly_with_a_client_attached() -> Result<()> {
     Ok(())
 }
 
-/// As with curl: unary calls in JSON, which the Rust client has no use for.
+/// Unary calls in JSON, as with curl, which the Rust client has no use for.
 #[tokio::test]
 async fn a_waiting_pull_wakes_for_a_message_and_ends_with_its_subscription() -> Result<()> {
     let place = Place::new().await?;

@@ -105,12 +105,12 @@ impl World {
     }
 }
 
-/// With a dead-letter policy of five attempts.
+/// A dead-letter policy of five attempts.
 pub(crate) fn dead_letter(topic: String) -> DeadLetterPolicy {
     DeadLetterPolicy::new().set_dead_letter_topic(topic).set_max_delivery_attempts(5)
 }
 
-/// With a retry policy, in seconds.
+/// A retry policy, in seconds.
 pub(crate) fn retry(min: i64, max: i64) -> RetryPolicy {
     RetryPolicy::new()
         .set_minimum_backoff(ProtoDuration::clamp(min, 0))
@@ -123,7 +123,7 @@ pub(crate) async fn next(stream: &mut MessageStream) -> Result<(Message, Handler
     Ok(next.context("the stream ended")??)
 }
 
-/// Nothing comes for a while.
+/// Checks that the stream stays silent for this long.
 pub(crate) async fn silence(stream: &mut MessageStream, for_this_long: Duration) -> Result<()> {
     let came = timeout(for_this_long, stream.next()).await;
     ensure!(

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 /// Names a command that takes a port and runs the emulator on it in the foreground.
 pub(crate) const VARIABLE: &str = "MAPLE_PUBSUB_EMULATOR";
-/// Where the Google Cloud CLI installs it.
+/// The Google Cloud CLI's path for it.
 const INSTALLED: &str = "/usr/lib/google-cloud-sdk/platform/pubsub-emulator";
 
 /// A running emulator.
@@ -22,7 +22,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// `None` only where the machine has none; one that is here and does not start is an error.
+    /// `None` only where the machine has none; an emulator that is here and does not start is an error.
     pub(crate) async fn start_if_here() -> Result<Option<Self>> {
         let command = match env::var_os(VARIABLE) {
             Some(command) => PathBuf::from(command),

@@ -1,9 +1,9 @@
 //! One set of scenarios through the official Rust client, against the embedded broker and against Google's emulator: what
-//! both do alike is what our tests may rely on. Then what only the broker keeps or has: retry policy,
-//! enforced flow control, faults, pings.
+//! both do alike is what our tests may rely on. Then what only the broker keeps or has: retry policy, enforced flow control,
+//! faults, pings.
 //!
 //! The emulator is taken from `MAPLE_PUBSUB_EMULATOR` (a command that takes a port), else from the Google Cloud CLI's
-//! place through `devkit/emulator/run`. Where neither is there, its half says so and passes: the one permitted absence.
+//! directory through `devkit/emulator/run`. Where neither is there, its half says so and passes: the one permitted absence.
 
 mod broker_only;
 mod clients;
@@ -42,7 +42,7 @@ macro_rules! scenarios {
             )*
         }
 
-        /// All of them at once: each has names of its own, and one start of the JVM is enough.
+        /// Runs all of them at once: each has names of its own, and one start of the JVM is enough.
         async fn run_all(endpoint: &str) -> Vec<(&'static str, Result<()>)> {
             let mut running = Vec::new();
             $(

@@ -1,4 +1,4 @@
-//! What Pub/Sub promises a subscriber, told through the official client only, so that the same lines run against the
+//! Pub/Sub's promises to a subscriber, through the official client only, so that the same lines run against the
 //! embedded broker and Google's emulator. Each scenario has a project of its own and may run beside the others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +176,7 @@ pub(crate) async fn a_lease_that_runs_out_brings_it_again(world: World) -> Resul
 pub(crate) async fn two_subscribers_share_one_subscription(world: World) -> Result<()> {
     world.make_pair(|plain| plain).await?;
     let (mut one, mut two) = (world.stream("look").await?, world.stream("look").await?);
-    // Both streams are opened by their first `next`.
+    // The first `next` of each opens its stream.
     silence(&mut one, Duration::from_millis(300)).await?;
     silence(&mut two, Duration::from_millis(300)).await?;
     world.publish("things", &texts(100)).await?;

@@ -1,6 +1,6 @@
-//! Line `bounces`: whether mails that come back would be read, and whether some wait for a person.
+//! Line `bounces`: whether returned mails would be read, and whether some wait for a person.
 //!
-//! The relay is asked whether it takes mail for the return address, as a server that returns one would ask; nothing is sent.
+//! The relay is asked whether it takes mail for the return address, as a returning server would; nothing is sent.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::gateway::smtp::{SmtpSettings, takes_returns_to};
 use crate::ops::clock::since_epoch;
 use crate::ports::{CheckLevel, CheckLine};
 use crate::routing::delivery::sender::TRIAL;
-use crate::routing::prepare::MailRules;
+use crate::routing::worker::prepare::MailRules;
 use crate::scrub::scrub;
 
 const NAME: &str = "bounces";
-/// Somebody waits in front of a terminal: patience with the relay is shorter than the daemon's.
+/// Limit of the relay's steps, shorter than the daemon's: a person waits at the terminal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks into the Maildir, and asks the relay.
@@ -34,7 +34,7 @@ pub(super) async fn line(config: &Config) -> CheckLine {
     settings.connect_timeout = settings.connect_timeout.min(PATIENCE);
     settings.command_timeout = settings.command_timeout.min(PATIENCE);
     match takes_returns_to(&settings, &rules.sender(TRIAL)).await {
-        // Line `relay` tells of one that does not answer.
+        // Line `relay` reports a relay that does not answer.
         Ok(()) => looked,
         Err(fault) if fault.reply.code.is_none() => looked,
         Err(fault) => CheckLine::warn(

@@ -1,7 +1,7 @@
 //! Line `relay`: whether the relay greets us; with `--send`, whether it takes a mail.
 //!
-//! The mail is composed and sent as the daemon's are, over a lane, from and to `mail.from`. It belongs to no submission:
-//! its id is drawn and stands in no table. If we die in the middle, a test mail may arrive that nobody heard of.
+//! The mail is composed and sent as the daemon's are, over a connection, from and to `mail.from`. It belongs to no
+//! submission: its id is drawn and stands in no table. If we die in the middle, a test mail may arrive that nobody expects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::config::{Config, MailBody};
-use crate::gateway::smtp::{Envelope, Lanes, SmtpSettings, inspect};
-use crate::ops::chance::Chance;
+use crate::gateway::smtp::{Connections, Envelope, SmtpSettings, inspect};
 use crate::ops::clock::SystemClock;
+use crate::ops::rng::Rng;
 use crate::ports::{CheckLevel, CheckLine, Outcome};
 use crate::routing::compose::{ComposeInput, MailSettings, SubmissionFacts, compose};
 use crate::routing::delivery::sender::TRIAL;
-use crate::routing::destination;
-use crate::routing::plan::{ActionType, PlannedAction, TemplateTexts};
-use crate::routing::prepare::MailRules;
+use crate::routing::submission::destination;
+use crate::routing::submission::plan::{ActionType, PlannedAction, TemplateTexts};
+use crate::routing::worker::prepare::MailRules;
 use crate::scrub::scrub;
 
 const NAME: &str = "relay";
-/// Stands in the mail where the form's id would.
+/// Text in the mail instead of the form's id.
 const FORM: &str = "maple-router-check";
-/// Somebody waits in front of a terminal: patience with the relay is shorter than the daemon's.
+/// Limits of the relay's steps, shorter than the daemon's: a person waits at the terminal.
 const CONNECT: Duration = Duration::from_secs(5);
 const COMMAND: Duration = Duration::from_secs(6);
 const MAIL: Duration = Duration::from_secs(30);
 
-/// Greets the relay, and hands it a mail where `send` says so.
+/// Greets the relay, and sends a mail where `send` says so.
 pub(super) async fn line(config: &Config, send: bool) -> CheckLine {
     let mut settings = SmtpSettings::from(&config.smtp);
     settings.connect_timeout = settings.connect_timeout.min(CONNECT);
@@ -49,17 +49,17 @@ pub(super) async fn line(config: &Config, send: bool) -> CheckLine {
     }
 }
 
-/// Sends the test mail; what became of it, in words.
+/// Sends the test mail; returns the result in words.
 async fn mail(config: &Config, settings: SmtpSettings) -> Result<String, String> {
     let rules = MailRules::new(config)?;
     let recipients = vec![rules.from.address.clone()];
     let message = test_mail(&rules, &settings.hello_name)?;
-    let lanes = Lanes::new(settings, Arc::new(SystemClock));
-    let mut lane = lanes.acquire().await;
+    let connections = Connections::new(settings, Arc::new(SystemClock));
+    let mut connection = connections.acquire().await;
     let envelope = Envelope { from: &rules.sender(TRIAL), recipients: &recipients, message: &message };
-    let outcomes = lane.send(&envelope, &|| Ok(())).await;
-    drop(lane);
-    lanes.close().await;
+    let outcomes = connection.send(&envelope, &|| Ok(())).await;
+    drop(connection);
+    connections.close().await;
     match outcomes.into_iter().next() {
         Some(Outcome::Accepted { reply, queue_id }) => {
             let named = queue_id.map(|id| format!(" as {id}")).unwrap_or_default();
@@ -98,7 +98,7 @@ fn test_mail(rules: &MailRules, host: &str) -> Result<Vec<u8>, String> {
     };
     let at = Timestamp::now();
     let composed = compose(&ComposeInput {
-        submission: SubmissionFacts { id: Chance::from_system().uuid(), created_at: at, form_id: FORM },
+        submission: SubmissionFacts { id: Rng::from_system().uuid(), created_at: at, form_id: FORM },
         form_name: None,
         fields: &[],
         action: &action,

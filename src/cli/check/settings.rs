@@ -1,5 +1,5 @@
-//! Lines `config` and `secrets`: what was read, from where, and whether it makes sense. Alone they are the preflight of
-//! the service (`--config-only`): every fault at once, where `run` would stop at the first.
+//! Lines `config` and `secrets`: the files read, and whether they make sense. Alone they are the preflight of the
+//! service (`--config-only`): every fault at once, where `run` would stop at the first.
 //!
 //! Reads files only. Never shows a secret, only where it is.
 
@@ -17,8 +17,8 @@ use crate::parts::{self, PartError};
 use crate::ports::{CheckLevel, CheckLine};
 use crate::routing::spool::Spool;
 
-/// `config`: a line for each fault, or one that says what was read. The configuration comes along wherever its keys
-/// were understood, even if they contradict each other: what it names can still be looked at.
+/// `config`: a line for each fault, or one that names the file. The configuration is returned wherever its keys
+/// were understood, even if they contradict each other: the things it names can still be looked at.
 pub(super) fn config_lines(loaded: Result<Loaded, ConfigError>) -> (Vec<CheckLine>, Option<Loaded>) {
     const REMEDY: &str = "mend it and run `maple-router check` again";
     let loaded = match loaded {
@@ -58,7 +58,7 @@ pub(super) fn config_lines(loaded: Result<Loaded, ConfigError>) -> (Vec<CheckLin
     (vec![CheckLine::warn("config", detail, remedies.join("; "))], Some(loaded))
 }
 
-/// What `run` would refuse to start with; asks nobody.
+/// Faults with which `run` would refuse to start; asks no server.
 pub(super) async fn preflight(ctx: &Context) -> Vec<CheckLine> {
     let (mut lines, loaded) = config_lines(Config::load(ctx.config_path.as_deref(), &ctx.env));
     let Some(loaded) = loaded else { return lines };
@@ -66,7 +66,7 @@ pub(super) async fn preflight(ctx: &Context) -> Vec<CheckLine> {
     lines.push(secrets_line(&loaded));
     if whole
         && let Err(error) = daemon::preflight(&loaded.config).await
-        // Told by line `secrets`.
+        // Line `secrets` reports it.
         && !matches!(error, DaemonError::Part(PartError::Secret(_)))
     {
         lines.push(CheckLine::fail("config", error.to_string(), "correct it in the configuration"));
@@ -74,7 +74,7 @@ pub(super) async fn preflight(ctx: &Context) -> Vec<CheckLine> {
     lines
 }
 
-/// A further line `config` where the state directory cannot be used by whoever runs the check.
+/// A further line `config` where the user of the check cannot use the state directory.
 pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
     let dir = &config.state.dir;
     let Some(error) = StateDir::new(dir).probe().await.err() else { return bad_facts(dir).await };
@@ -89,7 +89,7 @@ pub(super) async fn state_line(config: &Config) -> Option<CheckLine> {
     ))
 }
 
-/// The same where facts lie in it that nobody can record.
+/// A further line `config` where the state directory has facts that nobody can record.
 async fn bad_facts(dir: &Path) -> Option<CheckLine> {
     let (_, bad) = Spool::count(dir).await.ok().filter(|(_, bad)| *bad > 0)?;
     Some(CheckLine::warn(
@@ -108,7 +108,7 @@ fn said(problem: &Problem) -> String {
     format!("{}: {}", keys.join(", "), problem.rule)
 }
 
-/// `secrets`: every secret that is read, and from where. One line, as bad as the worst of them.
+/// `secrets`: every secret that is read, and its file. One line, as bad as the worst of them.
 pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
     let (mut told, mut faults, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for read in secret::every_one(&loaded.config) {
@@ -137,7 +137,7 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
     match parts::audit_key_there(&loaded.config) {
         Err(PartError::Audit(why)) if matches!(loaded.config.audit_key(), Ok(Some(_))) => faults.push(why),
         Err(PartError::Audit(why)) => told.push(why),
-        // Told above, where it is configured.
+        // Reported above, where it is configured.
         Ok(Some((key, path))) if matches!(loaded.config.audit_key(), Ok(None)) => told.push(format!(
             "the audit log's key {} was made on this host ({}): several hosts share one, set audit.key_file on each",
             key.name().unwrap_or_default(),

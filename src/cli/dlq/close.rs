@@ -1,7 +1,7 @@
 //! Closing dead letters: redrive and discard.
 //!
-//! A message of Pub/Sub's is announced first and closed second: dying in between leaves the record open, and an event too
-//! many changes nothing. A row of the outbox and its record are changed in one transaction.
+//! A message of Pub/Sub's is announced first and closed second: if we die in between, the record stays open, and an
+//! event too many changes nothing. A row of the outbox and its record are changed in one transaction.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -9,20 +9,21 @@ use uuid::Uuid;
 use super::entry::Entry;
 use super::{Close, LIMIT, fault, find, meant, one};
 use crate::cli::announce::{Again, Announced, Announcer};
-use crate::cli::desk::{self, Desk};
 use crate::cli::replay::{Asked, Changed, Report};
+use crate::cli::setup::{self, Setup};
 use crate::cli::{CliError, Context, Exit, bulk, operator, output};
 use crate::journal;
 use crate::ops::telemetry::EventName;
-use crate::routing::dead_letter::{Closing, Record, Records};
-use crate::routing::replay::ReplayOptions;
+use crate::routing::dead_letter::{Closing, Record};
+use crate::routing::decide::replay::ReplayOptions;
 use crate::routing::store::dead_letters::{DISCARD, ExhaustedRow};
-use crate::routing::store::seams::Override;
+use crate::routing::store::overrides::Override;
+use crate::routing::upkeep::dead_letters::Records;
 
-/// Redrive and discard: the same choice, another end.
+/// Redrives or discards: the same choice, another end.
 pub(super) async fn run(
     ctx: &Context,
-    desk: &Desk,
+    setup: &Setup,
     records: &Records,
     args: &Close,
     how: Closing,
@@ -36,14 +37,14 @@ pub(super) async fn run(
         None => {
             let mut named = Vec::with_capacity(args.ids.len());
             for id in &args.ids {
-                named.push(meant(desk, records, id).await?);
+                named.push(meant(setup, records, id).await?);
             }
             bulk::each_once(named)
         }
     };
-    let closer = Closer { desk, records, actor: &actor, args, how };
+    let closer = Closer { setup, records, actor: &actor, args, how };
     let mut report = Report::new("left as it is", ids.len(), args.dry_run);
-    let mut announcer = Announcer::of(&desk.config);
+    let mut announcer = Announcer::of(&setup.config);
     let progress = output::Progress::of(ids.len());
     for (done, id) in ids.iter().enumerate() {
         match closer.close(*id, &mut announcer).await? {
@@ -58,7 +59,7 @@ pub(super) async fn run(
 }
 
 struct Closer<'a> {
-    desk: &'a Desk,
+    setup: &'a Setup,
     records: &'a Records,
     actor: &'a str,
     args: &'a Close,
@@ -66,7 +67,7 @@ struct Closer<'a> {
 }
 
 impl Closer<'_> {
-    /// Closes one: how it was announced, or why it stays as it is.
+    /// Closes one; returns its announcement, or why it stays as it is.
     async fn close(
         &self,
         id: Uuid,
@@ -92,7 +93,7 @@ impl Closer<'_> {
         let announced = match self.how {
             Closing::Discarded => None,
             Closing::Redriven => {
-                match announcer.again(self.desk, &record, (self.actor, &self.args.reason)).await? {
+                match announcer.again(self.setup, &record, (self.actor, &self.args.reason)).await? {
                     Again::Announced(announced) => Some(announced),
                     Again::Refused(why) => return Ok(Err(why)),
                     Again::Closed(announced) => {
@@ -109,7 +110,7 @@ impl Closer<'_> {
         Ok(Ok(announced))
     }
 
-    /// A failed row: replayed, or noted as not needed.
+    /// Closes a failed row: replays it, or records that it is not needed.
     async fn close_row(&self, row: &ExhaustedRow) -> Result<Result<Option<Announced>, String>, CliError> {
         match self.how {
             Closing::Redriven => {
@@ -120,9 +121,9 @@ impl Closer<'_> {
                     options: ReplayOptions::default(),
                     dry_run: self.args.dry_run,
                 };
-                let (report, broken) = asked.replay(self.desk, &[row.id], Vec::new()).await?;
+                let (report, broken) = asked.replay(self.setup, &[row.id], Vec::new()).await?;
                 match broken {
-                    Some(error) => Err(desk::database(error)),
+                    Some(error) => Err(setup::database(error)),
                     None => Ok(report.only().map(|changed| changed.announced)),
                 }
             }
@@ -131,7 +132,7 @@ impl Closer<'_> {
                 let more = json!({"for": row.token});
                 let reason = Some(self.args.reason.as_str());
                 let note = Override { actor: self.actor, verb: DISCARD, reason, more: &more };
-                self.desk.seams().note(row.id, note).await.map_err(desk::database)?;
+                self.setup.overrides().note(row.id, note).await.map_err(setup::database)?;
                 self.told(row.id, Some(row.id));
                 Ok(Ok(None))
             }

@@ -1,4 +1,4 @@
-//! A dead letter as it is shown: a line of a list, a page, an object. Reads nothing itself.
+//! A dead letter's forms of display: a line of a list, a page, an object. Reads nothing itself.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -9,9 +9,9 @@ use crate::routing::dead_letter::{EXHAUSTED, Kind, Origin, Record, original_attr
 use crate::routing::event;
 use crate::routing::explain::at;
 use crate::routing::store::dead_letters::ExhaustedRow;
-use crate::routing::text::{bounded, one_line};
+use crate::routing::submission::text::{bounded, one_line};
 
-/// One record, wherever it is.
+/// One record, in either store.
 pub(super) enum Entry {
     Letter(Box<Record>),
     Row(ExhaustedRow),
@@ -39,7 +39,7 @@ impl Entry {
         }
     }
 
-    /// As the interfaces page tells it; a submission's event carries nothing but its id, so it has no payload.
+    /// The object of the interfaces page; a submission's event carries nothing but its id, so it has no payload.
     pub(super) fn json(&self) -> serde_json::Value {
         match self {
             Self::Letter(record) => {
@@ -60,7 +60,7 @@ impl Entry {
         }
     }
 
-    /// Submission, and why; who closed it.
+    /// Submission, and reason; for a closed one, who closed it.
     fn about(&self) -> (String, String) {
         let (about, reason) = match self {
             Self::Letter(record) => (record.submission_id, &record.reason),
@@ -77,7 +77,7 @@ impl Entry {
         (about, format!("{}{closed}", bounded(one_line(reason), 60)))
     }
 
-    /// Everything about it.
+    /// Everything about the record.
     pub(super) fn page(&self) -> String {
         let (about, reason) = self.about();
         let mut text = format!("{}  {}  {}  {about}  {reason}\n", self.id(), at(self.at()), self.kind());
@@ -90,7 +90,7 @@ impl Entry {
     }
 }
 
-/// A line each.
+/// The records, a line each.
 pub(super) fn table(entries: &[Entry]) -> Table {
     let names = ["id", "at", "kind", "submission", "reason"];
     let mut table = Table::new(&names.map(|name| (name, Side::Left)));
@@ -101,7 +101,7 @@ pub(super) fn table(entries: &[Entry]) -> Table {
     table
 }
 
-/// What cannot be read of it: which field, and where; absent where it can be, or its payload is not kept.
+/// The field that cannot be read, and its position; absent where all can be, or the payload is not kept.
 fn unreadable(record: &Record) -> Option<String> {
     if record.kind != Kind::Unreadable {
         return None;

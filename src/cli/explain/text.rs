@@ -1,21 +1,22 @@
-//! The page as text: fits a screen of 24 lines of 100 for a normal submission, is as wide as the terminal otherwise, and can
-//! be read half asleep.
+//! The page as text: fits a screen of 24 lines of 100 for a normal submission, is as wide as the terminal
+//! otherwise, and can be read half asleep.
 //!
-//! Pure. Whatever others wrote (form names, recipients, file names, a relay's words, actors) is put on one line and
+//! Pure. Text of others (form names, recipients, file names, a relay's words, actors) is put on one line and
 //! stripped of control and direction characters before it gets here or here: none reaches the terminal.
 
-use super::events::EventPart;
-use super::{DeliveryPart, Page, RelayPart};
-use crate::cli::layout::wrapped;
+use crate::cli::layout::{span, wrapped};
 use crate::cli::output::Palette;
+use crate::queries::explain::events::EventPart;
+use crate::queries::explain::{DeliveryPart, Page, RelayPart};
+use crate::queries::timeline::clean;
 use crate::routing::explain::{at, said};
+use crate::routing::submission::text::{bounded, one_line};
 use crate::routing::table::Status;
-use crate::routing::text::{bounded, one_line};
 use jiff::Timestamp;
 
 /// Columns of the page where results do not go to a terminal.
 pub(super) const WIDTH: usize = 100;
-/// Columns of the names on its left.
+/// Columns of the names at the left.
 const LABEL: usize = 10;
 /// Entries shown of each list; the rest is counted.
 const MOST: usize = 10;
@@ -89,7 +90,7 @@ impl Lines {
         self.painted(name, value, LABEL, str::to_owned);
     }
 
-    /// One of a list: a line where the page is wide, cut at its right; else what goes on below stands further in.
+    /// A list's entry: a line where the page is wide, cut at its right; else its continuation is indented.
     fn entry(&mut self, name: &str, value: &str) {
         if self.width >= WIDTH {
             let line = bounded(format!("{name:LABEL$}{value}"), self.width);
@@ -103,10 +104,6 @@ impl Lines {
             self.raw(&paint(&line));
         }
     }
-}
-
-fn clean(text: &str, max: usize) -> String {
-    bounded(one_line(text), max)
 }
 
 fn times(page: &Page) -> String {
@@ -186,9 +183,9 @@ fn plan(out: &mut Lines, page: &Page) {
 }
 
 fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
-    // What went wrong is what is looked for.
+    // Failures come first: readers look for them.
     let mut shown: Vec<&DeliveryPart> = page.deliveries.iter().collect();
-    shown.sort_by_key(|delivery| match (delivery.state, beyond(delivery)) {
+    shown.sort_by_key(|delivery| match (delivery.state, tracking(delivery)) {
         ("failed", _) | (_, "bounced" | "expired") => 0,
         ("open", _) | (_, "deferred") => 1,
         _ => 2,
@@ -196,7 +193,7 @@ fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
     for (n, delivery) in shown.iter().take(MOST).enumerate() {
         let (first, second) = delivery_lines(delivery, page.now);
         let name = if n == 0 { "delivery" } else { "" };
-        out.painted(name, &first, LABEL + 4, |line| match (delivery.state, beyond(delivery)) {
+        out.painted(name, &first, LABEL + 4, |line| match (delivery.state, tracking(delivery)) {
             ("failed", _) | (_, "bounced" | "expired") => palette.red(line),
             ("open", _) | (_, "deferred") => palette.yellow(line),
             _ => line.to_owned(),
@@ -208,7 +205,7 @@ fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
     more(out, shown.len());
 }
 
-/// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or what was said.
+/// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or the reply.
 fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
     let rest = delivery.key.split_once('|').map_or("", |(_, rest)| rest);
     let recipient = match (&delivery.recipient, &delivery.unusable, rest) {
@@ -226,7 +223,7 @@ fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
     if delivery.state == "accepted" {
         let code: Vec<String> =
             delivery.code.map(|code| code.to_string()).into_iter().chain(delivery.enhanced.clone()).collect();
-        match beyond(delivery) {
+        match tracking(delivery) {
             "" => facts.push(clean(&code.join(" "), 20)),
             "unheard" => facts.push("nothing heard of it beyond the relay yet".to_owned()),
             status => facts.push(status.to_owned()),
@@ -254,8 +251,8 @@ fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
     (first, second)
 }
 
-/// What became of its mail beyond the relay; empty where that is not followed.
-fn beyond(delivery: &DeliveryPart) -> &'static str {
+/// State of the mail after the relay's acceptance; empty where the log is not followed.
+fn tracking(delivery: &DeliveryPart) -> &'static str {
     delivery.relay.as_ref().map_or("", |relay| relay.status)
 }
 
@@ -287,7 +284,7 @@ fn events(out: &mut Lines, page: &Page) {
     }
 }
 
-/// `outbox row 7 (finalized), written 3m ago: retry wait, tried 3 times, again in 5m`; what was said stands below.
+/// `outbox row 7 (finalized), written 3m ago: retry wait, tried 3 times, again in 5m`; the error stands below.
 fn event_line(row: &EventPart, now: Timestamp) -> String {
     let reason = row.reason.as_deref().map(|reason| format!(" ({})", clean(reason, 20))).unwrap_or_default();
     let mut facts = vec![match row.state {
@@ -307,7 +304,7 @@ fn event_line(row: &EventPart, now: Timestamp) -> String {
     format!("outbox row {id}{reason}, written {age}: {}", facts.join(", "))
 }
 
-/// What happened, the latest of it; and what of it cannot be known.
+/// The latest events of the history; and which part of it cannot be known.
 fn history(out: &mut Lines, page: &Page) {
     let mut name = "history";
     let hidden = page.timeline.len().saturating_sub(MOST);
@@ -341,21 +338,12 @@ fn more(out: &mut Lines, all: usize) {
     }
 }
 
-/// `12m`.
+/// A span: `12m`.
 fn after(then: Timestamp, later: Timestamp) -> String {
     span(later.duration_since(then).as_secs().unsigned_abs())
 }
 
-fn span(seconds: u64) -> String {
-    match seconds {
-        s @ 0..=119 => format!("{s}s"),
-        s @ 120..=7199 => format!("{}m", s / 60),
-        s @ 7200..=172_799 => format!("{}h", s / 3600),
-        s => format!("{}d", s / 86_400),
-    }
-}
-
-/// `3h ago`, `in 12m`, `now`.
+/// A distance from now: `3h ago`, `in 12m`, `now`.
 fn away(now: Timestamp, then: Timestamp) -> String {
     let seconds = then.duration_since(now).as_secs();
     if seconds == 0 {

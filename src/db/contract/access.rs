@@ -4,17 +4,17 @@
 //! literally `true` counts as showing everything; a condition that has to be evaluated might hide a row tomorrow.
 
 use super::ContractOptions;
-use super::rows::{Found, TABLES};
+use super::rows::{FoundSchema, TABLES};
 use crate::db::error::DbError;
 use crate::db::pool::Client;
 use crate::ports::CheckLine;
 
-/// One privilege on a table, and the columns it may be given on instead; none: every column of the contract.
+/// One privilege on a table, and the columns on which it may be granted instead; none: every column of the contract.
 struct Need {
     table: &'static str,
     privilege: &'static str,
     columns: &'static [&'static str],
-    /// What does without it; absent: nothing does.
+    /// The only command that needs it; absent: the daemon does.
     only_for: Option<&'static str>,
 }
 
@@ -44,22 +44,22 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// What an append-only trail must not grant, to us neither.
+/// Privileges that an append-only trail must not grant, not even to us.
 const TOO_MUCH: [(&str, &str); 3] =
     [("audit_log", "UPDATE"), ("audit_log", "DELETE"), ("audit_log", "TRUNCATE")];
 
-/// What row-level security lets this role see or write.
+/// The rows that row-level security lets this role see or write.
 enum Rows {
     All,
-    /// Why not, in words.
+    /// No row; the reason in words.
     None(String),
-    /// Depends on a condition, quoted.
+    /// Rows that meet a condition, quoted.
     Some(String),
 }
 
 pub(super) async fn grants(
     client: &Client,
-    found: &Found,
+    found: &FoundSchema,
     options: &ContractOptions,
 ) -> Result<CheckLine, DbError> {
     let role: String = client.query_one("SELECT quote_ident(current_user)", &[]).await?.get(0);
@@ -136,8 +136,8 @@ pub(super) async fn grants(
     Ok(CheckLine::ok("grants", format!("{role} has what the daemon needs and no more")))
 }
 
-/// The privilege on the table, or on each of the columns that matter.
-async fn granted(client: &Client, found: &Found, need: &Need) -> Result<bool, DbError> {
+/// Returns whether the privilege is on the table, or on each of the columns that matter.
+async fn granted(client: &Client, found: &FoundSchema, need: &Need) -> Result<bool, DbError> {
     let sql = "SELECT has_table_privilege(to_regclass($1), $2)";
     if client.query_one(sql, &[&need.table, &need.privilege]).await?.get(0) {
         return Ok(true);
@@ -165,7 +165,7 @@ async fn has_column_privilege(
     Ok(client.query_one(sql, &[&table, &column, &privilege]).await?.get(0))
 }
 
-/// Schema, types and the sequence behind `audit_log.id`: what is missing, and the GRANT without its TO.
+/// Schema, types and the sequence of `audit_log.id`: the missing privilege, and its GRANT without the TO.
 async fn missing_on_objects(client: &Client) -> Result<Vec<(String, String)>, DbError> {
     let sql = "
         WITH sequence AS (SELECT pg_get_serial_sequence(to_regclass('audit_log')::text, 'id') AS name
@@ -185,7 +185,7 @@ async fn missing_on_objects(client: &Client) -> Result<Vec<(String, String)>, Db
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// What is done with rows, as policies tell it apart.
+/// The uses of rows that policies distinguish.
 #[derive(Clone, Copy)]
 enum Command {
     Read,
@@ -221,7 +221,7 @@ impl Command {
     }
 }
 
-/// Which rows of a table this role may read or write, from the catalogs alone.
+/// Returns the rows of a table that this role may read or write, from the catalogs alone.
 async fn rows(client: &Client, table: &str, command: Command) -> Result<Rows, DbError> {
     let sql = "SELECT c.relkind::text, c.relkind IN ('r', 'p') AND row_security_active(c.oid)
                FROM pg_class c WHERE c.oid = to_regclass($1)";
@@ -233,8 +233,8 @@ async fn rows(client: &Client, table: &str, command: Command) -> Result<Rows, Db
     if !row.get::<_, bool>(1) {
         return Ok(Rows::All);
     }
-    // A policy binds PUBLIC (0) or roles whose privileges we have. USING speaks of rows that are there, WITH CHECK of
-    // rows that are written; a missing WITH CHECK means USING.
+    // A policy binds PUBLIC (0) or roles whose privileges we have. USING concerns existing rows, WITH CHECK written ones; a
+    // missing WITH CHECK means USING.
     let sql = "
         SELECT p.polname::text, p.polpermissive, p.polcmd::text,
                pg_get_expr(p.polqual, p.polrelid), pg_get_expr(COALESCE(p.polwithcheck, p.polqual), p.polrelid)
@@ -271,7 +271,7 @@ async fn rows(client: &Client, table: &str, command: Command) -> Result<Rows, Db
     Ok(Rows::Some(conditions.join(" or ")))
 }
 
-pub(super) async fn attachments(client: &Client, found: &Found) -> Result<CheckLine, DbError> {
+pub(super) async fn attachments(client: &Client, found: &FoundSchema) -> Result<CheckLine, DbError> {
     if !found.has_table("attachments") {
         return Ok(CheckLine::warn(
             "rls_attachments",

@@ -1,4 +1,4 @@
-//! The contract as data: tables, columns, types, enum values; and the same read from the catalogs.
+//! The contract as data: tables, columns, types, enum values; and the actual schema, read from the catalogs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,21 +92,21 @@ pub(super) const ENUMS: &[(&str, &[&str])] = &[
     ("submission_status", &["received", "processing", "routed", "failed", "purged"]),
     ("action_type", &["happyfox_template", "email_template", "email_raw"]),
     ("clamav_status", &["pending", "clean", "infected"]),
-    ("audit_action", &[]), // 011's are a line of their own
+    ("audit_action", &[]), // the values of 011 are a line of their own
 ];
 
 pub(super) const TIME: &str = "timestamp with time zone";
 
-/// What the database has of it.
+/// The actual schema, as far as the contract names it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundSchema {
     /// Type by table and column; a table without any entry does not exist.
     pub(super) tables: BTreeMap<String, BTreeMap<String, String>>,
     /// Values by enum; an enum without entry does not exist.
     pub(super) enums: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Found {
+impl FoundSchema {
     pub(super) async fn read(client: &Client) -> Result<Self, DbError> {
         let mut found = Self::default();
         let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();

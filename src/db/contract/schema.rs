@@ -1,18 +1,18 @@
 //! Lines `schema` and `audit_values`: does everything exist that statements name?
 
 use super::ContractOptions;
-use super::rows::{Columns, ENUMS, Found, TABLES, TIME};
+use super::rows::{Columns, ENUMS, FoundSchema, TABLES, TIME};
 use crate::ports::CheckLine;
 
 /// The four words of 011.
 const AUDIT_WORDS: [&str; 4] = ["submission_routed", "submission_route_failed", "email_sent", "email_failed"];
 
-/// Types that the driver reads and writes alike: length limits do not matter to us.
+/// Types that the driver reads and writes alike: length limits do not matter here.
 fn same_type(found: &str, expected: &str) -> bool {
     found == expected || (expected == "text" && found == "character varying")
 }
 
-pub(super) fn schema(found: &Found, options: &ContractOptions) -> CheckLine {
+pub(super) fn schema(found: &FoundSchema, options: &ContractOptions) -> CheckLine {
     let mut faults = Vec::new();
     for (table, columns) in TABLES {
         let Some(has) = found.tables.get(*table) else {
@@ -53,7 +53,7 @@ fn expected_columns(columns: Columns, finalized: Option<&str>) -> impl Iterator<
     columns.iter().copied().chain(finalized.map(|column| (column, TIME)))
 }
 
-pub(super) fn audit_values(found: &Found) -> CheckLine {
+pub(super) fn audit_values(found: &FoundSchema) -> CheckLine {
     let Some(has) = found.enums.get("audit_action") else {
         return CheckLine::warn("audit_values", "not tried: enum audit_action is missing", "see line schema");
     };

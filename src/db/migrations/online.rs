@@ -1,10 +1,10 @@
-//! Schema router on a database that is in use: there and back, so that no writer waits for long and none fails.
+//! Schema router on a database in use: applied and reverted so that no writer waits for long and none fails.
 //!
-//! Indexes are built CONCURRENTLY before anything else, outside transactions. What locks a table gives up after
-//! [`Patience::lock`], since whoever writes queues behind us as long, and is tried again after a pause. Each step is
-//! done or not done: whoever dies in the middle repeats the command, which also clears up the index that a killed build
-//! leaves behind. Never holds one of the two tables while it waits for the other, on the way back; never removes an event
-//! that was not delivered without being told to.
+//! Indexes are built CONCURRENTLY before anything else, outside transactions. A statement that locks a table gives up after
+//! [`Patience::lock`], since writers queue behind us as long, and is repeated after a pause. Each step is done or not done:
+//! if we die in the middle, the repeated command goes on, and also clears up the index that a killed build leaves behind.
+//! Reverting never locks one of the two tables while it waits for the other, and never removes an undelivered event unless
+//! forced.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tokio_postgres::Client;
 use super::{Applied, MigrateError, MigrationSet, ROUTER, failed, locked, run_locked};
 use crate::db::error::DbErrorKind;
 
-/// How long and how often.
+/// Time limits and numbers of attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For a table's lock: as long, at most, do writers queue behind us.
+    /// Limit for a table's lock: the longest time for which writers queue behind us.
     pub lock: Duration,
-    /// For the build of one index. It holds up nobody, but waits for transactions older than itself.
+    /// Limit for the build of one index, which blocks nobody, but waits for transactions older than itself.
     pub index: Duration,
-    /// Tries for a table's lock.
+    /// Attempts to get a table's lock.
     pub tries: u32,
-    /// For the daemon to deliver what is left.
+    /// Limit for the daemon to deliver the remaining events.
     pub drain: Duration,
 }
 
@@ -38,13 +38,13 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Rest after the `n`th try in vain, from 1: as long as we made others wait, then longer.
+    /// Pause after the `n`th failed attempt, from 1: as long as we made others wait, then longer.
     fn rest(&self, n: u32) -> Duration {
         (self.lock * 2_u32.saturating_pow(n.saturating_sub(1))).min(Duration::from_secs(30))
     }
 }
 
-/// What the sweeps look for: as 002 makes them where nobody writes meanwhile.
+/// The sweeps' indexes, exactly as 002 makes them on an idle database.
 pub const INDEXES: [(&str, &str); 5] = [
     ("submissions_router_received", "ON public.submissions (updated_at, id) WHERE status = 'received'"),
     ("submissions_router_processing", "ON public.submissions (id) WHERE status = 'processing'"),
@@ -61,49 +61,49 @@ pub const INDEXES: [(&str, &str); 5] = [
     ),
 ];
 
-/// The statement that builds one of [`INDEXES`] while everybody goes on.
+/// Returns the statement that builds one of [`INDEXES`] without blocking writers.
 #[must_use]
 pub fn build(name: &str, on: &str) -> String {
     format!("CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {on}")
 }
 
-/// Which timestamptz says that a submission is finalized.
+/// The timestamptz that says when a submission was finalized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizedColumn {
-    /// There is no configuration to go by: it stays what it is.
+    /// No configuration is known: the column stays what it is.
     AsItIs,
     /// `[readiness] finalized_column`; `None`: a row exists from finalize on.
     Is(Option<String>),
 }
 
-/// What became of it.
+/// The result of [`migrate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
     /// Indexes that were built.
     pub built: Vec<&'static str>,
     /// Files that were applied.
     pub applied: Vec<Applied>,
-    /// The triggers go by another column than before.
+    /// Whether the triggers use another column than before.
     pub column_changed: bool,
 }
 
-/// What the outbox holds.
+/// The contents of the outbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remains {
     /// Events that nobody has delivered yet.
     pub undelivered: i64,
-    /// Given up on; their dead-letter records stay.
+    /// Events given up on; their dead-letter records stay.
     pub given_up: i64,
-    /// Delivered, and not pruned yet.
+    /// Delivered events, not pruned yet.
     pub delivered: i64,
-    /// Lines of the transition log.
+    /// Rows of the transition log.
     pub transitions: i64,
 }
 
-/// Brings schema router up to date. Run as the owner of the tables; `told` hears what is waited for.
+/// Brings schema router up to date. Run as the owner of the tables; `told` receives a message for each wait.
 ///
 /// # Errors
-/// See [`MigrateError`].
+/// [`MigrateError`].
 pub async fn migrate(
     client: &mut Client,
     column: &FinalizedColumn,
@@ -136,7 +136,7 @@ pub async fn migrate(
     .await
 }
 
-/// What the outbox holds now; `None` where there is none.
+/// Returns the current contents of the outbox; `None` where there is none.
 ///
 /// # Errors
 /// The database refuses.
@@ -153,7 +153,7 @@ pub async fn remains(client: &Client) -> Result<Option<Remains>, MigrateError> {
     Ok(Some(Remains { undelivered, given_up: row.get(0), delivered: row.get(1), transitions: row.get(2) }))
 }
 
-/// Asked of the partial indexes: also while everybody waits.
+/// Counted by the partial indexes, since this also runs under the table's lock.
 async fn undelivered(client: &Client) -> Result<i64, MigrateError> {
     let sql = "SELECT (SELECT count(*) FROM router.outbox WHERE state = 'pending' AND kind <> 'canary')
         + (SELECT count(*) FROM router.outbox WHERE state = 'retry_wait' AND kind <> 'canary')
@@ -162,13 +162,13 @@ async fn undelivered(client: &Client) -> Result<i64, MigrateError> {
     Ok(row.get(0))
 }
 
-/// Takes a file of schema router back with what it made, and before it those that were applied after it: as their `down/` files
-/// say, and their lines in the history. Without `force` it waits for the daemon to deliver what is left once nobody writes any
-/// more. Answers how many undelivered events went with it.
+/// Reverts a file of schema router, and before it the files applied after it: their `down/` files are run, and their history
+/// entries removed. Without `force` it waits for the daemon to deliver the remaining events once nobody writes any more.
+/// Returns how many undelivered events were removed.
 ///
 /// # Errors
-/// [`MigrateError::Undelivered`] without `force`: the triggers are gone, the outbox is not; it may be repeated.
-/// [`MigrateError::NoWayBack`]: it is not applied, or has no way back.
+/// [`MigrateError::Undelivered`] without `force`: the triggers are gone, the outbox is not; the command may be repeated.
+/// [`MigrateError::NoWayBack`]: the file is not applied, or cannot be reverted.
 pub async fn back(
     client: &mut Client,
     stem: &str,
@@ -193,7 +193,7 @@ pub async fn back(
     .await
 }
 
-/// One file. Answers how many undelivered events went with it.
+/// Reverts one file. Returns how many undelivered events were removed.
 async fn take_back(
     client: &mut Client,
     way: &WayBack,
@@ -220,10 +220,10 @@ async fn take_back(
     }
 }
 
-/// Where a part of a `down/` file begins.
+/// The heading of a part of a `down/` file.
 const PART: &str = "\n-- Part: ";
 
-/// The last file that the history knows.
+/// Returns the last version in the history.
 async fn newest(client: &Client) -> Result<Option<i32>, MigrateError> {
     let reading = |error| failed("reading the history", error);
     let there = "SELECT to_regclass($1) IS NOT NULL";
@@ -234,7 +234,7 @@ async fn newest(client: &Client) -> Result<Option<i32>, MigrateError> {
     Ok(client.query_one(&sql, &[]).await.map_err(reading)?.get(0))
 }
 
-/// Waits until a daemon has delivered what was written before.
+/// Waits until a daemon has delivered the remaining events.
 async fn drained(
     client: &Client,
     patience: Patience,
@@ -261,17 +261,17 @@ async fn drained(
 /// A `down/` file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WayBack {
-    /// Number of the file that it takes back.
+    /// The version of the file that it reverts.
     pub version: i32,
-    /// That file.
+    /// The stem of that file.
     pub stem: &'static str,
-    /// In parts.
+    /// The SQL, in parts.
     pub sql: &'static str,
-    /// The outbox goes with it.
+    /// Whether the outbox is removed.
     takes_events: bool,
 }
 
-/// Those there are, the newest first.
+/// All `down/` files, the newest first.
 const WAYS_BACK: [WayBack; 2] = [
     WayBack {
         version: 3,
@@ -287,10 +287,10 @@ const WAYS_BACK: [WayBack; 2] = [
     },
 ];
 
-/// The ways back from every file after this one and from itself, by stem or number, the newest first.
+/// Returns the `down/` files of this file and of every later one, by stem or number, the newest first.
 ///
 /// # Errors
-/// [`MigrateError::NoWayBack`]: it has none.
+/// [`MigrateError::NoWayBack`]: the file has none.
 pub fn ways_back(stem: &str) -> Result<&'static [WayBack], MigrateError> {
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
     let meant = |way: &WayBack| way.stem == stem || number(way.stem) == stem.trim_start_matches('0');
@@ -299,7 +299,7 @@ pub fn ways_back(stem: &str) -> Result<&'static [WayBack], MigrateError> {
     last.map(|last| &WAYS_BACK[..=last]).ok_or_else(|| MigrateError::NoWayBack { stem: stem.to_owned(), why })
 }
 
-/// One try. Where the outbox goes, it is locked, looked at, and then gone or left alone.
+/// One attempt. An outbox to be removed is locked, counted, and then removed or left alone.
 async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Result<i64, MigrateError> {
     let failing = |error| failed("taking back", error);
     let transaction = client.transaction().await.map_err(failing)?;
@@ -319,8 +319,8 @@ async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Re
     Ok(left)
 }
 
-/// Of one step, which changes all or nothing: it is tried again while somebody holds a lock it needs.
-// A value, and no closure to be called again: of a future that borrows the client rustc does not see that it is Send.
+/// The attempts at one step, which changes all or nothing: it is repeated while another session has a lock it needs.
+// A value, and no closure to call again: rustc does not see that a future borrowing the client is Send.
 struct Tries<'a> {
     patience: Patience,
     told: &'a (dyn Fn(&str) + Sync),
@@ -332,7 +332,7 @@ impl<'a> Tries<'a> {
         Self { patience, told, made: 0 }
     }
 
-    /// Of a try: what came of it, or nothing, after a rest, when there is to be another.
+    /// Returns the result of an attempt, or nothing, after a pause, when another is to follow.
     async fn end<T>(&mut self, tried: Result<T, MigrateError>) -> Result<Option<T>, MigrateError> {
         self.made += 1;
         match tried {
@@ -352,20 +352,20 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// A session's limits for what locks tables.
+/// Sets the session's limits for statements that lock tables.
 async fn limits(client: &Client, lock: Duration) -> Result<(), MigrateError> {
     let sql = format!("SET lock_timeout = {}", lock.as_millis());
     client.batch_execute(&sql).await.map_err(|error| failed("setting limits", error))
 }
 
-/// Builds what is missing, one after the other, having removed what an earlier try left unfinished.
+/// Builds the missing indexes one after the other, after dropping those that an earlier attempt left unfinished.
 async fn indexes(
     client: &Client,
     patience: Patience,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<&'static str>, MigrateError> {
     let failing = |error| failed("building an index", error);
-    // The lock it takes on the table stops no writer, so that nobody queues behind it.
+    // The build's lock on the table stops no writer, so that nobody queues behind it.
     let limits = format!("SET lock_timeout = 0; SET statement_timeout = {}", patience.index.as_millis());
     client.batch_execute(&limits).await.map_err(failing)?;
     let mut built = Vec::new();
@@ -387,7 +387,7 @@ async fn indexes(
     Ok(built)
 }
 
-/// The SQL of [`migrate`], for people.
+/// Returns the SQL of [`migrate`], for people.
 #[must_use]
 pub fn sql(set: &MigrationSet) -> String {
     let indexes = INDEXES.iter().map(|(name, on)| format!("{};\n", build(name, on)));
@@ -401,7 +401,7 @@ pub fn sql(set: &MigrationSet) -> String {
 }
 
 impl MigrateError {
-    /// Somebody holds a lock that we did not wait for any longer.
+    /// Whether another session has a lock that we no longer waited for.
     fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. }
             if source.kind() == DbErrorKind::Busy && source.sqlstate() != Some("57014"))
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(patience.rest(u32::MAX).as_secs(), 30);
     }
 
-    /// What is built beforehand is what the file would build.
+    /// The indexes built beforehand are those that the file would build.
     #[test]
     fn the_indexes_are_those_of_the_file() {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// What 003 took away comes back as 002 has it.
+    /// The function that 003 removed comes back as 002 has it.
     #[test]
     fn the_bell_comes_back_as_it_was() {
         let (_, file) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");

@@ -1,8 +1,8 @@
 //! Header fields and MIME parts of a mail that anybody may have written. Pure.
 //!
-//! The library reads headers, and decodes single parts. It never sees a part that holds others: it builds a message
-//! within a message as deep as they are nested, and a tree of that depth cannot be taken down on a thread's stack.
-//! So parts are told apart here, one level of them. Time and memory are in proportion to the bytes given.
+//! The library reads headers, and decodes single parts. It never sees a part that contains others: it builds a
+//! message within a message as deep as they are nested, and a tree of that depth cannot be taken down on a thread's
+//! stack. So parts are separated here, one level of them. Time and memory are in proportion to the bytes given.
 
 use mail_parser::{ContentType, HeaderName, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
 
@@ -15,7 +15,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Of what begins with them; `None` where there are none.
+    /// The fields at the head of `raw`; `None` where there are none.
     pub(super) fn of(raw: &'a [u8]) -> Option<Self> {
         let message = parser().parse_headers(raw)?;
         message.parts.first().is_some_and(|part| !part.headers.is_empty()).then_some(Self { message })
@@ -54,18 +54,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Only what is asked for is taken apart; everything else stays as it is written.
+/// Parses only the fields asked for; everything else stays as written.
 fn parser() -> MessageParser {
     MessageParser::new().with_mime_headers().default_header_raw()
 }
 
-/// `type/subtype` in lower case; empty where it is not told.
+/// `type/subtype` in lower case; empty where the field is missing.
 pub(super) fn kind(content_type: Option<&ContentType<'_>>) -> String {
     let Some(content_type) = content_type else { return String::new() };
     format!("{}/{}", content_type.ctype(), content_type.subtype().unwrap_or_default()).to_ascii_lowercase()
 }
 
-/// What stands behind the first empty line.
+/// The bytes after the first empty line.
 pub(super) fn body(raw: &[u8]) -> &[u8] {
     let mut rest = raw;
     while !rest.is_empty() {
@@ -78,10 +78,10 @@ pub(super) fn body(raw: &[u8]) -> &[u8] {
     &[]
 }
 
-/// The parts between the lines that are a boundary, without what stands before the first and after the last.
+/// The parts between the boundary lines, without the text before the first and after the last.
 pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
     let delimiter = [b"--", boundary.as_bytes()].concat();
-    let (mut found, mut rest, mut begun) = (Vec::new(), body, None::<usize>);
+    let (mut found, mut rest, mut start) = (Vec::new(), body, None::<usize>);
     while !rest.is_empty() && found.len() < PARTS {
         let at = body.len() - rest.len();
         let (line, behind) = line(rest);
@@ -91,22 +91,22 @@ pub(super) fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
         if !closes && !tail.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        if let Some(part) = begun.and_then(|begun| body.get(begun..at)) {
+        if let Some(part) = start.and_then(|start| body.get(start..at)) {
             found.push(part);
         }
-        begun = (!closes).then(|| body.len() - rest.len());
+        start = (!closes).then(|| body.len() - rest.len());
         if closes {
             return found;
         }
     }
-    // Cut short: by whoever sent it, or by us.
-    if let Some(part) = begun.and_then(|begun| body.get(begun..)).filter(|_| found.len() < PARTS) {
+    // Cut short, by the sender or by us.
+    if let Some(part) = start.and_then(|start| body.get(start..)).filter(|_| found.len() < PARTS) {
         found.push(part);
     }
     found
 }
 
-/// A part without parts, decoded; nothing of one that might have some.
+/// A part without parts, decoded; empty for one that might have some.
 pub(super) fn decoded(part: &[u8]) -> Vec<u8> {
     let leaf = Fields::of(part)
         .map(|fields| kind(fields.content_type()))
@@ -117,7 +117,7 @@ pub(super) fn decoded(part: &[u8]) -> Vec<u8> {
     match first.map(|part| (&part.body, part.content_transfer_encoding())) {
         Some((PartType::Text(text) | PartType::Html(text), Some(_))) => text.as_bytes().to_vec(),
         Some((PartType::Binary(bytes) | PartType::InlineBinary(bytes), Some(_))) => bytes.to_vec(),
-        // As it is written.
+        // Undecoded, as written.
         Some((
             PartType::Text(_)
             | PartType::Html(_)
@@ -131,7 +131,7 @@ pub(super) fn decoded(part: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Blocks of fields, told apart by empty lines.
+/// Blocks of fields, separated by empty lines.
 pub(super) fn blocks(text: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -148,7 +148,7 @@ pub(super) fn blocks(text: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
             block.extend_from_slice(line);
             block.push(b'\n');
         }
-        // The library wants to see the end of the fields.
+        // The library needs an empty line at the end of the fields.
         (!block.is_empty()).then(|| {
             block.push(b'\n');
             block
@@ -156,7 +156,7 @@ pub(super) fn blocks(text: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// The first line, without its end, and what stands behind it.
+/// The first line, without its end, and the bytes after it.
 fn line(rest: &[u8]) -> (&[u8], &[u8]) {
     let (line, behind) = match rest.iter().position(|byte| *byte == b'\n') {
         Some(at) => (rest.get(..at).unwrap_or_default(), rest.get(at + 1..).unwrap_or_default()),
@@ -165,7 +165,7 @@ fn line(rest: &[u8]) -> (&[u8], &[u8]) {
     (line.strip_suffix(b"\r").unwrap_or(line), behind)
 }
 
-/// On one line, without control characters.
+/// A value on one line, without control characters.
 fn tidy(value: &str) -> String {
     let mut tidy = String::with_capacity(value.len());
     for word in value.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! The line `bounces` of `check`: whether returned mails can be read, and whether somebody should look at some.
+//! The line `bounces` of `check`: whether returned mails can be read, and whether a person should look at some.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,10 +10,10 @@ use super::maildir::names;
 use crate::ports::CheckLine;
 
 const NAME: &str = "bounces";
-/// A mail that waits longer than this in `new` was not read by a daemon that runs.
+/// Age of a mail in `new` that no running daemon has read.
 const WAITS_LONG: Duration = Duration::from_secs(600);
 
-/// What `check` says of it. `owner_of`: a directory of the daemon's user (`state.dir`); `now` since 1970.
+/// The line of `check`. `owner_of`: a directory of the daemon's user (`state.dir`); `now` since 1970.
 pub async fn inspect(maildir: &Maildir, owner_of: &Path, now: Duration) -> CheckLine {
     let owner_of = owner_of.to_path_buf();
     let looked = maildir.blocking(move |dir| {
@@ -71,7 +71,7 @@ pub async fn inspect(maildir: &Maildir, owner_of: &Path, now: Duration) -> Check
     CheckLine::ok(NAME, format!("returned mails are read from {shown}, {new} wait"))
 }
 
-/// Something there that belongs to somebody else than the daemon's files do.
+/// A file with another owner than the daemon's files.
 fn stranger(dir: &Path, new: &[std::ffi::OsString], owner_of: &Path) -> Option<(String, u32, u32)> {
     let ours = fs::metadata(owner_of).ok()?.uid();
     let places = ["new", "cur", ".unread/new"].map(|below| dir.join(below));

@@ -1,8 +1,8 @@
-//! The Maildir that returned mails are delivered into: read in `new`, moved away only when whoever asked has recorded them.
+//! The Maildir that returned mails are delivered into: read in `new`, moved away only when the caller has recorded them.
 //!
-//! If we die in between, a mail is read again, which changes nothing. What was treated goes to `cur`, what nobody
-//! understood into the folder `.unread` (Maildir++, so that a mail program shows it); neither ever overwrites anything. Never
-//! follows a link, opens nothing but regular files, and reads no more of one than [`LARGEST`].
+//! If we die in between, a mail is read again, which changes nothing. Understood mails go to `cur`, the others into
+//! the folder `.unread` (Maildir++, so that a mail program shows it); neither move ever overwrites anything. The
+//! Maildir never follows a link, opens nothing but regular files, and reads no more of one than [`LARGEST`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,31 +17,31 @@ use nix::unistd::geteuid;
 use super::report;
 use crate::ports::{Returned, ReturnedKind};
 
-/// Bytes of a mail that are read. A report stands at its beginning; behind it is what came back, whole.
+/// Bytes of a mail that are read. A report stands at its beginning; the returned mail follows it, whole.
 const LARGEST: u64 = 512 * 1024;
-/// Names of a directory that are looked at in one pass; those beyond come when there are fewer.
+/// Names of a directory that one pass looks at; the rest come when there are fewer.
 const MOST_NAMES: usize = 20_000;
-/// Mails that nobody understood; beyond, the oldest make room. A public address draws anything.
+/// Most mails in `.unread`; the oldest make room for more. A public address draws anything.
 pub(super) const MOST_UNREAD: usize = 1_000;
-/// Treated mails that are kept, however young; beyond, the oldest make room.
+/// Treated mails that are kept, however young; the oldest make room for more.
 const MOST_KEPT: usize = 10_000;
-/// Mark of a mail that was seen, as mail programs write it.
+/// Flag of a mail that was seen, as mail programs write it.
 const SEEN: &str = ":2,S";
 
-/// Where it is. Cheap to clone; touches nothing until asked to.
+/// The Maildir's path. Cheap to clone; touches nothing until asked to.
 #[derive(Debug, Clone)]
 pub struct Maildir {
     dir: Arc<Path>,
 }
 
-/// Why the Maildir cannot be used; it may be asked again.
+/// Why the Maildir cannot be used; the call may be repeated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "returned mails in {} cannot be read or moved: {source}; let the daemon's user own the Maildir, and Postfix deliver \
      into it as that user (virtual_uid_maps)", path.display()
 )]
 pub struct MaildirError {
-    /// What could not be used.
+    /// The file or directory that could not be used.
     path: PathBuf,
     /// The system's words.
     source: io::Error,
@@ -49,32 +49,32 @@ pub struct MaildirError {
 
 /// A mail in `new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Its file, as whoever delivered it called it.
+pub struct NewMail {
+    /// Name of the mail's file, as the delivering program chose it.
     pub name: OsString,
-    /// What it says.
+    /// Content of the mail.
     pub mail: Returned,
 }
 
-/// What a pass over `new` found.
+/// Result of a pass over `new`.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// In the order of their names, which begin with the time of delivery.
-    pub mails: Vec<Found>,
-    /// There are more.
+    /// Mails in the order of their names, which begin with the time of delivery.
+    pub mails: Vec<NewMail>,
+    /// More mails are there.
     pub more: bool,
-    /// Some could not be read; they stay where they are.
+    /// Some mails could not be read; those stay in `new`.
     pub unreadable: Option<MaildirError>,
 }
 
-/// How many mails were removed.
+/// Numbers of removed mails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Treated long ago.
+    /// Mails treated long ago.
     pub old: usize,
-    /// Treated, the oldest of too many.
+    /// Treated mails, the oldest of too many.
     pub treated: usize,
-    /// Set aside, the oldest of too many.
+    /// Mails set aside, the oldest of too many.
     pub aside: usize,
 }
 
@@ -85,14 +85,14 @@ impl Maildir {
         Self { dir: dir.into() }
     }
 
-    /// Where it is.
+    /// The Maildir's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes sure that mails can be delivered and treated: creates what is missing of it, for the owner of the directory above
-    /// alone, whom the relay delivers as.
+    /// Makes sure that mails can be delivered and treated: creates the missing directories, for the owner of the
+    /// directory above alone, whom the relay delivers as.
     ///
     /// # Errors
     /// [`MaildirError`].
@@ -107,7 +107,7 @@ impl Maildir {
         .await
     }
 
-    /// Reads up to `most` of the mails that wait, of those whose names come behind `after`.
+    /// Reads up to `most` of the mails that wait, of those whose names sort after `after`.
     ///
     /// # Errors
     /// [`MaildirError`]: the directory itself cannot be read.
@@ -115,7 +115,7 @@ impl Maildir {
         self.blocking(move |dir| page(&dir.join("new"), after.as_deref(), most)).await
     }
 
-    /// The same of those that were treated before.
+    /// The same as [`Self::look`] for mails that were treated before.
     ///
     /// # Errors
     /// [`MaildirError`]: the directory itself cannot be read.
@@ -123,19 +123,19 @@ impl Maildir {
         self.blocking(move |dir| page(&dir.join("cur"), after.as_deref(), most)).await
     }
 
-    /// It was understood, and what follows from it stands: moves it to `cur`.
+    /// Moves an understood mail, whose consequences are recorded, to `cur`.
     ///
     /// # Errors
-    /// [`MaildirError`]: it is still in `new`.
+    /// [`MaildirError`]: the mail is still in `new`.
     pub async fn treated(&self, name: &OsStr) -> Result<(), MaildirError> {
         let name = name.to_owned();
         self.blocking(move |dir| move_away(&dir.join("new").join(&name), &dir.join("cur"), &name)).await
     }
 
-    /// A person must look at it: moves it into `.unread`.
+    /// Moves a mail that a person must look at into `.unread`.
     ///
     /// # Errors
-    /// [`MaildirError`]: it is still in `new`.
+    /// [`MaildirError`]: the mail is still in `new`.
     pub async fn set_aside(&self, name: &OsStr) -> Result<(), MaildirError> {
         let name = name.to_owned();
         self.blocking(move |dir| move_away(&dir.join("new").join(&name), &dir.join(".unread/new"), &name))
@@ -176,7 +176,7 @@ impl Maildir {
     }
 }
 
-/// Where root makes it, it is its parent's owner's all the same.
+/// A directory created by root still belongs to its parent's owner.
 fn create(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -199,7 +199,7 @@ fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Names in order; those that begin with a dot are nobody's mail.
+/// Names in order; files that begin with a dot are nobody's mail.
 pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, MaildirError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -217,11 +217,11 @@ pub(super) fn names(dir: &Path) -> Result<Vec<OsString>, MaildirError> {
     Ok(names)
 }
 
-/// Removes the oldest until no more than `most` are left; how many.
+/// Removes the oldest until no more than `most` are left; returns how many were removed.
 fn make_room(dir: &Path, most: usize) -> Result<usize, MaildirError> {
     let mut removed = 0;
     loop {
-        // Of very many only some are seen at once.
+        // A very long directory shows only some names at once.
         let seen = names(dir)?;
         let Some(many) = seen.len().checked_sub(most).filter(|many| *many > 0) else { return Ok(removed) };
         for name in seen.iter().take(many) {
@@ -241,8 +241,8 @@ fn page(dir: &Path, after: Option<&OsStr>, most: usize) -> Result<Look, MaildirE
             break;
         }
         match read(&dir.join(&name)) {
-            Ok(Some(mail)) => look.mails.push(Found { name, mail }),
-            // Somebody was faster.
+            Ok(Some(mail)) => look.mails.push(NewMail { name, mail }),
+            // Another process was faster.
             Ok(None) => {}
             Err(error) => look.unreadable = Some(error),
         }
@@ -250,8 +250,8 @@ fn page(dir: &Path, after: Option<&OsStr>, most: usize) -> Result<Look, MaildirE
     Ok(look)
 }
 
-/// Reads one; `None` where it is not there any more. What is no regular file is not understood, and never opened for long:
-/// a pipe without a writer does not hold us.
+/// Reads one mail; `None` where the file is gone. Anything but a regular file is not understood, and never opened
+/// for long: a pipe without a writer does not block the daemon.
 fn read(path: &Path) -> Result<Option<Returned>, MaildirError> {
     let opened =
         OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK).open(path);
@@ -280,7 +280,7 @@ fn contents(file: File) -> io::Result<Vec<u8>> {
     Ok(raw)
 }
 
-/// A library that panics over a mail must not keep us from the others.
+/// A library that panics over one mail must not keep the daemon from the others.
 fn understood(raw: Vec<u8>) -> Returned {
     std::panic::catch_unwind(move || report::read(&raw))
         .unwrap_or_else(|_| not_understood("it cannot be taken apart"))

@@ -1,5 +1,5 @@
-//! Mails that came back: the Maildir they are delivered into, and what they say. Whether one may be believed is asked
-//! elsewhere.
+//! Returned mails: the Maildir they are delivered into, and their content. Another module decides whether to
+//! believe one.
 
 mod fields;
 mod inspect;
@@ -7,5 +7,5 @@ mod maildir;
 mod report;
 
 pub use inspect::inspect;
-pub use maildir::{Found, Look, Maildir, MaildirError, Pruned};
+pub use maildir::{Look, Maildir, MaildirError, NewMail, Pruned};
 pub use report::read;

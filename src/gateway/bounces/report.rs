@@ -1,7 +1,7 @@
-//! What a returned mail says: a delivery status notification (RFC 3464), or something that is none. Pure.
+//! The content of a returned mail: a delivery status notification (RFC 3464), or something that is none. Pure.
 //!
-//! Anybody may have written it: nothing here panics, and every list and text is bounded. Never believes anything: whether
-//! it is about a mail of ours is asked by whoever knows the tokens.
+//! Anybody may have written the mail: nothing here panics, and every list and text is bounded. The reader never
+//! believes anything: the caller, who knows the tokens, asks whether the report is about a mail of ours.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -13,11 +13,11 @@ use crate::ports::{RelayStatus, Returned, ReturnedKind, ReturnedRecipient};
 const MOST_RECIPIENTS: usize = 1_000;
 /// Addresses that are looked at for a token.
 const MOST_ADDRESSES: usize = 16;
-/// Characters of what was said.
+/// Characters of a quoted reply.
 const LONGEST_TEXT: usize = 500;
 /// Characters of an address, a host, an identifier.
 const LONGEST_WORD: usize = 320;
-/// Where a mail came to, the most reliable first: Postfix and others write the first two when they deliver.
+/// Fields with the address a mail came to, the most reliable first: Postfix and others write the first two.
 const TO: [&str; 4] = ["X-Original-To", "Delivered-To", "Envelope-To", "To"];
 
 /// Reads a returned mail.
@@ -71,7 +71,7 @@ fn other(fields: &Fields<'_>, report: &str) -> ReturnedKind {
     } else if !report.is_empty() {
         ReturnedKind::NotUnderstood("it reports something else than a delivery")
     } else if fields.first("X-Failed-Recipients").is_some() {
-        // Exim of old says so, and is no absence.
+        // Old versions of Exim say so, and it is no absence.
         ReturnedKind::NotUnderstood("it tells of a failure in words only")
     } else if automatic || vacation.iter().any(|name| fields.first(name).is_some()) {
         ReturnedKind::AutoReply
@@ -104,7 +104,7 @@ fn recipient(fields: &Fields<'_>, reporter: Option<&str>) -> Option<ReturnedReci
     let address = original.clone().or_else(|| final_.clone())?;
     let dsn = fields.first("Status").and_then(|value| enhanced(&value));
     let status = match first_word(&fields.first("Action")?).to_ascii_lowercase().as_str() {
-        // A transient last word: whoever had it has given up, as the relay's own log calls it.
+        // A transient last word: the reporting host has given up, as the relay's own log calls it.
         "failed" if dsn.as_deref().is_some_and(|dsn| dsn.starts_with('4')) => RelayStatus::Expired,
         "failed" => RelayStatus::Bounced,
         "delayed" => RelayStatus::Deferred,
@@ -125,7 +125,7 @@ fn recipient(fields: &Fields<'_>, reporter: Option<&str>) -> Option<ReturnedReci
     })
 }
 
-/// The Message-ID of the mail that came back, from the part that holds it or its header.
+/// The Message-ID of the mail that came back, from the part that contains it or its header.
 fn message_id(part: &[u8]) -> Option<String> {
     let of_part = Fields::of(part)?;
     let kind = kind(of_part.content_type());
@@ -163,7 +163,7 @@ fn host(value: &str) -> Option<String> {
     (!host.is_empty() && host.len() <= LONGEST_WORD).then(|| host.to_owned())
 }
 
-/// RFC 3463: `5.1.1`, whatever stands behind it.
+/// RFC 3463: `5.1.1`, whatever follows it.
 fn enhanced(value: &str) -> Option<String> {
     let word = first_word(value);
     let numbers: Vec<&str> = word.split('.').collect();
@@ -177,7 +177,7 @@ fn time(value: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(value).ok()
 }
 
-/// What stands behind `type;`.
+/// The text after `type;`.
 fn behind_type(value: &str) -> &str {
     value.split_once(';').map_or(value, |(_, rest)| rest).trim()
 }

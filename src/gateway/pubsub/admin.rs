@@ -1,7 +1,7 @@
 //! Creates topics and subscriptions, or verifies and mends existing ones (`provision`).
 //!
 //! Every step can be repeated: if we die in the middle, the next run finds what exists and goes on. Never deletes
-//! anything, and never touches what it has no opinion about (labels, retention, filters).
+//! anything, and never changes fields it has no opinion about (labels, retention, filters).
 
 use google_cloud_gax::options::RequestOptionsBuilder;
 use google_cloud_pubsub::client::{SubscriptionAdmin, TopicAdmin};
@@ -16,21 +16,21 @@ use super::facts::{
 };
 use super::{MAX_DELIVERY_ATTEMPTS, PubsubSettings, RETENTION, SettingsError};
 
-/// What became of one thing.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// It is there, as wanted.
+    /// The resource is there, as wanted.
     Exists,
-    /// It was made.
+    /// The resource was made.
     Created,
-    /// It would be made, were this not a dry run.
+    /// The resource would be made, were this not a dry run.
     WouldCreate,
-    /// It was there and has been changed to what is wanted.
+    /// The resource was there and has been changed to what is wanted.
     Changed,
-    /// It would be changed, were this not a dry run.
+    /// The resource would be changed, were this not a dry run.
     WouldChange,
-    /// It is there, is not as wanted, and cannot be changed: a human decides.
+    /// The resource is there, is not as wanted, and cannot be changed: a human decides.
     Differs,
 }
 
@@ -39,13 +39,13 @@ pub enum StepState {
 pub struct ProvisionStep {
     /// `topic projects/…` or `subscription projects/…`.
     pub what: String,
-    /// What became of it.
+    /// Result of the step.
     pub state: StepState,
-    /// What was found or set; for people.
+    /// Values found or set; for people.
     pub detail: String,
 }
 
-/// Why provisioning stopped. What was done before stays done; running it again goes on.
+/// Why provisioning stopped. Finished steps stay done; running it again goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvisionError {
     /// A name is not configured.
@@ -56,7 +56,7 @@ pub enum ProvisionError {
     Pubsub(#[from] PubsubError),
 }
 
-/// Makes or mends both topics and both subscriptions; `dry_run` only says what would be done.
+/// Makes or mends both topics and both subscriptions; `dry_run` only reports the steps.
 ///
 /// # Errors
 /// A name is not configured, or a call failed. Needs `roles/pubsub.editor` on the project.
@@ -79,7 +79,7 @@ pub async fn provision(
     };
 
     let mut steps = Vec::new();
-    // Dead letters first: a subscription whose dead letters nobody keeps would lose them.
+    // Dead letters first: a subscription without a keeper of its dead letters would lose them.
     steps.push(work.topic(dead_letter_topic).await?);
     steps.extend(work.subscription(dead_letter_subscription, dead_letter_topic, None).await?);
     steps.push(work.topic(topic).await?);
@@ -113,13 +113,13 @@ impl Provisioning<'_> {
         let creation = self.topics.create_topic().set_name(name).with_idempotency(true).send();
         match self.settings.call(name, creation).await {
             Ok(_) => Ok(step(StepState::Created, "made")),
-            // Another run of this was faster, or our first try arrived although its answer did not.
+            // Another run was faster, or our first try arrived although its answer did not.
             Err(error) if error.fault == Fault::AlreadyExists => Ok(step(StepState::Exists, "as wanted")),
             Err(error) => Err(error),
         }
     }
 
-    /// One step for what is or was mended, and another one for what cannot be.
+    /// One step for mended differences, and another one for those that cannot be mended.
     async fn subscription(
         &self,
         name: &str,
@@ -185,7 +185,7 @@ impl Provisioning<'_> {
             .set_topic(topic)
             .set_ack_deadline_seconds(self.ack_deadline_seconds())
             .set_message_retention_duration(written(RETENTION))
-            // Without a lifetime: one that nobody used for a month is kept all the same.
+            // No expiration: a subscription unused for a month is kept all the same.
             .set_expiration_policy(ExpirationPolicy::new())
             .set_retry_policy(wanted_retry_policy(self.settings))
             .set_or_clear_dead_letter_policy(dead_letter_topic.map(wanted_dead_letter_policy))
@@ -200,7 +200,7 @@ impl Provisioning<'_> {
         mendable: &[Difference],
         dead_letter_topic: Option<&str>,
     ) -> Result<(), PubsubError> {
-        // Only what the mask names is written; the rest of what stands here is not looked at by the server.
+        // The server writes only what the mask names, and does not look at the other fields.
         let wanted = Subscription::new()
             .set_name(name)
             .set_ack_deadline_seconds(self.ack_deadline_seconds())
@@ -228,7 +228,7 @@ impl Provisioning<'_> {
         };
         let mut text = format!("dead letters after {MAX_DELIVERY_ATTEMPTS} attempts to {dead_letter_topic}");
         if !self.settings.is_emulator() {
-            // Without it Pub/Sub says nothing and sets nothing aside.
+            // Without these roles Pub/Sub says nothing and sets nothing aside.
             text.push_str(&format!(
                 "; Pub/Sub's service agent (service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com) needs \
                  roles/pubsub.publisher on {dead_letter_topic} and roles/pubsub.subscriber on {name} for that"

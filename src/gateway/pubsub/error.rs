@@ -1,4 +1,4 @@
-//! The one classifier of what Pub/Sub says: every error becomes a [`Fault`], and words for people.
+//! The one classifier of Pub/Sub's errors: every error becomes a [`Fault`], and words for people.
 //!
 //! Invariant: nothing here does I/O.
 
@@ -14,18 +14,18 @@ use crate::ports::SourceError;
 /// Longest text of a server that is passed on, in characters.
 const MAX_SAID: usize = 300;
 
-/// What kind of trouble an error is.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The topic or subscription does not exist.
     NotFound,
-    /// It exists already.
+    /// The topic or subscription exists already.
     AlreadyExists,
-    /// This identity may not do it.
+    /// This identity may not make the call.
     PermissionDenied,
     /// There are no usable credentials.
     Unauthenticated,
-    /// It may work later by itself.
+    /// The call may work later by itself.
     Transient,
     /// Understood and refused: trying again changes nothing.
     Refused,
@@ -35,7 +35,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.what(), self.remedy())]
 pub struct PubsubError {
-    /// See [`Fault`].
+    /// Kind of the error.
     pub fault: Fault,
     /// Full name of the topic or subscription.
     pub resource: String,
@@ -66,7 +66,7 @@ impl PubsubError {
         Self { fault: Fault::Transient, resource: resource.to_owned(), said }
     }
 
-    /// What happened, to what.
+    /// The event, and its resource.
     #[must_use]
     pub fn what(&self) -> String {
         let Self { resource, said, .. } = self;
@@ -80,7 +80,7 @@ impl PubsubError {
         }
     }
 
-    /// What to do about it.
+    /// The advice.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self.fault {
@@ -165,14 +165,14 @@ fn is_of_the_network(error: &Error) -> bool {
     error.is_io() || error.is_timeout() || error.is_connect() || error.is_transport() || error.is_exhausted()
 }
 
-/// The deepest cause: the words above it repeat URLs and type names and say nothing more.
+/// The deepest cause: the words above it repeat URLs and type names and add nothing.
 fn cause(error: &Error) -> String {
     let mut deepest: &dyn std::error::Error = error;
     while let Some(inner) = deepest.source() {
         deepest = inner;
     }
     if error.is_authentication() {
-        // A missing metadata server looks transient, and so it is on a host that has one.
+        // A missing metadata server looks transient, and is transient on a host that has one.
         return format!(
             "no access token: {deepest}; outside Google Cloud set GOOGLE_APPLICATION_CREDENTIALS"
         );

@@ -1,6 +1,6 @@
-//! What is known of a subscription, and where it differs from what routing relies on. Pure.
+//! Facts of a subscription, and where it differs from what routing relies on. Pure.
 //!
-//! Invariant: nothing here does I/O; whether a difference is repaired is decided by whoever asked.
+//! Invariant: nothing here does I/O; the caller decides whether a difference is repaired.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ pub struct SubscriptionFacts {
     pub retry: Option<(Duration, Duration)>,
     /// Dead-letter topic and delivery attempts.
     pub dead_letter: Option<(String, i32)>,
-    /// Cut off from its topic.
+    /// The subscription is cut off from its topic.
     pub detached: bool,
-    /// How it is delivered when not by pull: `push`, `bigquery`, `cloud storage`, `bigtable`.
+    /// Kind of delivery when not by pull: `push`, `bigquery`, `cloud storage`, `bigtable`.
     pub delivered_by: Option<&'static str>,
     /// Filter, where it has one.
     pub filter: Option<String>,
@@ -81,18 +81,18 @@ fn whole(duration: google_cloud_wkt::Duration) -> Duration {
     Duration::try_from(duration).unwrap_or_default()
 }
 
-/// One thing that is not as it should be.
+/// One difference from what routing relies on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// How bad, and whether `provision` can mend it.
+    /// Severity, and whether `provision` can mend it.
     pub gravity: Gravity,
     /// Field of the subscription that would have to change, as update masks name it.
     pub field: &'static str,
-    /// What was found, and what should be.
+    /// The value found, and the one wanted.
     pub text: String,
 }
 
-/// How bad a difference is.
+/// Severity of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gravity {
     /// Routing works, an operator should know; cannot be changed, or is theirs to decide.
@@ -116,7 +116,7 @@ impl Gravity {
     }
 }
 
-/// The part that is not about dead letters, for any pull subscription of ours on `topic`.
+/// Differences that are not about dead letters, for any pull subscription of ours on `topic`.
 #[must_use]
 pub fn differences(
     found: &SubscriptionFacts,
@@ -233,7 +233,7 @@ pub fn wanted_dead_letter_policy(topic: &str) -> DeadLetterPolicy {
     DeadLetterPolicy::new().set_dead_letter_topic(topic).set_max_delivery_attempts(MAX_DELIVERY_ATTEMPTS)
 }
 
-/// As the wire writes it; what is too long for it becomes its longest.
+/// A duration as the wire writes it; one that is too long becomes the wire's longest.
 #[must_use]
 pub fn written(duration: Duration) -> google_cloud_wkt::Duration {
     google_cloud_wkt::Duration::clamp(

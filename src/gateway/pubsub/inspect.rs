@@ -1,4 +1,4 @@
-//! Looks at subscription and dead-letter policy without changing anything: for `check`, and for the start of `run`.
+//! Inspection of subscription and dead-letter policy that changes nothing: for `check`, and for the start of `run`.
 //!
 //! Every call is bounded (the client by itself would wait for ever on a closed endpoint). Never opens a stream:
 //! that would take events from the daemon and spend their delivery attempts.
@@ -18,22 +18,22 @@ const RECREATE: &str = "delete it and run `maple-router provision`, or name anot
 const NO_NAME: &str =
     "set [pubsub] dead_letter_topic and dead_letter_subscription, then run `maple-router provision`";
 
-/// What is known of the subscription at start.
+/// State of the subscription at start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verified {
-    /// It exists, and this is it.
+    /// The subscription exists; its facts.
     Readable(SubscriptionFacts),
-    /// This role may not read it; it may still be allowed to receive. The stream's first error tells.
+    /// This role may not read the subscription; it may still be allowed to receive. The stream's first error shows which.
     Unreadable {
         /// The server's words.
         said: String,
     },
 }
 
-/// Whether the subscription can be received from, asked once and within the call timeout.
+/// Says whether the subscription can be received from, asked once and within the call timeout.
 ///
 /// # Errors
-/// It does not exist, no credentials, unreachable, or it can never give an event (detached, push).
+/// No such subscription, no credentials, unreachable, or it can never give an event (detached, push).
 pub async fn verify(settings: &PubsubSettings) -> Result<Verified, SourceError> {
     let admin = settings.subscription_admin().await?;
     let facts = match read(settings, &admin, &settings.subscription).await {
@@ -83,10 +83,10 @@ async fn read(
     settings.call(name, found).await.map(SubscriptionFacts::from)
 }
 
-/// A subscription that was asked for, or why it was not given.
-type Found = Result<SubscriptionFacts, PubsubError>;
+/// A subscription's facts, or why they were not given.
+type FactsRead = Result<SubscriptionFacts, PubsubError>;
 
-fn subscription_line(found: &Found, settings: &PubsubSettings) -> CheckLine {
+fn subscription_line(found: &FactsRead, settings: &PubsubSettings) -> CheckLine {
     let facts = match found {
         Ok(facts) => facts,
         Err(error) if error.fault == Fault::PermissionDenied => {
@@ -118,7 +118,11 @@ fn level(gravity: Gravity) -> CheckLevel {
     }
 }
 
-fn dead_letter_line(found: &Found, dead_letters: Option<&Found>, settings: &PubsubSettings) -> CheckLine {
+fn dead_letter_line(
+    found: &FactsRead,
+    dead_letters: Option<&FactsRead>,
+    settings: &PubsubSettings,
+) -> CheckLine {
     let facts = match found {
         Ok(facts) => facts,
         Err(error) if error.fault == Fault::PermissionDenied => {
@@ -188,7 +192,7 @@ mod tests {
         }
     }
 
-    fn fault(fault: Fault) -> Found {
+    fn fault(fault: Fault) -> FactsRead {
         Err(PubsubError {
             fault,
             resource: "projects/acme/subscriptions/x".to_owned(),
@@ -196,7 +200,7 @@ mod tests {
         })
     }
 
-    fn altered(change: fn(&mut SubscriptionFacts)) -> Found {
+    fn altered(change: fn(&mut SubscriptionFacts)) -> FactsRead {
         let mut facts = healthy();
         change(&mut facts);
         Ok(facts)
@@ -216,7 +220,7 @@ mod tests {
             facts.detached = true;
             Some(Ok(facts))
         };
-        let cases: [(&str, Found, Option<Found>, CheckLevel, CheckLevel); 16] = [
+        let cases: [(&str, FactsRead, Option<FactsRead>, CheckLevel, CheckLevel); 16] = [
             ("healthy", Ok(healthy()), kept(), Well, Well),
             ("no policy", altered(|f| f.dead_letter = None), kept(), Well, Fail),
             ("six", altered(|f| f.dead_letter.as_mut().unwrap().1 = 6), kept(), Well, Fail),

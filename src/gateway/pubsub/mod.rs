@@ -1,15 +1,15 @@
-//! Google Pub/Sub: where events come from and go to.
+//! Google Pub/Sub: the source and the destination of events.
 //!
-//! [`source`] receives, [`pulse`] feels whether the server answers at all, [`publisher`] publishes, [`admin`] creates topics
-//! and subscriptions, [`inspect`] compares them with what routing relies on, [`error`] is the one classifier.
-//! If we die in the middle, every event that was not acked comes again. Nothing here looks into a payload.
+//! [`source`] receives, [`probe`] asks whether the server answers at all, [`publisher`] publishes, [`admin`] creates topics
+//! and subscriptions, [`inspect`] compares them with what routing relies on, [`error`] is the one classifier. If we die in
+//! the middle, every event that was not acked comes again. Nothing here looks into a payload.
 
 pub mod admin;
 pub mod error;
 pub mod facts;
 pub mod inspect;
+pub mod probe;
 pub mod publisher;
-pub mod pulse;
 pub mod source;
 
 use std::future::Future;
@@ -31,9 +31,9 @@ use error::PubsubError;
 pub const MAX_DELIVERY_ATTEMPTS: i32 = 5;
 /// Shortest redelivery back-off of a subscription made by `provision`.
 pub const RETRY_MIN: Duration = Duration::from_secs(10);
-/// How long a subscription made by `provision` keeps what is not acked.
+/// Retention of unacked messages in a subscription made by `provision`.
 pub const RETENTION: Duration = Duration::from_secs(7 * 86_400);
-/// How long one call, all its retries included, may take. The client by itself would try for ten minutes or for ever.
+/// Limit of one call, all its retries included. The client by itself would try for ten minutes or for ever.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `[pubsub]` as the gateway needs it: full names, an endpoint that can be dialled.
@@ -61,11 +61,11 @@ pub struct PubsubSettings {
     pub retry_min: Duration,
     /// Longest redelivery back-off of the subscription.
     pub retry_max: Duration,
-    /// See [`CALL_TIMEOUT`].
+    /// Limit of one call ([`CALL_TIMEOUT`]).
     pub call_timeout: Duration,
 }
 
-/// What `[pubsub]` lacks.
+/// Gaps in `[pubsub]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// A name that is needed is not set.
@@ -78,7 +78,7 @@ pub enum SettingsError {
     Malformed {
         /// Key of the configuration.
         key: &'static str,
-        /// Its value.
+        /// Value of the key.
         value: String,
         /// `topics` or `subscriptions`.
         collection: &'static str,
@@ -86,7 +86,7 @@ pub enum SettingsError {
 }
 
 impl PubsubSettings {
-    /// From the configuration; `PUBSUB_EMULATOR_HOST` must have been layered into `endpoint` already.
+    /// Reads `[pubsub]`; `PUBSUB_EMULATOR_HOST` must have been layered into `endpoint` already.
     ///
     /// # Errors
     /// A name is missing or cannot be one.
@@ -113,7 +113,7 @@ impl PubsubSettings {
         })
     }
 
-    /// The same, with what only describes the subscription as the subscription itself has it. Without a retry policy it
+    /// The same settings, with the subscription's own values where keys only describe it. Without a retry policy it
     /// redelivers at once.
     #[must_use]
     pub fn with_found(self, found: &SubscriptionFacts) -> Self {
@@ -165,8 +165,8 @@ impl PubsubSettings {
         built(topic, builder.build().await)
     }
 
-    /// Whether there is an identity to speak with, as far as files can tell: reads the key that Google's libraries find,
-    /// and asks nobody.
+    /// Says whether there is an identity to speak with, as far as files can show: reads the key that Google's
+    /// libraries find, and asks no server.
     ///
     /// # Errors
     /// The key cannot be used.
@@ -200,7 +200,7 @@ impl PubsubSettings {
         built(self.topic.as_deref().unwrap_or_default(), builder.build().await)
     }
 
-    /// One call about `resource`, bounded: the client's own patience is not for people who wait.
+    /// One call about `resource`, bounded: the client's own limit is too long for people who wait.
     async fn call<T>(
         &self,
         resource: &str,
@@ -217,7 +217,7 @@ fn built<T>(resource: &str, client: Result<T, BuildError>) -> Result<T, PubsubEr
     client.map_err(|error| PubsubError::of_build(&error, resource))
 }
 
-/// rustls takes one cryptography provider per process; who comes second must not fail for it.
+/// rustls takes one cryptography provider per process; a second attempt to set it must not fail.
 fn ensure_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,7 @@
-//! Publishes events. The client batches what is published within about ten milliseconds.
+//! Publishes events. The client batches events published within about ten milliseconds.
 //!
-//! If we die in the middle, what was not confirmed may or may not have been published; either is harmless, since the
-//! sweep finds what no event announced and a repeated event finds nothing to do. Never retries beyond the timeout.
+//! If we die in the middle, an unconfirmed event may or may not have been published; either is harmless, since the sweep
+//! finds submissions that no event announced and a repeated event finds nothing to do. Never retries beyond the timeout.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub enum PublishError {
 }
 
 impl PubsubPublisher {
-    /// Must be called inside a tokio runtime. Connects at the first event.
+    /// A publisher for the configured topic. Must be called inside a tokio runtime; connects at the first event.
     ///
     /// # Errors
     /// No topic configured, no credentials, or an endpoint that is none.
@@ -44,10 +44,10 @@ impl PubsubPublisher {
         Ok(Self { client, topic, timeout: settings.call_timeout })
     }
 
-    /// Publishes one message and gives its id. Call it for several at once to have them share a request.
+    /// Publishes one message and returns its id. Concurrent calls share a request.
     ///
     /// # Errors
-    /// Refused, or not confirmed within the call timeout; in the latter case it may still have been published.
+    /// Refused, or not confirmed within the call timeout; in the latter case the message may still have been published.
     pub async fn publish(&self, attributes: Attributes, data: Bytes) -> Result<String, PublishError> {
         let message = Message::new().set_attributes(attributes).set_data(data);
         match tokio::time::timeout(self.timeout, self.client.publish(message)).await {

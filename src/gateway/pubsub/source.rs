@@ -3,11 +3,11 @@
 //! The client reads its stream only while it is polled, and a poll that is given up throws an opening stream away.
 //! So each stream has a task of its own that never stops reading: messages wait in our buffer, where their leases
 //! are extended, and not unseen in a socket, where they would expire and spend delivery attempts. Pub/Sub sends at
-//! most `max_outstanding` unanswered messages a stream, and the buffer holds as many.
+//! most `max_outstanding` unanswered messages a stream, and the buffer has room for as many.
 //!
-//! A stream that is closed leaves what it handed out in work: the client goes on extending those leases, and hands
-//! in the answers, until the last one is given (`WaitForProcessing`). If we die in the middle, everything unanswered
-//! comes again after the ack deadline. Never acks by itself; never looks into a message.
+//! A closed stream leaves the messages it handed out in work: the client goes on extending those leases, and hands
+//! in the answers, until the last one is given (`WaitForProcessing`). If we die in the middle, everything
+//! unanswered comes again after the ack deadline. The source never acks by itself and never looks into a message.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::PubsubSettings;
 use super::error::PubsubError;
-use crate::ports::{EventSource, Incoming, Settle, SourceError, Verdict};
+use crate::ports::{Acknowledgement, EventSource, Incoming, Settle, SourceError};
 
-/// Messages of one subscription. Dropping it closes its streams and gives back what was not handed out, in the
-/// background; what was handed out can still be answered. [`EventSource::stop`] waits for all of that.
+/// Messages of one subscription. Dropping it closes its streams and gives back the messages not handed out, in the
+/// background; those handed out can still be answered. [`EventSource::stop`] waits for all of that.
 #[derive(Debug)]
 pub struct PubsubSource {
     subscription: String,
@@ -91,8 +91,8 @@ impl EventSource for PubsubSource {
     fn quiet(&mut self) -> BoxFuture<'_, ()> {
         async {
             self.halt.cancel();
-            // The streams first, what waits here after: a message nacked while its stream is open comes straight
-            // back to it.
+            // The streams first, then the buffered messages: a message nacked while its stream is open comes
+            // straight back to it.
             while let Some(ended) = self.readers.join_next().await {
                 if let Err(error) = ended {
                     tracing::error!("a reader of {} ended abnormally: {error}", self.subscription);
@@ -132,7 +132,7 @@ fn subscribe(client: &Subscriber, settings: &PubsubSettings, subscription: &str)
         .set_max_outstanding_messages(settings.max_outstanding)
         .set_max_lease(settings.max_lease)
         .set_max_lease_extension(settings.ack_deadline)
-        // A stream is also closed to be built anew: what is in work then must not cost a delivery attempt.
+        // A stream is also closed to be rebuilt: messages in work then must not cost a delivery attempt.
         .set_shutdown_behavior(ShutdownBehavior::WaitForProcessing)
         .build()
 }
@@ -147,16 +147,16 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads until the stream ends or the source halts; then closes the stream and gives back what came too late.
+    /// Reads until the stream ends or the source halts; then closes the stream and gives back late messages.
     async fn read(self, mut stream: MessageStream) {
         let Self { subscription, messages, halt, most } = self;
         let mut too_late = Vec::new();
         // An endless supply must not keep a halted reader going; a server that keeps to its window never gets there.
         while too_late.len() < most {
             let received = tokio::select! {
-                // What has arrived comes before the halt: left inside the client, it would stay leased, and unseen by
-                // everyone, until the last message in work is answered. And a `next` that is given up here and
-                // asked anew would open a second stream.
+                // Messages that have arrived come before the halt: left inside the client, they would stay leased,
+                // and unseen by everyone, until the last message in work is answered. And a `next` that is given up
+                // here and asked anew would open a second stream.
                 biased;
                 received = stream.next() => received,
                 () = halt.cancelled() => break,
@@ -193,9 +193,9 @@ fn incoming(message: Message, handler: Handler) -> Incoming {
         attributes: message.attributes.into_iter().collect(),
         data: message.data,
         settle: Settle::new(move |verdict| match verdict {
-            Verdict::Ack => handler.ack(),
-            // Pub/Sub counts deliveries and dead-letters by itself: all of these are one more.
-            Verdict::Nack | Verdict::Reject | Verdict::Exhaust => handler.nack(),
+            Acknowledgement::Ack => handler.ack(),
+            // Pub/Sub counts deliveries and dead-letters by itself: each of these is one more.
+            Acknowledgement::Nack | Acknowledgement::Reject | Acknowledgement::Exhaust => handler.nack(),
         }),
     }
 }

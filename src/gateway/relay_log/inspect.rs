@@ -1,7 +1,7 @@
 //! `check`, line `relay_log`: whether the log can be read and is Postfix's, and whether its queue can be asked.
 //!
-//! Without the log nobody knows what became of a mail; without the queue a doubt stays one, and lanes do not slow down when
-//! the queue grows. Reads a little of the end of the log; changes nothing.
+//! Without the log nobody learns what became of a mail; without the queue a doubt stays one, and the throttle does
+//! not follow the queue's growth. Reads a little of the end of the log; changes nothing.
 
 use super::journal::JournalLog;
 use super::{RelayQueue, file};
@@ -9,7 +9,7 @@ use crate::config;
 use crate::ports::{CheckLine, RelayLogError};
 
 const NAME: &str = "relay_log";
-/// Looked at, of a file and of the journal.
+/// Most bytes of a file, or lines of the journal, that are looked at.
 const BYTES: u64 = 4 << 20;
 const LINES: u32 = 500;
 /// Messages in the queue that are counted where there is no limit.
@@ -26,7 +26,7 @@ pub async fn inspect(config: &config::RelayLog) -> CheckLine {
     let (whence, understood) = lately(config).await;
     let understood = match understood {
         Ok(understood) => understood,
-        // It says what to do.
+        // The error says what to do.
         Err(RelayLogError(why)) => {
             return CheckLine::fail(
                 NAME,
@@ -49,8 +49,8 @@ pub async fn inspect(config: &config::RelayLog) -> CheckLine {
     let limit = if config.queue_limit == 0 { COUNTED } else { config.queue_limit };
     match RelayQueue::new(&config.queue_directory).depth(limit).await {
         Ok((waiting, more)) => {
-            let beyond = if more { " or more" } else { "" };
-            let detail = format!("{whence} is read; {waiting}{beyond} messages in the relay's queue");
+            let further = if more { " or more" } else { "" };
+            let detail = format!("{whence} is read; {waiting}{further} messages in the relay's queue");
             if more && config.queue_limit > 0 {
                 return CheckLine::warn(
                     NAME,
@@ -68,7 +68,7 @@ pub async fn inspect(config: &config::RelayLog) -> CheckLine {
     }
 }
 
-/// Where the log is, in words, and how many lines at its end were understood.
+/// The log's location, in words, and how many lines at its end were understood.
 async fn lately(config: &config::RelayLog) -> (String, Result<usize, RelayLogError>) {
     if let Some(path) = &config.file {
         let (of, name) = (path.clone(), config.syslog_name.clone());

@@ -1,15 +1,15 @@
 //! The relay's log in the journal, read by `journalctl`.
 //!
 //! Each reading is a run of its own, from the last line's cursor to the end: so "everything that was there was read" is
-//! exact. Between two runs only the journal files' times are looked at (`bell`); measured, a run costs some ten to twenty
-//! milliseconds of processor. What is read is chosen by the unit, which journald knows from the kernel and nobody can
-//! pretend, and by its index: lines of others cost nothing. `postsuper` is run by hand, so its lines are taken from root
-//! wherever they come from. The cursor's own line is read once more: where it is not there any more, something was removed
-//! (`LogBatch::gap`). If we die, the cursor that was kept last is read from; a run that nobody waits for is killed.
+//! exact. Between two runs only the journal files' times are looked at (`wakeup`); measured, a run costs some ten to twenty
+//! milliseconds of processor. Lines are chosen by the unit, which journald knows from the kernel and nobody can pretend,
+//! and by its index: other units' lines cost nothing. `postsuper` is run by hand, so its lines are taken from root wherever
+//! they come from. The cursor's own line is read once more: where it is gone, something was removed (`LogBatch::gap`). If
+//! we die, reading resumes at the cursor kept last; a dropped run is killed.
 
-mod bell;
 mod child;
 mod export;
+mod wakeup;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,9 +19,9 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use self::bell::Seen;
 use self::child::{From, Next, Run};
 use self::export::Entry;
+use self::wakeup::Seen;
 use super::line::{Reader, suppressed_by_journald};
 use crate::ports::{LogBatch, LogEntry, LogLine, RelayLog, RelayLogError};
 
@@ -29,47 +29,47 @@ use crate::ports::{LogBatch, LogEntry, LogLine, RelayLog, RelayLogError};
 const LINES: usize = 2_000;
 /// Bytes looked at for one answer.
 const BYTES: u64 = 32 << 20;
-/// Between two runs, so that a busy journal does not keep a processor busy.
+/// Pause between two runs, so that a busy journal does not keep a processor busy.
 const BREATH: Duration = Duration::from_millis(400);
-/// Between two looks at the files' times.
+/// Interval between two looks at the files' times.
 const GLANCE: Duration = Duration::from_millis(250);
-/// After runs in vain the bell is not listened to for up to so long.
+/// Longest pause after runs in vain in which wake-ups are ignored.
 const LONGEST: Duration = Duration::from_secs(2);
-/// The bell is believed to be silent for so many looks: five seconds.
+/// Looks without a wake-up before a run is made anyway: five seconds.
 const GLANCES: u32 = 20;
 
-/// Stands where lines cannot be read any more.
+/// Entry for lines that cannot be read any more.
 const LOST: LogLine = LogLine { at: None, entry: LogEntry::Lost { suppressed: None } };
 
-/// Where a reader stands.
+/// Position of a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
-    /// What is read of the journal.
+struct Position {
+    /// Matches that are read of the journal.
     journal: Vec<String>,
-    /// The last line that was read; absent: there was none, so that everything is new.
+    /// Cursor of the last line that was read; absent: there was none, so that everything is new.
     cursor: Option<String>,
 }
 
-/// journald's own notice that it has suppressed lines of a unit (`SD_MESSAGE_JOURNAL_DROPPED`); `_TRANSPORT` is journald's own
-/// word, so that nobody else can say so.
+/// journald's own notice that it has suppressed lines of a unit (`SD_MESSAGE_JOURNAL_DROPPED`); only journald can
+/// set `_TRANSPORT`, so that nobody else can say so.
 const SUPPRESSED: [&str; 3] = ["+", "_TRANSPORT=driver", "MESSAGE_ID=a596d6fe7bfa4994828e72309e95d61e"];
 const JOURNALD: &[u8] = b"systemd-journald";
 
 /// A unit's lines in the journal.
 pub struct JournalLog {
     unit: String,
-    /// What is read of the journal, besides [`SUPPRESSED`].
+    /// Matches that are read of the journal, besides [`SUPPRESSED`].
     matches: Vec<String>,
     dir: Option<PathBuf>,
     lines: Reader,
-    /// What was answered; nothing: the end of what is there now.
-    place: Option<Place>,
-    /// Goes on behind `place`, where the last answer did not read it to its end.
+    /// Position up to which lines were answered; `None`: the present end.
+    position: Option<Position>,
+    /// Run that continues after `position`, where the last answer did not read it to its end.
     run: Option<Run>,
     gap: Option<String>,
     /// The last run did not reach the end, so that the next need not wait.
     hurried: bool,
-    /// How long the bell is not listened to after a run in vain.
+    /// Time in which wake-ups are ignored after a run in vain.
     pause: Duration,
 }
 
@@ -84,16 +84,16 @@ impl JournalLog {
             format!("SYSLOG_IDENTIFIER={syslog_name}/postsuper"),
             "_UID=0".to_owned(),
         ];
-        let kept: Option<Place> = serde_json::from_str(position).ok();
+        let kept: Option<Position> = serde_json::from_str(position).ok();
         let gap = match &kept {
-            Some(place) if place.journal != matches => {
-                Some(format!("{} was followed before, not {unit}", place.journal.join(" ")))
+            Some(position) if position.journal != matches => {
+                Some(format!("{} was followed before, not {unit}", position.journal.join(" ")))
             }
             None if !position.is_empty() => Some("the position kept is none of the journal".to_owned()),
             Some(_) | None => None,
         };
         Self {
-            place: kept.filter(|_| gap.is_none()),
+            position: kept.filter(|_| gap.is_none()),
             unit,
             matches,
             dir: dir.map(Path::to_owned),
@@ -111,7 +111,7 @@ impl JournalLog {
         Run::start(&matches, self.dir.as_deref(), from)
     }
 
-    /// How many of the last `lines` lines were understood.
+    /// Counts the understood ones of the last `lines` lines.
     pub(super) async fn lately(&self, lines: u32) -> Result<usize, RelayLogError> {
         let mut run = self.start(From::Last(lines))?;
         let mut understood = 0;
@@ -121,65 +121,65 @@ impl JournalLog {
         Ok(understood)
     }
 
-    /// The end of what is there now.
-    async fn find_end(&mut self) -> Result<Place, RelayLogError> {
+    /// The present end of the journal.
+    async fn find_end(&mut self) -> Result<Position, RelayLogError> {
         let mut run = self.start(From::Last(1))?;
         let mut cursor = None;
         while let Next::Entry(entry) = run.next().await? {
             cursor = Some(text(&entry.cursor));
         }
-        Ok(Place { journal: self.matches.clone(), cursor })
+        Ok(Position { journal: self.matches.clone(), cursor })
     }
 
-    /// Reads on until the end, or until there is enough for one answer.
+    /// Reads on until the end, or until there are enough lines for one answer.
     async fn step(&mut self) -> Result<LogBatch, RelayLogError> {
-        let mut place = match &self.place {
-            Some(place) => place.clone(),
+        let mut position = match &self.position {
+            Some(position) => position.clone(),
             None => {
-                let place = self.find_end().await?;
+                let position = self.find_end().await?;
                 let gap = self.gap.take();
                 let lines = gap.iter().map(|_| LOST).collect();
                 let batch = LogBatch { lines, caught_up: true, gap, ..LogBatch::default() };
-                return Ok(self.answered(place, batch));
+                return Ok(self.answered(position, batch));
             }
         };
         let mut batch = LogBatch::default();
         if let Some(mut run) = self.run.take() {
-            let at_end = self.pour(&mut run, &mut place, &mut batch).await?;
+            let at_end = self.pour(&mut run, &mut position, &mut batch).await?;
             if !at_end {
                 self.run = Some(run);
-                return Ok(self.answered(place, batch));
+                return Ok(self.answered(position, batch));
             }
         }
-        // It began within this call, so its end is behind everything that was there then.
-        let sought = place.cursor.clone();
+        // The run starts within this call, so its end lies after everything that was there then.
+        let sought = position.cursor.clone();
         let from = sought.as_deref().map_or(From::Head, From::Cursor);
         let mut run = self.start(from)?;
         if let Some(sought) = &sought {
-            match self.find_cursor(&mut run, sought, &mut place, &mut batch).await {
+            match self.find_cursor(&mut run, sought, &mut position, &mut batch).await {
                 Ok(()) => {}
-                // A cursor that was damaged.
+                // The cursor was damaged.
                 Err(RelayLogError(why)) if why.contains("seek to cursor") => {
-                    self.place = None;
+                    self.position = None;
                     self.gap = Some("the cursor kept is none of this journal".to_owned());
                     return Err(RelayLogError(why));
                 }
                 Err(error) => return Err(error),
             }
         }
-        batch.caught_up = self.pour(&mut run, &mut place, &mut batch).await?;
+        batch.caught_up = self.pour(&mut run, &mut position, &mut batch).await?;
         if !batch.caught_up {
             self.run = Some(run);
         }
-        Ok(self.answered(place, batch))
+        Ok(self.answered(position, batch))
     }
 
-    /// Takes the first entry, which is the one that was read last: or it is not there any more.
+    /// Takes the first entry, which is the one that was read last: or that one is gone.
     async fn find_cursor(
         &self,
         run: &mut Run,
         sought: &str,
-        place: &mut Place,
+        position: &mut Position,
         batch: &mut LogBatch,
     ) -> Result<(), RelayLogError> {
         if let Next::Entry(entry) = run.next().await?
@@ -190,7 +190,7 @@ impl JournalLog {
                  SystemMaxUse=, MaxRetentionSec=), lost in a reboot (Storage=volatile), or another one is read"
                     .to_owned(),
             );
-            place.cursor = Some(text(&entry.cursor));
+            position.cursor = Some(text(&entry.cursor));
             batch.lines.push(LOST);
             batch.lines.extend(self.line(entry));
         }
@@ -201,7 +201,7 @@ impl JournalLog {
     async fn pour(
         &self,
         run: &mut Run,
-        place: &mut Place,
+        position: &mut Position,
         batch: &mut LogBatch,
     ) -> Result<bool, RelayLogError> {
         let until = run.bytes + BYTES;
@@ -209,7 +209,7 @@ impl JournalLog {
             match run.next().await? {
                 Next::Entry(entry) => {
                     batch.lines.extend(self.line(entry));
-                    let cursor = place.cursor.get_or_insert_default();
+                    let cursor = position.cursor.get_or_insert_default();
                     cursor.clear();
                     cursor.push_str(&String::from_utf8_lossy(&entry.cursor));
                 }
@@ -234,17 +234,17 @@ impl JournalLog {
         (unit == self.unit).then_some(LogEntry::Lost { suppressed: Some(count) })
     }
 
-    /// From here on `batch` is answered: the next one goes on behind it.
-    fn answered(&mut self, place: Place, mut batch: LogBatch) -> LogBatch {
-        batch.position = serde_json::to_string(&place).unwrap_or_default();
-        self.place = Some(place);
+    /// Answers `batch`: the next one continues after it.
+    fn answered(&mut self, position: Position, mut batch: LogBatch) -> LogBatch {
+        batch.position = serde_json::to_string(&position).unwrap_or_default();
+        self.position = Some(position);
         self.hurried = !batch.caught_up;
         batch
     }
 
     async fn look(&self) -> Seen {
         let dir = self.dir.clone();
-        tokio::task::spawn_blocking(move || bell::look(dir.as_deref())).await.unwrap_or_default()
+        tokio::task::spawn_blocking(move || wakeup::look(dir.as_deref())).await.unwrap_or_default()
     }
 }
 
@@ -263,7 +263,7 @@ impl RelayLog for JournalLog {
                     self.pause = GLANCE;
                     return Ok(batch);
                 }
-                // What rang may have been others' lines.
+                // The wake-up may have come from others' lines.
                 let pause = self.pause.min(left);
                 self.pause = (self.pause * 2).min(LONGEST);
                 tokio::time::sleep(pause).await;
@@ -289,7 +289,7 @@ fn text(cursor: &[u8]) -> String {
     String::from_utf8_lossy(cursor).into_owned()
 }
 
-/// Whether two cursors are of one entry: sequence numbers change when a journal is copied from memory to the disk.
+/// Says whether two cursors are of one entry: sequence numbers change when a journal is copied from memory to the disk.
 fn is_same(one: &str, other: &str) -> bool {
     let telling = |cursor: &str| {
         let parts = cursor.split(';').filter(|part| !part.starts_with("s=") && !part.starts_with("i="));

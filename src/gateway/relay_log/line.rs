@@ -1,10 +1,10 @@
 //! One line of Postfix's log, read. Pure.
 //!
-//! What stands in a line was partly written by strangers: a sender's address, a Message-ID header, the reply of the host
-//! that was spoken to, the name of a client. So everything is taken from its own place, from the left, and nothing is
-//! searched for: `status=` counts only where Postfix writes it, behind fields that no stranger can end early. A line that
-//! is not exactly as Postfix 3.7 writes it is foreign, and says nothing. Whoever may write to the log itself can write
-//! what he likes; who that is, the journal and a file's owner decide.
+//! Strangers wrote part of each line: a sender's address, a Message-ID header, the reply of the remote host, the
+//! name of a client. So everything is taken from its own position, from the left, and nothing is searched for:
+//! `status=` counts only where Postfix writes it, after fields that no stranger can end early. A line that is not
+//! exactly as Postfix 3.7 writes it is foreign, and says nothing. A writer of the log itself can write anything;
+//! the journal and a file's owner decide who that is.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::ports::{LogEntry, LogLine, RecipientLine, RelayStatus, SessionSummary
 
 /// Bytes of a line that are looked at; Postfix's own lines are shorter than 3 KiB.
 pub const LOOKED_AT: usize = 8 * 1024;
-/// Characters kept of what was said.
+/// Characters kept of a reply.
 const KEPT: usize = 500;
 /// The longest queue id that is believed; Postfix's long ones have under 25 characters.
 const LONGEST_ID: usize = 40;
@@ -32,7 +32,7 @@ enum Program {
     Smtpd,
     Cleanup,
     Qmgr,
-    /// Whatever delivers, or fails to.
+    /// Any program that delivers, or fails to.
     Agent,
     Local,
     Pickup,
@@ -56,7 +56,7 @@ impl Program {
 }
 
 impl Reader {
-    /// For the instance with this `syslog_name`.
+    /// A reader for the instance with this `syslog_name`.
     #[must_use]
     pub fn new(syslog_name: &str) -> Self {
         Self { head: format!("{syslog_name}/").into_bytes() }
@@ -68,8 +68,8 @@ impl Reader {
         entry(self.program(identifier)?, pid, bounded(message))
     }
 
-    /// Reads a line of a file, without its newline: as rsyslog writes it with a stamp of RFC 3339 or of RFC 3164, or as
-    /// Postfix itself does (`maillog_file`), which is the latter.
+    /// Reads a line of a file, without its newline: as rsyslog writes it with a stamp of RFC 3339 or of RFC 3164,
+    /// or as Postfix itself does (`maillog_file`), which is the latter.
     #[must_use]
     pub fn text(&self, line: &[u8]) -> Option<LogLine> {
         let line = bounded(line);
@@ -101,7 +101,7 @@ impl Reader {
     }
 }
 
-/// The stamp where it tells the time without a doubt (RFC 3164 knows neither year nor zone), and what stands behind it.
+/// The stamp where it gives the time without a doubt (RFC 3164 knows neither year nor zone), and the rest of the line.
 fn stamp(line: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     if line.get(10) == Some(&b'T') && line.get(4) == Some(&b'-') {
         let end = memchr::memchr(b' ', line)?;
@@ -114,14 +114,14 @@ fn stamp(line: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
 
 fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry> {
     if program == Program::Smtpd {
-        // Also of a session that gives no message an id: `lost connection` and `timeout` are followed by it as well.
+        // Sessions without a message id count, too: `lost connection` and `timeout` are followed by `disconnect` as well.
         if message.starts_with(b"connect from ") {
             return Some(LogEntry::SessionBegan { session: pid? });
         }
         if let Some(rest) = message.strip_prefix(b"disconnect from ") {
             return Some(LogEntry::SessionEnded { session: pid?, summary: summary(rest) });
         }
-        // Only there it says how much of a content it had read: behind the dot it says nothing, or END-OF-MESSAGE.
+        // Only here Postfix says how much content it had read: after the dot it says nothing, or END-OF-MESSAGE.
         if [b"lost connection after DATA (".as_slice(), b"timeout after DATA ("]
             .iter()
             .any(|words| message.starts_with(words))
@@ -143,22 +143,22 @@ fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry>
         },
         Program::Qmgr => of_queue(id, said).or_else(|| of_recipient(id, said)),
         Program::Agent => of_recipient(id, said),
-        // It went through an alias or a .forward and waits under another queue id, with the same Message-ID: what becomes of
-        // it is told there.
+        // The mail went through an alias or a .forward and waits under another queue id, with the same Message-ID:
+        // its lines give the outcome.
         Program::Local => of_recipient(id, said).and_then(forwarded),
         Program::Pickup => picked_up(id, said),
         Program::Postsuper => match said {
             b"removed" => {
                 Some(LogEntry::Expired { id: id.to_owned(), why: "removed from the relay's queue by hand" })
             }
-            // It comes back under another queue id, with the same Message-ID.
+            // The mail comes back under another queue id, with the same Message-ID.
             b"requeued" => Some(LogEntry::Removed { id: id.to_owned() }),
             _ => None,
         },
     }
 }
 
-/// What qmgr says of a message as a whole.
+/// A line of qmgr about a message as a whole.
 fn of_queue(id: &str, said: &[u8]) -> Option<LogEntry> {
     if said == b"removed" {
         return Some(LogEntry::Removed { id: id.to_owned() });
@@ -189,7 +189,7 @@ fn of_recipient(id: &str, said: &[u8]) -> Option<LogEntry> {
         None => (None, rest),
     };
     let (relay, mut rest) = field(rest.strip_prefix(b", relay=")?)?;
-    // conn_use, delay, delays, tls: numbers and words of Postfix's own.
+    // conn_use, delay, delays, tls: Postfix's own numbers and words.
     let dsn = loop {
         let equals = rest.iter().position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')?;
         let (key, value) = (&rest[..equals], rest[equals..].strip_prefix(b"=")?);
@@ -208,7 +208,7 @@ fn of_recipient(id: &str, said: &[u8]) -> Option<LogEntry> {
         // SOFTBOUNCE: refused for good, and kept to be tried again all the same (`soft_bounce`).
         b"deferred" | b"SOFTBOUNCE" => RelayStatus::Deferred,
         b"bounced" => RelayStatus::Bounced,
-        // `deliverable`, `undeliverable`: no mail, Postfix asks for itself.
+        // `deliverable`, `undeliverable`: no mail, but Postfix's own probe.
         _ => return None,
     };
     let text = said.strip_prefix(b" (").unwrap_or_default();
@@ -226,7 +226,7 @@ fn of_recipient(id: &str, said: &[u8]) -> Option<LogEntry> {
     Some(LogEntry::Recipient { id: id.to_owned(), line })
 }
 
-/// What local says where it has made another message of it: only its own words begin like that.
+/// A line of local that has made another message of the mail: only its own words begin like that.
 fn forwarded(entry: LogEntry) -> Option<LogEntry> {
     let LogEntry::Recipient { id, line } = entry else { return Some(entry) };
     match line.text.strip_prefix("forwarded as ").filter(|_| line.status == RelayStatus::Delivered) {
@@ -248,7 +248,7 @@ fn picked_up(id: &str, said: &[u8]) -> Option<LogEntry> {
     Some(LogEntry::PickedUp { id: id.to_owned(), original })
 }
 
-/// The address in `localhost[127.0.0.1]`, with the port behind it (`smtpd_client_port_logging`) or other fields.
+/// The address in `localhost[127.0.0.1]`, before the port (`smtpd_client_port_logging`) or other fields.
 fn client(said: &[u8]) -> Option<IpAddr> {
     let (open, close) = (memchr::memchr(b'[', said)?, memchr::memchr(b']', said)?);
     let behind = &said[close + 1..];
@@ -278,8 +278,8 @@ fn summary(said: &[u8]) -> Option<SessionSummary> {
     ended.then_some(summary)
 }
 
-/// A notice in a file that lines were suppressed before they got there: rsyslog's of its own limits, and journald's of a unit
-/// of Postfix. They say whose, if at all, by a process id: each of them counts.
+/// A notice in a file that lines were suppressed before they got there: rsyslog's of its own limits, and journald's
+/// of a unit of Postfix. Their process, if named at all, is a process id: each notice counts.
 fn suppressed(line: &[u8]) -> Option<LogEntry> {
     let colon = memchr::memchr(b':', line)?;
     let program = &line[..memchr::memchr(b'[', &line[..colon]).unwrap_or(colon)];
@@ -301,7 +301,7 @@ fn suppressed(line: &[u8]) -> Option<LogEntry> {
     }
 }
 
-/// `Suppressed 120 messages from postfix@-.service`: how many, and of which unit.
+/// `Suppressed 120 messages from postfix@-.service`: the count, and the unit.
 pub(super) fn suppressed_by_journald(said: &str) -> Option<(u64, &str)> {
     let (count, unit) = said.strip_prefix("Suppressed ")?.split_once(" messages from ")?;
     Some((count.parse().ok()?, unit))
@@ -316,7 +316,7 @@ fn queue_id(bytes: &[u8]) -> Option<&str> {
     if is_one { std::str::from_utf8(bytes).ok() } else { None }
 }
 
-/// What stands in `<...>`, and what follows. A local part in quotes may hold anything, quoted by backslashes.
+/// The content of `<...>`, and the rest. A local part in quotes may contain anything, quoted by backslashes.
 fn address(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = bytes.strip_prefix(b"<")?;
     let mut from = 0;
@@ -335,7 +335,7 @@ fn address(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&inner[..end], &inner[end + 1..]))
 }
 
-/// The Message-ID, where that is what the header held: one in angle brackets and nothing else.
+/// The Message-ID, where the header had one in angle brackets and nothing else.
 fn message_id(value: &[u8]) -> Option<String> {
     let value = value.trim_ascii_end();
     let inner = value.strip_prefix(b"<")?.strip_suffix(b">")?;
@@ -348,13 +348,13 @@ fn message_id(value: &[u8]) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// A value up to the comma that ends it, and what stands behind.
+/// A value up to the comma that ends it, and the rest.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let comma = memchr::memchr(b',', bytes)?;
     Some((&bytes[..comma], bytes[comma + 1..].strip_prefix(b" ")?))
 }
 
-/// What stands behind some digits.
+/// The rest after some digits.
 fn digits(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
     (end > 0).then(|| &bytes[end..])
@@ -372,7 +372,7 @@ fn bounded(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(LOOKED_AT)]
 }
 
-/// An address as a whole; one that is too long is nobody's.
+/// A whole address; an address that is too long is nobody's.
 fn whole(address: &[u8]) -> Option<String> {
     (address.len() <= KEPT).then(|| clean(address))
 }
@@ -387,7 +387,7 @@ fn clean(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Changes the direction of a line or breaks it, and is no control character by name.
+/// Says that a character changes the direction of a line or breaks it, and is no control character by name.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

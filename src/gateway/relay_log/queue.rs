@@ -1,11 +1,11 @@
-//! What waits in Postfix's queue, asked of its own socket (`public/showq`), as `postqueue` does. That one is setgid and
+//! Postfix's queue, asked of its own socket (`public/showq`), as `postqueue` does. That program is setgid and
 //! cannot be used where no new privileges are given.
 //!
 //! The answer is a list of attributes for each message, each a name and a value ended by NUL; an empty name ends a list, an
 //! empty list ends the answer. Postfix 3.6 and later announce the protocol's name first. showq looks at one queue after the
-//! other in the order a message goes through them when it comes in (incoming, active, deferred, hold), so that one that
-//! has never been tried before is never overlooked; one that is tried again may be. Files that cleanup has not finished
-//! are not listed. The answer is read as a stream: nothing is kept but what was asked for. Nothing is changed by asking.
+//! other in the order an incoming message goes through them (incoming, active, deferred, hold), so that a message never
+//! tried before is never overlooked; a message that is tried again may be. Files that cleanup has not finished are not
+//! listed. The answer is read as a stream: only what was asked for is kept. Asking changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::trouble;
 pub use super::trouble::RelayQueueError;
 use crate::ports::{QueueListing, QueuedMail};
 
-/// Longest one question may take; showq opens ten thousand files in a second or two.
+/// Limit of one question; showq opens ten thousand files in a second or two.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes kept of a name or a value.
 const KEPT: usize = 1_024;
@@ -33,13 +33,13 @@ pub struct RelayQueue {
 }
 
 impl RelayQueue {
-    /// Of the instance with this `queue_directory`. Connects to nothing.
+    /// The queue of the instance with this `queue_directory`. Connects to nothing.
     #[must_use]
     pub fn new(queue_directory: &Path) -> Self {
         Self { socket: queue_directory.join("public/showq"), patience: PATIENCE }
     }
 
-    /// The same, with another patience.
+    /// The same, with another limit of time.
     #[must_use]
     pub fn patient_for(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -68,7 +68,7 @@ impl RelayQueue {
         Ok(listing)
     }
 
-    /// How many messages there are, and whether counting ended at `limit`.
+    /// Counts the messages, and says whether counting ended at `limit`.
     ///
     /// # Errors
     /// [`RelayQueueError`].
@@ -90,8 +90,8 @@ impl RelayQueue {
         )))
     }
 
-    /// Gives each message to `each` (`None`: one that was not asked for) until that says false. True: the answer was
-    /// read to its end.
+    /// Gives each message to `each` (`None`: one that was not asked for) until that returns false. True: the answer
+    /// was read to its end.
     async fn ask<W: Fn(&str) -> bool>(
         &self,
         parser: &mut Listing<W>,
@@ -108,13 +108,13 @@ impl RelayQueue {
                 for byte in &buffer[..had] {
                     match parser.take(*byte) {
                         None => {}
-                        Some(Told::Message(mail)) => {
+                        Some(Parsed::Message(mail)) => {
                             let goes_on = each(mail);
                             if !goes_on {
                                 return Ok(false);
                             }
                         }
-                        Some(Told::End) => return Ok(true),
+                        Some(Parsed::End) => return Ok(true),
                     }
                 }
             }
@@ -130,9 +130,9 @@ impl RelayQueue {
     }
 }
 
-/// What a byte completed.
+/// Item that a byte completed.
 #[derive(Debug)]
-enum Told {
+enum Parsed {
     /// A message; `None`: not one that was asked for.
     Message(Option<QueuedMail>),
     /// The whole answer.
@@ -143,10 +143,10 @@ enum Told {
 struct Listing<W> {
     wanted: W,
     token: Vec<u8>,
-    /// The name whose value comes next.
+    /// Name whose value comes next.
     name: Option<Vec<u8>>,
     /// The present list has a value.
-    begun: bool,
+    started: bool,
     /// The present list is about a message.
     message: bool,
     mail: QueuedMail,
@@ -154,10 +154,10 @@ struct Listing<W> {
 
 impl<W: Fn(&str) -> bool> Listing<W> {
     fn new(wanted: W) -> Self {
-        Self { wanted, token: Vec::new(), name: None, begun: false, message: false, mail: nothing() }
+        Self { wanted, token: Vec::new(), name: None, started: false, message: false, mail: nothing() }
     }
 
-    fn take(&mut self, byte: u8) -> Option<Told> {
+    fn take(&mut self, byte: u8) -> Option<Parsed> {
         if byte != 0 {
             if self.token.len() < KEPT {
                 self.token.push(byte);
@@ -179,7 +179,7 @@ impl<W: Fn(&str) -> bool> Listing<W> {
     }
 
     fn value(&mut self, name: &[u8]) {
-        self.begun = true;
+        self.started = true;
         let value = || String::from_utf8_lossy(&self.token).into_owned();
         match name {
             b"queue_name" => self.mail.queue = value(),
@@ -191,17 +191,17 @@ impl<W: Fn(&str) -> bool> Listing<W> {
             b"recipient" if self.mail.recipients.len() < RECIPIENTS && (self.wanted)(&self.mail.id) => {
                 self.mail.recipients.push(value());
             }
-            // The protocol's name; size, time, why it waits.
+            // The protocol's name; size, time, reason of the wait.
             _ => {}
         }
     }
 
-    fn end_of_list(&mut self) -> Option<Told> {
-        if !std::mem::take(&mut self.begun) {
-            return Some(Told::End);
+    fn end_of_list(&mut self) -> Option<Parsed> {
+        if !std::mem::take(&mut self.started) {
+            return Some(Parsed::End);
         }
         let mail = std::mem::replace(&mut self.mail, nothing());
-        std::mem::take(&mut self.message).then(|| Told::Message((self.wanted)(&mail.id).then_some(mail)))
+        std::mem::take(&mut self.message).then(|| Parsed::Message((self.wanted)(&mail.id).then_some(mail)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one classifier of what goes wrong with the relay's log and queue: what happened, to what, what to do about it.
+//! The one classifier of trouble with the relay's log and queue: the event, its object, the advice.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::scrub::scrub;
 #[error("the relay's queue cannot be asked: {0}")]
 pub struct RelayQueueError(pub String);
 
-/// A file of the log, or its directory.
+/// Trouble with a file of the log, or its directory.
 pub(super) fn file(path: &Path, error: &io::Error) -> RelayLogError {
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other kind is said in the system's own words")]
     match error.kind() {
@@ -30,7 +30,7 @@ pub(super) fn file(path: &Path, error: &io::Error) -> RelayLogError {
     }
 }
 
-/// There is no such file.
+/// The file does not exist.
 pub(super) fn missing(path: &Path) -> RelayLogError {
     RelayLogError(format!(
         "there is no file {}; is it where Postfix's log goes (postconf maillog_file; rsyslog's mail.*)? Where the journal \
@@ -72,7 +72,7 @@ pub(super) fn silent(patience: Duration) -> RelayLogError {
     ))
 }
 
-/// The queue's socket.
+/// Trouble with the queue's socket.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other kind is said in the system's own words")]
 pub(super) fn socket(path: &Path, error: &io::Error) -> RelayQueueError {
     let path = path.display();
@@ -92,7 +92,7 @@ pub(super) fn socket(path: &Path, error: &io::Error) -> RelayQueueError {
     })
 }
 
-/// Who may read the file, in words.
+/// The file's readers, in words.
 fn owner(path: &Path) -> String {
     let Ok(meta) = path.metadata() else { return String::new() };
     let user = User::from_uid(Uid::from_raw(meta.uid())).ok().flatten().map(|user| user.name);

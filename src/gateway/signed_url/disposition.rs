@@ -1,9 +1,9 @@
 //! The header that makes a browser save an attachment under its file name: `attachment; filename="…"`.
 //!
-//! Pure. The name stands as UTF-8 inside the quotes, which is how browsers read it, and there is no `filename*=` beside
-//! it: `google-cloud-storage` leaves `*` unencoded in query values, the object store encodes it before it compares
-//! signatures, and such a link would answer 403. What is lost by that is little: the mail shows the name as it is, this
-//! is only what the saved file is called.
+//! Pure. The name stands as UTF-8 inside the quotes, which is how browsers read it, and there is no `filename*=`
+//! beside it: `google-cloud-storage` leaves `*` unencoded in query values, the object store encodes it before it
+//! compares signatures, and such a link would answer 403. Little is lost by that: the mail shows the name as it is,
+//! this is only the name of the saved file.
 
 /// The value of `response-content-disposition` for a file name. Never contains `*`, an escape or a control character.
 pub(super) fn attachment(file_name: &str) -> String {
@@ -26,8 +26,8 @@ fn is_escape(rest: &[u8]) -> bool {
     matches!(rest, [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// What no file name on Windows may have, what would end the quotes or begin an escape or an encoded word, and what
-/// turns the direction of the text after it. Browsers replace these as well before they save.
+/// Says whether no file name on Windows may have the character, or it would end the quotes, begin an escape or an
+/// encoded word, or turn the direction of the text after it. Browsers replace these as well before they save.
 fn is_unsavable(character: char) -> bool {
     character.is_control()
         || matches!(character, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '\\' | '|')

@@ -1,4 +1,4 @@
-//! What can go wrong with a signature, and the one function that says what it means for routing.
+//! Everything that can go wrong with a signature, and the one function that says what it means for routing.
 //!
 //! Pure. Texts name the dependency, the key of the configuration or the digest of an object; never a URL, a token, a
 //! key or an object's name.
@@ -10,40 +10,40 @@ use thiserror::Error;
 /// Why there is no signed URL.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SignError {
-    /// Passes by itself: connect, timeout, 429, 5xx. Feeds the signer's breaker.
+    /// Passes by itself: connect, timeout, 429, 5xx. Counted by the signer's breaker.
     #[error("no URL could be signed: {why}; it is tried again later")]
     Unreachable {
-        /// What did not answer, and how.
+        /// The party that did not answer, and how.
         why: String,
     },
     /// Metadata server or IAM refuse us: about our rights, not about the object.
     #[error("no URL may be signed: {why}; {remedy}")]
     NotAllowed {
-        /// What was refused.
+        /// The refusal.
         why: String,
-        /// What an operator grants.
+        /// The grant an operator makes.
         remedy: String,
     },
     /// No link to this object can work. Permanent.
     #[error("object {object} cannot be linked: {why}")]
     UnsignableObject {
-        /// First 12 hex digits of the SHA-256 of `bucket/object`: the name itself may tell who sent what.
+        /// First 12 hex digits of the SHA-256 of `bucket/object`: the name itself may show who sent what.
         object: String,
-        /// What is wrong with it.
+        /// The object's fault.
         why: String,
     },
     /// Does not pass until the configuration or the host is changed.
     #[error("URLs cannot be signed: {what}; {remedy}")]
     Misconfigured {
-        /// Which key, path or service, and what is wrong with it.
+        /// The key, path or service, and its fault.
         what: String,
-        /// What an operator changes.
+        /// The change an operator makes.
         remedy: String,
     },
 }
 
 impl SignError {
-    /// It concerns us, not the object: the delivery is deferred and the breaker fed (protocol, "Outcome").
+    /// The error is about us, not the object: the delivery is deferred, the breaker counts (protocol, "Outcome").
     #[must_use]
     pub fn is_about_us(&self) -> bool {
         match self {
@@ -52,7 +52,7 @@ impl SignError {
         }
     }
 
-    /// It passes by itself.
+    /// Says whether the error passes by itself.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -61,7 +61,7 @@ impl SignError {
         }
     }
 
-    /// What happened, without the advice.
+    /// The event, without the advice.
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
@@ -71,7 +71,7 @@ impl SignError {
         }
     }
 
-    /// What to do about it.
+    /// The advice.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -86,7 +86,7 @@ impl SignError {
     }
 }
 
-/// Whom we asked.
+/// The server asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Party {
     Metadata,
@@ -102,8 +102,8 @@ impl fmt::Display for Party {
     }
 }
 
-/// What was seen, before it is judged. An error of its own right, so that it can travel as the source of
-/// google-cloud-auth's and google-cloud-storage's and be found again ([`Fault::carried_by`]).
+/// A finding, before it is judged. An error of its own right, so that it can travel as the source of
+/// google-cloud-auth's and google-cloud-storage's and be recognised again ([`Fault::carried_by`]).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", classify(self, None).detail())]
 pub(super) enum Fault {
@@ -123,7 +123,7 @@ pub(super) enum Fault {
     NoTls,
     /// google-cloud-storage would make no URL of a request that we had found good.
     NoUrl,
-    /// google-cloud-storage made a URL that would not open; what is wrong with it.
+    /// google-cloud-storage made a URL that would not open; the reason.
     OddUrl(&'static str),
 }
 
@@ -135,7 +135,7 @@ impl Fault {
             .cloned()
     }
 
-    /// What a failed request means; a broken answer counts as a broken connection.
+    /// The fault of a failed request; a broken answer counts as a broken connection.
     pub(super) fn from_http(party: Party, error: &reqwest::Error) -> Self {
         if error.is_timeout() { Self::Timeout(party) } else { Self::Connection(party) }
     }
@@ -146,7 +146,7 @@ impl Fault {
     }
 }
 
-/// Says what a fault means. The only place that does.
+/// The meaning of a fault. The only function that gives it.
 pub(super) fn classify(fault: &Fault, account: Option<&str>) -> SignError {
     let account = account.unwrap_or("the service account of this VM");
     match fault {

@@ -1,11 +1,11 @@
 //! Signing with IAM's `signBlob`, as the service account of this VM: no key ever reaches the host.
 //!
-//! One client with kept connections, a timeout on every request, a few retries with back-off and jitter. The account's
-//! name is asked once; access tokens come from google-cloud-auth, which keeps and renews them. If we die in the middle,
-//! a signature was made that nobody uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
+//! One client with kept connections, a timeout on every request, a few retries with back-off and jitter. The account's name
+//! is asked once; access tokens come from google-cloud-auth, which keeps and renews them. If we die in the middle, a
+//! signature was made that nobody uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
 //!
-//! google-cloud-auth has such a signer too; it opens a connection for each signature, waits without end and knows one
-//! endpoint. So this is one of ours, in the place that the crate leaves for it ([`SigningProvider`]).
+//! google-cloud-auth has such a signer too, but opens a connection for each signature, waits without end and knows
+//! one endpoint. So this one is ours, an implementation of the crate's [`SigningProvider`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
-use super::Pace;
+use super::RetryPolicy;
 use super::fault::{Fault, Party, SignError};
 
 const METADATA_HOST: &str = "metadata.google.internal";
@@ -34,13 +34,13 @@ pub(super) struct IamSigner {
     metadata: String,
     http: reqwest::Client,
     metadata_http: reqwest::Client,
-    pace: Pace,
+    retry_policy: RetryPolicy,
     account: OnceCell<String>,
     credentials: Mutex<Option<Credentials>>,
     generation: AtomicU64,
 }
 
-/// google-cloud-auth's token cache, with a number by which a dead one is told from its successor.
+/// google-cloud-auth's token cache, with a number that distinguishes a dead one from its successor.
 #[derive(Clone)]
 struct Credentials {
     generation: u64,
@@ -54,13 +54,13 @@ struct SignedBlob {
 }
 
 impl IamSigner {
-    /// Prepares a signer; asks nobody yet.
+    /// Prepares a signer; asks no server yet.
     pub(super) fn new(
         endpoint: &str,
         metadata_host: Option<&str>,
         http: reqwest::Client,
         metadata_http: reqwest::Client,
-        pace: Pace,
+        retry_policy: RetryPolicy,
     ) -> Result<Self, SignError> {
         check_endpoint(endpoint).map_err(|why| SignError::Misconfigured {
             what: format!("[signed_url] endpoint {why}"),
@@ -71,7 +71,7 @@ impl IamSigner {
             metadata: format!("http://{}", metadata_host.unwrap_or(METADATA_HOST)),
             http,
             metadata_http,
-            pace,
+            retry_policy,
             account: OnceCell::new(),
             credentials: Mutex::new(None),
             generation: AtomicU64::new(0),
@@ -88,7 +88,7 @@ impl IamSigner {
     async fn signature(&self, content: &[u8]) -> Result<Vec<u8>, Fault> {
         let account = self.account().await?;
         match self.sign_with_present_token(&account, content).await {
-            // The token may have been revoked before its time; a new one settles whether it is the token or we.
+            // The token may have been revoked before its time; a new one shows whether the token or the account is refused.
             Err(Fault::Status { party: Party::Iam, status: 401, .. }) => {
                 self.sign_with_present_token(&account, content).await
             }
@@ -102,9 +102,9 @@ impl IamSigner {
 
     fn backoff(&self) -> ExponentialBuilder {
         ExponentialBuilder::default()
-            .with_min_delay(self.pace.backoff_min)
-            .with_max_delay(self.pace.backoff_max)
-            .with_max_times(self.pace.attempts.saturating_sub(1))
+            .with_min_delay(self.retry_policy.backoff_min)
+            .with_max_delay(self.retry_policy.backoff_max)
+            .with_max_times(self.retry_policy.attempts.saturating_sub(1))
             .with_jitter()
     }
 
@@ -122,7 +122,7 @@ impl IamSigner {
         if !status.is_success() {
             return Err(Fault::Status { party, status: status.as_u16(), reason: None });
         }
-        // A router that answers every name with a page of its own does not send this header.
+        // A network router that answers every name with a page of its own does not send this header.
         if response.headers().get("Metadata-Flavor").is_none_or(|flavor| flavor != "Google") {
             return Err(Fault::Garbled(party));
         }
@@ -165,10 +165,10 @@ impl IamSigner {
 
     /// A token from the cache, or the wait for one.
     ///
-    /// The cache's own task has no timeout and ends for good at the first answer it takes for final; both would last
-    /// until a restart, so a cache that hangs or gave up is replaced.
+    /// The cache's own task has no timeout and ends for good at the first answer it takes for final; both would
+    /// last until a restart, so a cache that hangs or gave up is replaced.
     async fn token(&self, credentials: &Credentials) -> Result<String, Fault> {
-        match tokio::time::timeout(self.pace.timeout, credentials.tokens.access_token()).await {
+        match tokio::time::timeout(self.retry_policy.timeout, credentials.tokens.access_token()).await {
             Ok(Ok(token)) => Ok(token.token),
             Ok(Err(error)) => {
                 let transient = error.is_transient();
@@ -199,7 +199,7 @@ impl IamSigner {
         Ok(present.insert(Credentials { generation, tokens }).clone())
     }
 
-    /// Drops a cache, unless somebody else already replaced it.
+    /// Drops a cache, unless another task already replaced it.
     fn forget(&self, dead: &Credentials) {
         let mut present = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
         if present.as_ref().is_some_and(|credentials| credentials.generation == dead.generation) {
@@ -219,7 +219,7 @@ impl SigningProvider for IamSigner {
     }
 }
 
-/// Without the tokens.
+/// Debug output without the tokens.
 impl fmt::Debug for IamSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IamSigner").field("endpoint", &self.endpoint).finish_non_exhaustive()
@@ -243,7 +243,7 @@ fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Looks like an account's e-mail address, and like nothing that would change the path of a URL.
+/// Says whether a text looks like an account's e-mail address, and like nothing that would change the path of a URL.
 fn is_account(text: &str) -> bool {
     text.contains('@')
         && text.len() <= 320

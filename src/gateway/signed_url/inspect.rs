@@ -1,7 +1,7 @@
-//! The lines `signing` and `link` of `check`: can we sign, and does what we sign open the object.
+//! The lines `signing` and `link` of `check`: whether we can sign, and whether the signed link opens the object.
 //!
-//! A signed URL carries the rights of its signer: without `storage.objects.get` every mail goes out and every link in
-//! it answers 403. So a probe object is fetched as a reader would fetch it. Changes nothing anywhere; shows no URL.
+//! A signed URL carries the rights of its signer: without `storage.objects.get` every mail goes out and every link in it
+//! answers 403. So a probe object is fetched as a reader would fetch it. Changes nothing anywhere; shows no URL.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::{SignError, UrlSigner};
 use crate::config::SignerKind;
 use crate::ports::{CheckLine, LinkRequest};
 
-/// How long Google is sure to honour a signature by a key it manages itself.
+/// Time for which Google surely honours a signature by a key it manages itself.
 const SYSTEM_KEY_CERTAIN: Duration = Duration::from_secs(12 * 3600);
-/// Life of the link that is tried.
+/// Life of the probe's link.
 const PROBE_TTL: Duration = Duration::from_secs(60);
 /// Signed when there is no probe object; never fetched.
 const NOWHERE: (&str, &str) = ("maple-router-check", "signing");
 
-/// Signs a link to the probe object (`bucket/object`) and fetches it. Two lines, `signing` and `link`, in this order;
-/// only the line whose own part is wrong fails.
+/// Signs a link to the probe object (`bucket/object`) and fetches it. Two lines, `signing` and `link`, in this
+/// order; only the line whose own part is wrong fails.
 pub async fn inspect(signer: &UrlSigner, probe_object: Option<&str>, ttl: Duration) -> Vec<CheckLine> {
     let probe = probe_object.map(|text| text.split_once('/').filter(|(b, o)| !b.is_empty() && !o.is_empty()));
     let (bucket, object) = probe.flatten().unwrap_or(NOWHERE);
@@ -32,7 +32,7 @@ pub async fn inspect(signer: &UrlSigner, probe_object: Option<&str>, ttl: Durati
     };
     let signed = signer.sign(&request).await;
     let (signing, link) = match (&signed, probe) {
-        // The object is wrong, not the signer: so sign something else to learn about the signer.
+        // The object is wrong, not the signer: another object is signed to learn about the signer.
         (Err(error @ SignError::UnsignableObject { .. }), _) => {
             let other =
                 LinkRequest { bucket: NOWHERE.0.to_owned(), object: NOWHERE.1.to_owned(), ..request.clone() };
@@ -70,10 +70,10 @@ pub async fn inspect(signer: &UrlSigner, probe_object: Option<&str>, ttl: Durati
     vec![signing, link]
 }
 
-/// Signs something that is never fetched: the breaker's probe.
+/// Signs a link that is never fetched: the breaker's probe.
 ///
 /// # Errors
-/// See [`SignError`].
+/// [`SignError`].
 pub async fn try_to_sign(signer: &UrlSigner) -> Result<(), SignError> {
     let request = LinkRequest {
         bucket: NOWHERE.0.to_owned(),
@@ -98,7 +98,7 @@ async fn signing_line(signer: &UrlSigner, error: Option<&SignError>, ttl: Durati
     signing_verdict(signer.kind(), &account, ttl)
 }
 
-/// What to say of a signer that signs.
+/// The line of a signer that signs.
 fn signing_verdict(kind: SignerKind, account: &str, ttl: Duration) -> CheckLine {
     let how = match kind {
         SignerKind::Metadata => "IAM signBlob",
@@ -126,13 +126,13 @@ fn signing_verdict(kind: SignerKind, account: &str, ttl: Duration) -> CheckLine 
     CheckLine::ok("signing", format!("{signs}; links live {lives}"))
 }
 
-/// What a GET brought.
+/// Result of a GET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fetched {
     Answer {
         status: u16,
         code: Option<String>,
-        /// How far this host's clock is ahead of the store's; absent where the store did not say what time it is.
+        /// Lead of this host's clock over the store's; absent where the store did not give its time.
         ahead: Option<SignedDuration>,
     },
     Nothing {
@@ -148,7 +148,7 @@ async fn fetch(http: &reqwest::Client, url: &str) -> Fetched {
     let status = response.status();
     let ahead = stores_time(&response).map(|theirs| hosts_time().duration_since(theirs));
     if status.is_success() {
-        // The status is the answer; the object itself is left where it is.
+        // The status is the answer; the object's body is not read.
         return Fetched::Answer { status: status.as_u16(), code: None, ahead };
     }
     let code = response.text().await.ok().and_then(|body| xml_code(&body));
@@ -163,13 +163,13 @@ fn hosts_time() -> Timestamp {
     Timestamp::now()
 }
 
-/// When the object store says that it answered (RFC 9110, `Date`: as RFC 5322 writes a time).
+/// Time of the object store's answer (RFC 9110, `Date`: as RFC 5322 writes a time).
 fn stores_time(response: &reqwest::Response) -> Option<Timestamp> {
     let said = response.headers().get(reqwest::header::DATE)?;
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(said.as_bytes()).ok()
 }
 
-/// What is wrong with this host's clock, told by a store that is ahead of it or behind.
+/// The fault of this host's clock, shown by a store that is ahead of it or behind.
 fn clock_off(ahead: Option<SignedDuration>) -> Option<String> {
     let off = ahead.filter(|ahead| ahead.unsigned_abs() > CLOCKS_AGREE)?;
     let by = humantime::format_duration(Duration::from_secs(off.unsigned_abs().as_secs()));
@@ -184,7 +184,7 @@ fn xml_code(body: &str) -> Option<String> {
     (code.len() <= 63 && code.bytes().all(|b| b.is_ascii_alphanumeric())).then(|| code.to_owned())
 }
 
-/// Says what a GET of the probe object means. The only place that does.
+/// The meaning of a GET of the probe object. The only function that gives it.
 fn link_line(fetched: &Fetched, probe: &str) -> CheckLine {
     let (status, code, ahead) = match fetched {
         Fetched::Answer { status, code, ahead } => (*status, code.as_deref().unwrap_or("no code"), *ahead),
@@ -241,7 +241,7 @@ mod tests {
         answer_at(status, code, None)
     }
 
-    /// An answer of a store that is so many seconds behind this host.
+    /// An answer of a store that is `ahead` seconds behind this host.
     fn answer_at(status: u16, code: Option<&str>, ahead: Option<i64>) -> Fetched {
         let ahead = ahead.map(SignedDuration::from_secs);
         Fetched::Answer { status, code: code.map(str::to_owned), ahead }

@@ -59,7 +59,7 @@ impl KeyFile {
                 "put the service account's JSON key there, as it was downloaded",
             )
         })?;
-        // Local signing never waits; if it did, the first link would show what is wrong.
+        // Local signing never waits; if it did, the first link would show the fault.
         if let Some(Err(_)) = signer.sign(b"maple-router").now_or_never() {
             return Err(classify(&Fault::UnusableKey { path: shown }, None));
         }
@@ -71,7 +71,7 @@ impl KeyFile {
         &self.signer
     }
 
-    /// What it means when the signer does not sign.
+    /// The fault of a signer that does not sign.
     pub(super) fn fault(&self) -> Fault {
         Fault::UnusableKey { path: self.path.clone() }
     }

@@ -1,8 +1,8 @@
-//! From a request to an unsigned V4 URL, and from a signed one to a link: all we add to `google-cloud-storage`.
+//! From a request to an unsigned V4 URL, and from a signed one to a link: all our additions to `google-cloud-storage`.
 //!
-//! The crate writes the canonical request; byte for byte what Google's Python library makes of the same key, instant
-//! and object (`tests/signed_url.rs` compares them). It takes the instant (`X-Goog-Date`) when a URL is begun, so before
-//! the signature is asked for. No I/O here.
+//! The crate writes the canonical request; byte for byte what Google's Python library makes of the same key,
+//! instant and object (`tests/signed_url.rs` compares them). It takes the instant (`X-Goog-Date`) when a URL is
+//! started, so before the signature is asked for. No I/O here.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use super::disposition;
 use super::fault::Fault;
 use crate::ports::{LinkRequest, SignedLink};
 
-/// Where the object store listens: scheme and authority, as they stand in a link.
+/// Address of the object store: scheme and authority, as written in a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin(String);
 
 impl Origin {
-    /// Reads an endpoint; says what is wrong with it.
+    /// Reads an endpoint; the error says what is wrong with it.
     pub(super) fn parse(endpoint: &str) -> Result<Self, &'static str> {
         let url = Url::parse(endpoint).map_err(|_| "is not a URL")?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -39,7 +39,7 @@ impl Origin {
 
 /// A GET of the object as `account`, valid for `seconds` from now; lacks nothing but its signature.
 ///
-/// The crate signs the endpoint's host without its port, as Google's test vectors have it; only a loopback one has any.
+/// The crate signs the host without its port, as Google's test vectors do; only a loopback endpoint has one.
 pub(super) fn begin(origin: &Origin, request: &LinkRequest, account: &str, seconds: u64) -> SignedUrlBuilder {
     let bucket = format!("projects/_/buckets/{}", request.bucket);
     SignedUrlBuilder::for_object(bucket, &request.object)
@@ -49,10 +49,10 @@ pub(super) fn begin(origin: &Origin, request: &LinkRequest, account: &str, secon
         .with_query_param("response-content-disposition", disposition::attachment(&request.file_name))
 }
 
-/// Passes a signed URL that the object store will accept as signed, and reads from it how long it is good.
+/// Passes a signed URL that the object store will accept as signed, and reads its validity from it.
 ///
-/// An asterisk in the query is refused: the crate writes it as it is, the object store signs `%2A`, and the link would
-/// answer 403 in the reader's hands. Looking at the finished URL covers every parameter, whoever added it.
+/// An asterisk in the query is refused: the crate writes it as it is, the object store signs `%2A`, and the
+/// reader's link would answer 403. Looking at the finished URL covers every parameter, whoever added it.
 pub(super) fn finish(url: String) -> Result<SignedLink, Fault> {
     let parsed = Url::parse(&url).map_err(|_| Fault::OddUrl("is no URL"))?;
     if parsed.query().unwrap_or_default().contains('*') {

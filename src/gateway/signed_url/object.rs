@@ -1,4 +1,4 @@
-//! Which objects can be linked at all: decided before anybody is asked for a signature.
+//! The objects that can be linked at all: decided before any server is asked for a signature.
 //!
 //! Pure. The rules are Google's for bucket and object names, and the browsers': a path segment `.` or `..` is folded
 //! away before the request is sent, so such a link would never match its signature.
@@ -29,7 +29,7 @@ pub(super) fn check(request: &LinkRequest) -> Result<u64, SignError> {
     }
 }
 
-/// Names an object without telling its name.
+/// Names an object without showing its name.
 fn digest(request: &LinkRequest) -> String {
     let full = Sha256::new()
         .chain_update(&request.bucket)

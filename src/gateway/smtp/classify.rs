@@ -1,4 +1,4 @@
-//! The one place where a relay's answer becomes an outcome (protocol, "Outcome of one delivery").
+//! The one classifier of a relay's answers: the outcome of one delivery (protocol, "Outcome of one delivery").
 //!
 //! Pure. Everything that is not a clear word of the relay is transient before the final dot and unknown after it;
 //! nothing here ever turns silence into a refusal or an acceptance.
@@ -7,25 +7,25 @@ use super::reply::{queue_id, remark, reply};
 use crate::ports::{Fault, Outcome, Reply, Stage};
 use crate::scrub::scrub;
 
-/// What came back at one stage.
+/// Reply, or lack of one, at one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum StageReply {
     /// A reply: its code, and its lines joined.
     Said {
         /// Three digits.
         code: u16,
-        /// The text behind the code.
+        /// Text after the code.
         text: String,
     },
-    /// No reply: refused, lost or timed out. In our words.
+    /// No reply: refused, lost or timed out. The text is ours.
     Broken(String),
-    /// Not SMTP, or said before it was asked for. In our words.
+    /// Not SMTP, or sent before it was asked for. The text is ours.
     Astray(String),
 }
 
-impl Heard {
-    /// It shows that questions and answers are not in step, so that of those that were asked together none can be
-    /// believed: it is no reply, or grants what was not asked at `stage`.
+impl StageReply {
+    /// Says whether questions and answers are out of step, so that no answer of a group can be believed: the reply
+    /// is none, or grants something that was not asked at `stage`.
     #[must_use]
     pub fn is_astray(&self, stage: Stage) -> bool {
         match self {
@@ -41,35 +41,35 @@ impl Heard {
     }
 }
 
-/// What follows from it.
+/// Effect of a reply on the transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReplyEffect {
     /// The next command may be given.
     Granted,
     /// The recipients concerned have their outcome.
     Settled {
-        /// For this recipient at RCPT, else for all that are open.
+        /// Outcome of this recipient at RCPT, else of all that are open.
         outcome: Outcome,
         /// The dialogue is in step and the relay still listens: the connection may be used again.
         reusable: bool,
     },
 }
 
-/// Turns what was heard at `stage` into what follows.
+/// Turns the reply at `stage` into its effect.
 #[must_use]
-pub fn classify(stage: Stage, heard: Heard) -> Verdict {
-    let (code, text) = match heard {
-        Heard::Said { code, text } => (code, text),
-        Heard::Broken(what) | Heard::Astray(what) => return broken(stage, remark(&what)),
+pub fn classify(stage: Stage, stage_reply: StageReply) -> ReplyEffect {
+    let (code, text) = match stage_reply {
+        StageReply::Said { code, text } => (code, text),
+        StageReply::Broken(what) | StageReply::Astray(what) => return broken(stage, remark(&what)),
     };
     let said = reply(code, &text);
     match (code / 100, stage) {
         (2, Stage::Dot) => {
             let queue_id = queue_id(&said.reply);
-            Verdict::Settled { outcome: Outcome::Accepted { reply: said, queue_id }, reusable: true }
+            ReplyEffect::Settled { outcome: Outcome::Accepted { reply: said, queue_id }, reusable: true }
         }
-        (3, Stage::Data) => Verdict::Granted,
-        (2, _) if stage != Stage::Data => Verdict::Granted,
+        (3, Stage::Data) => ReplyEffect::Granted,
+        (2, _) if stage != Stage::Data => ReplyEffect::Granted,
         (4, _) => {
             let closing = code == 421;
             let about_us = closing || before_recipients(stage);
@@ -80,7 +80,7 @@ pub fn classify(stage: Stage, heard: Heard) -> Verdict {
             settled(Outcome::Deferred, stage, said, true, true)
         }
         (5, _) => settled(Outcome::Refused, stage, said, false, true),
-        // A success that is none at this point: question and answer are out of step.
+        // A success that is none at this stage: question and answer are out of step.
         _ => broken(stage, said),
     }
 }
@@ -91,17 +91,17 @@ fn settled(
     reply: Reply,
     about_us: bool,
     reusable: bool,
-) -> Verdict {
-    Verdict::Settled { outcome: kind(Fault { stage, reply, about_us }), reusable }
+) -> ReplyEffect {
+    ReplyEffect::Settled { outcome: kind(Fault { stage, reply, about_us }), reusable }
 }
 
-/// Connection-level: the final dot divides what is surely not sent from what is in doubt.
-fn broken(stage: Stage, reply: Reply) -> Verdict {
+/// Connection-level trouble: the final dot divides what is surely not sent from what is in doubt.
+fn broken(stage: Stage, reply: Reply) -> ReplyEffect {
     let kind = if stage == Stage::Dot { Outcome::Unknown } else { Outcome::Deferred };
     settled(kind, stage, reply, true, false)
 }
 
-/// Here no recipient has been named yet, so what is refused can only be us.
+/// Stages before any recipient has been named: a refusal there can only be about us.
 fn before_recipients(stage: Stage) -> bool {
     match stage {
         Stage::Connect | Stage::Banner | Stage::Ehlo | Stage::Starttls | Stage::Auth | Stage::Mail => true,
@@ -115,7 +115,7 @@ fn before_recipients(stage: Stage) -> bool {
     }
 }
 
-/// The message itself is too large: waiting does not shrink it, whichever command heard it first.
+/// The message itself is too large: waiting does not shrink it, whichever command is refused first.
 fn is_too_large(stage: Stage, said: &Reply) -> bool {
     match said.enhanced.as_deref() {
         Some(enhanced) => enhanced == "5.3.4" && stage != Stage::Rcpt,
@@ -142,7 +142,7 @@ fn is_about_us(said: &Reply) -> bool {
         "relaying is not allowed",
         "relaying is prohibited",
     ];
-    // Without the addresses: a mailbox may be called relay.denied@.
+    // Addresses are taken out: a mailbox may be called relay.denied@.
     let text = scrub(&said.reply).to_ascii_lowercase();
     let policy = said.enhanced.as_deref().is_none_or(|enhanced| enhanced.starts_with("5.7."));
     ANY_POLICY.iter().any(|phrase| text.contains(phrase))
@@ -164,10 +164,10 @@ mod tests {
     }
     use Short::{Accepted, Deferred, DeferredUs, Granted, Refused, Unknown};
 
-    fn short(verdict: &Verdict) -> (Short, bool) {
+    fn short(verdict: &ReplyEffect) -> (Short, bool) {
         match verdict {
-            Verdict::Granted => (Granted, true),
-            Verdict::Settled { outcome, reusable } => {
+            ReplyEffect::Granted => (Granted, true),
+            ReplyEffect::Settled { outcome, reusable } => {
                 let short = match outcome {
                     Outcome::Accepted { .. } => Accepted,
                     Outcome::Refused(fault) => {
@@ -189,30 +189,34 @@ mod tests {
 
     #[test]
     fn a_break_is_transient_before_the_dot_and_unknown_after() {
-        for heard in [Heard::Broken("gone".to_owned()), Heard::Astray("what?".to_owned())] {
+        for stage_reply in [StageReply::Broken("gone".to_owned()), StageReply::Astray("what?".to_owned())] {
             for stage in BEFORE.into_iter().chain([Stage::Rcpt, Stage::Data]) {
-                let found = classify(stage, heard.clone());
-                assert_eq!(short(&found), (DeferredUs, false), "{stage:?} {heard:?}");
+                let found = classify(stage, stage_reply.clone());
+                assert_eq!(short(&found), (DeferredUs, false), "{stage:?} {stage_reply:?}");
             }
-            assert_eq!(short(&classify(Stage::Dot, heard.clone())), (Unknown, false), "{heard:?}");
+            assert_eq!(
+                short(&classify(Stage::Dot, stage_reply.clone())),
+                (Unknown, false),
+                "{stage_reply:?}"
+            );
         }
     }
 
     #[test]
     fn answers_are_astray_when_they_are_none_or_grant_something_else() {
-        let said = |code| Heard::Said { code, text: String::new() };
-        for (heard, at_rcpt, at_data) in [
+        let said = |code| StageReply::Said { code, text: String::new() };
+        for (stage_reply, at_rcpt, at_data) in [
             (said(250), false, true),
             (said(354), true, false),
             (said(451), false, false),
             (said(550), false, false),
             (said(421), false, false),
             (said(199), true, true),
-            (Heard::Broken("gone".to_owned()), false, false),
-            (Heard::Astray("what?".to_owned()), true, true),
+            (StageReply::Broken("gone".to_owned()), false, false),
+            (StageReply::Astray("what?".to_owned()), true, true),
         ] {
-            let found = [Stage::Mail, Stage::Rcpt, Stage::Data].map(|stage| heard.is_astray(stage));
-            assert_eq!(found, [at_rcpt, at_rcpt, at_data], "{heard:?}");
+            let found = [Stage::Mail, Stage::Rcpt, Stage::Data].map(|stage| stage_reply.is_astray(stage));
+            assert_eq!(found, [at_rcpt, at_rcpt, at_data], "{stage_reply:?}");
         }
     }
 
@@ -227,7 +231,7 @@ mod tests {
                 (554, "no", DeferredUs, true),
                 (354, "what?", DeferredUs, false),
             ] {
-                let found = classify(stage, Heard::Said { code, text: text.to_owned() });
+                let found = classify(stage, StageReply::Said { code, text: text.to_owned() });
                 assert_eq!(short(&found), (expected, reusable), "{stage:?} {code}");
             }
         }
@@ -280,7 +284,7 @@ mod tests {
             (Dot, 554, "5.7.1 Relay access denied", DeferredUs, true),
             (Dot, 354, "huh", Unknown, false),
         ] {
-            let found = classify(stage, Heard::Said { code, text: text.to_owned() });
+            let found = classify(stage, StageReply::Said { code, text: text.to_owned() });
             assert_eq!(short(&found), (expected, reusable), "{stage:?} {code} {text}");
         }
     }
@@ -288,7 +292,7 @@ mod tests {
     #[test]
     fn an_acceptance_keeps_its_evidence() {
         let found =
-            classify(Stage::Dot, Heard::Said { code: 250, text: "2.0.0 Ok: queued as 4XYZ".to_owned() });
+            classify(Stage::Dot, StageReply::Said { code: 250, text: "2.0.0 Ok: queued as 4XYZ".to_owned() });
         let reply = Reply {
             code: Some(250),
             enhanced: Some("2.0.0".to_owned()),
@@ -297,7 +301,7 @@ mod tests {
         let queue_id = Some("4XYZ".to_owned());
         assert_eq!(
             found,
-            Verdict::Settled { outcome: Outcome::Accepted { reply, queue_id }, reusable: true }
+            ReplyEffect::Settled { outcome: Outcome::Accepted { reply, queue_id }, reusable: true }
         );
     }
 }

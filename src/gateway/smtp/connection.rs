@@ -1,350 +1,268 @@
-//! One connection to the relay, from TCP connect to QUIT: the steps of the dialogue, each with its time limit.
+//! A connection: the right to one SMTP transaction at a time, with the TCP connection kept from the last one, if any.
 //!
-//! Dropping it at any point breaks it where it stands; before the final dot that means the relay forgets the
-//! message. It never retries and never decides an outcome: it only says what was heard, and at which stage.
+//! While a send is under way its TCP connection belongs to the send alone: an error, a timeout or a dropped future drops
+//! it, and it is never used again. Only a transaction that ended in step gives it back. If we die in the middle, the relay
+//! has either answered the final dot or it has not; the send whose intent the ledger has (`begun`) is then in doubt.
 
-use std::fmt;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
-use tokio::time::timeout;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::SmtpSettings;
-use super::classify::{Heard, Verdict, classify};
-use super::dial::dial;
-use super::patience::{Patience, human};
-use super::replies::Said;
-use super::reply::{join, remark};
-use super::stream::{Stream, Trouble, Unwritten};
+use super::classify::{ReplyEffect, StageReply, classify};
+use super::dialogue::{Behind, Dialogue, Rcpt};
+use super::envelope::{Envelope, Sheet, mail_command};
+use super::patience::{Patience, last_call};
+use super::reply::remark;
+use super::shared::Inner;
 use super::transparency::Data;
 use crate::ports::{Fault, Outcome, Stage};
 
-/// A QUIT that is not answered by then is not waited for.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A message with its final dot up to this is written as one, in one piece where the system has room for it.
-const ONE_WRITE: usize = 64 * 1024;
-/// Longer groups are not written as one: their replies could fill the sockets while commands are still written, and
-/// each side would wait for the other.
-const LONGEST_GROUP: usize = 16 * 1024;
-
-/// What the relay offered in its EHLO reply.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Offers {
-    pub(super) size: bool,
-    pub(super) utf8: bool,
-    pub(super) eight_bit: bool,
-    pub(super) pipelining: bool,
+/// The right to one transaction (module header). Dropping it gives a healthy TCP connection, and the permit, back.
+pub struct Connection {
+    inner: Arc<Inner>,
+    dialogue: Option<Dialogue>,
+    is_within_rate: bool,
+    /// Last field, so that the TCP connection is back before the next owner of the permit looks for it.
+    _permit: OwnedSemaphorePermit,
 }
 
-/// What stood behind the answer to MAIL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Behind {
-    /// The answers to all that was asked; the relay waits for a command.
-    InStep,
-    /// The connection's end.
-    End,
-    /// An answer to something else: so the one before may have been, too.
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").field("connected", &self.dialogue.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(dialogue) = self.dialogue.take() {
+            self.inner.give_back(dialogue);
+        }
+    }
+}
+
+/// A transaction whose MAIL has its reply.
+struct Opened {
+    dialogue: Dialogue,
+    reply: StageReply,
+    /// The group's RCPTs and DATA are written, too.
+    together: bool,
+}
+
+/// Why there is no connection after RSET.
+enum NoReset {
+    Lost,
     Astray,
 }
 
-/// A connection past EHLO.
-pub(super) struct Connection {
-    stream: Stream,
-    /// The commands being written; kept, so that it is allocated once.
-    outbox: Vec<u8>,
-    /// Commands put together of which the replies have not been asked for.
-    owed: usize,
-    pub(super) offers: Offers,
-    /// The banner's text.
-    pub(super) banner: String,
-    pub(super) address: SocketAddr,
-}
-
 impl Connection {
-    /// Connects, reads the banner, says EHLO.
-    pub(super) async fn open(settings: &SmtpSettings, patience: &Patience) -> Result<Self, Fault> {
-        let limit = settings.connect_timeout;
-        let tcp = match patience.allow(limit, dial(settings)).await {
-            Some(dialled) => dialled,
-            None => Err(format!("no connection to {} within {}", settings.relay(), human(limit))),
-        };
-        let tcp =
-            tcp.map_err(|what| Fault { stage: Stage::Connect, reply: remark(&what), about_us: true })?;
-        let address = tcp.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let mut connection = Self {
-            stream: Stream::new(tcp),
-            outbox: Vec::new(),
-            owed: 0,
-            offers: Offers::default(),
-            banner: String::new(),
-            address,
-        };
-        let limit = settings.command_timeout;
-        let welcome = connection.hear(Stage::Banner, limit, patience).await;
-        let welcome = greeted(Stage::Banner, welcome)?;
-        connection.banner = welcome.lines().next().unwrap_or_default().trim().to_owned();
-        connection.say(format_args!("EHLO {}", settings.hello_name));
-        let offered = connection.hear(Stage::Ehlo, limit, patience).await;
-        let was_said = offered.is_ok();
-        match greeted(Stage::Ehlo, offered) {
-            Ok(offered) => connection.offers = offers(&offered),
-            Err(fault) => {
-                if was_said {
-                    connection.quit().await;
-                }
-                return Err(fault);
-            }
-        }
-        Ok(connection)
+    pub(super) fn new(inner: Arc<Inner>, dialogue: Option<Dialogue>, permit: OwnedSemaphorePermit) -> Self {
+        Self { inner, dialogue, is_within_rate: false, _permit: permit }
     }
 
-    /// Puts MAIL, the RCPTs and DATA together, to be written as one (RFC 2920) when the first of them is asked. Then
-    /// every one of them must be asked, in this order. False, and nothing is put together, where the relay does not
-    /// offer it, or the group would be too long.
-    pub(super) fn put_together<'r>(
-        &mut self,
-        mail: &str,
-        recipients: impl Iterator<Item = &'r String>,
-    ) -> bool {
-        if !self.offers.pipelining {
-            return false;
-        }
-        self.say(mail);
-        self.owed = 2;
-        for recipient in recipients {
-            self.say(Rcpt(recipient));
-            self.owed += 1;
-            if self.outbox.len() > LONGEST_GROUP {
-                self.outbox.clear();
-                self.owed = 0;
-                return false;
-            }
-        }
-        self.say("DATA");
-        true
-    }
-
-    /// Every command has its reply.
-    pub(super) fn is_settled(&self) -> bool {
-        self.owed == 0
-    }
-
-    /// Hears what is owed to a group whose MAIL was refused. What stood behind that MAIL can only be refused: whoever
-    /// grants it is out of step, or waits for a message.
-    pub(super) async fn hear_out(&mut self, limit: Duration, patience: &Patience) -> Behind {
-        while !self.is_settled() {
-            match self.ask(Stage::Data, "", limit, patience).await {
-                Heard::Said { code: 421, .. } | Heard::Broken(_) => return Behind::End,
-                Heard::Said { code: 400..600, .. } => {}
-                Heard::Said { .. } | Heard::Astray(_) => return Behind::Astray,
-            }
-        }
-        Behind::InStep
-    }
-
-    /// Gives one command (without line end), unless it is written already as one of a group, and hears its reply.
-    pub(super) async fn ask(
-        &mut self,
-        stage: Stage,
-        command: impl fmt::Display,
-        limit: Duration,
-        patience: &Patience,
-    ) -> Heard {
-        if self.is_settled() {
-            self.say(command);
-        } else {
-            self.owed -= 1;
-        }
-        match self.hear(stage, limit, patience).await {
-            Ok(said) => Heard::Said { code: said.code, text: join(said.code, said.lines()) },
-            Err(broken) => broken,
+    /// Waits for the rate limit `max_per_minute`, and while the relay's queue is too long. Where that may be long,
+    /// call it before Begin, so that no delivery's intent stands recorded while it waits; [`Self::send`] calls it
+    /// itself when the caller did not. Safe to drop.
+    pub async fn wait_for_rate_limit(&mut self) {
+        if !self.is_within_rate {
+            self.inner.rate_limit.wait_for_rate_limit(&*self.inner.clock).await;
+            self.inner.throttle.wait_for_rate_limit(&*self.inner.clock).await;
+            self.is_within_rate = true;
         }
     }
 
-    /// Puts a command into the outbox, which is written when its reply is waited for.
-    fn say(&mut self, command: impl fmt::Display) {
-        // Writing to memory cannot fail.
-        drop(write!(self.outbox, "{command}\r\n"));
-    }
-
-    /// Writes what is in the outbox, and hears a reply.
-    async fn hear(&mut self, stage: Stage, limit: Duration, patience: &Patience) -> Result<Said, Heard> {
-        let exchange = async {
-            if !self.outbox.is_empty() {
-                self.stream.write(&self.outbox).await?;
-                self.outbox.clear();
-            }
-            self.stream.reply().await
-        };
-        match patience.allow(limit, exchange).await {
-            Some(Ok(said)) => Ok(said),
-            Some(Err(trouble)) => Err(trouble.into()),
-            None => Err(no_answer(stage, limit)),
-        }
-    }
-
-    /// Writes the message, asks `may_finish` immediately before the final dot, writes the dot, hears its reply.
+    /// Sends one message, and reports the outcome of each recipient, in order (protocol §4).
     ///
-    /// `may_finish` says how long the reply may take. `Err` where it refused: then the dot was not written and the
-    /// connection must be dropped. The stage tells whether the dot was out: `Data` before, `Dot` after.
-    ///
-    /// A short message takes its dot along in one write, so it is asked before that. Where the system does not take all
-    /// of it, what is left goes as a long one does: the dot alone, behind the rest, and `may_finish` is asked again.
-    pub(super) async fn message(
+    /// `fence` is asked immediately before the final dot; its refusal drops the connection instead, and every
+    /// recipient not yet decided is deferred at stage `Fence`. The whole transaction, the reply to the dot
+    /// included, ends within `delivery_deadline`: a relay so slow that less than half of `dot_timeout` is left for
+    /// that reply gets no dot either, and the undecided recipients are deferred at stage `Data`.
+    pub async fn send(
         &mut self,
+        mail: &Envelope<'_>,
+        fence: &(dyn Fn() -> Result<(), String> + Sync),
+    ) -> Vec<Outcome> {
+        let mut sheet = Sheet::of(mail.recipients);
+        if !sheet.is_complete() {
+            self.wait_for_rate_limit().await;
+            self.is_within_rate = false;
+            let kept = self.dialogue.take();
+            let data = Data::of(mail.message);
+            let ended = self.transaction(kept, mail, &data, fence, &mut sheet).await;
+            self.dialogue = ended.filter(Dialogue::is_settled);
+        }
+        sheet.into_outcomes()
+    }
+
+    /// The steps of one send; returns the dialogue where it may be used again.
+    async fn transaction(
+        &self,
+        kept: Option<Dialogue>,
+        mail: &Envelope<'_>,
         data: &Data,
-        settings: &SmtpSettings,
+        fence: &(dyn Fn() -> Result<(), String> + Sync),
+        sheet: &mut Sheet,
+    ) -> Option<Dialogue> {
+        let settings = &self.inner.settings;
+        let clock = &self.inner.clock;
+        let limit = settings.command_timeout;
+        let started = clock.monotonic();
+        let patience = Patience::new(settings.delivery_deadline);
+        let out_of_step = out_of_step();
+
+        let Opened { mut dialogue, reply, together } =
+            match self.mail(kept, mail, data, &patience, sheet).await {
+                Ok(opened) => opened,
+                Err(end) => return end,
+            };
+        if let ReplyEffect::Settled { outcome, reusable } = classify(Stage::Mail, reply) {
+            let behind = if reusable { dialogue.hear_out(limit, &patience).await } else { Behind::End };
+            sheet.settle_open(if behind == Behind::Astray { &out_of_step } else { &outcome });
+            return if behind == Behind::InStep { Some(dialogue) } else { None };
+        }
+
+        let mut accepted = 0;
+        // Put on the sheet once the answers are in step: a wrong one shows only in the replies after it.
+        let mut refused = Vec::new();
+        for (i, recipient) in mail.recipients.iter().enumerate() {
+            if !sheet.is_open(i) {
+                continue;
+            }
+            let reply = dialogue.ask(Stage::Rcpt, Rcpt(recipient), limit, &patience).await;
+            let is_astray = reply.is_astray(Stage::Rcpt);
+            match classify(Stage::Rcpt, reply) {
+                ReplyEffect::Granted => accepted += 1,
+                ReplyEffect::Settled { outcome, reusable: true } => refused.push((i, outcome)),
+                // The connection is gone: recipients already decided keep their outcome, the rest were not sent.
+                ReplyEffect::Settled { outcome, reusable: false } => {
+                    if !is_astray {
+                        sheet.settle_each(refused);
+                    }
+                    sheet.settle_open(&outcome);
+                    return None;
+                }
+            }
+        }
+        if accepted == 0 && !together {
+            sheet.settle_each(refused);
+            return self.reset(dialogue, &patience).await.ok();
+        }
+
+        let reply = dialogue.ask(Stage::Data, "DATA", limit, &patience).await;
+        let is_astray = reply.is_astray(Stage::Data);
+        match classify(Stage::Data, reply) {
+            ReplyEffect::Granted => sheet.settle_each(refused),
+            ReplyEffect::Settled { outcome, reusable: true } => {
+                let reset = self.reset(dialogue, &patience).await;
+                if matches!(reset, Err(NoReset::Astray)) {
+                    sheet.settle_open(&out_of_step);
+                } else {
+                    sheet.settle_each(refused);
+                    // Without an answer to RSET this reply may be the refusal of one of the group, one reply late.
+                    let is_proven = reset.is_ok() || !together;
+                    sheet.settle_open(&if is_proven { outcome } else { put_off(outcome) });
+                }
+                return reset.ok();
+            }
+            ReplyEffect::Settled { outcome, reusable: false } => {
+                if !is_astray {
+                    sheet.settle_each(refused);
+                }
+                sheet.settle_open(&outcome);
+                return None;
+            }
+        }
+        if sheet.is_complete() {
+            // The relay waits for a message to nobody. RFC 2920 §3.1 would end it with a dot; but a relay that grants
+            // DATA after it refused every recipient may not mean what we heard, and then that dot is a mail: empty,
+            // unfenced, to whomever. Without the dot there is none.
+            return None;
+        }
+
+        let may_finish = || {
+            let spent = clock.monotonic().saturating_duration_since(started);
+            let wait = last_call(settings, spent)?;
+            fence().map_err(|why| Fault { stage: Stage::Fence, reply: remark(&why), about_us: false })?;
+            Ok(wait)
+        };
+        match dialogue.message(data, settings, &patience, may_finish).await {
+            Err(fault) => {
+                sheet.settle_open(&Outcome::Deferred(fault));
+                None
+            }
+            Ok((stage, reply)) => match classify(stage, reply) {
+                ReplyEffect::Settled { outcome, reusable } => {
+                    sheet.settle_open(&outcome);
+                    if reusable && stage == Stage::Dot { Some(dialogue) } else { None }
+                }
+                // Nothing can be granted here.
+                ReplyEffect::Granted => {
+                    sheet.settle_open(&out_of_step);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Gets as far as the reply to MAIL, on the kept connection or, once, on a fresh one where the relay had closed
+    /// the kept one while it was idle. Nothing has been sent by then, so nothing can be sent twice.
+    async fn mail(
+        &self,
+        kept: Option<Dialogue>,
+        mail: &Envelope<'_>,
+        data: &Data,
         patience: &Patience,
-        may_finish: impl Fn() -> Result<Duration, Fault> + Send,
-    ) -> Result<(Stage, Heard), Fault> {
-        let (bytes, dot_at) = (data.bytes(), data.dot_at());
-        let mut wait = Duration::ZERO;
-        let mut written = 0;
-        while written < bytes.len() {
-            let has_dot = written >= dot_at || (written == 0 && bytes.len() <= ONE_WRITE);
-            let end = if has_dot { bytes.len() } else { dot_at };
-            let may = || -> Result<(), Fault> {
-                if has_dot {
-                    wait = may_finish()?;
-                }
-                Ok(())
+        sheet: &mut Sheet,
+    ) -> Result<Opened, Option<Dialogue>> {
+        let settings = &self.inner.settings;
+        let mut may_replace = kept.is_some();
+        let mut dialogue = kept;
+        loop {
+            let mut current = match dialogue.take() {
+                Some(dialogue) => dialogue,
+                None => Box::pin(Dialogue::open(settings, patience)).await.map_err(|fault| {
+                    sheet.settle_open(&Outcome::Deferred(fault));
+                    None
+                })?,
             };
-            let moved = self.stream.write_some(&bytes[written..end], may);
-            let heard = match patience.allow(settings.command_timeout, moved).await {
-                Some(Ok(moved)) => {
-                    written += moved;
-                    continue;
-                }
-                Some(Err(Unwritten::Forbidden(why))) => return Err(why),
-                Some(Err(Unwritten::Trouble(trouble))) => {
-                    early_refusal(&trouble).unwrap_or_else(|| trouble.into())
-                }
-                None => Heard::Broken("the message could not be written in time".to_owned()),
+            let Some(command) = mail_command(mail, data, &current.offers, sheet) else {
+                return Err(Some(current));
             };
-            return Ok((Stage::Data, heard));
-        }
-        // From here on a loss is a doubt.
-        let heard = match self.hear(Stage::Dot, wait, patience).await {
-            Ok(said) => Heard::Said { code: said.code, text: join(said.code, said.lines()) },
-            Err(broken) => broken,
-        };
-        Ok((Stage::Dot, heard))
-    }
-
-    /// Says goodbye, briefly. The answer does not matter: nothing is in flight.
-    pub(super) async fn quit(mut self) {
-        let goodbye = async {
-            self.stream.write(b"QUIT\r\n").await?;
-            self.stream.reply().await
-        };
-        if !matches!(timeout(QUIT_TIMEOUT, goodbye).await, Ok(Ok(_))) {
-            tracing::debug!("the relay did not answer QUIT");
+            let together = current.put_together(&command, sheet.open(mail.recipients));
+            let reply = current.ask(Stage::Mail, &command, settings.command_timeout, patience).await;
+            let is_stale = matches!(
+                reply,
+                StageReply::Broken(_) | StageReply::Astray(_) | StageReply::Said { code: 421, .. }
+            );
+            if !(may_replace && is_stale) {
+                return Ok(Opened { dialogue: current, reply, together });
+            }
+            may_replace = false;
         }
     }
 
-    /// [`Self::quit`] from where nothing can be awaited; without a runtime the connection is just closed.
-    pub(super) fn retire(self) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(self.quit()));
+    /// Leaves the transaction without a message, so that the connection can be kept.
+    async fn reset(&self, mut dialogue: Dialogue, patience: &Patience) -> Result<Dialogue, NoReset> {
+        let limit = self.inner.settings.command_timeout;
+        match dialogue.ask(Stage::Mail, "RSET", limit, patience).await {
+            StageReply::Said { code: 250, .. } => Ok(dialogue),
+            StageReply::Said { code: 421, .. } | StageReply::Broken(_) => Err(NoReset::Lost),
+            // No other reply to RSET is possible: this one answers something else.
+            StageReply::Said { .. } | StageReply::Astray(_) => Err(NoReset::Astray),
         }
     }
 }
 
-/// The relay's words where it granted what a greeting asks.
-fn greeted(stage: Stage, heard: Result<Said, Heard>) -> Result<Said, Fault> {
-    let (said, heard) = match heard {
-        Ok(said) => {
-            let text = join(said.code, said.lines());
-            (Some(said.clone()), Heard::Said { code: said.code, text })
-        }
-        Err(broken) => (None, broken),
-    };
-    let unreadable = || Fault { stage, reply: remark("the relay's greeting cannot be read"), about_us: true };
-    match classify(stage, heard) {
-        Verdict::Granted => said.ok_or_else(unreadable),
-        Verdict::Settled {
-            outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
-            ..
-        } => Err(fault),
-        Verdict::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => {
-            Err(unreadable())
+/// Turns a refusal into a deferral: the delivery is tried again.
+fn put_off(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Refused(fault) => Outcome::Deferred(fault),
+        Outcome::Accepted { .. } | Outcome::Deferred(_) | Outcome::Unknown(_) | Outcome::NotImplemented => {
+            outcome
         }
     }
 }
 
-/// RCPT for an address in which nothing can end the command.
-pub(super) struct Rcpt<'r>(pub(super) &'r str);
-
-impl fmt::Display for Rcpt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RCPT TO:<{}>", self.0)
-    }
-}
-
-impl From<Trouble> for Heard {
-    fn from(trouble: Trouble) -> Self {
-        let what = trouble.to_string();
-        match trouble {
-            Trouble::Early(_) | Trouble::Unfinished | Trouble::NotSmtp => Self::Astray(what),
-            Trouble::Closed | Trouble::Lost(_) => Self::Broken(what),
-        }
-    }
-}
-
-/// A 4xx or 5xx said in the middle of the message: the relay did not want to wait for the dot.
-fn early_refusal(trouble: &Trouble) -> Option<Heard> {
-    let Trouble::Early(said) = trouble else { return None };
-    let text = join(said.code, said.lines());
-    (400..600).contains(&said.code).then_some(Heard::Said { code: said.code, text })
-}
-
-fn no_answer(stage: Stage, limit: Duration) -> Heard {
-    let what = match stage {
-        Stage::Banner => "no greeting",
-        Stage::Ehlo => "no answer to EHLO",
-        Stage::Mail => "no answer to MAIL",
-        Stage::Rcpt => "no answer to RCPT",
-        Stage::Data => "no answer to DATA",
-        Stage::Dot => "no answer to the final dot",
-        Stage::Address
-        | Stage::Template
-        | Stage::Sign
-        | Stage::Connect
-        | Stage::Starttls
-        | Stage::Auth
-        | Stage::Fence => "no answer",
-    };
-    Heard::Broken(format!("{what} within {}, or the delivery's time was up", human(limit)))
-}
-
-/// Reads the offers from the reply to EHLO; its first line is the relay's name.
-fn offers(said: &Said) -> Offers {
-    let keyword = |line: &str| line.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
-    let words: Vec<String> = said.lines().skip(1).map(keyword).collect();
-    let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    Offers {
-        size: has("SIZE"),
-        utf8: has("SMTPUTF8"),
-        eight_bit: has("8BITMIME"),
-        pipelining: has("PIPELINING"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::replies::Replies;
-    use super::*;
-
-    #[test]
-    fn offers_are_read_behind_the_relays_name() {
-        let found = |bytes: &[u8]| {
-            let mut replies = Replies::default();
-            replies.feed(bytes);
-            offers(&replies.next().unwrap().unwrap())
-        };
-        let all = found(b"250-SMTPUTF8\r\n250-size 10\r\n250-PIPELINING\r\n250 8BITMIME\r\n");
-        assert_eq!(all, Offers { size: true, utf8: false, eight_bit: true, pipelining: true });
-        assert_eq!(found(b"250 size\r\n"), Offers::default());
-    }
+fn out_of_step() -> Outcome {
+    let reply = remark("connection dropped: the relay spoke out of turn");
+    Outcome::Deferred(Fault { stage: Stage::Data, reply, about_us: true })
 }

@@ -1,6 +1,4 @@
-//! The TCP connection to the relay, at whichever of its addresses answers.
-//!
-//! Nothing has been said yet when it is done, or dropped.
+//! The TCP connection to the relay, at whichever of its addresses answers. Nothing has been said yet on it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,7 +29,7 @@ pub(super) async fn dial(settings: &SmtpSettings) -> Result<TcpStream, String> {
     })
 }
 
-/// Tries each address until one answers: `localhost` may be `::1`, where Postfix may not be. The last error.
+/// Tries each address until one answers: `localhost` may be `::1`, where Postfix may not be. Returns the last error.
 async fn dial_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, Option<io::Error>> {
     // One deaf address must leave time for the next.
     let share = limit / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
@@ -50,8 +48,8 @@ async fn dial_any(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream
     Err(last)
 }
 
-/// Where a relay sees our connections come from: of each of its addresses the one of this host that leads there. Nothing is
-/// sent. Empty where it has none now.
+/// Addresses that a relay sees our connections come from: for each of its addresses the one of this host that leads
+/// there. Sends nothing. Empty where there is no route now.
 pub async fn our_addresses(host: &str, port: u16) -> Vec<IpAddr> {
     let mut ours = Vec::new();
     for relay in tokio::net::lookup_host((host, port)).await.into_iter().flatten() {

@@ -1,8 +1,8 @@
-//! What one send is about: its envelope, the commands it takes, and the sheet on which the outcomes are put down.
+//! The parts of one send: its envelope, its commands, and the sheet of its outcomes.
 //!
 //! Pure. No address gets into a command that could end it.
 
-use super::connection::Offers;
+use super::dialogue::Offers;
 use super::reply::remark;
 use super::transparency::Data;
 use crate::ports::{Fault, Outcome, Stage};
@@ -14,7 +14,7 @@ pub struct Envelope<'a> {
     pub from: &'a str,
     /// One RCPT each, in this order.
     pub recipients: &'a [String],
-    /// The message as it stands, headers and body.
+    /// The message as written, headers and body.
     pub message: &'a [u8],
 }
 
@@ -38,7 +38,7 @@ impl Sheet {
         self.outcomes.get(i).is_some_and(Option::is_none)
     }
 
-    /// Those of `recipients`, which it is the sheet of, that have no outcome yet.
+    /// The `recipients` of this sheet that have no outcome yet.
     pub(super) fn open<'r>(&self, recipients: &'r [String]) -> impl Iterator<Item = &'r String> {
         recipients
             .iter()
@@ -122,7 +122,7 @@ pub(super) fn mail_command(
     Some(command)
 }
 
-/// Nothing in it can end the command it stands in, or the brackets around it.
+/// Says that nothing in the address can end its command, or the brackets around it.
 fn is_speakable(address: &str) -> bool {
     let quoted = address.starts_with('"') && address.contains("\"@");
     let fits =

@@ -1,35 +1,36 @@
 //! The relay, spoken to over SMTP (protocol §4).
 //!
-//! [`Lanes`] bounds how much is being sent, [`Lane::send`] carries out one transaction, [`classify()`] alone turns the
-//! relay's words into outcomes. The dialogue is our own, so that each recipient has his reply, the fence stands right
-//! before the dot, and "was the dot written?" has an exact answer. Where the relay offers PIPELINING, MAIL, the RCPTs and
-//! DATA are one write, and a short message with its dot another: two round trips a mail. Invariant: a final dot is written only right after
-//! the fence agreed, and a connection is used again only when its last transaction ended in step. STARTTLS and AUTH are
-//! not spoken: the relay is the Postfix of this host.
+//! [`Connections`] bounds how much is being sent, [`Connection::send`] carries out one transaction, [`classify()`] alone
+//! turns the relay's words into outcomes. The dialogue is our own, so that each recipient has his reply, the fence stands
+//! right before the dot, and "was the dot written?" has an exact answer. Where the relay offers PIPELINING, MAIL, the RCPTs
+//! and DATA are one write, and a short message with its dot another: two round trips a mail. Invariant: a final dot is
+//! written only right after the fence agreed, and a connection is used again only when its last transaction ended in step.
+//! STARTTLS and AUTH are not spoken: the relay is the Postfix of this host.
 
-pub mod brake;
 mod classify;
 mod connection;
+mod connections;
 mod dial;
+mod dialogue;
 mod envelope;
-mod lane;
-mod lanes;
 mod patience;
 mod probe;
 mod replies;
 mod reply;
+mod shared;
 mod stream;
+pub mod throttle;
 mod transparency;
 
 use std::time::Duration;
 
-pub use brake::Brake;
-pub use classify::{Heard, Verdict, classify};
+pub use classify::{ReplyEffect, StageReply, classify};
+pub use connection::Connection;
+pub use connections::Connections;
 pub use dial::our_addresses;
 pub use envelope::Envelope;
-pub use lane::Lane;
-pub use lanes::Lanes;
 pub use probe::{greet, inspect, offer, takes_returns_to};
+pub use throttle::Throttle;
 
 use crate::config;
 
@@ -41,19 +42,19 @@ pub struct SmtpSettings {
     /// Port of the relay.
     pub port: u16,
     /// Connections at most; at least one.
-    pub lanes: usize,
-    /// What EHLO says: a host name or an address literal.
+    pub connections: usize,
+    /// Name that EHLO gives: a host name or an address literal.
     pub hello_name: String,
-    /// TCP connect, all addresses together.
+    /// Limit of the TCP connect, all addresses together.
     pub connect_timeout: Duration,
-    /// Banner, EHLO, MAIL, each RCPT, DATA; and the message, as long as none of it moves.
+    /// Limit of banner, EHLO, MAIL, each RCPT, DATA; and of the message, as long as none of it moves.
     pub command_timeout: Duration,
-    /// From the final dot to its reply, where `delivery_deadline` leaves as much; no dot is written when it leaves
-    /// less than half.
+    /// Limit from the final dot to its reply, where `delivery_deadline` leaves as much; no dot is written when it
+    /// leaves less than half.
     pub dot_timeout: Duration,
-    /// One delivery from connect to the reply to its final dot.
+    /// Limit of one delivery from connect to the reply to its final dot.
     pub delivery_deadline: Duration,
-    /// Messages a minute at most, all lanes together.
+    /// Messages a minute at most, all connections together.
     pub max_per_minute: Option<u32>,
 }
 
@@ -77,7 +78,7 @@ impl From<&config::Smtp> for SmtpSettings {
         Self {
             host: smtp.host.clone(),
             port: smtp.port,
-            lanes: smtp.lanes.max(1),
+            connections: smtp.lanes.max(1),
             // RFC 5321 §4.1.4: an address literal where there is no meaningful name.
             hello_name: hello_name.unwrap_or_else(|| "[127.0.0.1]".to_owned()),
             connect_timeout: smtp.connect_timeout,

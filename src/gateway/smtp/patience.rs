@@ -1,6 +1,6 @@
 //! The time one delivery has: how long each step may wait, and whether the final dot may still be written.
 //!
-//! Nothing here outlives a send. It never reads a clock: what is spent is an argument.
+//! Nothing here outlives a send. No function reads a clock: the time spent is an argument.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,8 +12,8 @@ use super::SmtpSettings;
 use super::reply::remark;
 use crate::ports::{Fault, Stage};
 
-/// When a timer fires, what already waits in the socket is still read (protocol, "Crash, doubt"): a process that was
-/// suspended wakes with both. Long enough for one turn of the reactor on a busy host.
+/// Time after a timer fires in which bytes waiting in the socket are still read (protocol, "Crash, doubt"): a
+/// process that was suspended wakes with both. Long enough for one round of the reactor on a busy host.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// The time a whole delivery has, the reply to its final dot included.
@@ -22,7 +22,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Ends a little early, so that the last look is over when `whole` is.
+    /// A deadline a little early, so that the last look is over when `whole` is.
     pub(super) fn new(whole: Duration) -> Self {
         Self { deadline: sleep(whole.saturating_sub(LAST_LOOK)).deadline() }
     }
@@ -41,7 +41,7 @@ impl Patience {
     }
 }
 
-/// How long the reply to the final dot is waited for when `spent` of the delivery's time has gone; or why the dot is
+/// Limit of the wait for the reply to the final dot when `spent` of the delivery's time has gone; or why the dot is
 /// not written.
 ///
 /// The reply must come within `delivery_deadline`, on which the times of claim, drain and sweep are built. Less than half
@@ -51,7 +51,7 @@ pub(super) fn last_call(settings: &SmtpSettings, spent: Duration) -> Result<Dura
     let SmtpSettings { delivery_deadline: whole, dot_timeout: most, .. } = *settings;
     let refused = |stage, why: &str| Err(Fault { stage, reply: remark(why), about_us: true });
     match whole.checked_sub(spent) {
-        // A process that slept through its deadline must not finish what it began before.
+        // A process that slept through its deadline must not finish an older send.
         None => refused(Stage::Data, "the delivery's time was up before its final dot"),
         Some(left) if left < most / 2 => {
             let (left, whole) = (human(left), human(whole));
@@ -65,7 +65,7 @@ pub(super) fn last_call(settings: &SmtpSettings, spent: Duration) -> Result<Dura
     }
 }
 
-/// As people say it: what is left of a deadline comes in nanoseconds.
+/// A duration as people write it: the rest of a deadline comes in nanoseconds.
 pub(super) fn human(limit: Duration) -> humantime::FormattedDuration {
     let fine = limit.subsec_nanos() % 1_000_000;
     humantime::format_duration(limit.saturating_sub(Duration::from_nanos(fine.into())))

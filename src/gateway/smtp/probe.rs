@@ -1,74 +1,74 @@
-//! Asking the relay whether it would talk to us: for readiness, the breaker's probe and `check`. Sends nothing.
+//! Probes of the relay, whether it would talk to us: for readiness, the breaker's probe and `check`. Nothing is sent.
 
 use super::SmtpSettings;
-use super::classify::{Verdict, classify};
-use super::connection::Connection;
+use super::classify::{ReplyEffect, classify};
+use super::dialogue::Dialogue;
 use super::patience::Patience;
 use crate::ports::{CheckLine, Fault, Outcome, Stage};
 use crate::scrub::scrub;
 
-/// Connects, reads the banner, says EHLO and QUIT; the banner's text.
+/// Connects, reads the banner, says EHLO and QUIT; returns the banner's text.
 ///
 /// # Errors
 ///
-/// What went wrong, at which stage; always about us.
+/// [`Fault`]: the stage and the reason; always about us.
 pub async fn greet(settings: &SmtpSettings) -> Result<String, Fault> {
-    let connection = open(settings).await?;
-    let banner = connection.banner.clone();
-    connection.quit().await;
+    let dialogue = open(settings).await?;
+    let banner = dialogue.banner.clone();
+    dialogue.quit().await;
     Ok(banner)
 }
 
-/// Goes as far as a send goes before it names a recipient: MAIL FROM, then RSET and QUIT.
+/// Goes as far as a send does before its first recipient: MAIL FROM, then RSET and QUIT.
 ///
 /// # Errors
 ///
-/// What went wrong, at which stage; always about us.
+/// [`Fault`]: the stage and the reason; always about us.
 pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
     let patience = Patience::new(settings.connect_timeout + 3 * settings.command_timeout);
-    let mut connection = Connection::open(settings, &patience).await?;
+    let mut dialogue = Dialogue::open(settings, &patience).await?;
     let command = format!("MAIL FROM:<{sender}>");
     let limit = settings.command_timeout;
-    let heard = connection.ask(Stage::Mail, &command, limit, &patience).await;
-    match classify(Stage::Mail, heard) {
-        Verdict::Granted => {
-            connection.ask(Stage::Mail, "RSET", limit, &patience).await;
-            connection.quit().await;
+    let reply = dialogue.ask(Stage::Mail, &command, limit, &patience).await;
+    match classify(Stage::Mail, reply) {
+        ReplyEffect::Granted => {
+            dialogue.ask(Stage::Mail, "RSET", limit, &patience).await;
+            dialogue.quit().await;
             Ok(())
         }
-        Verdict::Settled {
+        ReplyEffect::Settled {
             outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
             ..
         } => Err(fault),
         // MAIL is never the end of anything.
-        Verdict::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => Ok(()),
+        ReplyEffect::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => Ok(()),
     }
 }
 
-/// Whether it would take a mail that comes back to `address`: MAIL from nobody, RCPT, then RSET and QUIT.
+/// Asks whether the relay would take a mail that comes back to `address`: MAIL from nobody, RCPT, then RSET and QUIT.
 ///
 /// # Errors
 ///
-/// What went wrong, at which stage.
+/// [`Fault`]: the stage and the reason.
 pub async fn takes_returns_to(settings: &SmtpSettings, address: &str) -> Result<(), Fault> {
     let patience = Patience::new(settings.connect_timeout + 4 * settings.command_timeout);
-    let mut connection = Connection::open(settings, &patience).await?;
+    let mut dialogue = Dialogue::open(settings, &patience).await?;
     let limit = settings.command_timeout;
     for (stage, command) in
         [(Stage::Mail, "MAIL FROM:<>".to_owned()), (Stage::Rcpt, format!("RCPT TO:<{address}>"))]
     {
-        let heard = connection.ask(stage, &command, limit, &patience).await;
-        if let Verdict::Settled {
+        let reply = dialogue.ask(stage, &command, limit, &patience).await;
+        if let ReplyEffect::Settled {
             outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
             ..
-        } = classify(stage, heard)
+        } = classify(stage, reply)
         {
-            connection.quit().await;
+            dialogue.quit().await;
             return Err(fault);
         }
     }
-    connection.ask(Stage::Rcpt, "RSET", limit, &patience).await;
-    connection.quit().await;
+    dialogue.ask(Stage::Rcpt, "RSET", limit, &patience).await;
+    dialogue.quit().await;
     Ok(())
 }
 
@@ -76,8 +76,8 @@ pub async fn takes_returns_to(settings: &SmtpSettings, address: &str) -> Result<
 pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
     const NAME: &str = "relay";
     let relay = settings.relay();
-    let connection = match open(settings).await {
-        Ok(connection) => connection,
+    let dialogue = match open(settings).await {
+        Ok(dialogue) => dialogue,
         Err(fault) => {
             let said = scrub(&fault.reply.reply);
             let code = fault.reply.code.map(|code| format!("{code} ")).unwrap_or_default();
@@ -103,10 +103,10 @@ pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
     };
     let mut offered = Vec::new();
     for (name, there) in [
-        ("PIPELINING", connection.offers.pipelining),
-        ("SIZE", connection.offers.size),
-        ("8BITMIME", connection.offers.eight_bit),
-        ("SMTPUTF8", connection.offers.utf8),
+        ("PIPELINING", dialogue.offers.pipelining),
+        ("SIZE", dialogue.offers.size),
+        ("8BITMIME", dialogue.offers.eight_bit),
+        ("SMTPUTF8", dialogue.offers.utf8),
     ] {
         if there {
             offered.push(name);
@@ -115,16 +115,16 @@ pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
     let offered = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
     let detail = format!(
         "{relay} ({}) greets as \"{}\" and offers {offered}",
-        connection.address,
-        scrub(&connection.banner)
+        dialogue.address,
+        scrub(&dialogue.banner)
     );
-    connection.quit().await;
+    dialogue.quit().await;
     CheckLine::ok(NAME, detail)
 }
 
-async fn open(settings: &SmtpSettings) -> Result<Connection, Fault> {
+async fn open(settings: &SmtpSettings) -> Result<Dialogue, Fault> {
     let whole = settings.connect_timeout + 2 * settings.command_timeout;
-    Connection::open(settings, &Patience::new(whole)).await
+    Dialogue::open(settings, &Patience::new(whole)).await
 }
 
 fn remedy(fault: &Fault, settings: &SmtpSettings) -> String {

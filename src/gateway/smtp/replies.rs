@@ -1,8 +1,8 @@
-//! What the relay says, as it comes, made into replies (RFC 5321 §4.2): several lines to one, at most so many of them,
-//! at most so long, UTF-8 or not.
+//! The relay's bytes, as they come, made into replies (RFC 5321 §4.2): several lines to one, bounded in number and
+//! length, UTF-8 or not.
 //!
-//! Pure: bytes in, replies out; how the bytes were cut on their way makes no difference. What it holds is bounded
-//! whatever comes. It never guesses: a line that is no reply line ends the dialogue.
+//! Pure: bytes in, replies out; how the bytes were cut on their way makes no difference. Memory is bounded whatever
+//! comes. The parser never guesses: a line that is no reply line ends the dialogue.
 
 use memchr::memchr;
 
@@ -20,7 +20,7 @@ const MOST_LINES: usize = 100;
 pub(super) struct Said {
     /// Three digits, the first from 2 to 5.
     pub(super) code: u16,
-    /// What stands behind the code, line by line; joined by `\n`.
+    /// The text after the code, line by line; joined by `\n`.
     text: String,
 }
 
@@ -30,23 +30,23 @@ impl Said {
     }
 }
 
-/// What came is no reply.
+/// The bytes are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotSmtp;
 
-/// The bytes that came and are not yet read. Kept with the connection, so that it is allocated once.
+/// Bytes received and not yet read. Kept with the connection, so that the buffer is allocated once.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     inbox: Vec<u8>,
-    /// How much of the inbox has been read.
+    /// Bytes of the inbox that have been read.
     read: usize,
     /// A reply of several lines, and how many of them are here.
-    begun: Option<(Said, usize)>,
+    unfinished: Option<(Said, usize)>,
 }
 
 impl Replies {
-    /// Takes what has come.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    /// Takes received bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.inbox.extend_from_slice(bytes);
     }
 
@@ -59,8 +59,8 @@ impl Replies {
             }
             let Line { code, is_last, text } = Line::read(line).ok_or(NotSmtp)?;
             self.read += end + 1;
-            match &mut self.begun {
-                None => self.begun = Some((Said { code, text }, 1)),
+            match &mut self.unfinished {
+                None => self.unfinished = Some((Said { code, text }, 1)),
                 Some((said, lines)) => {
                     if said.code != code || *lines >= MOST_LINES {
                         return Err(NotSmtp);
@@ -72,16 +72,16 @@ impl Replies {
             }
             if is_last {
                 self.forget_what_is_read();
-                return Ok(self.begun.take().map(|(said, _)| said));
+                return Ok(self.unfinished.take().map(|(said, _)| said));
             }
         }
         self.forget_what_is_read();
         if self.inbox.len() > LONGEST_UNREAD { Err(NotSmtp) } else { Ok(None) }
     }
 
-    /// Nothing has come that was not taken, not half a line of it.
+    /// Says that every byte received has been taken, half lines included.
     pub(super) fn is_empty(&self) -> bool {
-        self.begun.is_none() && self.inbox.len() == self.read
+        self.unfinished.is_none() && self.inbox.len() == self.read
     }
 
     fn forget_what_is_read(&mut self) {
@@ -132,15 +132,15 @@ mod tests {
         let mut replies = Replies::default();
         let mut all = Vec::new();
         for piece in pieces {
-            replies.feed(piece);
+            replies.push(piece);
             loop {
                 match replies.next() {
                     Ok(Some(said)) => all.push((said.code, said.lines().collect::<Vec<_>>().join("|"))),
                     Ok(None) => break,
                     Err(NotSmtp) => return (all, true),
                 }
-                let held = replies.begun.as_ref().map_or(0, |(said, _)| said.text.len());
-                assert!(held <= MOST_LINES * (LONGEST_LINE + 1), "{held} bytes of one reply");
+                let kept = replies.unfinished.as_ref().map_or(0, |(said, _)| said.text.len());
+                assert!(kept <= MOST_LINES * (LONGEST_LINE + 1), "{kept} bytes of one reply");
             }
             assert!(replies.inbox.len() <= LONGEST_UNREAD, "{} bytes wait", replies.inbox.len());
             assert_eq!(replies.read, 0);
@@ -208,7 +208,7 @@ mod tests {
             (b"421 and", None, false),
             (b" more\r\n", Some(421), true),
         ] {
-            replies.feed(bytes);
+            replies.push(bytes);
             assert_eq!(replies.next().map(|said| said.map(|said| said.code)), Ok(code));
             assert_eq!(replies.is_empty(), is_empty, "{}", bytes.escape_ascii());
         }

@@ -1,5 +1,5 @@
-//! What a relay said, made fit to be kept: one line, no control characters, at most 500 characters, its enhanced
-//! code and queue id taken out.
+//! A relay's reply, made fit to be kept: one line, no control characters, at most 500 characters, its enhanced code
+//! and queue id taken out.
 //!
 //! Pure. A reply is text from outside: nothing in it is trusted, and nothing here can fail.
 
@@ -22,7 +22,7 @@ pub(super) fn reply(code: u16, text: &str) -> Reply {
     Reply { code: Some(code), enhanced, reply: rest.to_owned() }
 }
 
-/// A [`Reply`] for what we found ourselves, without any server's word.
+/// A [`Reply`] for our own finding, without any server's word.
 #[must_use]
 pub(super) fn remark(text: &str) -> Reply {
     Reply { code: None, enhanced: None, reply: one_line(text) }
@@ -68,15 +68,15 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Takes away what stands behind the last blank of a text that was cut, if there is one: half an address would no longer be
-/// known for one, and would be quoted.
+/// Removes the text after the last blank of a text that was cut, if there is one: half an address would no longer
+/// be recognised as one, and would be quoted.
 pub(super) fn drop_half_a_word(cut: &mut String) {
     if let Some(blank) = cut.rfind(' ') {
         cut.truncate(blank);
     }
 }
 
-/// Neither a control character nor one of those that only change how others look (they forge log lines).
+/// Neither a control character nor one that only changes how others look (such characters forge log lines).
 fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(

@@ -1,8 +1,8 @@
-//! The bytes under a dialogue: what is written is written in our turn only, and how much of it has gone is known.
+//! The bytes under a dialogue: nothing is written out of step, and how much has been written is known.
 //!
-//! Nothing is written while words are known to wait that nobody asked for: whoever took them for the next reply would be
-//! one reply behind from then on. Words that come just then are not known; [`super::lane`] tells by what is behind them. If we die in the middle, the relay sees the connection end; it never sees half a decision.
-//! It never tries again, and after any trouble it must be dropped.
+//! Nothing is written while unasked words wait: a reader that took them for the next reply would stay one behind. Words
+//! that come just then show in the replies after them ([`super::connection`]). If we die in the middle, the relay sees the
+//! connection end, never half a decision. A stream never tries again; after any trouble it must be dropped.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -21,11 +21,11 @@ use super::reply::join;
 pub(super) enum Trouble {
     /// The relay said this before it was asked.
     Early(Said),
-    /// It began to say something before it was asked. Half a line is never quoted: it may be half an address.
+    /// The relay began to say something before it was asked. Half a line is never quoted: it may be half an address.
     Unfinished,
-    /// What it said is no reply.
+    /// The relay's bytes are no reply.
     NotSmtp,
-    /// It closed the connection.
+    /// The relay closed the connection.
     Closed,
     Lost(io::Error),
 }
@@ -54,7 +54,7 @@ impl From<NotSmtp> for Trouble {
 /// Why bytes were not written.
 #[derive(Debug)]
 pub(super) enum Unwritten<No> {
-    /// Whoever was asked said no.
+    /// The question before the write was answered with no.
     Forbidden(No),
     Trouble(Trouble),
 }
@@ -65,7 +65,7 @@ impl<No> From<Trouble> for Unwritten<No> {
     }
 }
 
-/// See the module's header.
+/// A TCP connection and the replies read from it (module header).
 #[derive(Debug)]
 pub(super) struct Stream {
     tcp: TcpStream,
@@ -90,28 +90,28 @@ impl Stream {
     /// Writes commands, as one write where the system takes them as one.
     pub(super) async fn write(&mut self, commands: &[u8]) -> Result<(), Trouble> {
         let mut written = poll_fn(|cx| {
-            self.check_turn(cx)?;
+            self.check_order(cx)?;
             self.poll_write(cx, commands)
         })
         .await?;
-        // The rest without looking for words: the first of these commands may be answered before the last is written.
+        // The rest without looking for words: the first command may be answered before the last is written.
         while written < commands.len() {
             written += poll_fn(|cx| self.poll_write(cx, &commands[written..])).await?;
         }
         Ok(())
     }
 
-    /// Writes as many of these bytes as the system takes at once; how many.
+    /// Writes as many of these bytes as the system takes at once; returns how many.
     ///
-    /// `may` is asked each time they really can be written, immediately before. What it forbids, or what meets
-    /// trouble, has not been written, not a byte of it.
+    /// `may` is asked each time they really can be written, immediately before. Where it refuses, or where there is
+    /// trouble, not a byte has been written.
     pub(super) async fn write_some<No>(
         &mut self,
         bytes: &[u8],
         mut may: impl FnMut() -> Result<(), No>,
     ) -> Result<usize, Unwritten<No>> {
         poll_fn(|cx| {
-            self.check_turn(cx)?;
+            self.check_order(cx)?;
             ready!(self.tcp.poll_write_ready(cx)).map_err(Trouble::Lost)?;
             may().map_err(Unwritten::Forbidden)?;
             Poll::Ready(Ok(ready!(self.poll_write(cx, bytes))?))
@@ -127,7 +127,7 @@ impl Stream {
         })
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that are there.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Trouble>> {
         let mut space = [0_u8; 2048];
         let mut buf = ReadBuf::new(&mut space);
@@ -135,12 +135,12 @@ impl Stream {
         if buf.filled().is_empty() {
             return Poll::Ready(Err(Trouble::Closed));
         }
-        self.replies.feed(buf.filled());
+        self.replies.push(buf.filled());
         Poll::Ready(Ok(()))
     }
 
-    /// Fails when the relay has said something it was not asked for, or has gone.
-    fn check_turn(&mut self, cx: &mut Context<'_>) -> Result<(), Trouble> {
+    /// Fails when the relay has sent words unasked, or has gone.
+    fn check_order(&mut self, cx: &mut Context<'_>) -> Result<(), Trouble> {
         if self.replies.is_empty()
             && let Poll::Ready(filled) = self.poll_fill(cx)
         {

@@ -1,19 +1,19 @@
-//! A message as it goes behind DATA: every line ended by `CR LF`, dots at the head of a line doubled (RFC 5321 §4.5.2),
-//! the final dot behind it.
+//! A message as it is sent after DATA: every line ended by `CR LF`, dots at the head of a line doubled (RFC 5321
+//! §4.5.2), the final dot after it.
 //!
-//! Pure. A lone `LF` or `CR` reads as a line end to some relays and not to others, and could smuggle a second message
-//! in; here it is one.
+//! Pure. A lone `LF` or `CR` reads as a line end to some relays and not to others, and could smuggle a second
+//! message in; here both are line ends.
 
 use memchr::memchr2;
 
 /// The final dot, on a line of its own.
 pub(super) const DOT: &[u8] = b".\r\n";
 
-/// See the module's header.
+/// The transmitted bytes of one message (module header).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Data {
     bytes: Vec<u8>,
-    /// What SIZE says: the message with its line ends, before dots were doubled (RFC 1870 §5).
+    /// Value of SIZE: the message with its line ends, before dots were doubled (RFC 1870 §5).
     pub(super) size: usize,
     pub(super) is_ascii: bool,
 }
@@ -39,12 +39,12 @@ impl Data {
         Self { bytes, size, is_ascii: message.is_ascii() }
     }
 
-    /// All of it, the final dot included.
+    /// All bytes, the final dot included.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Where the final dot begins.
+    /// Offset of the final dot.
     pub(super) fn dot_at(&self) -> usize {
         self.bytes.len() - DOT.len()
     }
@@ -65,7 +65,7 @@ mod tests {
             (b".a\r\n..\r\nb.\r\n", b"..a\r\n...\r\nb.\r\n.\r\n", 12),
             (b"a\nb\n", b"a\r\nb\r\n.\r\n", 6),
             (b"a\rb", b"a\r\nb\r\n.\r\n", 6),
-            // What ends the data for one relay and not for another, and what some take for it.
+            // Sequences that end the data for one relay and not for another, and some that are mistaken for the end.
             (b"a\n.\nb", b"a\r\n..\r\nb\r\n.\r\n", 9),
             (b"a\r.\rb", b"a\r\n..\r\nb\r\n.\r\n", 9),
             (b"a\r\n.\nb", b"a\r\n..\r\nb\r\n.\r\n", 9),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// Read as a relay reads it, it is the message with its line ends made good, and ends where it ends.
+        /// A relay's reading gives the message with its line ends made good, and ends where the message ends.
         #[test]
         fn a_relay_reads_what_was_given(given in "[a.\r\n]{0,40}") {
             let data = Data::of(given.as_bytes());

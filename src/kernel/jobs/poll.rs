@@ -1,20 +1,20 @@
-//! The rest of a consumer between two looks for new rows. Pure.
+//! The pause of a consumer between two looks for new rows. Pure.
 //!
-//! The triggers notify nobody, since a transaction that has notified cannot be prepared (`migrations/router/003_daemons.sql`), so
-//! the rests are what a row waits for: as short as rows are frequent, and never so short that looking is what the
-//! database is busy with.
+//! The triggers notify nobody, since a transaction that has notified cannot be prepared
+//! (`migrations/router/003_daemons.sql`), so a row waits for the pause to end: pauses are as short as rows are frequent, and
+//! never so short that looks keep the database busy.
 
 use std::time::Duration;
 
-/// After a look that found something.
+/// Pause after a look that found rows.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// The longest rest, where nothing happens: a row waits no longer for a look.
+/// The longest pause while nothing happens: a row waits no longer for a look.
 const LONGEST: Duration = Duration::from_millis(250);
-/// A rest after a look that found nothing is this many times as long as the look took, so that looking in vain takes less than a
-/// tenth of a connection: index entries of delivered rows are skipped one by one while an older snapshot keeps them.
+/// A pause after a look in vain is this many times as long as the look took, so that such looks take less than a tenth of a
+/// connection: index entries of delivered rows are skipped one by one while an older snapshot keeps them.
 const REST_PER_LOOK: u32 = 10;
 
-/// The rests.
+/// The pauses of one consumer.
 #[derive(Debug)]
 pub(in crate::kernel) struct PollInterval {
     rest: Duration,
@@ -22,12 +22,12 @@ pub(in crate::kernel) struct PollInterval {
 }
 
 impl PollInterval {
-    /// Begins as if something had just been found; never rests longer than `poll`.
+    /// Starts as after a look that found rows; no pause is longer than `poll`.
     pub(in crate::kernel) fn new(poll: Duration) -> Self {
         Self { rest: SHORTEST.min(poll), longest: LONGEST.min(poll) }
     }
 
-    /// The rest after a look that took `took`, and `found` something or not.
+    /// Returns the pause after a look that took `took` and `found` rows or did not.
     pub(in crate::kernel) fn rest(&mut self, found: bool, took: Duration) -> Duration {
         let (rest, times) = if found { (SHORTEST, 1) } else { (self.rest * 2, REST_PER_LOOK) };
         self.rest = rest.min(self.longest);

@@ -1,4 +1,4 @@
-//! The consequence of a job's end: which command, which pause, whether the attempt counts. Pure.
+//! The consequence of a job's end: the command, the pause, and whether the attempt counts. Pure.
 
 use std::time::Duration;
 
@@ -12,49 +12,49 @@ use crate::kernel::{Lifecycle, NotPossible, Transition, Who};
 /// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending<L: Lifecycle> {
-    /// It is done.
+    /// The work is done.
     Done {
-        /// Its name in the lifecycle.
+        /// The command that records it.
         command: L::Command,
-        /// The state it leads to, where a guard decides between two ways.
+        /// The state after it, where a guard decides between two edges.
         to: Option<L::State>,
-        /// The room's columns that are written with it.
+        /// The room's columns to write.
         columns: Option<Value>,
     },
-    /// Nothing is wrong with the row: again, after a pause that grows with how often it was taken.
+    /// The row is fine: again, after a pause that grows with its claims.
     Again,
-    /// Nothing is wrong with the row, and nobody has looked at it: again, by whoever comes first.
+    /// The row is fine, and no work was done on it: again, by the next worker.
     AtOnce,
-    /// Nothing is wrong with the row: again, after this pause.
+    /// The row is fine: again, after this pause.
     After(Duration),
-    /// The row itself is at fault; another try may follow.
+    /// The row itself is at fault; another attempt may follow.
     Failed {
-        /// In words, for operators: no text of the row's.
+        /// The cause in words, for operators: no text of the row.
         why: String,
-        /// The room's columns that are written with it.
+        /// The room's columns to write.
         columns: Option<Value>,
     },
-    /// The row itself is at fault, and no try would change it.
+    /// The row itself is at fault, and no attempt would change it.
     GivenUp {
-        /// In words, for operators: no text of the row's.
+        /// The cause in words, for operators: no text of the row.
         why: String,
-        /// The room's columns that are written with it.
+        /// The room's columns to write.
         columns: Option<Value>,
     },
 }
 
 impl<L: Lifecycle> Ending<L> {
-    /// Done, and nothing of the room's is written with it.
+    /// [`Self::Done`] without columns of the room.
     #[must_use]
     pub fn done(command: L::Command) -> Self {
         Self::Done { command, to: None, columns: None }
     }
 }
 
-/// When a row is tried again, and how often.
+/// Pauses and number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// Failures of its own after which it is given up on.
+    /// Failures of the row itself after which it is given up on.
     pub max_attempts: u32,
     /// Shortest pause.
     pub min: Duration,
@@ -63,10 +63,10 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// The write that follows from `ending`. A failure counts the claim it ends; nothing else does.
+    /// Returns the write that follows from `ending`. Only a failure counts the claim that it ends.
     ///
     /// # Errors
-    /// [`NotPossible`]: the table has no such end for a row that is worked on.
+    /// [`NotPossible`]: the table has no such edge for a row that is worked on.
     pub fn settle<L: Stored>(
         self,
         row: &Row<L>,

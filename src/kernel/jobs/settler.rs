@@ -1,4 +1,4 @@
-//! Writes how jobs ended, and makes the leases of the others longer.
+//! The settler: writes how jobs ended, and extends the leases of the others.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Answer, BATCH, Ending, Leases, Parts, REST, is_gone};
+use super::{Answer, BATCH, ConsumerParts, Ending, Leases, REST, is_gone};
 use crate::db::DbError;
 use crate::db::batch::{Batch, divided};
 use crate::kernel::rows::{Row, Stored, Write};
 use crate::scrub::scrub;
 
-/// See the module's header.
+/// The task that settles.
 pub(super) struct Settler<L: Stored> {
-    pub(super) parts: Parts<L>,
+    pub(super) parts: ConsumerParts<L>,
     pub(super) answered: mpsc::UnboundedReceiver<Answer<L>>,
     pub(super) leases: Leases<L::Id>,
     pub(super) halt: CancellationToken,
 }
 
 impl<L: Stored> Settler<L> {
-    /// Until nobody can answer any more.
+    /// Runs until every sender of answers is gone.
     pub(super) async fn run(mut self) {
         let clock = Arc::clone(&self.parts.clock);
         let every = self.parts.settings.lease / 3;
@@ -44,20 +44,20 @@ impl<L: Stored> Settler<L> {
         }
     }
 
-    /// Repeats until it is written, but for rows that refuse it: these come again after their lease. Settling twice is
+    /// Repeats until all rows are written; rows that the database refuses come again after their lease. Settling twice is
     /// harmless, and a lease that ran out meanwhile meets the fence.
     async fn settle(&self, answers: Vec<Answer<L>>) {
-        let Parts { settings, clock, rng, .. } = &self.parts;
+        let ConsumerParts { settings, clock, rng, .. } = &self.parts;
         let halted = self.halt.is_cancelled();
         let settled = |answer: Answer<L>| {
-            // The next daemon need not wait for this one.
+            // The next daemon need not wait out this row's pause.
             let at_once = halted && answer.ending == Ending::Again;
             let ending = if at_once { Ending::AtOnce } else { answer.ending };
             let write = rng.with(|rng| settings.retries.settle(&answer.row, ending, rng));
             match write {
                 Ok(write) => Some(Settling { write, row: answer.row, _room: answer._room }),
                 Err(error) => {
-                    // The table has no such end: its lease runs out.
+                    // The table has no such edge: the lease runs out.
                     tracing::error!(row = %answer.row.id, "{}: {error}", L::NAME);
                     self.leases.lock().remove(&answer.row.id);
                     None
@@ -88,9 +88,9 @@ impl<L: Stored> Settler<L> {
         }
     }
 
-    /// Writes those of `left`, and leaves there what is not known to be written. Answers what stopped it.
+    /// Writes the rows of `left`, and leaves there those not known to be written. Returns the fault that stopped it.
     async fn write(&self, all: &[Settling<L>], left: &mut Vec<usize>) -> Option<DbError> {
-        let Parts { rows, observer, .. } = &self.parts;
+        let ConsumerParts { rows, observer, .. } = &self.parts;
         let batch = divided(left, |part: Vec<usize>| async move {
             let some: Vec<Write<L>> =
                 part.iter().filter_map(|at| all.get(*at)).map(|one| one.write.clone()).collect();
@@ -136,7 +136,7 @@ impl<L: Stored> Settler<L> {
     }
 }
 
-/// A row and what is written of it; there is room for another when it is gone.
+/// A row and its write; its permit is free again when this is dropped.
 struct Settling<L: Stored> {
     row: Row<L>,
     write: Write<L>,

@@ -1,4 +1,4 @@
-//! The relation of a lifecycle: what the kernel must know of a room's table to take, write and count its rows.
+//! The relation of a lifecycle: what the kernel must know of a room's table to claim, write and count its rows.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -13,7 +13,7 @@ use crate::kernel::{Lifecycle, Word};
 
 /// The key of a row.
 pub trait Id: Scalar + FromSqlOwned + Copy + Ord + Hash + Debug + Display + Send + Sync + 'static {
-    /// Its type in SQL.
+    /// The key's type in SQL.
     const SQL: &'static str;
 }
 
@@ -25,14 +25,14 @@ impl Id for Uuid {
     const SQL: &'static str = "uuid";
 }
 
-/// A lifecycle whose rows the kernel may take, write and count. Its table has `id`, `state` and `available_at`, and for its jobs
-/// `attempts`, `claims`, `lease_token` and `leased_until`.
+/// A lifecycle whose rows the kernel may claim, write and count. Its table has `id`, `state` and `available_at`, and for its
+/// jobs `attempts`, `claims`, `lease_token` and `leased_until`.
 pub trait Stored: Lifecycle {
     /// The key of a row.
     type Id: Id;
-    /// The room's own part of a row.
+    /// The room's columns of a row.
     type Columns: Clone + Debug + Send + Sync + 'static;
-    /// The table its rows are in.
+    /// The table of its rows.
     const RELATION: Relation<Self::State>;
     /// The commands that the kernel gives on a worker's account.
     const WORK: Commands<Self::Command>;
@@ -47,11 +47,11 @@ pub trait Stored: Lifecycle {
 /// The commands that jobs give.
 #[derive(Debug, Clone, Copy)]
 pub struct Commands<C> {
-    /// A worker takes a row. In place, where the edge leads to the state it comes from.
+    /// A worker claims a row. The state may stay, where the edge leads back to it.
     pub claim: C,
-    /// Nothing is wrong with the row: it comes again, and no attempt is spent.
+    /// The row is fine: it comes again, and no attempt is spent.
     pub release: C,
-    /// The row itself is at fault; another try follows.
+    /// The row itself is at fault; another attempt follows.
     pub fail: C,
     /// The row itself is at fault, once too often.
     pub give_up: C,
@@ -64,41 +64,41 @@ pub struct Relation<S: 'static> {
     pub name: &'static str,
     /// Names of the transactions, labels of `db_transaction_seconds` ([`transactions!`](crate::kernel::rows::transactions)).
     pub transactions: Transactions,
-    /// The kind of work that a row is, as an expression on `o`; `o.state` where the state says it.
+    /// The kind of work of a row, as an expression on `o`; `o.state` where the state gives it.
     pub kind: &'static str,
     /// The room's columns, as a select list on `o`.
     pub columns: &'static str,
     /// Columns that a write may set, with their types in SQL.
     pub written: &'static [(&'static str, &'static str)],
-    /// Columns that are set to the time at which a row comes to a state, and are null in every other.
+    /// Columns that are set to the time at which a row enters a state, and are null in every other.
     pub stamped: &'static [(&'static str, S)],
-    /// Since when a row exists.
+    /// The column of the row's creation time.
     pub born: &'static str,
-    /// Whether it has a `version`, which every transition raises: the fence of people.
+    /// Whether the table has a `version`, which every transition raises: the fence of people.
     pub versioned: bool,
-    /// The log of what happened.
+    /// The log of transitions.
     pub log: Log,
-    /// Further CTEs of the statement that ends a job, on `u` (`u.id`, `u.to_state`, `u.reason`,
-    /// `u.columns`: what the write said, and [`Self::returned`]); led by a comma.
+    /// Further CTEs of the statement that ends a job, on `u` (`u.id`, `u.to_state`, `u.reason`, `u.columns` of the write,
+    /// and [`Self::returned`]); led by a comma.
     pub beside: &'static str,
     /// Columns on `o` for [`Self::beside`]; led by a comma.
     pub returned: &'static str,
-    /// The state whose rows are removed when they are old, with the column that says since when.
+    /// The state whose rows are removed when they are old, with the column of the time since when.
     pub pruned: Option<(S, &'static str)>,
 }
 
 /// Names of a lifecycle's transactions.
 #[derive(Debug, Clone, Copy)]
 pub struct Transactions {
-    /// Taking rows.
+    /// Claiming rows.
     pub claim: &'static str,
     /// Firing timers.
     pub wake: &'static str,
     /// Ending jobs.
     pub settle: &'static str,
-    /// Making leases longer.
+    /// Extending leases.
     pub extend: &'static str,
-    /// Removing what is old.
+    /// Removing old rows.
     pub prune: &'static str,
 }
 
@@ -119,15 +119,15 @@ macro_rules! transactions {
 /// The log in which transitions are recorded, each by the statement that makes it.
 #[derive(Debug, Clone, Copy)]
 pub enum Log {
-    /// In `router.transitions`.
+    /// The table `router.transitions`.
     Transitions,
-    /// In a log of the room's own: its INSERT, which reads `l.id`, `l.from_state`, `l.to_state`, `l.command`, `l.actor`,
-    /// `l.actor_type`, `l.reason` and, where there is one, `l.version`.
+    /// A log of the room's own: its INSERT, which reads `l.id`, `l.from_state`, `l.to_state`, `l.command`, `l.actor`,
+    /// `l.actor_type`, `l.reason` and, where the table has one, `l.version`.
     Own(&'static str),
 }
 
 impl<S: Word> Relation<S> {
-    /// The column that is stamped in `state`, if there is one.
+    /// Returns the column that is stamped in `state`, if any.
     #[must_use]
     pub fn stamp_of(&self, state: S) -> Option<&'static str> {
         self.stamped.iter().find(|(_, of)| *of == state).map(|(column, _)| *column)

@@ -1,20 +1,20 @@
-//! The statements of a lifecycle's rows, made once from its table and its relation. Each is led by its name, and records the
-//! transition it makes in the same statement.
+//! The statements of a lifecycle's rows, made once from its table and its relation. Each starts with its name, and records
+//! its transition in the same statement.
 //!
-//! Rows are taken with SKIP LOCKED, so that instances never wait for each other, and written under their fence. `now()` only
-//! compares and `clock_timestamp()` only writes.
+//! Rows are claimed with SKIP LOCKED, so that instances never wait for each other, and written under their fence. `now()`
+//! only compares and `clock_timestamp()` only writes.
 
 use super::{Log, Stored};
 use crate::kernel::{Edge, Lifecycle, Timer, Who, Word};
 
-/// See the module's header.
+/// The statements of one lifecycle.
 #[derive(Debug)]
 pub(super) struct Statements<S> {
-    /// By the state that rows wait in.
+    /// By the state in which rows wait.
     pub(super) claims: Vec<(S, String)>,
-    /// By the state that rows wait in.
+    /// By the state in which rows wait.
     pub(super) waits: Vec<(S, String)>,
-    /// Of each timer, in the order in which they fire.
+    /// By timer, in the order in which they fire.
     pub(super) timers: Vec<(Timer, String)>,
     pub(super) lock: String,
     pub(super) read: String,
@@ -74,7 +74,7 @@ SELECT o.id, o.state, o.attempts, o.claims, o.lease_token, {} AS version, {} FRO
                 id::<L>()
             ),
             write: write::<L>(),
-            // A row that is not answered is not ours any more.
+            // A row missing from the answer is no longer leased by us.
             extend: format!(
                 "-- {name}_extend
 UPDATE {relation} o SET leased_until = clock_timestamp() + make_interval(secs => $3)
@@ -93,7 +93,7 @@ fn id<L: Stored>() -> &'static str {
     <L::Id as super::Id>::SQL
 }
 
-/// A row that waits in `from`. Where a claim leads elsewhere, the state alone says that nobody has it.
+/// The condition of a row that waits in `from`. Where a claim leads elsewhere, the state alone says that no worker has it.
 fn waiting<S: Word>(from: S, to: S) -> String {
     let in_place = if from == to { " AND o.lease_token IS NULL" } else { "" };
     format!("o.state = '{from}'{in_place}")
@@ -120,7 +120,7 @@ fn log<L: Stored>(said: &Said<'_>) -> String {
     }
 }
 
-/// The part of a row that every transition changes.
+/// The SET of columns that every transition changes.
 fn moved<L: Stored>() -> &'static str {
     if L::RELATION.versioned { ", version = o.version + 1" } else { "" }
 }
@@ -129,7 +129,7 @@ fn version<L: Stored>() -> &'static str {
     if L::RELATION.versioned { ", o.version" } else { "" }
 }
 
-/// `$1` at most so many, `$2` token, `$3` lease in seconds, `$4` actor, `$5` kinds, `$6` whether only these or all but these.
+/// `$1` the most rows, `$2` token, `$3` lease in seconds, `$4` actor, `$5` kinds, `$6` whether only these or all but these.
 fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     let relation = &L::RELATION;
     let command = L::WORK.claim;
@@ -166,11 +166,11 @@ SELECT * FROM u ORDER BY u.id",
     )
 }
 
-/// One statement for each edge that a timer fires: `$1` at most so many, `$2` actor.
+/// One statement for each edge that a timer fires: `$1` the most rows, `$2` actor.
 fn timers<L: Stored>() -> Vec<(Timer, String)> {
     let mut timers: Vec<(Timer, String)> =
         L::TABLE.iter().filter_map(|edge| Some((edge.timer?, timer::<L>(edge)?))).collect();
-    // A row that is brought back from the dead may be due at once.
+    // A row whose lease ran out may be due at once, so the order matters.
     timers.sort_by_key(|(timer, _)| *timer);
     timers
 }
@@ -181,7 +181,7 @@ fn timer<L: Stored>(edge: &EdgeOf<L>) -> Option<String> {
         Timer::Lease => (
             "leased_until",
             "o.leased_until < now()",
-            // Its worker is gone, which is no fault of the row's.
+            // The worker is gone, which is no fault of the row.
             ", attempts = o.attempts - 1, available_at = clock_timestamp(),
     lease_token = NULL, leased_until = NULL",
             "'its lease ran out'",
@@ -219,9 +219,9 @@ SELECT count(*) AS n FROM u",
     ))
 }
 
-/// Writes transitions, each under its fence. `$1` ids, `$2` tokens, `$3` versions, `$4` commands, `$5` states they lead from, `$6`
-/// and to, `$7` on whose account, `$8` attempts given back (null: from the beginning), `$9` pauses in seconds, `$10` reasons, `$11`
-/// the room's columns as objects (what is not in there stays), `$12` actor.
+/// Writes transitions, each under its fence. `$1` ids, `$2` tokens, `$3` versions, `$4` commands, `$5` states before, `$6`
+/// states after, `$7` roles, `$8` attempts given back (null: from the beginning), `$9` pauses in seconds, `$10` reasons,
+/// `$11` the room's columns as objects (columns not in them stay), `$12` actor.
 fn write<L: Stored>() -> String {
     let relation = &L::RELATION;
     let stamped: String = relation
@@ -277,8 +277,8 @@ SELECT u.id FROM u",
     )
 }
 
-/// The rows in each state that something leads out of, and for how long, in seconds: what waits for its time or a worker,
-/// since it was due; the others, since the oldest was written. Apart, so that each is answered from its own partial index.
+/// Count and age, in seconds, of the rows in each state with an outgoing edge: waiting rows age from the time they were due,
+/// the others since the oldest was written. One SELECT per state, answered from its partial index.
 fn depths<L: Stored>() -> String {
     let leads_out = |state: &&L::State| L::TABLE.iter().any(|edge| edge.from == Some(**state));
     let waits = |state: L::State| {
@@ -298,8 +298,8 @@ FROM {} o WHERE o.state = '{state}'",
     format!("-- {}_depths\n{}", L::NAME, all.join("\nUNION ALL "))
 }
 
-/// Removes what came to its end more than `$1` seconds ago, `$2` rows at most, with its part of the log. By arrays, which are looked
-/// up: to join the log with what was removed, all of it would be read.
+/// Removes rows that came to their end more than `$1` seconds ago, `$2` at most, with their part of the log. By arrays,
+/// which are looked up: a join of the log with the removed rows would read all of the log.
 fn prune<L: Stored>() -> Option<String> {
     let (state, since) = L::RELATION.pruned?;
     let log = match L::RELATION.log {
@@ -309,7 +309,7 @@ fn prune<L: Stored>() -> Option<String> {
 )",
             L::NAME
         ),
-        // By its foreign key.
+        // The foreign key removes the log's part.
         Log::Own(_) => String::new(),
     };
     let table = L::RELATION.name;

@@ -1,8 +1,8 @@
-//! The task that tells people: looks at what waits, groups it by cause, posts what is due, confirms what Slack took.
+//! The alerter: collects what is pending, groups it by cause, posts what is due, confirms what Slack took.
 //!
-//! What waits lives elsewhere (failures in their rows, incidents in their state, notices with their finders), so that
-//! nothing is lost while Slack is away or when we die; here is only when to speak. One message at a time, every wait
-//! bounded: an hour without Slack costs a few tries and holds up nobody. Never routes, never changes a status.
+//! Pending alerts are stored elsewhere (failures in their rows, incidents in their state, notices with their senders), so
+//! that nothing is lost while Slack is away or when we die; only their timing is here. One message at a time, every wait
+//! bounded: an hour without Slack costs a few attempts and delays nobody. The alerter never routes, never changes a status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,50 +13,54 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::{Channel, long};
-use super::desk::{Desk, Told, why};
-use super::groups::{Groups, Pace, Say};
+use super::groups::{AlertIntervals, Groups, Say};
 use super::message::Headline;
 use super::notice::{Alerts, Notices};
+use super::sender::{AlertSender, Notified, why};
 use crate::journal;
-use crate::ops::chance::Chance;
+use crate::kernel::metric::Gauge;
 use crate::ops::incident::{Incident, IncidentKey, Open};
-use crate::ops::metrics;
+use crate::ops::rng::Rng;
 use crate::ops::telemetry::EventName;
 use crate::ports::{AlertLease, Clock, LedgerTrouble, Posted, Story, Unalerted};
 
-/// The rows are looked at no more often than this, and no more rarely than `LONGEST_LOOK`.
+/// Failures that nobody was notified of, at the last look.
+pub static UNALERTED: Gauge =
+    Gauge::new("maple_router_unalerted", "Failures that wait to be told of, at the last look");
+
+/// Shortest pause between two looks at the rows; `LONGEST_LOOK` is the longest.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// Told of, not confirmed in the rows yet: no more than this are kept, the rest is told of again.
+/// Most leases posted and not yet confirmed in the rows; people are notified again of the rest.
 const UNCONFIRMED: usize = 32;
-/// So that no mistake here can spin.
+/// Shortest pause of the loop, so that no mistake here can make it spin.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
     Incident(IncidentKey),
     Notice(&'static str),
-    /// Where they are kept, and their cause.
+    /// The index of their source, and their cause.
     Failures(usize, String),
 }
 
-/// What the task is made of.
+/// The parts of the alerter.
 #[derive(Debug)]
 pub struct AlerterParts {
-    /// Where messages are made.
-    pub desk: Arc<Desk>,
-    /// How often people may be told.
-    pub pace: Pace,
-    /// What is wrong now.
+    /// Makes and posts messages.
+    pub sender: Arc<AlertSender>,
+    /// The intervals between alerts to people.
+    pub intervals: AlertIntervals,
+    /// The open incidents.
     pub incidents: watch::Receiver<Open>,
-    /// For pauses.
+    /// The clock of pauses.
     pub clock: Arc<dyn Clock>,
-    /// For pauses.
-    pub chance: Arc<Chance>,
+    /// The jitter of pauses.
+    pub rng: Arc<Rng>,
 }
 
-/// An incident, as it was last seen.
+/// An incident, as last seen.
 #[derive(Debug)]
 struct Known {
     since: Instant,
@@ -64,39 +68,39 @@ struct Known {
     incident: Incident,
 }
 
-/// The task.
+/// The alerter's task.
 #[derive(Debug)]
 pub struct Alerter {
     parts: AlerterParts,
     groups: Groups<Topic>,
     channel: Channel,
     notices: Notices,
-    /// Incidents that are open, or over and not told so yet.
+    /// Incidents that are open, or over and not yet reported so.
     known: BTreeMap<IncidentKey, Known>,
-    /// And where what they lease is kept.
+    /// Leases that Slack confirmed and the rows do not yet, with the index of their source.
     unconfirmed: Vec<(usize, AlertLease)>,
-    /// Failures nobody was told of, by where they are kept.
+    /// Number of failures that nobody was notified of, by source.
     unalerted: Vec<u64>,
     look_every: Duration,
     look_at: Instant,
-    /// Said already.
+    /// The ledger's trouble logged last.
     ledger_trouble: Option<LedgerTrouble>,
     rejected: Option<(Topic, String)>,
 }
 
 impl Alerter {
-    /// The task, and the handle for notices.
+    /// Returns the task, and the handle for notices.
     #[must_use]
     pub fn new(parts: AlerterParts) -> (Self, Alerts) {
         let (notices, alerts) = Notices::new();
         let alerter = Self {
-            groups: Groups::new(parts.pace),
+            groups: Groups::new(parts.intervals),
             channel: Channel::default(),
             notices,
             known: BTreeMap::new(),
             unconfirmed: Vec::new(),
-            unalerted: vec![0; parts.desk.failures.len()],
-            look_every: (parts.pace.group_wait / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK),
+            unalerted: vec![0; parts.sender.failures.len()],
+            look_every: (parts.intervals.group_wait / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK),
             look_at: parts.clock.monotonic(),
             ledger_trouble: None,
             rejected: None,
@@ -105,7 +109,7 @@ impl Alerter {
         (alerter, alerts)
     }
 
-    /// Tells until `stop`; the message that is on its way is finished and confirmed.
+    /// Posts alerts until `stop`; the message on its way is finished and confirmed.
     pub async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             self.look().await;
@@ -114,9 +118,9 @@ impl Alerter {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                // Nobody left who could raise one: the others go on.
+                // Without a sender of incidents the other sources go on.
                 Ok(()) = self.parts.incidents.changed() => {}
-                () = self.notices.heard() => {}
+                () = self.notices.asked() => {}
                 () = self.parts.clock.sleep(pause) => {}
             }
         }
@@ -126,14 +130,14 @@ impl Alerter {
         self.parts.clock.monotonic()
     }
 
-    /// Until something is due that may be told, or the rows are to be looked at.
+    /// Returns the time until an alert is due that may be posted, or the next look at the rows.
     fn pause(&self) -> Duration {
         let due = self.groups.next().map(|due| self.channel.opens().map_or(due, |opens| due.max(opens)));
         let until = due.map_or(self.look_at, |due| due.min(self.look_at));
         until.saturating_duration_since(self.now()).max(BREATH)
     }
 
-    /// What there is to tell.
+    /// Collects the pending alerts.
     async fn look(&mut self) {
         let now = self.now();
         self.look_at_incidents(now);
@@ -169,16 +173,16 @@ impl Alerter {
     }
 
     async fn look_at_failures(&mut self) {
-        let desk = Arc::clone(&self.parts.desk);
+        let sender = Arc::clone(&self.parts.sender);
         let mut trouble = None;
-        for (place, failures) in desk.failures.iter().enumerate() {
+        for (source, failures) in sender.failures.iter().enumerate() {
             match failures.unalerted().await {
-                Ok(waiting) => self.found(place, waiting),
-                // What waits there is as it was; what waits elsewhere is told of.
+                Ok(waiting) => self.found(source, waiting),
+                // The pending failures of this source stay as they were; the other sources go on.
                 Err(found) => trouble = Some(found),
             }
         }
-        metrics::unalerted(self.unalerted.iter().sum());
+        UNALERTED.set((), self.unalerted.iter().sum::<u64>());
         match trouble {
             Some(trouble) => self.ledger_is_in_trouble(trouble),
             None if self.unconfirmed.is_empty() => self.ledger_trouble = None,
@@ -186,19 +190,19 @@ impl Alerter {
         }
     }
 
-    /// What waits in one place.
-    fn found(&mut self, place: usize, waiting: Vec<Unalerted>) {
+    /// Takes in the pending failures of one source.
+    fn found(&mut self, source: usize, waiting: Vec<Unalerted>) {
         let now = self.now();
-        if let Some(known) = self.unalerted.get_mut(place) {
+        if let Some(known) = self.unalerted.get_mut(source) {
             *known = waiting.iter().map(|found| found.count).sum();
         }
         let found: BTreeSet<Topic> =
-            waiting.into_iter().map(|found| Topic::Failures(place, found.cause)).collect();
+            waiting.into_iter().map(|found| Topic::Failures(source, found.cause)).collect();
         for topic in &found {
             self.groups.waiting(topic, now);
         }
         let gone = |topic: &&Topic| {
-            matches!(topic, Topic::Failures(at, _) if *at == place) && !found.contains(*topic)
+            matches!(topic, Topic::Failures(at, _) if *at == source) && !found.contains(*topic)
         };
         let gone: Vec<Topic> = self.groups.causes().filter(gone).cloned().collect();
         for topic in gone {
@@ -206,20 +210,20 @@ impl Alerter {
         }
     }
 
-    /// Records what Slack has confirmed; what cannot be recorded in time is told of again.
+    /// Records the confirmed leases; people are notified again of those that cannot be recorded in time.
     async fn confirm(&mut self) {
-        let desk = Arc::clone(&self.parts.desk);
+        let sender = Arc::clone(&self.parts.sender);
         let mut in_trouble = BTreeSet::new();
-        for (place, lease) in std::mem::take(&mut self.unconfirmed) {
-            let Some(failures) = desk.failures.get(place) else { continue };
-            // One try tells enough about a place.
-            if !in_trouble.contains(&place) {
+        for (source, lease) in std::mem::take(&mut self.unconfirmed) {
+            let Some(failures) = sender.failures.get(source) else { continue };
+            // One attempt shows whether a source works.
+            if !in_trouble.contains(&source) {
                 let Err(trouble) = failures.confirm(&lease).await else { continue };
-                in_trouble.insert(place);
+                in_trouble.insert(source);
                 self.ledger_is_in_trouble(trouble);
             }
             if self.unconfirmed.len() < UNCONFIRMED {
-                self.unconfirmed.push((place, lease));
+                self.unconfirmed.push((source, lease));
             }
         }
     }
@@ -231,7 +235,7 @@ impl Alerter {
         }
     }
 
-    /// Tells what is due, as long as Slack takes it.
+    /// Posts the alerts that are due, as long as Slack takes them.
     async fn speak(&mut self, stop: &CancellationToken) {
         for (topic, say) in self.groups.due(self.now()) {
             if stop.is_cancelled() || !self.channel.is_open(self.now()) {
@@ -240,7 +244,7 @@ impl Alerter {
             match &topic {
                 Topic::Incident(key) => self.tell_incident(*key, say).await,
                 Topic::Notice(cause) => self.tell_notices(cause).await,
-                Topic::Failures(place, cause) => self.tell_failures(*place, cause).await,
+                Topic::Failures(source, cause) => self.tell_failures(*source, cause).await,
             }
         }
     }
@@ -254,31 +258,31 @@ impl Alerter {
             commands: incident.commands.clone(),
             runbook: key.runbook(),
         };
-        let posted = self.parts.desk.tell(key.label(), Headline::Incident { say, lasts }, &story).await;
+        let posted = self.parts.sender.tell(key.label(), Headline::Incident { say, lasts }, &story).await;
         self.became(&Topic::Incident(key), &posted, false);
     }
 
     async fn tell_notices(&mut self, cause: &'static str) {
         let Some((count, story)) = self.notices.story(cause) else { return };
         let headline = Headline::Pile { count, more: false };
-        let posted = self.parts.desk.tell(cause, headline, &story).await;
+        let posted = self.parts.sender.tell(cause, headline, &story).await;
         if self.became(&Topic::Notice(cause), &posted, false) {
-            self.notices.told(cause);
+            self.notices.notified(cause);
         }
     }
 
-    async fn tell_failures(&mut self, place: usize, cause: &str) {
-        let topic = Topic::Failures(place, cause.to_owned());
-        let desk = Arc::clone(&self.parts.desk);
-        let Some(failures) = desk.failures.get(place) else { return };
-        match desk.tell_failures(failures.as_ref(), cause).await {
-            Ok(Told::Sent(lease)) => {
+    async fn tell_failures(&mut self, source: usize, cause: &str) {
+        let topic = Topic::Failures(source, cause.to_owned());
+        let sender = Arc::clone(&self.parts.sender);
+        let Some(failures) = sender.failures.get(source) else { return };
+        match sender.tell_failures(failures.as_ref(), cause).await {
+            Ok(Notified::Sent(lease)) => {
                 self.became(&topic, &Posted::Sent, lease.more);
-                self.unconfirmed.push((place, lease));
+                self.unconfirmed.push((source, lease));
                 self.confirm().await;
             }
-            Ok(Told::Nothing) => self.groups.nothing(&topic),
-            Ok(Told::Not(posted)) => drop(self.became(&topic, &posted, false)),
+            Ok(Notified::Nothing) => self.groups.nothing(&topic),
+            Ok(Notified::Not(posted)) => drop(self.became(&topic, &posted, false)),
             Err(trouble) => {
                 self.ledger_is_in_trouble(trouble);
                 self.groups.postponed(&topic, self.now() + self.look_every);
@@ -286,7 +290,7 @@ impl Alerter {
         }
     }
 
-    /// Draws the consequences; answers whether it was taken.
+    /// Follows up a posted message; returns whether Slack took it.
     fn became(&mut self, topic: &Topic, posted: &Posted, more: bool) -> bool {
         let now = self.now();
         if *posted == Posted::Sent {
@@ -297,10 +301,10 @@ impl Alerter {
             self.groups.sent(topic, more, now);
             return true;
         }
-        let chance = self.parts.chance.with(RngExt::random::<f64>);
-        match self.channel.failed(posted, now, chance) {
+        let rng = self.parts.rng.with(RngExt::random::<f64>);
+        match self.channel.failed(posted, now, rng) {
             None => {
-                self.groups.postponed(topic, now + long(chance));
+                self.groups.postponed(topic, now + long(rng));
                 let said = Some((topic.clone(), why(posted)));
                 if self.rejected != said {
                     journal!(

@@ -1,23 +1,23 @@
-//! Whether Slack may be tried now, and how long it is left alone after trouble.
+//! Whether Slack may be tried now, and the pause after trouble.
 //!
-//! Pure: time and chance are arguments. One for all causes, so that an hour without Slack costs a few tries, however
-//! much waits to be told.
+//! Pure: time and randomness are arguments. One channel for all causes, so that an hour without Slack costs a few attempts,
+//! however many alerts are pending.
 
 use std::time::{Duration, Instant};
 
-use super::desk::why;
+use super::sender::why;
 use crate::ports::Posted;
 
-/// The first pause is drawn from this, the following from twice the one before.
+/// The first pause is drawn from this, each later one from twice the one before.
 const FIRST: Duration = Duration::from_secs(5);
-/// No pause is longer, where the trouble goes away by itself.
+/// Longest pause for trouble that passes by itself.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Where a human has to act first: between this and thrice this.
+/// Pause where a person has to act first: between this and thrice this.
 pub(super) const LONG: Duration = Duration::from_secs(300);
-/// No pause is shorter.
+/// Shortest pause.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// The way to Slack.
+/// The connection to Slack, with its recent trouble.
 #[derive(Debug, Default)]
 pub struct Channel {
     failures: u32,
@@ -25,49 +25,49 @@ pub struct Channel {
     trouble: Option<String>,
 }
 
-/// What was learned about the way to Slack.
+/// The result of a failed message for the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shut {
-    /// How long it is left alone.
+    /// The pause before the next message.
     pub pause: Duration,
-    /// What happened.
+    /// The trouble.
     pub why: String,
-    /// A human has to act.
+    /// Whether a person has to act.
     pub human: bool,
-    /// It is another trouble than before: worth saying aloud.
+    /// Whether the trouble differs from the one before, and is worth a loud log line.
     pub changed: bool,
 }
 
 impl Channel {
-    /// Whether it may be tried.
+    /// Returns whether a message may be posted.
     #[must_use]
     pub fn is_open(&self, now: Instant) -> bool {
         self.shut_until.is_none_or(|until| until <= now)
     }
 
-    /// When it may be tried, where not now.
+    /// Returns when a message may be posted, if not now.
     #[must_use]
     pub fn opens(&self) -> Option<Instant> {
         self.shut_until
     }
 
-    /// It works. Whether there was trouble before.
+    /// Records a success; returns whether there was trouble before.
     pub fn worked(&mut self) -> bool {
         let recovered = self.failures > 0;
         *self = Self::default();
         recovered
     }
 
-    /// It does not. `chance` is between 0 and 1. `None`: the trouble is that one message's, not the channel's.
-    pub fn failed(&mut self, posted: &Posted, now: Instant, chance: f64) -> Option<Shut> {
+    /// Records a failure. `rng` is between 0 and 1. `None`: the trouble is that one message's, not the channel's.
+    pub fn failed(&mut self, posted: &Posted, now: Instant, rng: f64) -> Option<Shut> {
         let (pause, why, human) = match posted {
             Posted::Sent | Posted::Rejected { only_this: true, .. } => return None,
             Posted::RetryAfter(pause) => (*pause, why(posted), false),
             Posted::Retry(said) => {
                 let most = FIRST.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST);
-                (most.mul_f64(chance.clamp(0.0, 1.0)).max(SHORTEST), said.clone(), false)
+                (most.mul_f64(rng.clamp(0.0, 1.0)).max(SHORTEST), said.clone(), false)
             }
-            Posted::Rejected { said, only_this: false } => (long(chance), said.clone(), true),
+            Posted::Rejected { said, only_this: false } => (long(rng), said.clone(), true),
         };
         let changed = self.trouble.as_ref() != Some(&why);
         self.failures = self.failures.saturating_add(1);
@@ -77,10 +77,10 @@ impl Channel {
     }
 }
 
-/// A pause for what a human has to mend.
+/// Returns a pause for trouble that a person has to mend.
 #[must_use]
-pub fn long(chance: f64) -> Duration {
-    LONG + (LONG * 2).mul_f64(chance.clamp(0.0, 1.0))
+pub fn long(rng: f64) -> Duration {
+    LONG + (LONG * 2).mul_f64(rng.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
         let s = Duration::from_secs;
         let retry = || Posted::Retry("gone".to_owned());
         let gone = || Posted::Rejected { said: "no_service".to_owned(), only_this: false };
-        // What happened before (n failures), what happens, chance, pause, whether it is said aloud.
+        // Earlier failures, the result, rng, pause, whether it is logged aloud.
         let cases = [
             (0, retry(), 1.0, s(5), true),
             (0, retry(), 0.0, s(1), true),
@@ -107,12 +107,12 @@ mod tests {
             (0, gone(), 0.0, s(300), true),
             (9, gone(), 1.0, s(900), true),
         ];
-        for (before, posted, chance, pause, changed) in cases {
+        for (before, posted, rng, pause, changed) in cases {
             let mut channel = Channel::default();
             for _ in 0..before {
                 channel.failed(&retry(), now, 1.0);
             }
-            let shut = channel.failed(&posted, now, chance).expect("the channel's trouble");
+            let shut = channel.failed(&posted, now, rng).expect("the channel's trouble");
             assert_eq!((shut.pause, shut.changed), (pause, changed), "{posted:?} after {before}");
             assert!(!channel.is_open(now) && channel.is_open(now + pause));
             assert!(channel.worked() && channel.is_open(now) && !channel.worked());

@@ -1,9 +1,9 @@
-//! When people are told: the first message of a cause waits for more of the same, later ones ever longer, nothing that
-//! lasts is forgotten, and nothing that is over before anybody heard of it is told at all.
+//! The timing of alerts: the first message of a cause waits for more of the same, later ones ever longer, a lasting incident
+//! is repeated, and an incident that ends before its first message is not reported at all.
 //!
-//! Pure: time is an argument. Two kinds of causes: a *pile* (failures, notices), of which each message tells what has
-//! gathered since the last, and an *incident*, which is told of once, again while it lasts, and once when it is over.
-//! If we die all groups are gone; what waits to be told lives elsewhere and makes new ones.
+//! Pure: time is an argument. Causes are of two kinds: a *pile* (failures, notices), of which each message reports what has
+//! gathered since the last, and an *incident*, which is reported once, again while it lasts, and once when it is over. If we
+//! die all groups are gone; pending alerts are stored elsewhere and make new ones.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,35 +11,35 @@ use std::time::{Duration, Instant};
 /// Most groups kept. Causes have closed forms, but a relay can make up codes.
 const MOST: usize = 512;
 
-/// How often people may be told.
+/// The intervals between alerts to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// The first message of a cause waits this long for more of the same.
+pub struct AlertIntervals {
+    /// Time for which the first message of a cause waits for more of the same.
     pub group_wait: Duration,
-    /// An incident that lasts is repeated after this long; a group that was quiet for as long has ended.
+    /// Time after which a lasting incident is repeated; a group quiet for as long has ended.
     pub repeat_interval: Duration,
 }
 
-/// What a message is about to say.
+/// The kind of report in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Say {
-    /// Something new.
+    /// The first report of an incident, or of a pile's next part.
     News,
-    /// An incident that was told of still lasts.
+    /// A reported incident still lasts.
     Still,
-    /// An incident that was told of is over.
+    /// A reported incident is over.
     Over,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing to tell; the group lives, so that what comes next does not come at once.
+    /// Nothing to report; the group lives, so that later news does not come at once.
     Quiet,
-    /// Something new is told when due.
+    /// News, to be reported when due.
     Waiting { due: Instant },
-    /// An incident was told of and lasts; told again when due.
+    /// A reported incident lasts; repeated when due.
     Lasting { due: Instant },
-    /// An incident was told of and is over; told when due.
+    /// A reported incident is over; that is reported when due.
     Over { due: Instant },
 }
 
@@ -47,34 +47,34 @@ enum State {
 struct Group {
     state: State,
     incident: bool,
-    /// When the last message went out.
+    /// Time of the last message.
     spoke: Option<Instant>,
-    /// How long after a message the next news waits at least.
+    /// Shortest time from a message to the next news.
     wait: Duration,
-    /// When there last was something to tell.
+    /// Last time at which there was something to report.
     active: Instant,
 }
 
-/// Every cause that is alive.
+/// Every living cause.
 #[derive(Debug)]
 pub struct Groups<K> {
-    pace: Pace,
+    intervals: AlertIntervals,
     groups: BTreeMap<K, Group>,
 }
 
 impl<K: Ord + Clone> Groups<K> {
-    /// No causes yet.
+    /// A set without causes.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
-        Self { pace, groups: BTreeMap::new() }
+    pub fn new(intervals: AlertIntervals) -> Self {
+        Self { intervals, groups: BTreeMap::new() }
     }
 
-    /// Something of this pile waits to be told.
+    /// A pile has something to report.
     pub fn waiting(&mut self, cause: &K, now: Instant) {
         self.news(cause, false, now);
     }
 
-    /// Nothing of this pile waits any more: somebody else told of it, or it was mended.
+    /// A pile has nothing to report any more: another process reported it, or it was mended.
     pub fn nothing(&mut self, cause: &K) {
         let Some(group) = self.groups.get_mut(cause) else { return };
         if matches!(group.state, State::Waiting { .. }) {
@@ -90,7 +90,7 @@ impl<K: Ord + Clone> Groups<K> {
         self.news(cause, true, now);
     }
 
-    /// An incident is over. One that nobody was told of is not told of at all.
+    /// An incident is over. Its end is reported only if its start was.
     pub fn resolved(&mut self, cause: &K, now: Instant) {
         match self.groups.get_mut(cause) {
             Some(group) if matches!(group.state, State::Lasting { .. }) => {
@@ -102,7 +102,7 @@ impl<K: Ord + Clone> Groups<K> {
     }
 
     fn news(&mut self, cause: &K, incident: bool, now: Instant) {
-        let Pace { group_wait, repeat_interval } = self.pace;
+        let AlertIntervals { group_wait, repeat_interval } = self.intervals;
         let group = self.groups.entry(cause.clone()).or_insert(Group {
             state: State::Quiet,
             incident,
@@ -116,13 +116,13 @@ impl<K: Ord + Clone> Groups<K> {
                 let soonest = now + group_wait;
                 State::Waiting { due: group.spoke.map_or(soonest, |spoke| soonest.max(spoke + group.wait)) }
             }
-            // It came back before its end was told: to those who were told, it never ended.
+            // The incident came back before its end was reported: for people, it never ended.
             State::Over { .. } => State::Lasting { due: group.spoke.unwrap_or(now) + repeat_interval },
             same @ (State::Waiting { .. } | State::Lasting { .. }) => same,
         };
     }
 
-    /// What is to be told now, the longest due first.
+    /// Returns the reports that are due, the longest due first.
     #[must_use]
     pub fn due(&self, now: Instant) -> Vec<(K, Say)> {
         let mut due: Vec<(Instant, &K, Say)> = self.planned().filter(|(at, ..)| *at <= now).collect();
@@ -130,7 +130,7 @@ impl<K: Ord + Clone> Groups<K> {
         due.into_iter().map(|(_, cause, say)| (cause.clone(), say)).collect()
     }
 
-    /// When the next is to be told.
+    /// Returns when the next report is due.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.planned().map(|(at, ..)| at).min()
@@ -145,9 +145,9 @@ impl<K: Ord + Clone> Groups<K> {
         })
     }
 
-    /// It was told, and confirmed. `more`: there was more than one message holds, the rest follows soon.
+    /// A report was sent, and confirmed. `more`: one message could not take all, the rest follows soon.
     pub fn sent(&mut self, cause: &K, more: bool, now: Instant) {
-        let Pace { group_wait, repeat_interval } = self.pace;
+        let AlertIntervals { group_wait, repeat_interval } = self.intervals;
         let Some(group) = self.groups.get_mut(cause) else { return };
         (group.spoke, group.active) = (Some(now), now);
         if more {
@@ -166,7 +166,7 @@ impl<K: Ord + Clone> Groups<K> {
         }
     }
 
-    /// It could not be told; not before `until`.
+    /// A report could not be sent; the next attempt is not before `until`.
     pub fn postponed(&mut self, cause: &K, until: Instant) {
         if let Some(group) = self.groups.get_mut(cause) {
             match &mut group.state {
@@ -178,7 +178,7 @@ impl<K: Ord + Clone> Groups<K> {
 
     /// Ends groups that were quiet for long enough, and the quietest where there are too many.
     pub fn tidy(&mut self, now: Instant) {
-        let quiet = self.pace.repeat_interval;
+        let quiet = self.intervals.repeat_interval;
         self.groups.retain(|_, group| group.state != State::Quiet || now < group.active + quiet);
         while self.groups.len() > MOST {
             let oldest =
@@ -188,13 +188,13 @@ impl<K: Ord + Clone> Groups<K> {
         }
     }
 
-    /// Whether there is something to tell of a cause, now or later.
+    /// Returns whether a cause has something to report, now or later.
     #[must_use]
     pub fn has_to_tell(&self, cause: &K) -> bool {
         self.groups.get(cause).is_some_and(|group| group.state != State::Quiet)
     }
 
-    /// The causes that live.
+    /// Returns the living causes.
     pub fn causes(&self) -> impl Iterator<Item = &K> {
         self.groups.keys()
     }

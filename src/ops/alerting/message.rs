@@ -1,7 +1,7 @@
 //! The text of an alert, as Slack's mrkdwn.
 //!
-//! Pure. Whatever comes from elsewhere is scrubbed of addresses, put on one line, bounded and escaped, so that nothing in
-//! it can mention anybody, make a link or push the command out of sight.
+//! Pure. Foreign text is scrubbed of addresses, put on one line, bounded and escaped, so that nothing in it can mention
+//! anybody, make a link or push the command out of sight.
 
 use std::time::Duration;
 
@@ -11,44 +11,44 @@ use crate::scrub::scrub;
 
 /// Longest cause, in characters.
 const WHAT_LIMIT: usize = 300;
-/// Longest line below it, in characters.
+/// Longest line after the first, in characters.
 const LINE_LIMIT: usize = 240;
 /// Most lines of each kind.
 const LINES: usize = 6;
 
-/// What stands on every alert.
+/// The fixed parts of every alert.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Letterhead {
-    /// The host that says it.
+    /// The host that posts it.
     pub host: String,
-    /// The channel it is meant for; a webhook may post elsewhere.
+    /// The intended channel; a webhook may post elsewhere.
     pub channel: String,
-    /// Where a browser finds the runbooks (`slack.runbooks_url`); none: the message names the file on the host.
+    /// Base address of the runbooks (`slack.runbooks_url`); none: the message names the file on the host.
     pub runbooks: Option<String>,
-    /// The dashboard (`slack.dashboard_url`).
+    /// The dashboard's address (`slack.dashboard_url`).
     pub dashboard: Option<String>,
 }
 
-/// What is said of a story.
+/// The first line of an alert, beside the story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Headline {
-    /// So many of them; `more`: and more, which another message tells.
+    /// A pile of failures or notices.
     Pile {
-        /// How many.
+        /// Number of them in this message.
         count: usize,
-        /// More than this message tells.
+        /// Whether more are left for another message.
         more: bool,
     },
-    /// An incident that began so long ago.
+    /// An incident.
     Incident {
-        /// First, again, or over.
+        /// First, repeated, or over.
         say: Say,
-        /// How long it lasts, or lasted.
+        /// The incident's duration so far, or in all.
         lasts: Duration,
     },
 }
 
-/// The text.
+/// Returns the text.
 #[must_use]
 pub fn text(head: &Letterhead, headline: Headline, story: &Story) -> String {
     let what = shown(&story.what, WHAT_LIMIT);
@@ -82,7 +82,7 @@ pub fn text(head: &Letterhead, headline: Headline, story: &Story) -> String {
     lines.join("\n")
 }
 
-/// The section as a link where the runbooks have an address, else as a file of the host.
+/// Returns the section as a link where the runbooks have an address, else as a file of the host.
 fn runbook(head: &Letterhead, runbook: Runbook) -> String {
     match &head.runbooks {
         Some(base) => {
@@ -93,18 +93,18 @@ fn runbook(head: &Letterhead, runbook: Runbook) -> String {
     }
 }
 
-/// Slack's form of a link. Only an address of the configuration gets into one: its validation lets none pass with a character
-/// that would end the link early.
+/// Returns Slack's form of a link. Only an address of the configuration gets into one: its validation rejects every
+/// character that would end the link early.
 fn link(address: &str, words: &str) -> String {
     format!("<{}|{}>", escaped(address), shown(words, LINE_LIMIT))
 }
 
-/// Scrubbed, on one line, bounded, escaped.
+/// Returns the text scrubbed, on one line, bounded, escaped.
 fn shown(text: &str, limit: usize) -> String {
     escaped(&bounded(&scrub(&one_line(text)), limit))
 }
 
-/// The same between back-ticks.
+/// [`shown`], fit for a place between back-ticks.
 fn code(text: &str) -> String {
     shown(text, LINE_LIMIT).replace('`', "'")
 }
@@ -114,7 +114,7 @@ fn one_line(text: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `limit` characters, the last of them an ellipsis where something was cut.
+/// Returns at most `limit` characters, the last of them an ellipsis where text was cut.
 fn bounded(text: &str, limit: usize) -> String {
     if text.chars().nth(limit).is_none() {
         return text.to_owned();
@@ -123,12 +123,12 @@ fn bounded(text: &str, limit: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Slack's three characters: after this nothing is a link, a mention or a channel.
+/// Escapes Slack's three characters: the result contains no link, mention or channel.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// `45 s`, `12 min`, `3 h 5 min`, `2 d`.
+/// Returns `45 s`, `12 min`, `3 h 5 min`, `2 d`.
 #[must_use]
 pub fn span(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -186,8 +186,8 @@ mod tests {
             dashboard: Some("https://grafana.example.org/d/maple?var-a=1&orgId=1".to_owned()),
             ..head()
         };
-        let told = text(&head, Headline::Pile { count: 1, more: false }, &story());
-        let links: Vec<&str> = told.lines().filter(|line| line.contains("<http")).collect();
+        let notified = text(&head, Headline::Pile { count: 1, more: false }, &story());
+        let links: Vec<&str> = notified.lines().filter(|line| line.contains("<http")).collect();
         let section = "https://wiki.example.org/runbooks/rb-009-routing-failure.md#refused";
         let runbook = format!("runbook: <{section}|rb-009-routing-failure.md, section refused>");
         let dashboard = "<https://grafana.example.org/d/maple?var-a=1&amp;orgId=1|dashboard>";
@@ -198,10 +198,11 @@ mod tests {
 
     #[test]
     fn an_incident_says_since_when_and_its_end_only_that() {
-        let told = |say, seconds| {
+        let notified = |say, seconds| {
             text(&head(), Headline::Incident { say, lasts: Duration::from_secs(seconds) }, &story())
         };
-        let all = [told(Say::News, 30), told(Say::Still, 4 * 3600 + 60), told(Say::Over, 90)].join("\n\n");
+        let all = [notified(Say::News, 30), notified(Say::Still, 4 * 3600 + 60), notified(Say::Over, 90)]
+            .join("\n\n");
         insta::assert_snapshot!(all, @r"
         :rotating_light: *submission failed: a delivery was refused for good (RCPT 550 5.1.1)* (for 30 s)
         the relay said: &lt;address&gt;: no such user &amp; no &lt;!channel&gt; here
@@ -232,13 +233,15 @@ mod tests {
             runbook: Runbook { file: "rb-009-routing-failure.md", section: "refused" },
         };
         let head = Letterhead { host: hostile.clone(), channel: hostile, ..Letterhead::default() };
-        let told = text(&head, Headline::Pile { count: 1, more: true }, &story);
-        assert!(told.starts_with(":rotating_light: *1+ × "), "{told}");
-        assert!(!told.contains(['<', '>', '@', '\u{7}']) && !told.contains("me@"), "{told}");
-        assert_eq!(told.lines().count(), 1 + 2 * LINES + 2, "{told}");
-        assert!(told.lines().filter(|line| line.starts_with('→')).all(|line| line.matches('`').count() == 2));
+        let notified = text(&head, Headline::Pile { count: 1, more: true }, &story);
+        assert!(notified.starts_with(":rotating_light: *1+ × "), "{notified}");
+        assert!(!notified.contains(['<', '>', '@', '\u{7}']) && !notified.contains("me@"), "{notified}");
+        assert_eq!(notified.lines().count(), 1 + 2 * LINES + 2, "{notified}");
+        assert!(
+            notified.lines().filter(|line| line.starts_with('→')).all(|line| line.matches('`').count() == 2)
+        );
         // Escaping makes three characters longer.
-        assert!(told.chars().count() < 40_000 / 4, "{}", told.chars().count());
+        assert!(notified.chars().count() < 40_000 / 4, "{}", notified.chars().count());
     }
 
     #[test]

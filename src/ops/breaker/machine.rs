@@ -1,9 +1,9 @@
-//! When a dependency is treated as down, and when no longer: a state machine. Time and chance are arguments.
+//! The breaker's state machine: when a dependency is treated as down, and when no longer. Time and randomness are arguments.
 //!
-//! One fault only makes suspicious: a kept connection may have died long ago, so a probe has to confirm it. A refusal
-//! that is about us ("relay denied") is no fault of the connection, and cannot be told from one recipient's own
-//! trouble by looking at it once: it counts by distinct submission, an acceptance resets the count, and it ends by a
-//! trial with a real submission, rather one that was not denied yet. Invariant: nothing here does I/O.
+//! One fault raises only a suspicion: a kept connection may have died long ago, so a probe has to confirm it. A refusal that
+//! is about us ("relay denied") is no fault of the connection, and a single one looks the same as one recipient's own
+//! trouble: refusals count by distinct submission, an acceptance resets the count, and the outage ends by a trial with a
+//! real submission, rather one that was not denied yet. Invariant: nothing here does I/O.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,114 +11,114 @@ use std::time::{Duration, Instant};
 use backon::BackoffBuilder;
 use uuid::Uuid;
 
-/// Consecutive faults, failed probes among them, after which a dependency is treated as down.
+/// Consecutive faults, failed probes included, after which a dependency is treated as down.
 const FAULTS: u32 = 3;
-/// Distinct submissions denied in a row after which the relay is.
+/// Distinct submissions denied in a row after which the relay is treated as down.
 const DENIALS: usize = 5;
-/// Between two probes while suspicious.
+/// Pause between two probes while suspicious.
 const SUSPICION: Duration = Duration::from_secs(1);
 /// Shortest pause between two probes, or trials, while open.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Longest one.
+/// Longest pause between two probes, or trials.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Recipients remembered whose denial is their own; beyond it the memory starts anew.
+/// Recipients remembered whose denial is their own; a full memory starts anew.
 const EXCUSED: usize = 64;
-/// Submissions remembered that were denied while it was open; beyond it the oldest is forgotten.
+/// Submissions remembered that were denied while open; of more, the oldest is forgotten.
 const TRIED: usize = 64;
 
-/// Why it is open.
+/// Why the breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It does not answer, or not as it should. A probe can tell when it does.
+    /// The dependency does not answer, or not properly. A probe shows when it does.
     Unreachable,
-    /// It answers, and denies us. Only a real submission can tell when it no longer does.
+    /// The dependency answers, and denies us. Only a real submission shows when it no longer does.
     Denied,
 }
 
-/// Where the breaker stands.
+/// The breaker's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// All is well.
     Closed,
-    /// A fault was met; probes tell whether it is an outage.
+    /// A fault was met; probes decide whether it is an outage.
     Suspect {
         /// Faults and failed probes so far.
         faults: u32,
-        /// A probe of ours was among them.
+        /// Whether a probe of ours was among them.
         confirmed: bool,
-        /// What the first fault said.
+        /// The first fault's text.
         what: String,
-        /// When to probe next.
+        /// Time of the next probe.
         next_probe: Instant,
     },
-    /// It is treated as down.
+    /// The dependency is treated as down.
     Open {
-        /// Since when.
+        /// Start of the outage.
         since: Instant,
-        /// Why.
+        /// Why it is open.
         cause: Cause,
-        /// What the first fault said.
+        /// The first fault's text.
         what: String,
-        /// When to probe, or to let one claim try.
+        /// Time of the next probe, or of the next trial.
         next_probe: Instant,
         /// Probes and trials so far.
         tries: u32,
     },
     /// One claim at a time may try.
     Trial {
-        /// Open since.
+        /// Start of the outage.
         since: Instant,
-        /// What the first denial said.
+        /// The first denial's text.
         what: String,
         /// Trials so far.
         tries: u32,
     },
 }
 
-/// What happened.
+/// An event that may change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Work met a fault of the connection.
     Fault(&'a str),
     /// Work was denied, for a reason that seems to be about us.
     Denied {
-        /// Whose work.
+        /// The submission of the work.
         submission: Uuid,
-        /// To whom; stays in memory.
+        /// The recipients; stored in memory only.
         recipients: &'a [String],
-        /// What was said.
+        /// The reply.
         what: &'a str,
     },
-    /// Work came through, without anything that is about us.
+    /// Work succeeded, without anything that is about us.
     Passed {
-        /// To whom it was accepted; may be nobody.
+        /// Recipients that were accepted; may be none.
         accepted: &'a [String],
     },
     /// A probe failed.
     ProbeFailed(&'a str),
-    /// A probe did not.
+    /// A probe succeeded.
     ProbeWorked,
     /// The pause before a trial is over.
     TrialDue,
 }
 
-/// A change that others have to know.
+/// A change for other parts to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It is treated as down from now on.
+    /// The dependency is treated as down from now on.
     Opened(Cause, String),
     /// One claim at a time may try.
-    Ajar,
-    /// The trial has failed: it stays down.
+    HalfOpen,
+    /// The trial has failed: the breaker stays open.
     ShutAgain,
-    /// It is well again, after so long.
+    /// The dependency works again, after an outage of this length.
     Closed(Duration),
 }
 
-/// What is to be done next, and when.
+/// The next action, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Nothing, until something happens.
+    /// Nothing, until the next event.
     Wait,
     /// Probe at this time.
     Probe(Instant),
@@ -126,15 +126,15 @@ pub enum Task {
     Trial(Instant),
 }
 
-/// See the module's header.
+/// The state machine of one breaker.
 #[derive(Debug, Clone)]
 pub struct Machine {
     state: State,
     /// Submissions denied in a row, with their recipients.
     denied: Vec<(Uuid, Vec<String>)>,
-    /// Submissions denied since it opened.
+    /// Submissions denied since the breaker opened.
     tried: VecDeque<Uuid>,
-    /// Recipients whose denial was proved to be their own.
+    /// Recipients whose denial proved to be their own.
     excused: BTreeSet<String>,
 }
 
@@ -145,32 +145,32 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Where it stands.
+    /// Returns the state.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Treated as down; during a trial still.
+    /// Returns whether the dependency is treated as down; true during a trial.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. } | State::Trial { .. })
     }
 
-    /// Nobody knows yet.
+    /// Returns whether a suspicion is unresolved.
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         matches!(self.state, State::Suspect { .. })
     }
 
-    /// Whether this submission was denied in this outage: a trial with it can hardly tell anything new.
+    /// Returns whether this submission was denied in this outage: a trial with it would hardly show anything new.
     #[must_use]
     pub fn was_denied(&self, submission: Uuid) -> bool {
         self.is_open()
             && (self.tried.contains(&submission) || self.denied.iter().any(|(known, _)| *known == submission))
     }
 
-    /// What is to be done next.
+    /// Returns the next action.
     #[must_use]
     pub fn task(&self) -> Task {
         match &self.state {
@@ -182,21 +182,21 @@ impl Machine {
         }
     }
 
-    /// Takes in what happened at `now`; `chance` is from 0 to 1 and spreads probes.
-    pub fn on(&mut self, event: Event<'_>, now: Instant, chance: f64) -> Option<Change> {
+    /// Takes in an event at `now`; `rng` is from 0 to 1 and spreads probes.
+    pub fn on(&mut self, event: Event<'_>, now: Instant, rng: f64) -> Option<Change> {
         match event {
-            Event::Fault(what) => self.fault(what, now, chance),
+            Event::Fault(what) => self.fault(what, now, rng),
             Event::Denied { submission, recipients, what } => {
-                self.denied(submission, recipients, what, now, chance)
+                self.denied(submission, recipients, what, now, rng)
             }
             Event::Passed { accepted } => self.passed(accepted, now),
-            Event::ProbeFailed(what) => self.probe_failed(what, now, chance),
+            Event::ProbeFailed(what) => self.probe_failed(what, now, rng),
             Event::ProbeWorked => self.probe_worked(now),
             Event::TrialDue => self.trial_due(),
         }
     }
 
-    fn fault(&mut self, what: &str, now: Instant, chance: f64) -> Option<Change> {
+    fn fault(&mut self, what: &str, now: Instant, rng: f64) -> Option<Change> {
         match &mut self.state {
             State::Closed => {
                 let what = what.to_owned();
@@ -205,44 +205,44 @@ impl Machine {
             }
             State::Suspect { faults, .. } => {
                 *faults = faults.saturating_add(1);
-                self.open_if_confirmed(now, chance)
+                self.open_if_confirmed(now, rng)
             }
             State::Open { .. } => None,
-            State::Trial { .. } => self.shut_again(now, chance),
+            State::Trial { .. } => self.shut_again(now, rng),
         }
     }
 
-    fn probe_failed(&mut self, what: &str, now: Instant, chance: f64) -> Option<Change> {
+    fn probe_failed(&mut self, what: &str, now: Instant, rng: f64) -> Option<Change> {
         match &mut self.state {
-            State::Closed => self.fault(what, now, chance),
+            State::Closed => self.fault(what, now, rng),
             State::Suspect { faults, confirmed, next_probe, .. } => {
                 *faults = faults.saturating_add(1);
                 *confirmed = true;
                 *next_probe = now + SUSPICION;
-                self.open_if_confirmed(now, chance)
+                self.open_if_confirmed(now, rng)
             }
             State::Open { next_probe, tries, .. } => {
                 *tries = tries.saturating_add(1);
-                *next_probe = now + pause(*tries, chance);
+                *next_probe = now + pause(*tries, rng);
                 None
             }
             State::Trial { .. } => None,
         }
     }
 
-    /// Faults alone are hearsay: many sends lose their connections at once when the relay is only restarted.
-    fn open_if_confirmed(&mut self, now: Instant, chance: f64) -> Option<Change> {
+    /// Faults alone prove no outage: many sends lose their connections at once when the relay is only restarted.
+    fn open_if_confirmed(&mut self, now: Instant, rng: f64) -> Option<Change> {
         match &self.state {
             State::Suspect { faults, confirmed: true, what, .. } if *faults >= FAULTS => {
                 let what = what.clone();
-                Some(self.open(Cause::Unreachable, what, now, chance))
+                Some(self.open(Cause::Unreachable, what, now, rng))
             }
             State::Suspect { .. } | State::Closed | State::Open { .. } | State::Trial { .. } => None,
         }
     }
 
-    fn open(&mut self, cause: Cause, what: String, now: Instant, chance: f64) -> Change {
-        let next_probe = now + pause(0, chance);
+    fn open(&mut self, cause: Cause, what: String, now: Instant, rng: f64) -> Change {
+        let next_probe = now + pause(0, rng);
         self.state = State::Open { since: now, cause, what: what.clone(), next_probe, tries: 0 };
         Change::Opened(cause, what)
     }
@@ -253,7 +253,7 @@ impl Machine {
         recipients: &[String],
         what: &str,
         now: Instant,
-        chance: f64,
+        rng: f64,
     ) -> Option<Change> {
         match &self.state {
             State::Closed | State::Suspect { .. } => {
@@ -262,7 +262,7 @@ impl Machine {
                     return None;
                 }
                 self.denied.push((submission, recipients.to_vec()));
-                (self.denied.len() >= DENIALS).then(|| self.open(Cause::Denied, what.to_owned(), now, chance))
+                (self.denied.len() >= DENIALS).then(|| self.open(Cause::Denied, what.to_owned(), now, rng))
             }
             State::Open { .. } => {
                 self.remember(submission);
@@ -270,7 +270,7 @@ impl Machine {
             }
             State::Trial { .. } => {
                 self.remember(submission);
-                self.shut_again(now, chance)
+                self.shut_again(now, rng)
             }
         }
     }
@@ -284,7 +284,7 @@ impl Machine {
         }
     }
 
-    /// In suspicion and in an outage a late success proves nothing: it may stem from a connection that is older.
+    /// In suspicion and in an outage a late success proves nothing: its connection may be older.
     fn passed(&mut self, accepted: &[String], now: Instant) -> Option<Change> {
         for recipient in accepted {
             self.excused.remove(recipient);
@@ -306,7 +306,7 @@ impl Machine {
         }
     }
 
-    /// Others are accepted: that these were denied is their own trouble, until they are accepted themselves.
+    /// Others are accepted: the denial of these is their own trouble, until they are accepted themselves.
     fn excuse(&mut self, accepted: &[String]) {
         if self.excused.len() >= EXCUSED {
             self.excused.clear();
@@ -330,7 +330,7 @@ impl Machine {
         match &self.state {
             State::Open { cause: Cause::Denied, since, what, tries, .. } => {
                 self.state = State::Trial { since: *since, what: what.clone(), tries: *tries };
-                Some(Change::Ajar)
+                Some(Change::HalfOpen)
             }
             State::Open { cause: Cause::Unreachable, .. }
             | State::Closed
@@ -339,14 +339,14 @@ impl Machine {
         }
     }
 
-    fn shut_again(&mut self, now: Instant, chance: f64) -> Option<Change> {
+    fn shut_again(&mut self, now: Instant, rng: f64) -> Option<Change> {
         let State::Trial { since, what, tries } = &self.state else { return None };
         let tries = tries.saturating_add(1);
         self.state = State::Open {
             since: *since,
             cause: Cause::Denied,
             what: what.clone(),
-            next_probe: now + pause(tries, chance),
+            next_probe: now + pause(tries, rng),
             tries,
         };
         Some(Change::ShutAgain)
@@ -360,8 +360,8 @@ impl Machine {
     }
 }
 
-/// Pause after so many tries: exponential, with full jitter above the shortest.
-fn pause(tries: u32, chance: f64) -> Duration {
+/// Returns the pause after `tries` attempts: exponential, with full jitter above the shortest.
+fn pause(tries: u32, rng: f64) -> Duration {
     let ceiling = backon::ExponentialBuilder::default()
         .with_min_delay(SHORTEST)
         .with_max_delay(LONGEST)
@@ -371,7 +371,7 @@ fn pause(tries: u32, chance: f64) -> Duration {
         .nth(usize::try_from(tries.min(32)).unwrap_or(32))
         .unwrap_or(LONGEST)
         .clamp(SHORTEST, LONGEST);
-    SHORTEST + (ceiling - SHORTEST).mul_f64(chance.clamp(0.0, 1.0))
+    SHORTEST + (ceiling - SHORTEST).mul_f64(rng.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Which rows rest, and for how long: pure, time is an argument.
+//! The rows set aside, and their pauses: pure, time is an argument.
 //!
-//! Bounded: of more than [`MOST`] rows those that come later are not remembered, and tried again at once.
+//! Bounded: rows beyond [`MOST`] are not remembered, and tried again at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,36 +11,36 @@ use uuid::Uuid;
 const SHORTEST: Duration = Duration::from_secs(5);
 /// Longest pause.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// A row nobody has tried again for so long after its pause is no longer to be written, and forgotten.
+/// A row not tried again for this long after its pause is no longer to be written, and is forgotten.
 const LINGER: Duration = Duration::from_secs(10 * 60);
-/// Rows remembered at once, by what is to be written.
+/// Most rows remembered, counted by row and kind of write.
 pub(super) const MOST: usize = 10_000;
 
-/// What is to be written to a row.
+/// The write that a row refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Writing {
-    /// Its claim goes back.
+    /// Its claim is taken back.
     TakeBack,
-    /// It fails before any claim, for an infected attachment.
+    /// Its failure before any claim, for an infected attachment.
     Refusal,
-    /// It is touched and handed on.
+    /// Its touch before it is handed on.
     HandOn,
-    /// It is claimed.
+    /// Its claim.
     Claim,
-    /// It is touched, so that everybody sees that its claim is alive.
+    /// A touch that shows that its claim is alive.
     Touch,
-    /// Its event has been dealt with.
+    /// The settlement of its event.
     Settle,
-    /// What became of its mails beyond the relay.
+    /// The status of its mails after the relay's acceptance.
     Mark,
-    /// Whose turn it is to tell of its failure, or that people were told.
+    /// The lease of its failure's alert, or the confirmation of that.
     Alert,
-    /// That people were told of its lost mail.
+    /// The confirmation that people were notified of its lost mail.
     Told,
 }
 
 impl Writing {
-    /// What cannot be written, in words that follow "because".
+    /// The failed write, in words that follow "because".
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {
@@ -63,12 +63,12 @@ struct Rest {
     until: Instant,
 }
 
-/// See the module's header.
+/// The pauses by write and row.
 #[derive(Debug, Default)]
 pub(super) struct Rows(BTreeMap<(Writing, Uuid), Rest>);
 
 impl Rows {
-    /// The row has refused; how long it rests, and whether it did not rest before. None where nothing more is remembered.
+    /// Records a refusal; returns the pause, and whether the row is new. None where the memory is full.
     pub(super) fn refused(&mut self, writing: Writing, id: Uuid, now: Instant) -> Option<(Duration, bool)> {
         let is_new = !self.0.contains_key(&(writing, id));
         if is_new && self.0.len() >= MOST {
@@ -80,7 +80,7 @@ impl Rows {
         Some((pause, is_new))
     }
 
-    /// The row was written; whether it had been set aside.
+    /// Records a write; returns whether the row had been set aside.
     pub(super) fn took(&mut self, writing: Writing, id: Uuid) -> bool {
         self.0.remove(&(writing, id)).is_some()
     }
@@ -89,23 +89,23 @@ impl Rows {
         self.rests_for(writing, id, now).is_some()
     }
 
-    /// How long it still rests.
+    /// Returns the rest of the row's pause.
     pub(super) fn rests_for(&self, writing: Writing, id: Uuid, now: Instant) -> Option<Duration> {
         self.0.get(&(writing, id))?.until.checked_duration_since(now).filter(|rest| !rest.is_zero())
     }
 
-    /// Rows not to be tried now, in order.
+    /// Returns the rows in their pause, in order.
     pub(super) fn resting(&self, writing: Writing, now: Instant) -> Vec<Uuid> {
         let of = (writing, Uuid::nil())..=(writing, Uuid::max());
         self.0.range(of).filter(|(_, rest)| now < rest.until).map(|((_, id), _)| *id).collect()
     }
 
-    /// Forgets what nobody tries any more: somebody else has mended or ended it.
+    /// Forgets rows that are not tried any more: another process has mended or ended them.
     pub(super) fn tend(&mut self, now: Instant) {
         self.0.retain(|_, rest| now < rest.until + LINGER);
     }
 
-    /// Submissions, each once.
+    /// Returns the number of submissions, each counted once.
     pub(super) fn count(&self) -> usize {
         self.0.keys().map(|(_, id)| id).collect::<BTreeSet<_>>().len()
     }

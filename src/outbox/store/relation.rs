@@ -1,4 +1,4 @@
-//! The outbox's table, as the kernel takes, writes and counts its rows.
+//! The outbox's table, as the kernel claims, writes and counts its rows.
 
 use bytes::Bytes;
 use tokio_postgres::Row as PgRow;
@@ -21,7 +21,7 @@ impl Stored for Outbox {
         born: "created_at",
         versioned: false,
         log: Log::Transitions,
-        // One that is given up on leaves a record, from which people are told.
+        // A row that is given up on leaves a record, from which people are notified.
         beside: ", d AS (
   INSERT INTO router.dead_letters (id, kind, at, submission_id, reason, message_id, payload, payload_sha256, attributes)
   SELECT gen_random_uuid(), u.columns->>'dead_letter', clock_timestamp(), u.entity_id, u.reason, 'outbox:' || u.id || ':' || u.claims,

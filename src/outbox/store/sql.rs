@@ -1,7 +1,6 @@
-//! The outbox's own statements. Each is led by its name.
+//! The outbox's own statements. Each starts with its name.
 
-/// Closes the dead-letter records of a row that is delivered after all, and wakes whoever delivers. `$1` the row, `$2` actor, `$3`
-/// reason.
+/// Closes the dead-letter records of a redriven row, and notifies the listeners. `$1` the row, `$2` actor, `$3` reason.
 pub(super) const REDRIVE: &str = "-- outbox_redrive
 WITH d AS (
   UPDATE router.dead_letters d SET redriven_at = clock_timestamp(), actor = $2, reason_closed = $3
@@ -9,7 +8,7 @@ WITH d AS (
 )
 SELECT pg_notify('maple_router_outbox', '')";
 
-/// Events for submissions, as an operator asks for them; also for those that do not exist. `$1` ids, `$2` reason.
+/// Writes an operator's events for submissions, also for unknown ones. `$1` ids, `$2` reason.
 pub(super) const ANNOUNCE: &str = "-- outbox_announce
 WITH n AS (
   INSERT INTO router.outbox (kind, entity_id, payload)
@@ -20,12 +19,12 @@ WITH n AS (
 )
 SELECT n.id, n.entity_id, pg_notify('maple_router_outbox', '') FROM n ORDER BY n.id";
 
-/// A canary.
+/// Writes a canary.
 pub(super) const CANARY: &str = "-- outbox_canary
 WITH n AS (INSERT INTO router.outbox (kind, payload) VALUES ('canary', '{}') RETURNING id)
 SELECT n.id, pg_notify('maple_router_outbox', '') FROM n";
 
-/// The rows about one submission, the youngest first. `$1` the submission, `$2` at most so many.
+/// Reads the rows about one submission, the youngest first. `$1` the submission, `$2` the most rows.
 pub(super) const ABOUT: &str = "-- outbox_about
 SELECT o.id, o.state, o.payload->>'reason' AS reason, o.created_at, o.available_at, o.delivered_at, o.message_id, o.claims,
   o.error

@@ -1,8 +1,8 @@
 //! Bodies: the interim text, the list of fields, or the pinned template; each followed by the attachment links.
 //!
-//! Invariant: the interim body holds no field value, whatever the action. It is what goes out until an operator sets
-//! `mail.body = "template"`, and it must be safe for every form. Bodies of our own are text and HTML that say the same; a
-//! template's are what it has.
+//! Invariant: the interim body contains no field value, whatever the action. It goes out until an operator sets
+//! `mail.body = "template"`, and it must be safe for every form. Bodies of our own are text and HTML of the same
+//! content; a template's are those that it has.
 
 use super::html::Page;
 use super::links::{When, html_block, text_block};
@@ -10,22 +10,22 @@ use super::template::{Part, Variables};
 use super::when::readable_time;
 use super::{ComposeFault, ComposeInput};
 use crate::config::MailBody;
-use crate::routing::plan::ActionType;
-use crate::routing::text::{lines, one_line};
+use crate::routing::submission::plan::ActionType;
+use crate::routing::submission::text::{lines, one_line};
 
-/// Longest HTML of our own, in octets. Beside a longer text it is left out, so that it costs no mail its delivery.
+/// Longest HTML of our own, in octets. Longer HTML is left out, so that it costs no mail its delivery.
 const MAX_OWN_HTML: usize = 256 * 1024;
 
-/// The body in the forms in which it is sent.
+/// The body as text and, optionally, HTML.
 #[derive(Debug)]
 pub(super) struct Bodies {
-    /// Plain text, always there.
+    /// Plain text, always present.
     pub(super) text: String,
     /// HTML, where the template has one, or the body is our own.
     pub(super) html: Option<String>,
 }
 
-/// The bodies of this action's mail.
+/// Makes the bodies of this action's mail.
 pub(super) fn bodies(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Result<Bodies, ComposeFault> {
     let (text, html) = match (input.mail.body, input.action.action_type) {
         (_, ActionType::HappyfoxTemplate) => return Err(ComposeFault::not_mail(input)),
@@ -55,7 +55,7 @@ fn heading(input: &ComposeInput<'_>) -> String {
     format!("New submission: {}", input.form_name())
 }
 
-/// What every body may say about a submission: terms and what they mean.
+/// The facts that every body may show about a submission: terms and their values.
 fn terms(input: &ComposeInput<'_>) -> [(&'static str, String); 3] {
     [
         ("Form", input.form_name()),
@@ -68,7 +68,7 @@ fn facts(input: &ComposeInput<'_>) -> String {
     terms(input).iter().map(|(term, meaning)| format!("{:<12}{meaning}\n", format!("{term}:"))).collect()
 }
 
-/// The page with the facts at its end; none where it is too long.
+/// The page with the facts at its end; none where that is too long.
 fn own(mut page: Page, input: &ComposeInput<'_>) -> Option<String> {
     let terms = terms(input);
     page.terms(terms.iter().map(|(term, meaning)| (*term, meaning.as_str())));
@@ -76,7 +76,7 @@ fn own(mut page: Page, input: &ComposeInput<'_>) -> Option<String> {
     (html.len() <= MAX_OWN_HTML).then_some(html)
 }
 
-/// The fields in their order. In the text their values are indented, so that none can pass for a line of ours.
+/// The fields in their order. Their values are indented in the text, so that none can pass for a line of ours.
 fn field_list(input: &ComposeInput<'_>) -> (String, Option<String>) {
     let fields: Vec<(String, String)> =
         input.ordered_fields().iter().map(|field| (one_line(&field.key), lines(&field.value))).collect();
@@ -97,7 +97,7 @@ fn field_list(input: &ComposeInput<'_>) -> (String, Option<String>) {
     (text, own(page, input))
 }
 
-/// Text and HTML of the pinned template. The text part is always there: where the template has HTML only, it says so.
+/// Text and HTML of the pinned template. The text is always present: where the template has HTML only, it says so.
 fn from_template(
     input: &ComposeInput<'_>,
     variables: &Variables<'_>,
@@ -125,7 +125,7 @@ fn from_template(
     }
 }
 
-/// The block before the end of the document's main part, else of its body, else at the end of the text.
+/// Puts the block before the end of the document's main part, else of its body, else at the end of the text.
 fn with_block(html: &str, block: &str) -> String {
     let lower = html.to_ascii_lowercase();
     let end = lower.rfind("</main").or_else(|| lower.rfind("</body")).unwrap_or(html.len());

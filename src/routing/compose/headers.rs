@@ -1,16 +1,16 @@
 //! Header values: encoded and folded so that any text arrives as it was, and none can become a header of its own.
 //!
 //! The mail library folds no word that has no spaces, leaves `=?…?=` written by others to be decoded, panics on line
-//! breaks in display names and writes non-ASCII local parts as they are; so values are encoded here, and handed to it
-//! as finished. Invariant: what leaves this file is printable ASCII, with `\r\n ` as its only line break and no line
+//! breaks in display names and writes non-ASCII local parts as they are; so values are encoded here and passed to it as
+//! finished. Invariant: the output of this file is printable ASCII, with `\r\n ` as its only line break and no line
 //! longer than 998 octets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lettre::message::header::{HeaderName, HeaderValue};
 
-use crate::routing::destination::Mailbox;
-use crate::routing::text::one_line;
+use crate::routing::submission::destination::Mailbox;
+use crate::routing::submission::text::one_line;
 
 /// Preferred length of a header line (RFC 5322 §2.1.1), and the bound for lines with encoded words (RFC 2047 §2).
 const LINE: usize = 76;
@@ -20,7 +20,7 @@ const OPEN: &str = "=?utf-8?b?";
 const CLOSE: &str = "?=";
 const FOLD: &str = "\r\n ";
 
-/// A header with free text, e.g. a subject. The text is put on one line first.
+/// A header with free text, e.g. a subject. The text is first put on one line.
 pub(super) fn unstructured(name: &'static str, text: &str) -> HeaderValue {
     let text = one_line(text);
     let column = name.len() + 2;
@@ -37,11 +37,11 @@ pub(super) fn token(name: &'static str, value: &str) -> HeaderValue {
 
 /// `From`.
 pub(super) fn sender(mailbox: &Mailbox) -> HeaderValue {
-    // The library reads the sender back from the raw value: the bare address is enough for it.
+    // The library reads the sender from the raw value: the bare address is enough for it.
     finished("From", mailbox.address.clone(), mailbox_text(mailbox, "From: ".len()))
 }
 
-/// `To`, one recipient a line.
+/// `To`, one recipient on each line.
 pub(super) fn recipients(mailboxes: &[Mailbox]) -> HeaderValue {
     if mailboxes.is_empty() {
         return token("To", "undisclosed-recipients:;");
@@ -62,8 +62,8 @@ fn finished(name: &'static str, raw: String, encoded: String) -> HeaderValue {
     HeaderValue::dangerous_new_pre_encoded(HeaderName::new_from_ascii_str(name), raw, encoded)
 }
 
-/// One mailbox. A local part that ASCII cannot say becomes an empty group named after the address (RFC 6857 §3.1):
-/// readable, and valid for relays without SMTPUTF8.
+/// One mailbox. An address outside ASCII becomes an empty group with the address as its name (RFC 6857 §3.1): readable,
+/// and valid for relays without SMTPUTF8.
 fn mailbox_text(mailbox: &Mailbox, column: usize) -> String {
     let Mailbox { address, name } = mailbox;
     if !address.is_ascii() {
@@ -76,7 +76,7 @@ fn mailbox_text(mailbox: &Mailbox, column: usize) -> String {
     }
 }
 
-/// A display name: as it is, quoted, or encoded.
+/// A display name: bare, quoted, or encoded.
 fn phrase(name: &str, column: usize) -> String {
     if !is_plain(name) || name.len() > WORD {
         encoded_words(name, column)
@@ -87,19 +87,19 @@ fn phrase(name: &str, column: usize) -> String {
     }
 }
 
-/// Whether the text can stand in a header as it is: printable ASCII that folds, and that no reader would decode.
+/// Whether the text needs no encoding in a header: printable ASCII that folds, and that no reader would decode.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| (b' '..=b'~').contains(&b))
         && !text.contains("=?")
         && text.split(' ').all(|word| word.len() <= WORD)
 }
 
-/// Folds plain text at its spaces; `column` is where its first line begins.
+/// Folds plain text at its spaces; `column` is the start of its first line.
 fn fold_words(text: &str, mut column: usize) -> String {
     let mut folded = String::with_capacity(text.len() + 16);
     for (at, word) in text.split(' ').enumerate() {
         if at > 0 {
-            // Never an empty first line, and so never a line of white space alone.
+            // The first line is never empty, and so no line is white space alone.
             if column + 1 + word.len() > LINE {
                 folded.push_str("\r\n");
                 column = 0;
@@ -113,7 +113,7 @@ fn fold_words(text: &str, mut column: usize) -> String {
     folded
 }
 
-/// The text as base64 encoded words, each of whole characters; `column` is where the first one begins.
+/// The text as base64 encoded words, each of whole characters; `column` is the start of the first one.
 fn encoded_words(text: &str, column: usize) -> String {
     let room = |column: usize| (LINE.saturating_sub(column + OPEN.len() + CLOSE.len()) / 4 * 3).max(4);
     let mut out = String::with_capacity(text.len() * 2);

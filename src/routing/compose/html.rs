@@ -1,10 +1,10 @@
-//! Pages of our own: what a body says, as HTML that every reader can use.
+//! Pages of our own: a body's content, as HTML that every reader can use.
 //!
-//! One heading, terms with what they mean, links with names; nothing is loaded from elsewhere, nothing runs, nothing tells
-//! that a mail was opened. Colours have a contrast of at least 7 : 1 on both grounds, and the reader's own choice of a dark
-//! one is followed. Invariant: pure, and whatever is not ours is escaped.
+//! One heading, terms with their values, links with names; nothing is loaded from elsewhere, nothing runs, nothing
+//! reports that a mail was opened. Colours have a contrast of at least 7 : 1 on both backgrounds, and the reader's own
+//! choice of a dark one is followed. Invariant: pure, and all foreign text is escaped.
 
-/// What stands in the head before the name of the page.
+/// Start of the page's head, before its name.
 const HEAD: &str = "\
 <meta charset=\"utf-8\">
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
@@ -36,7 +36,7 @@ a { color: #a8c7ff; }
 pub(super) struct Page(String);
 
 impl Page {
-    /// A page that says its name in the title and in its one main heading.
+    /// Starts a page with its name in the title and in its one main heading.
     pub(super) fn new(name: &str) -> Self {
         let name = escaped(name);
         Self(format!(
@@ -44,17 +44,17 @@ impl Page {
         ))
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub(super) fn paragraph(&mut self, text: &str) {
         self.0.push_str(&format!("<p>{}</p>\n", escaped(text)));
     }
 
-    /// A heading below the main one.
+    /// Adds a heading of the second level.
     pub(super) fn heading(&mut self, text: &str) {
         self.0.push_str(&format!("<h2>{}</h2>\n", escaped(text)));
     }
 
-    /// Terms with what they mean, each in as many lines as it has. Their direction is that of their own script.
+    /// Adds terms with their values, each in as many lines as it has. Their direction is that of their own script.
     pub(super) fn terms<'t>(&mut self, terms: impl IntoIterator<Item = (&'t str, &'t str)>) {
         self.0.push_str("<dl>\n");
         for (term, meaning) in terms {
@@ -70,14 +70,14 @@ impl Page {
         self.0.push_str("</dl>\n");
     }
 
-    /// The page to its end, which a block may still be put before.
+    /// Ends the page; a block may still be put before its end.
     pub(super) fn finished(mut self) -> String {
         self.0.push_str("</main>\n</body>\n</html>\n");
         self.0
     }
 }
 
-/// Text for HTML, in element content and in quoted attributes.
+/// Escapes text for HTML, in element content and in quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! Attachments in a mail: their names made harmless, their links with the time until which they work.
+//! Attachments in a mail: their names made harmless, their links with the time until which these work.
 //!
-//! The mail never carries a file itself (design §7); whoever holds a signed URL can read the object, so a link is
-//! given no longer a life than the submission has, and is never logged.
+//! The mail never contains a file itself (design §7). Anyone with a signed URL can read the object, so a link lives no
+//! longer than the submission, and is never logged.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 use super::html::escaped;
 use super::when::{in_words, readable_time};
 use crate::ports::SignedLink;
-use crate::routing::text::{bounded, is_bidi_control, one_line};
+use crate::routing::submission::text::{bounded, is_bidi_control, one_line};
 
-/// The longest life a V4 signed URL can have.
+/// Longest life of a V4 signed URL.
 pub const MAX_LINK_TTL: Duration = Duration::from_secs(7 * 86_400);
 /// Longest file name shown, in characters.
 const MAX_FILE_NAME: usize = 150;
@@ -29,12 +29,12 @@ pub struct AttachmentLink {
     pub size_bytes: Option<u64>,
     /// MIME type, where known.
     pub content_type: Option<String>,
-    /// The link, or why there can be none any longer (the mail says "can no longer be linked: …").
+    /// The link, or the reason why there can be none any longer (the mail says "can no longer be linked: …").
     pub link: Result<SignedLink, String>,
 }
 
-/// How long a link may work: the configured time, at most seven days, and never beyond the submission's retention.
-/// Whole seconds; `None` when less than one is left, so that nothing is signed that is dead on arrival.
+/// Life of a link: the configured time, at most seven days, and never longer than the submission's retention. Whole
+/// seconds; `None` when less than one is left, so that no link is dead on arrival.
 #[must_use]
 pub fn link_ttl(
     configured: Duration,
@@ -50,8 +50,8 @@ pub fn link_ttl(
     (!ttl.is_zero()).then_some(ttl)
 }
 
-/// A file name that is safe to show and to offer for saving: no control or bidirectional characters, no path
-/// separators, no quotation marks, at most 150 characters with its extension kept; `attachment` when nothing is left.
+/// Makes a file name safe to show and to offer for saving: no control or bidirectional characters, no path separators,
+/// no quotation marks, at most 150 characters with its extension kept; `attachment` when nothing is left.
 #[must_use]
 pub fn clean_file_name(raw: &str) -> String {
     let visible: String = raw
@@ -96,8 +96,8 @@ pub(super) fn text_block(attachments: &[AttachmentLink], when: When<'_>) -> Stri
     block
 }
 
-/// The block that ends an HTML body; empty without attachments. A link has a line of its own: beside a name it could be too
-/// long to be sent as it is.
+/// The block that ends an HTML body; empty without attachments. A link has a line of its own: beside a name the line
+/// could be too long to be sent unencoded.
 pub(super) fn html_block(attachments: &[AttachmentLink], when: When<'_>) -> String {
     if attachments.is_empty() {
         return String::new();
@@ -122,19 +122,19 @@ pub(super) fn html_block(attachments: &[AttachmentLink], when: When<'_>) -> Stri
     block
 }
 
-/// When a mail is written, and in which zone its times are shown.
+/// Time of the mail, and zone of the times shown in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct When<'a> {
     pub(super) now: Timestamp,
     pub(super) zone: &'a TimeZone,
 }
 
-/// An attachment in words.
+/// An attachment described for readers.
 struct Shown<'a> {
     name: String,
     /// Size and type in parentheses, led by a space; empty where neither is known.
     about: String,
-    /// The URL and until when it works, or why there is none.
+    /// The URL and the end of its life, or the reason why there is none.
     link: Result<(&'a str, String), String>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a MIME type is called; one that has no common name is shown as it is.
+/// Common name of a MIME type; a type without one is shown as it is.
 fn kind_of_file(mime: &str) -> String {
     let mime = bounded(one_line(mime), 100);
     let bare = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

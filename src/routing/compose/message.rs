@@ -1,8 +1,8 @@
 //! The message: headers and parts put together by the mail library, the same octets for the same input.
 //!
-//! `multipart/mixed` around the text, or around `multipart/alternative` where there is HTML (design §7). Everything
-//! that the library would choose by clock or chance (Date, Message-ID, boundaries) is set, so that a mail sent again
-//! is the mail that was sent before.
+//! `multipart/mixed` around the text, or around `multipart/alternative` where there is HTML (design §7). The values that
+//! the library would take from the clock or an rng (Date, Message-ID, boundaries) are set, so that a mail sent again
+//! equals the one sent before.
 
 use std::time::SystemTime;
 
@@ -16,14 +16,14 @@ use sha2::{Digest, Sha256};
 use super::body::Bodies;
 use super::headers::{recipients, sender, token, unstructured};
 use super::{ComposeFault, ComposeInput};
-use crate::routing::text::bounded;
+use crate::routing::submission::text::bounded;
 
-/// Longest line sent as it is; SMTP allows 998 octets.
+/// Longest line sent unencoded; SMTP allows 998 octets.
 const LONGEST_LINE: usize = 990;
 /// Longest form id shown in `X-Form-ID`, in characters.
 const MAX_FORM_ID: usize = 200;
 
-/// The finished message.
+/// Builds the finished message.
 pub(super) fn assemble(
     input: &ComposeInput<'_>,
     message_id: &str,
@@ -37,7 +37,7 @@ pub(super) fn assemble(
     }
     let address: Address =
         from.address.parse().map_err(|_| ComposeFault::unbuildable(input, "mail.from is not an address"))?;
-    // The gateway says to the relay who gets this; the library only refuses to build without an envelope.
+    // The gateway gives the relay the recipients; the library only refuses to build without an envelope.
     let envelope = Envelope::new(Some(address.clone()), vec![address])
         .map_err(|fault| ComposeFault::unbuildable(input, fault))?;
 
@@ -82,12 +82,12 @@ pub(super) fn assemble(
     }
 }
 
-/// `Date`. Before 1970 the library would panic, or put the present in its place.
+/// `Date`. Before 1970 the library would panic, or use the present.
 pub(super) fn date(at: Timestamp) -> Date {
     Date::new(SystemTime::from(at.max(Timestamp::UNIX_EPOCH)))
 }
 
-/// One part. ASCII text with lines that SMTP takes is sent as it is, so that a link can be read in the raw message and
+/// One part. ASCII text with lines that SMTP takes is sent unencoded, so that a link can be read in the raw message and
 /// in a relay's copy of it; the library would break it up at 76.
 pub(super) fn part(builder: lettre::message::SinglePartBuilder, text: String) -> SinglePart {
     let plain = text.bytes().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~'))
@@ -100,7 +100,7 @@ pub(super) fn part(builder: lettre::message::SinglePartBuilder, text: String) ->
     }
 }
 
-/// A boundary that is no part of the text: it is made from a digest of the text itself.
+/// A boundary that does not occur in the text: it is made from a digest of the text itself.
 fn boundary(message_id: &str, bodies: &Bodies) -> String {
     let mut digest = Sha256::new();
     for text in [message_id, &bodies.text, bodies.html.as_deref().unwrap_or_default()] {

@@ -3,8 +3,8 @@
 //! Reading order: [`compose`] → `subject` → `body` (with `template`, `html` and `links`) → `message` (with `headers`).
 //!
 //! If we die before the mail is sent, composing it again from the same input gives the same octets. Invariant: pure;
-//! nothing here reads a clock, draws a random number, resolves a name or opens a file, and nothing here logs. No
-//! field value, file name or template result can add a header, an address or a part.
+//! nothing here reads a clock, draws a random number, resolves a name or opens a file, and nothing here logs. No field
+//! value, file name or template result can add a header, an address or a part.
 
 mod body;
 mod headers;
@@ -28,32 +28,32 @@ pub use reply_to::ReplyTo;
 pub use subject::MAX_SUBJECT;
 pub use trial::trial_mail;
 
+use super::submission::destination::{Mailbox, Target, TargetKind};
+use super::submission::message_id::{Origin, message_id};
+use super::submission::plan::PlannedAction;
+use super::submission::text::{bounded, one_line};
 use crate::config::MailBody;
 use crate::ports::{Fault, Outcome, Reply, Stage};
-use crate::routing::destination::{Mailbox, Target, TargetKind};
-use crate::routing::message_id::{Origin, message_id};
-use crate::routing::plan::PlannedAction;
-use crate::routing::text::{bounded, one_line};
 
-/// What is known of a submission itself.
+/// A submission's own facts.
 #[derive(Debug, Clone, Copy)]
 pub struct SubmissionFacts<'a> {
-    /// Its id.
+    /// Id of the submission.
     pub id: Uuid,
-    /// When it was received.
+    /// Time of receipt.
     pub created_at: Timestamp,
-    /// The form it belongs to.
+    /// Id of the form.
     pub form_id: &'a str,
 }
 
 /// One field of a submission. Its `Debug` never shows the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Field {
-    /// The field's key in the form.
+    /// Key of the field in the form.
     pub key: String,
-    /// What was entered.
+    /// Value as entered.
     pub value: String,
-    /// Its place in the form.
+    /// Position in the form.
     pub position: i32,
 }
 
@@ -67,28 +67,28 @@ impl fmt::Debug for Field {
     }
 }
 
-/// How mails are written: `[mail]`, and the action's recipients.
+/// Settings of a mail: `[mail]`, and the action's recipients.
 #[derive(Debug, Clone, Copy)]
 pub struct MailSettings<'a> {
-    /// Sender, as [`crate::routing::destination::parse_mailbox`] reads `mail.from`.
+    /// Sender, as [`crate::routing::submission::destination::parse_mailbox`] parses `mail.from`.
     pub from: &'a Mailbox,
-    /// Which body.
+    /// Kind of body.
     pub body: MailBody,
     /// Zone of the times shown.
     pub time_zone: &'a TimeZone,
-    /// The action's targets; the usable ones are named in `To`, whether or not this attempt still sends to them, so
-    /// that every attempt makes the same message.
+    /// The action's targets; the usable ones are named in `To`, whether or not this attempt still sends to them, so that
+    /// every attempt makes the same message.
     pub recipients: &'a [Target],
-    /// Fields whose address an answer goes to, the first that holds one: `mail.reply_to_fields`.
+    /// Fields whose address is used for replies, the first with one: `mail.reply_to_fields`.
     pub reply_to_fields: &'a [String],
 }
 
-/// Everything a mail is made from.
+/// Complete source of a mail.
 #[derive(Debug, Clone, Copy)]
 pub struct ComposeInput<'a> {
     /// The submission.
     pub submission: SubmissionFacts<'a>,
-    /// The form's name, where it has one; its id stands in.
+    /// Name of the form; its id is used where there is none.
     pub form_name: Option<&'a str>,
     /// The submission's fields, by position; those of one position in the order given.
     pub fields: &'a [Field],
@@ -98,9 +98,9 @@ pub struct ComposeInput<'a> {
     pub generation: u32,
     /// The submission's attachments with their links.
     pub attachments: &'a [AttachmentLink],
-    /// See [`MailSettings`].
+    /// Settings of the mail.
     pub mail: MailSettings<'a>,
-    /// The `Date` of the mail; whole seconds count.
+    /// `Date` of the mail, in whole seconds.
     pub date: Timestamp,
 }
 
@@ -110,7 +110,7 @@ impl ComposeInput<'_> {
         bounded(name.unwrap_or_else(|| one_line(self.submission.form_id)), 200)
     }
 
-    /// The template's id in quotation marks, for faults.
+    /// Id of the template in quotation marks, for faults.
     fn template_name(&self) -> String {
         let id = self.action.template_id.as_deref().unwrap_or_default();
         format!("\"{}\"", bounded(one_line(id), 80))
@@ -136,18 +136,18 @@ impl ComposeInput<'_> {
     }
 }
 
-/// A mail that is ready to be sent. Its `Debug` shows neither subject nor text.
+/// A mail ready to be sent. Its `Debug` shows neither subject nor text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Composed {
     /// The message: ASCII, lines ended by CRLF, not dot-stuffed.
     pub message: Vec<u8>,
-    /// Its Message-ID, in angle brackets.
+    /// Message-ID, in angle brackets.
     pub message_id: String,
-    /// Its subject, as a reader sees it.
+    /// Subject, as a reader sees it.
     pub subject: String,
-    /// Names that its templates gave out and that have no value, each a gap that readers see; no value is among them.
+    /// Names without a value that the templates print, each a gap that readers see; no value is among them.
     pub missing: Vec<String>,
-    /// What became of `mail.reply_to_fields`.
+    /// Result of `mail.reply_to_fields`.
     pub reply_to: ReplyTo,
 }
 
@@ -160,50 +160,50 @@ impl fmt::Debug for Composed {
     }
 }
 
-/// Why a mail cannot be made. Permanent: the same plan gives the same fault, so its deliveries are refused.
+/// Reason why a mail cannot be made. Permanent: the same plan gives the same fault, so its deliveries are refused.
 ///
-/// The text names action and template and says what to do; it never holds a field value or an address.
+/// The text names action and template and says what to do; it never contains a field value or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeFault {
     /// The action is not carried out by mail.
     #[error("action {action_order} is a {action_type}, which is not carried out by mail")]
     NotMail {
-        /// The action.
+        /// Order of the action.
         action_order: i32,
-        /// Its type, as in the database.
+        /// Type of the action, as in the database.
         action_type: &'static str,
     },
     /// `mail.body = "template"`, and there is no template.
     #[error("action {action_order}: {what}; {REMEDY}")]
     TemplateMissing {
-        /// The action.
+        /// Order of the action.
         action_order: i32,
-        /// Which template is missing, or what is missing from it.
+        /// The missing template, or the missing part of it.
         what: String,
     },
     /// A pinned text does not render.
     #[error("action {action_order}: {what} cannot be rendered{}: {why}; {REMEDY}", line_text(*.line))]
     Unrenderable {
-        /// The action.
+        /// Order of the action.
         action_order: i32,
-        /// Which text.
+        /// The pinned text at fault.
         what: String,
         /// Line in that text, from 1.
         line: Option<usize>,
-        /// What the template engine says.
+        /// Reason by the template engine.
         why: String,
     },
-    /// The mail library refuses what we made.
+    /// The mail library refuses our message.
     #[error("action {action_order}: the message cannot be built: {why}; see [mail] in the configuration")]
     Unbuildable {
-        /// The action.
+        /// Order of the action.
         action_order: i32,
-        /// What it says.
+        /// Reason by the library.
         why: String,
     },
 }
 
-/// What mends a template: a plan is pinned, so loading the YAML alone changes nothing for a failed submission.
+/// Remedy of a faulty template: a plan is pinned, so loading the YAML alone changes nothing for a failed submission.
 const REMEDY: &str = "mend the form's YAML, load it, then `maple-router replay ID --replan`";
 
 fn line_text(line: Option<usize>) -> String {
@@ -211,7 +211,7 @@ fn line_text(line: Option<usize>) -> String {
 }
 
 impl ComposeFault {
-    /// The fault as the outcome of the action's deliveries: refused at stage `template`.
+    /// Converts the fault to the outcome of the action's deliveries: refused at stage `template`.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let reply = bounded(one_line(&self.to_string()), 500);

@@ -1,25 +1,25 @@
-//! `Reply-To`: whom an answer goes to, from a field that the configuration names (`mail.reply_to_fields`).
+//! `Reply-To`: the address for replies, from a field that the configuration names (`mail.reply_to_fields`).
 //!
-//! The address is the only thing taken of it: a name beside it is left out, and what is more than one address, or no
-//! address that every relay takes, is none. Invariant: no value can become anything but one address of one header.
+//! Only the address is used: a name beside it is left out, and a text of more than one address, or of none that every
+//! relay takes, gives none. Invariant: no value can become anything but one address of one header.
 
 use super::ComposeInput;
-use crate::routing::destination::parse_mailbox;
+use crate::routing::submission::destination::parse_mailbox;
 
-/// What became of `mail.reply_to_fields` in one mail. Its `Debug` shows no address.
+/// Result of `mail.reply_to_fields` in one mail. Its `Debug` shows no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyTo {
     /// No field is configured.
     NotConfigured,
-    /// An answer goes to what a field holds.
+    /// Replies go to the address in a field.
     Set,
-    /// The submission has none of the fields, or nothing in them.
+    /// The submission has none of the fields, or only empty ones.
     Absent,
-    /// What they hold is not one address that every relay takes.
+    /// Their values are not one address that every relay takes.
     Unusable,
 }
 
-/// The address, and what became of the configured fields. The first field that holds an address wins.
+/// Returns the address, and the result of the configured fields. The first field with an address wins.
 pub(super) fn reply_to(input: &ComposeInput<'_>) -> (Option<String>, ReplyTo) {
     let keys = input.mail.reply_to_fields;
     if keys.is_empty() {

@@ -1,18 +1,18 @@
 //! The subject: the action's template, else the pinned template's, else the form's name, the
 //! time of receipt and the beginning of the submission's id, so that no two look alike.
 //!
-//! Whatever a form's fields hold, the subject is one line of visible text of bounded length: line breaks and controls
-//! become spaces, direction marks vanish, so no value can add a header or disguise what follows.
+//! Whatever the values of a form's fields, the subject is one line of visible text of bounded length: line breaks and
+//! controls become spaces, direction marks vanish, so no value can add a header or disguise the text after it.
 
 use super::template::{Part, Variables};
 use super::when::short_time;
 use super::{ComposeFault, ComposeInput};
-use crate::routing::text::{bounded, one_line};
+use crate::routing::submission::text::{bounded, one_line};
 
 /// Longest subject, in characters; a longer one ends in an ellipsis.
 pub const MAX_SUBJECT: usize = 998;
 
-/// The subject of this action's mail.
+/// Makes the subject of this action's mail.
 pub(super) fn subject(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Result<String, ComposeFault> {
     let action = input.action;
     let own = action.subject_template.as_deref().filter(|text| !text.trim().is_empty());
@@ -33,7 +33,7 @@ pub(super) fn subject(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Re
     Ok(if subject.is_empty() { fallback(input) } else { subject })
 }
 
-/// Where the text came from; named in a fault.
+/// Source of the text; named in a fault.
 enum Whose {
     Action,
     Template,

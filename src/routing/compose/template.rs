@@ -1,4 +1,4 @@
-//! Rendering of pinned templates: what a template may see, how long it may run, how much it may say.
+//! Rendering of pinned templates: visible variables, limits of instructions and of output.
 //!
 //! | variable | value |
 //! | --- | --- |
@@ -6,9 +6,9 @@
 //! | `form.id`, `form.name` | the form; its name falls back to its id |
 //! | `fields.KEY`, `fields["a key"]` | the field's value; several values of one key are joined with `, ` |
 //!
-//! A key that does not exist is a gap that readers see (`[missing: phone]`) where it is given out, and false where it is
-//! asked for, also where something is looked up in it: an optional field needs an `if`, or `default`. `fields` iterates
-//! in the submission's order. Nothing else is reachable: there is no loader, so `include` and `extends` find nothing, no
+//! A key without a value is a gap that readers see (`[missing: phone]`) where it is printed, and false where it is
+//! tested, also where a key is looked up in it: an optional field needs an `if`, or `default`. `fields` iterates in the
+//! submission's order. Nothing else is reachable: there is no loader, so `include` and `extends` load nothing, no
 //! environment, no file, no clock. A template runs out of fuel rather than of time, and out of its [`budget`] of bytes
 //! rather than of memory.
 
@@ -28,14 +28,14 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 
 use super::ComposeInput;
 use super::when::readable_time;
-use crate::routing::text::{bounded, one_line};
+use crate::routing::submission::text::{bounded, one_line};
 
-/// Instructions one rendering may take; a loop over a thousand fields takes some ten thousand.
+/// Largest number of instructions of one rendering; a loop over a thousand fields takes some ten thousand.
 const FUEL: u64 = 500_000;
-/// Nested calls of macros.
+/// Deepest nesting of macro calls.
 const RECURSION: usize = 50;
 
-/// Which text of a template is rendered, which decides about escaping and bounds.
+/// Rendered text of a template; decides about escaping and bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Subject,
@@ -44,7 +44,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The text's name, as in the `templates` table.
+    /// Name of the text, as in the `templates` table.
     fn name(self) -> &'static str {
         match self {
             Self::Subject => "subject",
@@ -60,7 +60,7 @@ impl Part {
         }
     }
 
-    /// Octets it may render to.
+    /// Largest rendered size in octets.
     fn limit(self) -> usize {
         match self {
             Self::Subject => 64 * 1024,
@@ -69,12 +69,12 @@ impl Part {
     }
 }
 
-/// Why a text could not be rendered, in words that hold no field value.
+/// Reason why a text could not be rendered; contains no field value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RenderFault {
     /// Line in the template, from 1.
     pub(super) line: Option<usize>,
-    /// What is wrong there.
+    /// Description of the fault.
     pub(super) what: String,
 }
 
@@ -83,7 +83,7 @@ static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine.set_fuel(Some(FUEL));
     engine.set_recursion_limit(RECURSION);
-    // `debug()` prints every value at once; a `namespace()` changes, so what was weighed could grow.
+    // `debug()` prints every value at once; a `namespace()` is mutable, so a weighed one could grow.
     engine.remove_global("debug");
     engine.remove_global("namespace");
     filters::install(&mut engine);
@@ -91,11 +91,11 @@ static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine
 });
 
-/// What templates of one submission see; made when the first of them asks, since an interim mail asks for nothing.
+/// Variables of one submission's templates; made at the first rendering, since an interim mail needs none.
 pub(super) struct Variables<'a> {
     input: &'a ComposeInput<'a>,
     made: OnceCell<Value>,
-    /// Names that templates gave out and that have no value, each once.
+    /// Names without a value that templates print, each once.
     missing: RefCell<Vec<String>>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Variables<'a> {
         Self { input, made: OnceCell::new(), missing: RefCell::default() }
     }
 
-    /// Names that the templates rendered so far gave out and that have no value: each is a gap in the mail.
+    /// Names without a value that the templates rendered so far print: each is a gap in the mail.
     pub(super) fn missing(self) -> Vec<String> {
         self.missing.into_inner()
     }
@@ -132,7 +132,7 @@ fn variables(input: &ComposeInput<'_>) -> Value {
     context! { submission, form, fields => Value::from_object(Fields::new(input)) }
 }
 
-/// The text, and the names in it that have no value.
+/// Renders a text; returns it with the names in it that have no value.
 fn render(part: Part, source: &str, variables: Value) -> Result<(String, Vec<String>), RenderFault> {
     rewrite::parseable(source).map_err(|(line, what)| RenderFault { line: Some(line), what })?;
     let tree = parse(source, part.name(), SyntaxConfig::default()).map_err(|error| uncompilable(&error))?;
@@ -155,7 +155,7 @@ fn render(part: Part, source: &str, variables: Value) -> Result<(String, Vec<Str
     Ok((text, gaps.unwrap_or_default()))
 }
 
-/// The engine's words about a text that does not compile: they quote the text alone.
+/// Converts the engine's error on a text that does not compile: it quotes the text alone.
 fn uncompilable(error: &minijinja::Error) -> RenderFault {
     let what = match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
@@ -164,11 +164,11 @@ fn uncompilable(error: &minijinja::Error) -> RenderFault {
     RenderFault { line: error.line(), what }
 }
 
-/// What went wrong in a text that compiles. The engine's detail may quote a value (`include fields.x`,
-/// `map(fields.x)`), and faults are logged, so the line of the text is quoted in its place.
+/// Converts an error of a text that compiles. The engine's detail may quote a value (`include fields.x`,
+/// `map(fields.x)`), and faults are logged, so the line of the text is quoted in its stead.
 fn unrunnable(error: &minijinja::Error, source: &str) -> RenderFault {
     let line = error.line();
-    if let Some(what) = budget::told_by(error) {
+    if let Some(what) = budget::reported_by(error) {
         return RenderFault { line, what: what.to_owned() };
     }
     let quoted = line.and_then(|line| source.lines().nth(line.saturating_sub(1))).unwrap_or_default();
@@ -176,7 +176,7 @@ fn unrunnable(error: &minijinja::Error, source: &str) -> RenderFault {
     RenderFault { line, what }
 }
 
-/// The fields, in their order, one entry a key.
+/// The fields, in their order, one entry for each key.
 #[derive(Debug)]
 struct Fields(Vec<(String, Value)>);
 

@@ -1,4 +1,4 @@
-//! The mail of `test-send`: says that the path works, and nothing about any submission.
+//! The mail of `test-send`: shows that the path works, and nothing about any submission.
 //!
 //! Pure; date and Message-ID are arguments. Marked `Auto-Submitted`, so that no vacation notice answers it.
 
@@ -9,13 +9,13 @@ use lettre::message::SinglePart;
 
 use super::headers::{recipients, sender, token, unstructured};
 use super::message::{date, part};
-use crate::routing::destination::Mailbox;
-use crate::routing::text::one_line;
+use crate::routing::submission::destination::Mailbox;
+use crate::routing::submission::text::one_line;
 
-/// A mail to one address that names the host it was sent from. ASCII, lines ended by CRLF, not dot-stuffed.
+/// Makes a mail to one address that names the sending host. ASCII, lines ended by CRLF, not dot-stuffed.
 ///
 /// # Errors
-/// What the mail library does not take: in practice a sender that is not an ASCII address.
+/// The mail library's refusal: in practice of a sender that is not an ASCII address.
 pub fn trial_mail(
     from: &Mailbox,
     to: &Mailbox,
@@ -49,7 +49,7 @@ pub fn trial_mail(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routing::destination::parse_mailbox;
+    use crate::routing::submission::destination::parse_mailbox;
 
     #[test]
     fn it_is_a_mail_of_our_own_and_says_so() {

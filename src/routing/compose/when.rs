@@ -1,10 +1,10 @@
-//! Times as people read them: the day by its name, the zone by its place, what remains in words.
+//! Times as people read them: the day by its name, the zone by its city, the remaining time in words.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// `Thursday 4 June 2026, 16:03 (Europe/Berlin)`. Seconds are cut, so that "until" is never promised too late. In the hour
-/// that a zone has twice the zone's abbreviation says which of the two it is: `02:30 CEST (Europe/Berlin)`.
+/// Formats as `Thursday 4 June 2026, 16:03 (Europe/Berlin)`. Seconds are cut, so that "until" never promises too much.
+/// In an hour that a zone has twice, its abbreviation shows which of the two is meant: `02:30 CEST (Europe/Berlin)`.
 pub(super) fn readable_time(at: Timestamp, zone: &TimeZone) -> String {
     let local = at.to_zoned(zone.clone());
     let twice = zone.to_ambiguous_zoned(local.datetime()).is_ambiguous();
@@ -14,7 +14,7 @@ pub(super) fn readable_time(at: Timestamp, zone: &TimeZone) -> String {
     if twice { format!("{minute} {abbreviation} ({place})") } else { format!("{minute} ({place})") }
 }
 
-/// `4 June 2026, 16:03`, for a line that has little room.
+/// Formats as `4 June 2026, 16:03`, for a short line.
 pub(super) fn short_time(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M").to_string()
 }

@@ -1,29 +1,29 @@
-//! What becomes of a claim that nobody ends: pure decisions of the sweep and of `release` (protocol, "Crash, doubt,
-//! stop, replay" and "Sweep").
+//! Decisions on a claim whose worker is gone, for the sweep and for `release` (protocol, "Crash, doubt, stop, replay"
+//! and "Sweep").
 //!
-//! Invariant: nothing here does I/O. Whether a claim is stuck is told by the row's age under its lock, not here.
+//! Invariant: no I/O here. The row's age under its lock shows whether a claim is stuck, not this module.
 
 use super::{FailReason, Ledger, LedgerFault, Verdict, verdict};
-use crate::routing::ledger::{Delivery, DeliveryState};
+use crate::routing::submission::ledger::{Delivery, DeliveryState};
 
-/// Resets that may give an attempt back; from then on a row that keeps losing its worker spends them.
+/// Number of resets that may give an attempt back; from then on a row that keeps losing its worker spends its attempts.
 pub const REFUNDED_RESETS: u32 = 10;
 
-/// What becomes of a claim that nobody ends.
+/// Decision on a claim whose worker is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StuckDecision {
-    /// Back to `received`, due at once; what was begun is in doubt.
+    /// Back to `received`, due at once; deliveries with an intent are in doubt.
     Reset {
-        /// The attempt is given back.
+        /// Whether the attempt is given back.
         refund: bool,
     },
-    /// It ends here.
+    /// The submission fails.
     Fail(FailReason),
-    /// Written by a newer version: left untouched.
+    /// The ledger is of a newer version: left untouched.
     Leave,
 }
 
-/// Decides about one row in `processing` whose worker is gone. Asks in the order in which the claim does.
+/// Decides about one row in `processing` whose worker is gone, with the checks of the claim in their order.
 #[must_use]
 pub fn stuck(ledger: &Result<Ledger, LedgerFault>, infected: bool, max_attempts: u32) -> StuckDecision {
     if let Err(LedgerFault::Newer(_)) = ledger {
@@ -44,22 +44,21 @@ pub fn stuck(ledger: &Result<Ledger, LedgerFault>, infected: bool, max_attempts:
     }
 }
 
-/// Deliveries that were begun and have no outcome, whoever began them: these are in doubt once their claim is taken back.
+/// Deliveries with an intent and no outcome, of any claim: these are in doubt once their claim is taken back.
 pub fn perhaps_sent(ledger: &Ledger) -> impl Iterator<Item = &str> {
     ledger
         .deliveries
         .iter()
-        .filter(|(_, delivery)| delivery.state == DeliveryState::Open && delivery.begun.is_some())
+        .filter(|(_, delivery)| delivery.state == DeliveryState::Open && delivery.intent.is_some())
         .map(|(key, _)| key.as_str())
 }
 
-/// Whether the live claim left no trace: no begin mark, no fact, no other outcome. Facts name their claim; other
-/// outcomes are fenced, so one recorded since the claim began is the claim's own. Without a claim nothing can be said
-/// of it.
+/// Whether the live claim left no trace: no intent, no fact, no other outcome. Facts name their claim; other outcomes
+/// are fenced, so one recorded since the claim started is the claim's own. Without a claim the answer is no.
 fn began_nothing(ledger: &Ledger) -> bool {
     let Some(claim) = &ledger.claim else { return false };
     let traced = |delivery: &Delivery| {
-        delivery.begun.as_ref().is_some_and(|begun| begun.token == claim.token)
+        delivery.intent.as_ref().is_some_and(|intent| intent.token == claim.token)
             || match delivery.state {
                 DeliveryState::Accepted => delivery.token.as_ref() == Some(&claim.token),
                 DeliveryState::Open | DeliveryState::Failed | DeliveryState::NotImplemented => {
@@ -95,7 +94,7 @@ mod tests {
         use StuckDecision::{Fail, Leave, Reset};
         let (back, spent) = (Reset { refund: true }, Reset { refund: false });
         let open = json!({"state": "open"});
-        let begun =
+        let intent =
             |token: &str| json!({"state": "open", "begun": {"token": token, "at": "2026-11-01T10:01:00Z"}});
         let sent = |token: &str| json!({"state": "accepted", "token": token, "at": "2026-11-01T10:01:00Z"});
         let deferred = |at: &str| json!({"state": "open", "at": at, "error": {"class": "deferred", "stage": "RCPT", "reply": "later"}});
@@ -114,15 +113,15 @@ mod tests {
                 false,
                 Fail(FailReason::Exhausted),
             ),
-            ("begun", row(1, 0, &both(&begun("t"), &open)), false, spent),
-            ("begun by an older claim only", row(2, 0, &both(&begun("old"), &open)), false, back),
+            ("begun", row(1, 0, &both(&intent("t"), &open)), false, spent),
+            ("begun by an older claim only", row(2, 0, &both(&intent("old"), &open)), false, back),
             ("accepted under it", row(1, 0, &both(&sent("t"), &open)), false, spent),
             ("accepted under an older claim", row(2, 0, &both(&sent("old"), &open)), false, back),
             ("deferred under it", row(1, 0, &both(&deferred(since), &open)), false, spent),
             ("deferred under an older claim", row(2, 0, &both(&deferred(before), &open)), false, back),
             ("refused under it", row(1, 0, &both(&refused(since), &open)), false, spent),
-            ("begun, one left", row(4, 0, &both(&begun("t"), &open)), false, spent),
-            ("begun, none left", row(5, 0, &both(&begun("t"), &open)), false, Fail(FailReason::Exhausted)),
+            ("begun, one left", row(4, 0, &both(&intent("t"), &open)), false, spent),
+            ("begun, none left", row(5, 0, &both(&intent("t"), &open)), false, Fail(FailReason::Exhausted)),
             ("all accepted", row(1, 0, &both(&sent("t"), &sent("t"))), false, spent),
             ("all accepted, none left", row(5, 0, &both(&sent("t"), &sent("t"))), false, spent),
             (
@@ -131,7 +130,7 @@ mod tests {
                 false,
                 Fail(FailReason::Refused),
             ),
-            ("infected", row(1, 0, &both(&begun("t"), &open)), true, Fail(FailReason::Infected)),
+            ("infected", row(1, 0, &both(&intent("t"), &open)), true, Fail(FailReason::Infected)),
             ("infected, damaged", json!([]), true, Fail(FailReason::Infected)),
             ("damaged", json!({"v": 1, "attempts": "many"}), false, Fail(FailReason::LedgerDamaged)),
             ("newer", json!({"v": 7}), true, Leave),

@@ -43,8 +43,8 @@ fn the_claim_table_of_the_protocol() {
             false,
             D::Nack(NackReason::NotDue),
         ),
-        ("held", Status::Processing, json!({}), true, 0, false, D::Drop(DropReason::HeldElsewhere)),
-        ("held, damaged", Status::Processing, json!([]), true, 0, true, D::Drop(DropReason::HeldElsewhere)),
+        ("held", Status::Processing, json!({}), true, 0, false, D::Drop(DropReason::LeasedElsewhere)),
+        ("held, damaged", Status::Processing, json!([]), true, 0, true, D::Drop(DropReason::LeasedElsewhere)),
         ("routed", Status::Routed, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Routed))),
         ("failed", Status::Failed, json!([]), true, 0, false, D::Drop(DropReason::Finished(Status::Failed))),
         ("purged", Status::Purged, json!({}), true, 0, false, D::Drop(DropReason::Finished(Status::Purged))),
@@ -92,7 +92,7 @@ fn the_verdict_table_of_the_protocol() {
     let open = json!({"state": "open"});
     let sent = json!({"state": "accepted"});
     let refused = json!({"state": "failed", "error": {"class": "refused", "stage": "RCPT", "reply": "no"}});
-    let held = json!({"state": "failed", "error": {"class": "in_doubt", "stage": "dot", "reply": "lost"}});
+    let on_hold = json!({"state": "failed", "error": {"class": "in_doubt", "stage": "dot", "reply": "lost"}});
     let later = json!({"state": "not_implemented"});
     let cases = [
         ("all accepted", 1, json!({"1|a@x": sent, "2|b@x": sent}), Verdict::Routed),
@@ -102,7 +102,7 @@ fn the_verdict_table_of_the_protocol() {
         ("open and refused", 1, json!({"1|a@x": refused, "2|b@x": open}), Verdict::Release),
         ("open, none left", 5, json!({"1|a@x": sent, "2|b@x": open}), Verdict::Failed(FailReason::Exhausted)),
         ("refused", 1, json!({"1|a@x": refused, "2|b@x": sent}), Verdict::Failed(FailReason::Refused)),
-        ("held", 1, json!({"1|a@x": refused, "2|b@x": held}), Verdict::Failed(FailReason::InDoubt)),
+        ("held", 1, json!({"1|a@x": refused, "2|b@x": on_hold}), Verdict::Failed(FailReason::InDoubt)),
         ("an action without deliveries", 1, json!({"1|a@x": sent}), Verdict::Release),
         (
             "an action without deliveries, none left",
@@ -124,7 +124,7 @@ fn the_verdict_table_of_the_protocol() {
 #[test]
 fn a_due_time_that_no_clock_of_ours_wrote_counts_as_the_longest_back_off() {
     let now = "2026-11-01T10:00:00Z";
-    // Due as it was written, last changed, due as it is believed.
+    // Columns: the stored due time, the last change, the due time used.
     let table = [
         ("2026-11-01T09:00:00Z", Some("2026-11-01T08:59:50Z"), "2026-11-01T09:00:00Z"),
         ("2026-11-01T10:05:00Z", Some("2026-11-01T10:00:00Z"), "2026-11-01T10:05:00Z"),
@@ -132,7 +132,7 @@ fn a_due_time_that_no_clock_of_ours_wrote_counts_as_the_longest_back_off() {
         ("2026-11-01T11:03:00Z", Some("2026-11-01T09:58:00Z"), "2026-11-01T10:03:00Z"),
         ("2026-11-01T11:03:00Z", Some("2026-11-01T09:00:00Z"), "2026-11-01T09:05:00Z"),
         ("9999-12-30T22:00:00.999999999Z", Some("2026-11-01T10:00:00Z"), "2026-11-01T10:05:00Z"),
-        // The same clock has written both.
+        // One clock wrote both.
         ("2026-11-01T11:03:00Z", Some("2026-11-01T11:00:00Z"), now),
         ("2026-11-01T11:03:00Z", None, now),
     ];
@@ -187,18 +187,18 @@ fn only_doubt_is_held_and_only_under_hold() {
     );
 }
 
-/// Stored deliveries of a claim under "t": what of them may be begun with it.
+/// Columns: stored deliveries of a claim under "t", the deliveries whose intent is recorded with it.
 #[test]
 fn only_a_mail_that_nothing_comes_before_is_begun_with_its_claim() {
     let (open, sent) = (json!({"state": "open"}), json!({"state": "accepted"}));
-    let begun = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
+    let intent = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
     let cases: [(&str, Value, &[&str]); 8] = [
         ("the first mail", json!({"1|a@x": open, "2|b@x": open}), &["1|a@x"]),
         ("all of it", json!({"1|a@x": open, "1|b@x": open}), &["1|a@x", "1|b@x"]),
         ("what is left of it", json!({"1|a@x": sent, "1|b@x": open}), &["1|b@x"]),
         ("the next", json!({"1|a@x": sent, "2|b@x": open}), &["2|b@x"]),
-        ("begun by the same claim, whose answer was lost", json!({"1|a@x": begun("t")}), &["1|a@x"]),
-        ("in doubt", json!({"1|a@x": open, "1|b@x": begun("another")}), &[]),
+        ("begun by the same claim, whose answer was lost", json!({"1|a@x": intent("t")}), &["1|a@x"]),
+        ("in doubt", json!({"1|a@x": open, "1|b@x": intent("another")}), &[]),
         ("an address nobody can write to", json!({"1|a@x": open, "1|!1": open}), &[]),
         ("nothing open", json!({"1|a@x": sent}), &[]),
     ];

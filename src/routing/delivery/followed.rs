@@ -1,6 +1,6 @@
-//! Since when the relay's log is followed on this host: what was accepted before was never heard of, and is not missed.
+//! Start of the relay log's reading on this host: acceptances before it have no reports, and none is missed.
 //!
-//! Reads one file of the state directory. What cannot be read is told as not known.
+//! Reads one file of the state directory. An unreadable file gives an unknown start.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use crate::config::Config;
 use crate::ops::state_dir::StateDir;
 
-/// What the follower keeps about itself; the rest of it is not ours.
+/// File of the follower's state; the rest of it is not ours.
 pub const FILE: &str = "relay_log.json";
-/// No more of it is read.
+/// Largest part of the file that is read, in octets.
 const MOST: u64 = 64 << 20;
 
-/// Whether what becomes of mails beyond the relay is known.
+/// Whether the status of mails after the relay's acceptance is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
     /// `[relay_log] enabled` is false.
     No,
-    /// Mails accepted since then are followed.
+    /// Mails accepted from this instant on are followed.
     Since(Timestamp),
-    /// It is not known; says why.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
@@ -30,7 +30,7 @@ struct Kept {
 }
 
 impl Followed {
-    /// As the configuration and the state directory of this host say.
+    /// Reads the configuration and the state directory of this host.
     pub async fn of(config: &Config) -> Self {
         if !config.relay_log.enabled {
             return Self::No;
@@ -49,7 +49,7 @@ impl Followed {
         }
     }
 
-    /// Whether a mail accepted at this time would have been heard of.
+    /// Whether a mail accepted at this time would have been reported.
     #[must_use]
     pub fn covers(&self, accepted: Timestamp) -> bool {
         match self {

@@ -1,8 +1,8 @@
-//! Mails that are lost beyond the relay and nobody was told of: why in closed words, whose turn it is to tell, and what is
-//! told of them.
+//! Mails lost after the relay's acceptance without a notification of people: the cause in closed words, the lease of
+//! each notification, and its text.
 //!
-//! Pure: time and tokens are arguments. What a server said is never part of a cause. Bounded: beyond [`MOST`] entries they
-//! are only counted, and that is said.
+//! Pure: time and tokens are arguments. A server's own wording is never part of a cause. Bounded: entries past [`MOST`]
+//! are only counted, and the notification says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,33 +13,33 @@ use uuid::Uuid;
 
 use crate::ports::{RelayStatus, Runbook, Story, Unalerted};
 
-/// Entries kept one by one.
+/// Largest number of entries kept one by one.
 pub const MOST: usize = 10_000;
-/// Entries of one lease, so of one message.
+/// Largest number of entries of one lease, so of one message.
 pub const LEASED: usize = 1_000;
-/// Begins a cause that is only claimed.
+/// Prefix of a cause that is only claimed.
 const CLAIMED: &str = "claimed ";
-/// The cause of those that are only counted.
-const BEYOND: &str = "beyond";
+/// Cause of the entries that are only counted.
+const REST: &str = "beyond";
 
-/// Why a mail is lost, as far as alerts tell causes apart: refused further on or given up, and the RFC 3463 status.
+/// Cause of a lost mail, as far as alerts distinguish causes: refused further on or given up, and the RFC 3463 status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct LostCause {
     expired: bool,
-    /// A returned mail says so, which another recipient could have written.
+    /// Whether the source is a returned mail, which another recipient could have written.
     claimed: bool,
     dsn: Option<(u8, u16, u16)>,
 }
 
 impl LostCause {
-    /// From what the relay's log or a returned mail says. A status that is no RFC 3463 status is left out.
+    /// Derives the cause from a report of the log or a returned mail. A text that is no RFC 3463 status is left out.
     #[must_use]
     pub fn of(status: RelayStatus, dsn: Option<&str>, claimed: bool) -> Self {
         Self { expired: status == RelayStatus::Expired, claimed, dsn: dsn.and_then(parsed) }
     }
 
-    /// In words.
+    /// Describes the cause for people.
     #[must_use]
     pub fn words(self) -> String {
         let what = if self.expired {
@@ -62,7 +62,7 @@ impl LostCause {
     }
 }
 
-/// `5.1.1`, where it is one.
+/// Parses an RFC 3463 status (`5.1.1`).
 fn parsed(dsn: &str) -> Option<(u8, u16, u16)> {
     let mut parts = dsn.split('.');
     let mut number = || {
@@ -75,7 +75,7 @@ fn parsed(dsn: &str) -> Option<(u8, u16, u16)> {
     parts.next().is_none().then_some((class, subject, detail))
 }
 
-/// What RFC 3463 says of a status.
+/// Meaning of a status in RFC 3463.
 fn meaning(subject: u16, detail: u16) -> &'static str {
     match (subject, detail) {
         (1, 1) => "no such mailbox",
@@ -123,40 +123,41 @@ impl From<String> for LostCause {
     }
 }
 
-/// Which mail: one delivery of one submission, of one generation.
+/// Identity of a mail: one delivery of one submission, of one generation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mail {
     /// The submission.
     pub submission_id: Uuid,
-    /// Key of its delivery (`1|a@example.org`).
+    /// Key of the delivery (`1|a@example.org`).
     pub delivery: String,
     /// Generation of the mail.
     pub generation: u32,
 }
 
-/// A lost mail nobody was told of.
+/// A lost mail without a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Which.
+    /// Identity of the mail.
     #[serde(flatten)]
     pub mail: Mail,
-    /// Why.
+    /// Cause of the loss.
     pub cause: LostCause,
-    /// When that was recorded (database time).
+    /// Time of the record (database time).
     pub at: Timestamp,
-    /// People were told, the ledger does not say so yet.
+    /// Whether people were notified, and the ledger does not say so yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub told: bool,
 }
 
-/// What outlives the process.
+/// State that outlives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
-    /// One by one.
+    /// Entries kept one by one.
     pub lost: Vec<Lost>,
-    /// So many more.
-    pub beyond: u64,
+    /// Number of further entries.
+    #[serde(rename = "beyond")]
+    pub rest: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -167,32 +168,32 @@ struct Kept {
     told: bool,
 }
 
-/// The lost mails, and who tells of which.
+/// The lost mails, and the leases of their notifications.
 #[derive(Debug, Default)]
 pub struct Pages {
     kept: BTreeMap<Mail, Kept>,
-    beyond: u64,
-    /// Who tells of those that are only counted, until when, and of how many.
-    telling_beyond: Option<(Uuid, Instant, u64)>,
+    rest: u64,
+    /// Lease of the entries that are only counted: token, end, number of entries.
+    notifying_rest: Option<(Uuid, Instant, u64)>,
     changes: u64,
 }
 
 impl Pages {
-    /// Takes in a lost mail; one that is here already stays as it is. Where there are too many it is counted only.
+    /// Takes in a lost mail; one already here stays as it is. Past [`MOST`] the mail is only counted.
     pub fn add(&mut self, lost: Lost) {
         if self.kept.contains_key(&lost.mail) {
             return;
         }
         self.changes += 1;
         if self.kept.len() >= MOST {
-            self.beyond = self.beyond.saturating_add(1);
+            self.rest = self.rest.saturating_add(1);
             return;
         }
         let Lost { mail, cause, at, told } = lost;
         self.kept.insert(mail, Kept { cause, at, lease: None, told });
     }
 
-    /// What is to outlive the process; leases do not.
+    /// Returns the state that outlives the process; leases do not.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let lost = |(mail, kept): (&Mail, &Kept)| Lost {
@@ -201,37 +202,36 @@ impl Pages {
             at: kept.at,
             told: kept.told,
         };
-        Snapshot { lost: self.kept.iter().map(lost).collect(), beyond: self.beyond }
+        Snapshot { lost: self.kept.iter().map(lost).collect(), rest: self.rest }
     }
 
-    /// Takes in what a former process has left.
+    /// Takes in the state of a former process.
     pub fn restore(&mut self, left: Snapshot) {
-        self.beyond = self.beyond.saturating_add(left.beyond);
+        self.rest = self.rest.saturating_add(left.rest);
         for lost in left.lost {
             self.add(lost);
         }
     }
 
-    /// Grows with every change that a snapshot would show.
+    /// Number of changes that a snapshot would show.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The causes of what nobody was told of and nobody is telling of, and how many of each.
+    /// The causes of entries neither notified nor leased, and the number of each.
     #[must_use]
     pub fn causes(&self, now: Instant) -> Vec<Unalerted> {
         let mut causes: BTreeMap<LostCause, u64> = BTreeMap::new();
         for kept in self.kept.values().filter(|kept| kept.is_free(now)) {
             *causes.entry(kept.cause).or_default() += 1;
         }
-        let beyond =
-            self.beyond_is_free(now).then(|| Unalerted { cause: BEYOND.to_owned(), count: self.beyond });
+        let rest = self.rest_is_free(now).then(|| Unalerted { cause: REST.to_owned(), count: self.rest });
         let causes = causes.into_iter().map(|(cause, count)| Unalerted { cause: cause.to_string(), count });
-        causes.chain(beyond).collect()
+        causes.chain(rest).collect()
     }
 
-    /// Leases what is free of a cause, the longest known first; and whether there is more of it.
+    /// Leases the free entries of a cause, the longest known first; and whether there are more.
     pub fn lease(&mut self, cause: &str, token: Uuid, until: Instant, now: Instant) -> (Vec<Lost>, bool) {
         let wanted = |kept: &Kept| kept.is_free(now) && kept.cause.to_string() == cause;
         let mut free: Vec<(Timestamp, Mail)> =
@@ -249,48 +249,48 @@ impl Pages {
         (leased, more)
     }
 
-    /// Leases those that are only counted: how many.
-    pub fn lease_beyond(&mut self, cause: &str, token: Uuid, until: Instant, now: Instant) -> Option<u64> {
-        let taken = cause == BEYOND && self.beyond_is_free(now);
+    /// Leases the entries that are only counted; returns their number.
+    pub fn lease_rest(&mut self, cause: &str, token: Uuid, until: Instant, now: Instant) -> Option<u64> {
+        let taken = cause == REST && self.rest_is_free(now);
         taken.then(|| {
-            self.telling_beyond = Some((token, until, self.beyond));
-            self.beyond
+            self.notifying_rest = Some((token, until, self.rest));
+            self.rest
         })
     }
 
-    fn beyond_is_free(&self, now: Instant) -> bool {
-        self.beyond > 0 && self.telling_beyond.is_none_or(|(_, until, _)| until <= now)
+    fn rest_is_free(&self, now: Instant) -> bool {
+        self.rest > 0 && self.notifying_rest.is_none_or(|(_, until, _)| until <= now)
     }
 
-    /// People were told of what is leased under `token`. Answers how many of these are only counted.
+    /// Records the notification of people under `token`. Returns how many of the entries are only counted.
     pub fn told(&mut self, token: Uuid) -> u64 {
         for kept in self.kept.values_mut().filter(|kept| kept.is_leased_by(token)) {
             (kept.told, kept.lease) = (true, None);
             self.changes += 1;
         }
-        let Some((_, _, count)) = self.telling_beyond.take_if(|(owner, ..)| *owner == token) else {
+        let Some((_, _, count)) = self.notifying_rest.take_if(|(owner, ..)| *owner == token) else {
             return 0;
         };
-        self.beyond = self.beyond.saturating_sub(count);
+        self.rest = self.rest.saturating_sub(count);
         self.changes += 1;
         count
     }
 
-    /// What is leased under `token` may be told by the next.
+    /// Ends the leases of `token`, so that another sender may notify.
     pub fn give_back(&mut self, token: Uuid) {
         for kept in self.kept.values_mut().filter(|kept| kept.is_leased_by(token)) {
             kept.lease = None;
         }
-        self.telling_beyond.take_if(|(owner, ..)| *owner == token);
+        self.notifying_rest.take_if(|(owner, ..)| *owner == token);
     }
 
-    /// Up to `most` that people were told of and whose ledger does not say so yet.
+    /// Up to `most` mails whose notification is not yet in the ledger.
     #[must_use]
     pub fn unwritten(&self, most: usize) -> Vec<Mail> {
         self.kept.iter().filter(|(_, kept)| kept.told).map(|(mail, _)| mail.clone()).take(most).collect()
     }
 
-    /// Nobody needs to be told of these any more.
+    /// Removes mails that need no notification any more.
     pub fn forget<'a>(&mut self, mails: impl IntoIterator<Item = &'a Mail>) {
         for mail in mails {
             if self.kept.remove(mail).is_some() {
@@ -310,20 +310,20 @@ impl Kept {
     }
 }
 
-/// One of them, as it is shown.
+/// Example of a cause's lost mails, as shown in a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// The submission.
     pub submission_id: Uuid,
-    /// The forms of all of them.
+    /// Forms of all mails of the cause.
     pub forms: BTreeSet<String>,
-    /// What was said, without addresses; may be empty.
+    /// The report's text, without addresses; may be empty.
     pub said: String,
-    /// How long ago it was recorded.
+    /// Age of the record.
     pub ago: String,
 }
 
-/// What is told of mails with one cause.
+/// Notification of mails with one cause.
 #[must_use]
 pub fn story(cause: LostCause, shown: &Shown) -> Story {
     let mut details = Vec::new();
@@ -348,9 +348,9 @@ pub fn story(cause: LostCause, shown: &Shown) -> Story {
     Story { what: cause.words(), details, commands, runbook: RUNBOOK }
 }
 
-/// What is told of those that are only counted.
+/// Notification of the entries that are only counted.
 #[must_use]
-pub fn story_beyond() -> Story {
+pub fn story_of_the_rest() -> Story {
     Story {
         what: "mail lost after it was accepted, too many to be told of by cause".to_owned(),
         details: vec!["the ledgers know each of them".to_owned()],

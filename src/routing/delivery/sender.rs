@@ -1,10 +1,10 @@
-//! The envelope sender of a mail: an address of ours with a token that says what the mail was made from, so that a mail
-//! that comes back can be believed (`[bounces]`).
+//! The envelope sender of a mail: an address of ours with a token of the mail's source, so that a returned mail can be
+//! believed (`[bounces]`).
 //!
-//! `LOCAL+TOKEN@DOMAIN`. A token carries submission, place and generation of the action, and a truncated HMAC-SHA256 over
-//! them, in base32: it survives whoever writes addresses in other case, and none can be made without a secret. Whoever was
-//! sent the mail knows its token and may return it: what is returned for one of several recipients is a claim (`status`).
-//! Pure: nothing is kept, so there is nothing to lose. The secrets are never shown.
+//! `LOCAL+TOKEN@DOMAIN`. A token consists of submission, order and generation of the action, and a truncated HMAC-SHA256
+//! over them, in base32: it survives hosts that change the case of addresses, and none can be made without a secret. The
+//! mail's recipients know its token and may return it: a return for one of several recipients is a claim (`status`).
+//! Pure: no state is kept, so there is nothing to lose. The secrets are never shown.
 
 use std::fmt;
 
@@ -13,30 +13,30 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256, Key};
 use data_encoding::BASE32_NOPAD_NOCASE;
 use uuid::Uuid;
 
-use super::super::message_id::Origin;
+use crate::routing::submission::message_id::Origin;
 
-/// Between the local part and the token; Postfix's `recipient_delimiter`.
+/// Separator of local part and token; Postfix's `recipient_delimiter`.
 const DELIMITER: char = '+';
-/// Submission, place, generation.
+/// Octets of submission, order, generation.
 const SAID: usize = 16 + 2 + 2;
-/// Of the HMAC's 256 bits, 80: forging one takes 2^80 tries, each of them a mail.
+/// Octets of the HMAC: 80 of its 256 bits; forging one takes 2^80 tries, each of them a mail.
 const PROVED: usize = 10;
 /// Characters of a token: 30 bytes are 48 of base32, none of them half used.
 const TOKEN: usize = 48;
-/// A secret that is shorter could be guessed.
+/// Characters of the shortest secret allowed: a shorter one could be guessed.
 const SHORTEST_SECRET: usize = 16;
-/// What the same secrets may sign elsewhere is no token.
+/// Prefix of the signed text, so that another signature of the same secrets is no token.
 const PURPOSE: &[u8] = b"maple-router envelope sender 1\0";
 
-/// What mails say that belong to no submission: the probe, `test-send`.
+/// Source of mails that belong to no submission: the probe, `test-send`.
 pub const TRIAL: Origin = Origin { submission: Uuid::nil(), action_order: 0, generation: 0 };
 
-/// Where our mails come back to. Cheap enough to clone.
+/// Address to which our mails are returned. Cheap to clone.
 #[derive(Clone)]
 pub struct ReturnAddress {
     local: String,
     domain: String,
-    /// The first signs, all verify.
+    /// Signing key first; all of them verify.
     keys: Vec<Key>,
 }
 
@@ -47,10 +47,10 @@ impl fmt::Debug for ReturnAddress {
 }
 
 impl ReturnAddress {
-    /// `address` is a validated `bounces.address`; `secrets` has a secret a line.
+    /// `address` is a validated `bounces.address`; `secrets` has one secret on each line.
     ///
     /// # Errors
-    /// What is wrong with the secrets, without showing them.
+    /// The fault of the secrets, without showing them.
     pub fn new(address: &str, secrets: &str) -> Result<Self, String> {
         let (local, domain) = address
             .rsplit_once('@')
@@ -73,8 +73,8 @@ impl ReturnAddress {
         Ok(Self { local: local.to_owned(), domain: domain.to_owned(), keys })
     }
 
-    /// The envelope sender of a mail. One whose numbers no token has room for (an action beyond ±32,767, a generation
-    /// beyond 65,535) goes out without a token: should it come back, it is set aside.
+    /// The envelope sender of a mail. Numbers too large for a token (an action outside ±32,767, a generation over
+    /// 65,535) give a sender without one: should that mail be returned, it is set aside.
     #[must_use]
     pub fn sender(&self, origin: Origin) -> String {
         let Self { local, domain, .. } = self;
@@ -84,8 +84,8 @@ impl ReturnAddress {
         }
     }
 
-    /// What the mail that came back to `address` was made from; `None` where nothing proves it. Only the token counts:
-    /// the address it stands in may have been another one when the mail was sent.
+    /// Source of the mail returned to `address`; `None` where nothing proves it. Only the token counts: the address
+    /// around it may have been another one when the mail was sent.
     #[must_use]
     pub fn origin(&self, address: &str) -> Option<Origin> {
         let (local, _) = address.rsplit_once('@')?;
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_sender_is_stable_short_and_read_back() {
         let sender = ours().sender(ORIGIN);
-        // Written out: a token made today must be read by every later version for as long as mails may come back.
+        // Written out: a token made today must be read by every later version for as long as mails may be returned.
         assert_eq!(
             sender,
             "maple-bounces+aaaaaaaaaaaaaajdivtytk6n54aaeaabjjpfnqcxmefzlflp@maple.example.org"
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert_eq!(ours().origin(&forged), None, "{forged}");
         }
-        // Another submission, place or generation under this proof.
+        // Another submission, order or generation under this proof.
         let (said, proof) = token.split_at(SAID * 8 / 5);
         for place in 0..said.len() {
             let mut changed = said.to_owned();

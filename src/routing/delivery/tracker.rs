@@ -1,12 +1,12 @@
-//! Reads the relay's log as a story: which queue ids are mails of ours, what became of each for whom, and what that proves
-//! about a mail that is perhaps sent (protocol, "Crash, doubt, stop, replay").
+//! Follows our mails through the relay's log: their queue ids, their status for each recipient, and proofs about a mail
+//! that is perhaps sent (protocol, "Crash, doubt, stop, replay").
 //!
-//! A queue id is followed when cleanup logged a Message-ID of ours under it; everything else is forgotten at once, so that
-//! foreign mail costs nothing. Whether that mail is really ours, `ours` says; that one was not taken, `sessions`. What is not
+//! A queue id is followed when cleanup logged a Message-ID of ours under it; every other is forgotten at once, so that
+//! foreign mail costs nothing. `ours` proves that a mail is really ours, `sessions` that one was not taken. A mail not
 //! proved to be ours counts only where our own 250 named the queue id (`status`), and proves nothing about a doubt.
 //!
-//! Pure: lines come in, what was [`Seen`] comes out. Memory is bounded: of very many, the oldest are forgotten, and what is
-//! forgotten proves nothing. It may be saved and read again, and reading a line twice does no harm.
+//! Pure: lines come in, reports ([`Seen`]) come out. Memory is bounded: of very many mails the oldest are forgotten, and
+//! a forgotten mail proves nothing. A tracker may be saved and read again, and reading a line twice does no harm.
 
 mod ours;
 mod sessions;
@@ -19,13 +19,14 @@ pub use self::ours::Ours;
 use self::sessions::Sessions;
 use super::Seen;
 use crate::ports::{LogEntry, LogLine, QueueListing, RecipientLine, RelayStatus};
-use crate::routing::message_id::{self, Origin};
+use crate::routing::submission::message_id;
+use crate::routing::submission::message_id::Origin;
 
-/// Mails followed at once.
+/// Largest number of mails followed at once.
 const FOLLOWED: usize = 100_000;
-/// Mails remembered once nothing more can follow: their lines prove something for a while.
+/// Number of mails remembered after their last line: those lines prove something for a while.
 const REMEMBERED: usize = 10_000;
-/// Mails that have no name yet.
+/// Largest number of messages without a Message-ID.
 const NAMELESS: usize = 4_096;
 
 /// One mail of ours in the relay.
@@ -33,64 +34,64 @@ const NAMELESS: usize = 4_096;
 struct Mail {
     origin: Origin,
     message_id: String,
-    /// Counts mails of ours as their Message-IDs are logged.
+    /// Number of the mail, in the order of logged Message-IDs.
     nth: u64,
-    /// The session it came in by, as long as that may prove something.
+    /// Session the mail came in by, as long as that may prove something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<u64>,
-    /// It was handed in on this host and by SMTP, or was made of one that was.
+    /// Whether the mail was submitted on this host and by SMTP, or is derived from one that was.
     #[serde(default)]
     local: bool,
-    /// Its envelope sender carries our token for it.
+    /// Whether the envelope sender has our token for the mail.
     #[serde(default)]
     token: bool,
-    /// It was in the queue.
+    /// Whether the mail was in the queue.
     #[serde(default)]
     active: bool,
-    /// How many recipients it had then.
+    /// Number of recipients in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     count: Option<u32>,
-    /// Nothing is left of it.
+    /// Whether the mail has left the queue.
     #[serde(default)]
     removed: bool,
-    /// Nothing more is expected of it.
+    /// Whether no further line is expected.
     #[serde(default)]
     over: bool,
-    /// What was said last of each recipient, by [`normal`] address.
+    /// Last status of each recipient, by [`normal`] address.
     #[serde(default)]
     recipients: BTreeMap<String, RelayStatus>,
 }
 
-/// How a message came in that has no name yet.
+/// Origin of a message without a Message-ID yet.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Came {
-    /// See [`Mail::by`].
+    /// As [`Mail::by`].
     by: Option<u64>,
-    /// See [`Mail::local`].
+    /// As [`Mail::local`].
     local: bool,
 }
 
-/// What is known of all of them.
+/// State of all followed mails.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tracker {
     #[serde(skip)]
     ours: Ours,
-    /// Mails so far.
+    /// Number of mails so far.
     count: u64,
     mails: HashMap<String, Mail>,
-    /// Queue ids of mails that were over when they were put here, the first one first.
+    /// Queue ids of mails whose last line was read, the first one first.
     over: VecDeque<String>,
-    /// Queue ids of those that are not, in the order of their Message-IDs.
+    /// Queue ids of the other mails, in the order of their Message-IDs.
     #[serde(skip)]
     open: BTreeMap<u64, String>,
-    /// Messages that have a queue id and no Message-ID yet. Their session may end first: cleanup still reads what smtpd has
-    /// handed on.
+    /// Messages that have a queue id and no Message-ID yet. Their session may end first: cleanup still reads smtpd's
+    /// output.
     nameless: HashMap<String, Came>,
     sessions: Sessions,
 }
 
-/// What the log proves about a mail that is perhaps sent.
+/// Proof by the log about a mail that is perhaps sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
     /// The relay has accepted it for this recipient.
@@ -100,25 +101,25 @@ pub enum Evidence {
         /// With this Message-ID.
         message_id: String,
     },
-    /// Whatever was sent did not get into the queue.
+    /// No send of the mail got into the queue.
     Disproved {
-        /// The queue ids it had.
+        /// The queue ids of those sends.
         queue_ids: Vec<String>,
     },
-    /// More may follow.
+    /// More lines may follow.
     Unclear,
-    /// The log does not know it.
+    /// The log has no such mail.
     Nothing,
 }
 
 impl Tracker {
-    /// Mails whose Message-IDs were logged so far: what is counted later was sent later, as far as the log was read then.
+    /// Number of Message-IDs of ours logged so far; the mails of higher numbers were logged later, hence sent later.
     #[must_use]
-    pub fn mark(&self) -> u64 {
+    pub fn log_position(&self) -> u64 {
         self.count
     }
 
-    /// The same after it was saved and read.
+    /// Completes a tracker that was saved and read.
     #[must_use]
     pub fn restored(mut self, ours: Ours) -> Self {
         self.ours = ours;
@@ -127,13 +128,13 @@ impl Tracker {
         self
     }
 
-    /// Mails that are not over.
+    /// Number of mails with further lines expected.
     #[must_use]
     pub fn followed(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes one line, and answers what it says of our recipients.
+    /// Takes one line, and returns its reports on our recipients.
     pub fn read(&mut self, line: &LogLine) -> Vec<Seen> {
         match &line.entry {
             LogEntry::SessionBegan { session } => {
@@ -193,15 +194,15 @@ impl Tracker {
         }
     }
 
-    /// The queue ids under which mails of `origin` are known.
+    /// Returns the queue ids of the known mails of `origin`.
     #[must_use]
     pub fn ids_of(&self, origin: Origin) -> Vec<String> {
         self.of(origin).map(|(id, _)| id.clone()).collect()
     }
 
-    /// What is proved about the mail of `origin` for `recipient`, given what is in the relay's queue and that everything
-    /// logged before the queue was looked at has been read. Mails of strangers prove nothing. `after`: the [`mark`](Self::mark) at the time it was begun, if it
-    /// is known; mails logged before prove nothing about one that was sent after.
+    /// Proof about the mail of `origin` for `recipient`, given the relay's queue; everything logged before the queue was
+    /// listed must have been read. Mails of strangers prove nothing. `after`: the [`log_position`](Self::log_position)
+    /// when the intent was recorded, if known; mails logged before prove nothing about a later send.
     #[must_use]
     pub fn evidence(
         &self,
@@ -218,7 +219,7 @@ impl Tracker {
             let is_taken = mail.active || in_queue.is_some();
             let is_proved = mail.token || in_queue.is_some_and(|mail| self.ours.proves(&mail.sender, origin));
             if is_taken && !is_proved {
-                // Where its sender was logged it is somebody else's.
+                // A mail with a logged sender is a stranger's.
                 unclear |= mail.count.is_none() && after.is_some_and(|after| mail.nth > after);
                 continue;
             }
@@ -232,11 +233,11 @@ impl Tracker {
             }
             let looked = listing.is_some_and(|listing| listing.complete);
             let never_in = !is_taken && looked && mail.by.is_some_and(|by| self.sessions.proves(by));
-            // All that it had when it was taken are known, and they are not among them.
+            // All recipients of the taken mail are known, and this one is not among them.
             let not_for_them = mail.count.is_some_and(|count| usize::try_from(count) == Ok(named.len()));
             match (never_in || not_for_them, after) {
                 (true, Some(_)) => disproved.push(id.clone()),
-                // It may be about an earlier send.
+                // The mail may stem from an earlier send.
                 (true, None) => {}
                 (false, _) => unclear = true,
             }
@@ -260,7 +261,7 @@ impl Tracker {
             }
             return;
         };
-        // Read a second time: it is known, and everything that was learnt since stands.
+        // Read a second time: the mail is known, and everything learnt since stands.
         if self.mails.get(id).is_some_and(|mail| mail.origin == origin) {
             return;
         }
@@ -284,7 +285,7 @@ impl Tracker {
         self.open.insert(self.count, id.to_owned());
         self.mails.insert(id.to_owned(), mail);
         if session_ended {
-            // Unless it turns up in the queue.
+            // Unless the mail turns up in the queue.
             self.is_over(id);
         }
     }
@@ -300,7 +301,7 @@ impl Tracker {
         vec![Seen { dsn: said.dsn.clone(), relay: said.relay.clone(), ..seen }]
     }
 
-    /// `next` was made of `id`: it came from where that came from. What was said of it before counts from now on.
+    /// Gives `next`, made of `id`, that mail's origin. Earlier lines about `next` count from now on.
     fn inherit(&mut self, line: &LogLine, id: &str, to: &str, next: &str) -> Vec<Seen> {
         let Some(mail) = self.is_active(id) else { return Vec::new() };
         mail.recipients.insert(normal(to), RelayStatus::Delivered);
@@ -313,7 +314,7 @@ impl Tracker {
         said.map(|(to, status)| made.seen(next, to, *status, line, "")).collect()
     }
 
-    /// What is left of its recipients has waited too long.
+    /// Reports the remaining recipients as expired.
     fn expired(&mut self, line: &LogLine, id: &str, why: &str) -> Vec<Seen> {
         let Some(mail) = self.mails.get_mut(id) else { return Vec::new() };
         let waiting = |status: &RelayStatus| !status.is_final();
@@ -325,8 +326,8 @@ impl Tracker {
         all
     }
 
-    /// Whether what was handed on is in this relay again under another queue id (a content filter, a forwarding): then that
-    /// one tells the end.
+    /// Whether a mail handed on is in this relay again under another queue id (a content filter, a forwarding): then the
+    /// lines of that id report the end.
     fn goes_on(&self, id: &str, text: &str) -> bool {
         let Some(mail) = self.mails.get(id) else { return false };
         let next = ["queued as ", "forwarded as "].iter().find_map(|words| text.split(words).nth(1));
@@ -337,22 +338,22 @@ impl Tracker {
         })
     }
 
-    /// A message has its queue id. One that comes again is another mail.
+    /// Notes a message's queue id. A queue id that comes again is another mail.
     fn came(&mut self, id: &str, came: Came) {
         self.forget(id);
         if self.nameless.len() >= NAMELESS {
-            // Whoever fills it up sends no Message-IDs; a mail that loses its session by this proves less.
+            // A flood of such messages has no Message-IDs; a mail that loses its session by this proves less.
             self.nameless.clear();
         }
         self.nameless.insert(id.to_owned(), came);
     }
 
-    /// Nothing more is expected of them, unless one turns up in the queue.
+    /// Expects nothing more of the mails, unless one turns up in the queue.
     fn are_over(&mut self, ids: &[String]) {
         ids.iter().for_each(|id| self.is_over(id));
     }
 
-    /// It is in the queue; also one of which nothing more was expected.
+    /// Notes that a mail is in the queue; also one of which nothing more was expected.
     fn is_active(&mut self, id: &str) -> Option<&mut Mail> {
         if let Some(by) = self.mails.get_mut(id)?.by.take() {
             self.sessions.settle(by, id, true);
@@ -398,7 +399,7 @@ impl Tracker {
 }
 
 impl Mail {
-    /// What is said of one of its recipients.
+    /// Makes a report on one recipient of the mail.
     fn seen(&self, id: &str, recipient: &str, status: RelayStatus, line: &LogLine, text: &str) -> Seen {
         Seen {
             origin: self.origin,
@@ -415,7 +416,7 @@ impl Mail {
     }
 }
 
-/// An address as it is compared: the quotation that a log may add or leave out is gone, and its domain in lower case.
+/// An address in its compared form: without the quotation that a log may add or leave out, its domain in lower case.
 #[must_use]
 pub fn normal(address: &str) -> String {
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));

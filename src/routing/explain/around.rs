@@ -1,76 +1,75 @@
-//! What holds a submission up and does not stand in its row: a daemon that is silent or waits, a pause, an event among
-//! the dead letters.
+//! Obstacles outside a submission's row: a daemon that is silent or waits, a pause, an event among the dead letters.
 //!
-//! Invariant: pure. It adds to what was said of the row, and hides nothing of it.
+//! Invariant: pure. Adds to the explanation of the row, and hides nothing of it.
 
 use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::super::pause::Pause;
-use super::super::text::{bounded, one_line};
 use super::{Explanation, MAX_REPLY, Next, Remedy, Step, at};
+use crate::routing::submission::text::{bounded, one_line};
 
-/// Everything around a submission.
+/// Obstacles around a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Around {
-    /// The submission.
+    /// Id of the submission.
     pub id: Uuid,
-    /// What the daemon on this host says of itself.
+    /// State of the daemon on this host.
     pub daemon: Daemon,
-    /// The pause that holds it up.
+    /// The pause that stops the submission.
     pub pause: Option<Pause>,
-    /// An open dead letter that names it.
+    /// An open dead letter of the submission.
     pub letter: Option<Letter>,
 }
 
-/// The daemon, as its loopback endpoint tells.
+/// The daemon's state, as its loopback endpoint reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Daemon {
-    /// Nobody needed to know.
+    /// Not asked, because the state did not matter.
     NotAsked,
-    /// Nothing that is a `maple-router` answers there.
+    /// No `maple-router` answers there.
     Silent {
         /// `http.listen`.
         listen: String,
     },
-    /// It takes work, as far as no pause keeps it from that.
+    /// The daemon takes work, as far as no pause keeps it from that.
     Working,
-    /// It does not work yet, or no more.
+    /// The daemon does not work yet, or no more.
     Idle {
-        /// Why.
+        /// The daemon's reasons.
         reasons: Vec<Reason>,
     },
-    /// It waits for what it depends on; its sweep goes on.
+    /// The daemon waits for a dependency; its sweep goes on.
     BreakerOpen {
-        /// For what.
+        /// The dependencies that failed.
         reasons: Vec<Reason>,
     },
 }
 
-/// One reason of the daemon's for taking no work.
+/// One reason of the daemon for taking no work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// `relay`, `postgres`, `starting`, …
     pub name: String,
-    /// In the daemon's words.
+    /// Text by the daemon.
     pub detail: String,
 }
 
 /// An open dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Letter {
-    /// Its id.
+    /// Id of the dead letter.
     pub id: Uuid,
-    /// Its kind.
+    /// Kind of the dead letter.
     pub kind: &'static str,
-    /// Since when.
+    /// Time of its arrival.
     pub at: Timestamp,
 }
 
 impl Explanation {
-    /// Whether what comes next is a daemon's to do, so that it matters how that is.
+    /// Whether the next step is a daemon's, so that the daemon's state matters.
     #[must_use]
     pub fn waits_for_daemon(&self) -> bool {
         match self.next.code {
@@ -79,7 +78,7 @@ impl Explanation {
         }
     }
 
-    /// The same submission, with what is around it. What must be mended first is said first.
+    /// Adds the obstacles to the explanation. The first one to mend comes first.
     #[must_use]
     pub fn within(self, around: &Around) -> Self {
         let mut told = self;
@@ -98,12 +97,12 @@ impl Explanation {
         }
     }
 
-    /// Nothing happens until something does; `first` is what to do about it.
-    fn held_up(self, why: &str, until: &str, when: Option<Timestamp>, first: Vec<Remedy>) -> Self {
+    /// Defers the next step until an obstacle is gone; `first` are the remedies for that.
+    fn deferred(self, why: &str, until: &str, when: Option<Timestamp>, first: Vec<Remedy>) -> Self {
         let next =
             Next { code: Step::Nothing, what: format!("nothing {until}; then: {}", self.next.what), when };
         let mut remedy = first;
-        // An event changes nothing while nobody takes it.
+        // An event changes nothing while no worker takes it.
         let later = self.remedy.into_iter().filter(|other| other.verb != Some("publish"));
         for other in later {
             if !remedy.iter().any(|known| known.line == other.line) {
@@ -114,7 +113,7 @@ impl Explanation {
     }
 }
 
-/// A pause holds it up.
+/// Adds a pause of the submission.
 fn paused(told: Explanation, id: Uuid, pause: &Pause) -> Explanation {
     let why = format!(
         "{} is paused since {} by {} ({})",
@@ -124,10 +123,10 @@ fn paused(told: Explanation, id: Uuid, pause: &Pause) -> Explanation {
         bounded(one_line(&pause.reason), MAX_REPLY)
     );
     let resume = Remedy { question: None, line: pause.remedy(), verb: Some("resume") };
-    let mut held = told.held_up(&why, "while it is paused", pause.until, vec![resume]);
+    let mut deferred = told.deferred(&why, "while it is paused", pause.until, vec![resume]);
     let publish = Remedy::command("publish", &id.to_string());
-    held.remedy.insert(1, publish.when("to have it looked at right after that, and not by the sweep:"));
-    held
+    deferred.remedy.insert(1, publish.when("to have it looked at right after that, and not by the sweep:"));
+    deferred
 }
 
 fn silent(told: Explanation, listen: &str) -> Explanation {
@@ -139,7 +138,7 @@ fn silent(told: Explanation, listen: &str) -> Explanation {
         return Explanation { why, remedy, ..told };
     }
     let why = format!("no daemon answers on {listen}, and unless another host has one, nobody works on it");
-    told.held_up(&why, "until a daemon runs", None, vec![start])
+    told.deferred(&why, "until a daemon runs", None, vec![start])
 }
 
 fn idle(told: Explanation, reasons: &[Reason]) -> Explanation {
@@ -148,7 +147,7 @@ fn idle(told: Explanation, reasons: &[Reason]) -> Explanation {
     }
     let why = format!("the daemon on this host takes no work: {}", words(reasons));
     let look = vec![Remedy::advice("systemctl status maple-router"), Remedy::command("check", "")];
-    told.held_up(&why, "until it does", None, look)
+    told.deferred(&why, "until it does", None, look)
 }
 
 fn waiting(told: Explanation, reasons: &[Reason]) -> Explanation {
@@ -164,10 +163,10 @@ fn waiting(told: Explanation, reasons: &[Reason]) -> Explanation {
     }
     look.push(Remedy::command("check", ""));
     look.push(Remedy::advice("journalctl -u maple-router EVENT=breaker_open -n 3"));
-    told.held_up(&why, &format!("until a probe of the daemon's finds that {names} works"), None, look)
+    told.deferred(&why, &format!("until a probe of the daemon's finds that {names} works"), None, look)
 }
 
-/// What a dependency is called.
+/// Name of a dependency for people.
 fn service(name: &str) -> &str {
     match name {
         "relay" => "the relay (Postfix)",
@@ -187,7 +186,7 @@ fn words(reasons: &[Reason]) -> String {
     bounded(reasons.iter().map(one).collect::<Vec<_>>().join("; "), 2 * MAX_REPLY)
 }
 
-/// Its event is among the dead letters.
+/// Adds the dead letter of the submission's event.
 fn dead(told: Explanation, letter: &Letter) -> Explanation {
     let why = format!(
         "{}; its event became a dead letter ({}) at {}",

@@ -1,8 +1,8 @@
-//! Submissions that have ended: `routed` and `failed`. Nothing moves them but retention, and a person.
+//! Submissions that have ended: `routed` and `failed`. Only retention and people change them.
 
-use super::super::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
-use super::super::link_life::{last_accepted, links_live};
-use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, beyond, deliveries, number, trouble};
+use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, number, tracking, trouble};
+use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
+use crate::routing::submission::link_life::{last_accepted, links_live};
 
 pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
     let mut next = kept(case, "nothing more is done");
@@ -41,13 +41,13 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
     if stale > 0 {
         why.push_str(&format!("; {} recorded after the end", number(stale, "acceptance")));
     }
-    if let Some(known) = beyond::words(ledger) {
+    if let Some(known) = tracking::words(ledger) {
         why.push_str(&format!("; {known}"));
     }
-    if let Some(telling) = beyond::telling(ledger, rules.alerts) {
+    if let Some(telling) = tracking::telling(ledger, rules.alerts) {
         next.what = format!("{telling}; {}", next.what);
     }
-    let mut remedy = beyond::remedy(case, ledger);
+    let mut remedy = tracking::remedy(case, ledger);
     if !case.infected.is_empty() {
         why.push_str(&format!(
             "; after it was sent the scan found malware in {} (rb-008), and {}",
@@ -60,7 +60,7 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
     Explanation { why, next, remedy }
 }
 
-/// Whether what was sent still leads to the file.
+/// Life of the links in the mails already sent.
 fn links(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
     let sent = last_accepted(ledger);
     let left = links_live(sent, rules.link_ttl, case.retention_expires_at, case.now);
@@ -71,7 +71,7 @@ fn links(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
     }
 }
 
-/// Whether people have been or will be told of that.
+/// Whether people have been or will be notified of the infection.
 fn late_alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
     let token = ledger.finished.as_ref().and_then(|finished| finished.token.as_ref());
     let alert = ledger.late_infection.as_ref().filter(|alert| alert.finish.as_ref() == token);
@@ -85,7 +85,7 @@ fn late_alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> String {
     }
 }
 
-/// What may be done about links that are out.
+/// Remedies for links already sent.
 fn revoked(case: &Case<'_>) -> Vec<Remedy> {
     let mut remedy = vec![Remedy::advice(format!(
         "follow {INFECTED}, section infected_after_routing: a link cannot be revoked, so take its object away, then tell the \
@@ -128,16 +128,16 @@ pub(super) fn failed(case: &Case<'_>, rules: &Rules) -> Explanation {
             why.push_str(&format!("; {} perhaps delivered all the same", number(doubtful, "delivery")));
         }
     }
-    if let Some(known) = beyond::words(ledger) {
+    if let Some(known) = tracking::words(ledger) {
         why.push_str(&format!("; {known}"));
-        remedy.extend(beyond::remedy(case, ledger));
+        remedy.extend(tracking::remedy(case, ledger));
     }
     Explanation { why, next: alert(case, rules, ledger), remedy }
 }
 
-/// Its doubt was never resolved.
+/// Whether the delivery's doubt was never resolved.
 fn is_doubtful(delivery: &Delivery) -> bool {
-    delivery.doubt || delivery.begun.is_some()
+    delivery.doubt || delivery.intent.is_some()
 }
 
 fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, Vec<Remedy>) {
@@ -195,7 +195,7 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
     }
 }
 
-/// What may follow on an infected attachment: the runbook, and what a false positive takes.
+/// Remedies for an infected attachment: the runbook, and the commands for a false positive.
 fn cured(case: &Case<'_>) -> Vec<Remedy> {
     let mut remedy = vec![Remedy::advice(format!("follow {INFECTED}; the submission stays as it is"))];
     let from = remedy.len();
@@ -212,7 +212,7 @@ fn infected(case: &Case<'_>) -> String {
     }
 }
 
-/// Failed by somebody else: the scan worker does that where an attachment is infected.
+/// Failed by another program: the scan worker does that where an attachment is infected.
 fn elsewhere(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     if case.infected.is_empty() {
         return Explanation {
@@ -243,7 +243,7 @@ fn unreadable(fault: &LedgerFault) -> Explanation {
     }
 }
 
-/// Whether its failure has been reported; reported, it only waits for a person, or for its retention to end.
+/// Whether the failure has been reported; if so, only a person or retention follows.
 fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
     let token = ledger.finished.as_ref().and_then(|finished| finished.token.as_ref());
     let confirmed = ledger
@@ -252,7 +252,7 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
         .filter(|alert| alert.finish.as_ref() == token)
         .and_then(|alert| alert.confirmed_at);
     match (confirmed, rules.alerts) {
-        // What the ledger records stays true, whoever alerted.
+        // The ledger's record stays true, whichever host alerted.
         (Some(at), _) => kept(
             case,
             &format!("it stays as it is until a person acts (Slack took its alert at {})", super::at(at)),
@@ -268,7 +268,7 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
     }
 }
 
-/// Ended and told.
+/// Ended and reported: only retention follows.
 fn kept(case: &Case<'_>, stays: &str) -> Next {
     match case.retention_expires_at {
         Some(end) if end > case.now => {

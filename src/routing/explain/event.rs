@@ -1,47 +1,47 @@
 //! The event that brings a submission to a worker, where the database writes it itself (schema `router`).
 //!
-//! Invariant: pure. This room knows nothing of the outbox: whoever asks tells it here what stands there.
+//! Invariant: pure, and without knowledge of the outbox: the caller reads it and passes the event.
 
 use jiff::Timestamp;
 
-use super::super::text::{bounded, one_line};
 use super::{MAX_REPLY, at};
+use crate::routing::submission::text::{bounded, one_line};
 
-/// What is known of a submission's event.
+/// State of a submission's event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Event {
-    /// No event is written down here, or nobody could look.
+    /// Events are not recorded here, or the outbox could not be read.
     #[default]
     NotKept,
-    /// Events are written down, and there is none about it.
+    /// Events are recorded, and this submission has none.
     None,
-    /// It waits to be delivered.
+    /// The event waits for its delivery.
     Waiting {
-        /// When it was written.
+        /// Time of the record.
         since: Timestamp,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
-        /// Why it failed last.
+        /// Reason of the last failure.
         said: Option<String>,
     },
-    /// Somebody is delivering it.
+    /// The event is being delivered.
     OnItsWay,
-    /// It was delivered.
+    /// The event was delivered.
     Delivered {
-        /// When.
+        /// Time of the delivery.
         at: Timestamp,
-        /// Under this id of Pub/Sub's.
+        /// Message id by Pub/Sub.
         message_id: Option<String>,
     },
-    /// It was given up on.
+    /// The event was given up.
     GivenUp {
-        /// Why.
+        /// Reason for giving up.
         said: Option<String>,
     },
 }
 
 impl Event {
-    /// What it means for a submission that nobody has taken yet; `late`: it should have been taken long ago.
+    /// Describes the event of a submission without a claim; `late`: the claim is long overdue.
     pub(super) fn of_unclaimed(&self, late: bool) -> String {
         match self {
             Self::NotKept if late => {
@@ -81,7 +81,7 @@ impl Event {
         }
     }
 
-    /// Whether the event is where a person has to look, however young the submission is.
+    /// Whether a person has to look at the event, however young the submission is.
     pub(super) fn needs_a_look(&self) -> bool {
         match self {
             Self::GivenUp { .. } => true,

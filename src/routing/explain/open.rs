@@ -1,17 +1,17 @@
-//! Submissions on their way: `received` and `processing`. Asks in the order in which the claim does (protocol §2).
+//! Submissions on their way: `received` and `processing`. Checks in the order of the claim's (protocol §2).
 
 use jiff::Timestamp;
 
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
-use super::super::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
-use super::super::text::{bounded, one_line};
 use super::{
     Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble,
 };
 use crate::ports::Stage;
+use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
+use crate::routing::submission::text::{bounded, one_line};
 
 pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
-    // The very function the claim asks, so that what is promised here is what will be done.
+    // The claim's own function decides, so that the explanation is a true promise.
     let ledger: Result<Ledger, LedgerFault> = case.ledger.cloned().map_err(Clone::clone);
     let view = RowView {
         status: case.status,
@@ -29,7 +29,7 @@ pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
         (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
             waiting(case, rules, ledger)
         }
-        // A ledger that is not believed is never taken; said for the sake of the compiler.
+        // A damaged ledger is never taken; only the compiler needs this arm.
         (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Err(_)) => {
             will_fail(case, rules, FailReason::LedgerDamaged)
         }
@@ -137,7 +137,7 @@ fn scanning(case: &Case<'_>, rules: &Rules) -> Explanation {
     }
 }
 
-/// What an unready submission waits for, and when somebody is told that it waits for long.
+/// The next step of an unready submission, and the time at which its long wait is alerted.
 fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
     if case.older_than(case.created_at, rules.unready_alert_after) || case.is_history(rules) {
         return Next::now(step, what);
@@ -149,7 +149,7 @@ fn unready(case: &Case<'_>, rules: &Rules, step: Step, what: &str) -> Next {
     )
 }
 
-/// Ready: never claimed, given back, or between two attempts.
+/// Explains a ready submission: never claimed, given back, or between two attempts.
 fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
     let spent = ledger.attempts;
     let attempt = (spent + 1).min(rules.max_attempts);
@@ -194,7 +194,7 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
         (false, false) => "; what is in doubt is not sent again, and fails (routing.in_doubt)",
     });
     let mut remedy = advice(ledger);
-    // An event that comes before it is due changes nothing.
+    // An event that comes before the due time changes nothing.
     if due.is_none() {
         remedy.push(case.command("publish", ""));
     }
@@ -220,7 +220,7 @@ fn unclaimed(case: &Case<'_>, rules: &Rules, of: &str) -> Explanation {
     Explanation { why, next, remedy }
 }
 
-/// The next attempt: not before it is due; its event brings it, else the sweep.
+/// The next attempt, at its due time or later; brought by the event, else by the sweep.
 fn attempt_by(case: &Case<'_>, rules: &Rules, of: &str) -> Next {
     match due(case, rules) {
         Some(_) | None if case.is_history(rules) => Next::now(
@@ -242,12 +242,12 @@ fn attempt_by(case: &Case<'_>, rules: &Rules, of: &str) -> Next {
     }
 }
 
-/// When its next attempt is due, as its claim will judge it.
+/// Due time of the next attempt, by the claim's own function.
 fn due(case: &Case<'_>, rules: &Rules) -> Option<Timestamp> {
     decide::due(case.ledger.ok()?, Some(case.updated_at), case.now, rules.longest_pause)
 }
 
-/// When the sweep finds what waits and no event brings back, at the latest.
+/// Latest time at which the sweep finds a waiting submission that no event brings back.
 fn found_by(case: &Case<'_>, rules: &Rules) -> Timestamp {
     let found = match due(case, rules) {
         Some(due) => plus(due.max(case.updated_at.min(case.now)), rules.due_grace),
@@ -260,7 +260,7 @@ fn open_count(ledger: &Ledger) -> String {
     number(deliveries(ledger, DeliveryState::Open).count(), "delivery")
 }
 
-/// Said only where there is doubt.
+/// Describes the doubt; empty where there is none.
 fn doubt(case: &Case<'_>, ledger: &Ledger) -> String {
     let doubtful = ledger.deliveries.values().filter(|d| is_in_doubt(case.status, ledger, d)).count();
     if doubtful == 0 {
@@ -269,7 +269,7 @@ fn doubt(case: &Case<'_>, ledger: &Ledger) -> String {
     format!("; {} in doubt: perhaps delivered, its outcome is not known", number(doubtful, "delivery"))
 }
 
-/// What to look at, by where the last attempt stopped.
+/// Advice by the stage at which the last attempt stopped.
 fn advice(ledger: &Ledger) -> Vec<Remedy> {
     let stage = deliveries(ledger, DeliveryState::Open).find_map(|(_, d)| d.error.as_ref()).map(|e| e.stage);
     match stage {
@@ -292,14 +292,14 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
     };
     let worker = bounded(one_line(&claim.worker), 60);
     let sending =
-        ledger.deliveries.values().any(|d| d.begun.as_ref().is_some_and(|b| b.token == claim.token));
+        ledger.deliveries.values().any(|d| d.intent.as_ref().is_some_and(|b| b.token == claim.token));
     let doubt = doubt(case, ledger);
-    let begun = if sending { "; what it had begun to send is in doubt" } else { "" };
+    let intent = if sending { "; what it had begun to send is in doubt" } else { "" };
     let stuck_at = plus(case.updated_at, rules.stuck_after);
     if stuck_at <= case.now {
         return Explanation {
             why: format!(
-                "worker {worker} took it and has not touched it for longer than {}{begun}{doubt}",
+                "worker {worker} took it and has not touched it for longer than {}{intent}{doubt}",
                 humantime::format_duration(rules.stuck_after),
             ),
             next: Next::at(
@@ -331,7 +331,7 @@ pub(super) fn processing(case: &Case<'_>, rules: &Rules) -> Explanation {
     }
 }
 
-/// When the sweep takes back what nobody touches, at the latest.
+/// Latest time at which the sweep takes back an untouched claim.
 fn swept_at(case: &Case<'_>, rules: &Rules) -> Timestamp {
     plus(plus(case.updated_at, rules.stuck_after), rules.sweep_interval).max(case.now)
 }

@@ -1,4 +1,4 @@
-//! Tables: each case as the row would say it, and what is promised about it.
+//! Tables: a row for each case, and its explanation.
 
 mod open;
 
@@ -29,7 +29,7 @@ fn rules() -> Rules {
     }
 }
 
-/// A row of the tables below; everything else is as in a ready submission of a minute ago.
+/// A row of the tables below; all else is as in a ready submission of a minute ago.
 #[derive(Clone)]
 struct Row {
     status: Status,
@@ -137,7 +137,7 @@ fn each_claim_says_who_has_it_and_when_it_is_taken_back() {
 
 #[test]
 fn each_end_says_why_and_whether_it_was_told() {
-    use super::super::ledger::FailReason;
+    use crate::routing::submission::ledger::FailReason;
     let ended = |reason: Option<FailReason>, alert: &Value| {
         json!({"v": 1, "attempts": 2, "alert": alert,
                "finished": {"token": "f", "at": NOW, "status": "failed", "reason": reason.map(FailReason::label)}})
@@ -249,9 +249,9 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
         json!({"state": "accepted", "relay": mark})
     };
     let none = || json!({});
-    let told_at = json!({"told_at": "2026-11-01T11:30:00Z"});
+    let notified_at = json!({"told_at": "2026-11-01T11:30:00Z"});
     let said = "5.1.1 mx.x[192.0.2.1]:25: <address>: no such user";
-    // Entries, generations, part of why, part of what is next, commands.
+    // Columns: entries, generations, part of why, part of the next step, commands.
     let cases = [
         (
             json!({"1|a@x.test": mark("bounced", none())}),
@@ -261,7 +261,7 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
             vec!["--force-action 1", "--replan"],
         ),
         (
-            json!({"2|a@x.test": mark("expired", told_at.clone()), "1|a@x.test": mark("bounced", told_at)}),
+            json!({"2|a@x.test": mark("expired", notified_at.clone()), "1|a@x.test": mark("bounced", notified_at)}),
             none(),
             format!("; 1 mail lost, given up by the relay: {said}"),
             "Slack took the alert of the lost mail at 2026-11-01 11:30:00Z; nothing more",

@@ -1,7 +1,7 @@
-//! Claims, a batch at a time (protocol §2): whom to claim, and what follows from each answer.
+//! Claims, a batch at a time (protocol §2): the choice of submissions, and the consequence of each answer.
 //!
-//! One batch is under way at once, in a task; what it asks for is in `claiming` until its answers are here. If we die, what was
-//! claimed is taken back by the sweep.
+//! One batch is under way at once, in a task; its requests stay in `claiming` until their answers are here. If we die, the
+//! sweep takes back the claimed rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,40 +9,45 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::super::claims::TakenRow;
 use super::super::decide::NackReason;
 use super::super::journal;
-use super::super::ledger::FailReason;
-use super::super::settlement::Settlement;
-use super::super::slots::{self, Slot};
-use super::super::store::{Ahead, ClaimRequest, Claimed, TakenRow};
-use super::super::unrecorded::Place;
-use super::super::worker::Luggage;
+use super::super::store::{Ahead, ClaimRequest, Claimed};
+use super::super::worker::ClaimContext;
 use super::{ASIDE, Done, ROUND, Receiver};
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused};
-use crate::ops::gate::Passage;
-use crate::ops::metrics::{self, SubmissionOutcome};
+use crate::ops::gate::GateState;
 use crate::ops::set_aside::{Refusal, Writing};
+use crate::routing::claims::in_doubt_permits::InDoubtPermit;
+use crate::routing::claims::slots;
+use crate::routing::claims::slots::Slot;
+use crate::routing::decide::settlement::Settlement;
+use crate::routing::metrics::{self, SubmissionOutcome};
+use crate::routing::submission::ledger::FailReason;
 use crate::scrub::scrub;
 
-/// Waits before a claim is tried again after a database fault.
+/// Wait before a claim is tried again after a database fault.
 const CLAIM_RETRY: Duration = Duration::from_secs(2);
-/// How long a trial waits for somebody who was not denied yet: the source is built anew when the gate opens, and one that is
-/// far away needs a token, a TLS session and a stream before the first event comes.
+/// Wait of a trial for a submission that was not denied yet: the source is built anew when the gate opens, and a distant one
+/// needs a token, a TLS session and a stream before the first event comes.
 const OTHERS: Duration = Duration::from_secs(3);
-/// Waits before a row that somebody else had locked is looked at again.
+/// Wait before a row that another session had locked is looked at again.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 impl Receiver {
-    /// Claims (protocol §2) one batch at a time, never more than there are free slots: alone it goes at once, and under
-    /// load the next batch gathers while this one commits, and while those in hand keep the relay busy.
+    /// Claims (protocol §2) one batch at a time, never more than there are free slots: a single submission goes at once, and
+    /// under load the next batch gathers while this one commits, and while those in work keep the relay busy.
     pub(super) fn claim_what_fits(&mut self) {
-        let slots = self.slots.under(self.passage, self.bounds.get().max_in_flight);
-        let busy = self.worker.unrecorded.busy();
+        let slots = self.slots.under(self.state, self.bounds.get().max_in_flight);
+        let busy = self.worker.in_doubt_permits.busy();
         let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
         let (waiting, working) = (self.hand.claimable(), self.working.len());
         let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
-        if self.claiming.is_some() || worth == 0 || (self.passage == Passage::Ajar && !self.choose_trial()) {
+        if self.claiming.is_some()
+            || worth == 0
+            || (self.state == GateState::HalfOpen && !self.choose_trial())
+        {
             return;
         }
         let requests = self.hand.take_for_claim(worth);
@@ -52,9 +57,9 @@ impl Receiver {
         }
         self.claiming = Some(requests.clone());
         let worker = Arc::clone(&self.worker);
-        let places = if self.passage == Passage::Open { worker.ahead(requests.len()) } else { Vec::new() };
-        let ids = requests.iter().map(|request| request.id).take(places.len()).collect();
-        let ahead = Ahead { ids, log_mark: worker.doubts.mark() };
+        let permits = if self.state == GateState::Open { worker.ahead(requests.len()) } else { Vec::new() };
+        let ids = requests.iter().map(|request| request.id).take(permits.len()).collect();
+        let ahead = Ahead { ids, log_position: worker.doubts.log_position() };
         self.tasks.spawn(async move {
             let before = worker.clock.monotonic();
             let batch = worker.store.claim_each(&requests, &ahead).await;
@@ -62,17 +67,17 @@ impl Receiver {
             if let Some(error) = &batch.fault {
                 worker.outages.database(error);
                 if batch.done.is_empty() {
-                    drop(places);
+                    drop(permits);
                     worker.clock.sleep(CLAIM_RETRY).await;
-                    return Done::Claim { before, after, batch, places: Vec::new() };
+                    return Done::Claim { before, after, batch, permits: Vec::new() };
                 }
             }
-            Done::Claim { before, after, batch, places }
+            Done::Claim { before, after, batch, permits }
         });
     }
 
-    /// Those that may be claimed now. Of some, what the relay has accepted lies in the spool, and the row does not tell: it
-    /// would be sent again. Others have refused their claims, and rest.
+    /// Filters requests that may be claimed now. Facts of some submissions lie in the spool, unknown to the row: a claim
+    /// would send their mails again. Rows that have refused their claims rest.
     fn claimable(&mut self, requests: Vec<ClaimRequest>) -> Vec<ClaimRequest> {
         let mut claimable = Vec::with_capacity(requests.len());
         for request in requests {
@@ -91,10 +96,10 @@ impl Receiver {
         self.worker.outages.set_aside.is_resting(Writing::Claim, id)
     }
 
-    /// Keeps what refuses its claim until it is tried again; some of it: others need the room, too.
+    /// Keeps a row that refuses its claim until its next try; at most [`ASIDE`] rows, as others need the room.
     fn rest(&mut self, id: Uuid) {
         match self.worker.outages.set_aside.rests_for(Writing::Claim, id) {
-            Some(pause) if self.hand.held() < ASIDE => {
+            Some(pause) if self.hand.deferred() < ASIDE => {
                 self.hand.hold(id, self.worker.clock.monotonic() + pause);
             }
             Some(_) | None => self.nack(id, NackReason::SetAside),
@@ -106,11 +111,11 @@ impl Receiver {
         self.hand.settle(id, Settlement::of_unclaimed(why));
     }
 
-    /// While the gate is shut a claim without an answer is not repeated, and nobody would touch what it may have taken: it is
-    /// given back, before the sweep takes its attempt for spent.
+    /// Gives back claims without an answer while the gate is shut: such a claim is not repeated, and nothing would touch the
+    /// row it may have taken. The release comes before the sweep takes the attempt for spent.
     pub(super) fn let_go(&mut self) {
         let postgres = &self.worker.outages.postgres;
-        if self.passage != Passage::Shut || self.claiming.is_some() || postgres.is_open() {
+        if self.state != GateState::Shut || self.claiming.is_some() || postgres.is_open() {
             return;
         }
         let unanswered = self.hand.take_unanswered();
@@ -129,19 +134,19 @@ impl Receiver {
         });
     }
 
-    /// Whether anybody goes on trial, who then is put first. Others whom the trial lets in have [`OTHERS`] to come.
+    /// Puts the submission on trial first, and returns whether there is one. Others that it lets in have [`OTHERS`] to come.
     fn choose_trial(&mut self) -> bool {
         let breaker = &self.worker.outages.relay;
-        let others_came = self.worker.clock.monotonic() >= self.passage_since + OTHERS;
+        let others_came = self.worker.clock.monotonic() >= self.state_since + OTHERS;
         self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
     }
 
-    /// What became of a batch; those that got no answer are left in `claiming`. Answers what ended it early.
+    /// Takes in a batch's answers; requests without one stay in `claiming`. Returns the fault that ended it early.
     pub(super) fn answered(
         &mut self,
         batch: Batch<usize, HashMap<Uuid, Claimed>>,
         when: (Instant, Instant),
-        mut places: Vec<Place>,
+        mut permits: Vec<InDoubtPermit>,
     ) -> Option<DbError> {
         let Batch { done, refused, fault } = batch;
         let mut asked = self.claiming.take().unwrap_or_default();
@@ -163,7 +168,7 @@ impl Receiver {
         }
         asked.retain(|request| match answers.remove(&request.id) {
             Some(answer) => {
-                self.claimed(request.id, when, answer, &mut places);
+                self.claimed(request.id, when, answer, &mut permits);
                 false
             }
             None => !refused.iter().any(|(id, _)| *id == request.id),
@@ -177,7 +182,7 @@ impl Receiver {
         self.claim_again();
     }
 
-    /// The next batches are smaller, so that one row that cannot be claimed stops nobody else.
+    /// Halves the next batches, so that one row that cannot be claimed stops no other.
     pub(super) fn claim_again(&mut self) {
         self.batch = (self.batch / 2).max(1);
         self.hand.claim_again(self.claiming.take().unwrap_or_default());
@@ -188,7 +193,7 @@ impl Receiver {
         id: Uuid,
         (before, after): (Instant, Instant),
         answer: Claimed,
-        places: &mut Vec<Place>,
+        permits: &mut Vec<InDoubtPermit>,
     ) {
         match answer {
             Claimed::Taken(row) => {
@@ -196,11 +201,12 @@ impl Receiver {
                 let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
-                let TakenRow { ledger, dossier, begun, .. } = *row;
-                let begun = Some(begun).filter(|keys| !keys.is_empty()).zip(places.pop());
-                let luggage = Luggage { dossier, begun, slot: Some(Slot::of(self.given_back.0.clone())) };
+                let TakenRow { ledger, content, intents, .. } = *row;
+                let intents = Some(intents).filter(|keys| !keys.is_empty()).zip(permits.pop());
+                let context =
+                    ClaimContext { content, intents, slot: Some(Slot::of(self.given_back.0.clone())) };
                 let task =
-                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, luggage).await) });
+                    self.tasks.spawn(async move { Done::Work(worker.route(claim, ledger, context).await) });
                 self.working.insert(task.id(), id);
             }
             Claimed::Dropped(why) => {
@@ -210,7 +216,7 @@ impl Receiver {
             Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
             Claimed::Held { due, now } => {
                 let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-                journal::held(id, pause);
+                journal::deferred(id, pause);
                 self.hand.hold(id, after + pause);
             }
             Claimed::Nacked(why) => {
@@ -221,7 +227,7 @@ impl Receiver {
                 journal::refused(id, &form_id, reason);
                 metrics::submission(SubmissionOutcome::Failed);
                 self.hand.waits(id, waiting);
-                // What is infected was never ready.
+                // An infected submission was never ready.
                 if reason != FailReason::Infected {
                     self.measure(id, at);
                 }

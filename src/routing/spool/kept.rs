@@ -1,7 +1,7 @@
-//! Which submissions have facts in the spool, in memory: whoever claims asks for each submission.
+//! Submissions with facts in the spool, in memory: each claim asks for its submission.
 //!
-//! Invariant: nothing here does I/O. It follows the directory: what is written is entered afterwards, what is removed is
-//! forgotten afterwards, and what somebody else wrote or removed is known after the next look.
+//! Invariant: nothing here does I/O. The set follows the directory: a file is entered after it was written, forgotten after
+//! it was removed, and files that another process wrote or removed are known after the next look.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,26 +9,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-/// Ending of what is to be recorded.
+/// Ending of files to be recorded.
 pub(super) const WAITING: &str = ".json";
-/// Ending of what nobody can record.
+/// Ending of files that can never be recorded.
 pub(super) const BAD: &str = ".bad";
 /// Ending of a file that is being written, or whose writer has died.
 const UNFINISHED: &str = ".tmp";
 
-/// What an entry of the directory is, by its name.
+/// Kind of a directory entry, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Facts to be recorded.
     Waiting,
-    /// Set aside.
+    /// Facts set aside.
     Bad,
-    /// Not there yet.
+    /// A file not completed yet.
     Unfinished,
 }
 
 impl Part {
-    /// `None` for what is not ours.
+    /// The kind of `name`; `None` for a foreign entry.
     pub(super) fn of(name: &str) -> Option<Self> {
         [(WAITING, Self::Waiting), (BAD, Self::Bad), (UNFINISHED, Self::Unfinished)]
             .into_iter()
@@ -36,17 +36,17 @@ impl Part {
     }
 }
 
-/// A file's name without what tells whether it is set aside.
+/// Name of a file without the ending that says whether it is set aside.
 pub(super) fn stem(name: &str) -> &str {
     name.strip_suffix(WAITING).or_else(|| name.strip_suffix(BAD)).unwrap_or(name)
 }
 
-/// The submission that a file of ours names by its own name, so that it is known even where its content is not.
+/// The submission in a spool file's name, so that it is known even where the content is unreadable.
 pub(super) fn named(name: &str) -> Option<Uuid> {
     Uuid::try_parse(name.split('.').next()?).ok()
 }
 
-/// See the module's header. Cheap to clone.
+/// Submissions with facts in the spool. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept(Arc<Mutex<State>>);
 
@@ -54,12 +54,12 @@ pub(super) struct Kept(Arc<Mutex<State>>);
 struct State {
     /// Submission and file, without its ending.
     files: BTreeSet<(Uuid, String)>,
-    /// What is not ours and was named in the journal.
+    /// Foreign entries that were logged.
     foreign: BTreeSet<OsString>,
 }
 
 impl Kept {
-    /// Whether facts of it lie there.
+    /// Whether facts of the submission lie in the spool.
     pub(super) fn holds(&self, id: Uuid) -> bool {
         self.state().files.range((id, String::new())..).next().is_some_and(|(found, _)| *found == id)
     }
@@ -76,19 +76,19 @@ impl Kept {
         self.state().files.remove(&(id, stem(name).to_owned()));
     }
 
-    /// What was there `before` the directory was looked at, and was not `found` there, is gone.
+    /// Takes in a look at the directory: a file known `before` and not `found` is gone.
     pub(super) fn looked(&self, before: &BTreeSet<(Uuid, String)>, found: &BTreeSet<(Uuid, String)>) {
         let mut state = self.state();
         state.files.retain(|file| found.contains(file) || !before.contains(file));
         state.files.extend(found.iter().cloned());
     }
 
-    /// Whether it is to be named: the first time it is met.
+    /// Whether a foreign entry is to be logged: the first time only.
     pub(super) fn is_news(&self, foreign: &OsString) -> bool {
         self.state().foreign.insert(foreign.clone())
     }
 
-    /// Forgets what is not there any more.
+    /// Forgets foreign entries that are gone.
     pub(super) fn foreign_there(&self, there: &BTreeSet<OsString>) {
         self.state().foreign.retain(|name| there.contains(name));
     }

@@ -1,31 +1,31 @@
-//! A pass over the spool: each file is looked at, recorded where the database takes it, and set aside only where nobody can
-//! ever record it. One file that cannot be recorded keeps no other from it.
+//! A pass over the spool: each file is read, recorded where the database takes it, and set aside only where it can never be
+//! recorded. One file that cannot be recorded keeps no other from it.
 
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
+use super::Sheet;
 use super::kept::{BAD, Part, WAITING, named, stem};
 use super::{Spool, SpoolError};
 use crate::db::DbErrorKind;
 use crate::ops::state_dir::Entry;
 use crate::routing::journal;
-use crate::routing::spool::Sheet;
 use crate::routing::store::{Merged, Store};
 
-/// A file larger than this, in bytes, is not ours: a send has at most `mail.max_recipients` facts.
+/// Largest size of a spool file, in bytes: a send has at most `mail.max_recipients` facts.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// Which files a pass tries.
+/// Files that a pass tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Try {
-    /// What is set aside as well, because what kept it away may have been mended: at each start.
+    /// Files set aside as well, because their obstacle may have been removed: at each start.
     Everything,
-    /// What waits; what is set aside is only counted.
+    /// Waiting files only; files set aside are counted.
     Waiting,
 }
 
-/// What a pass over the spool left behind.
+/// Result of a pass over the spool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SpoolPass {
     /// Files whose facts stand in the database now.
@@ -34,20 +34,20 @@ pub struct SpoolPass {
     pub refused: usize,
     /// Files that are set aside.
     pub bad: usize,
-    /// Submission of one of those that are left, where it is known, and why that one is left: words of ours only.
+    /// Submission of one of the remaining files, where it is known, and why that file remains: in our own words only.
     pub example: Option<(Option<Uuid>, String)>,
 }
 
-/// What became of a file.
+/// Result for one file.
 enum Became {
     Recorded,
-    /// Somebody has removed it meanwhile.
+    /// Another process has removed it meanwhile.
     Gone,
     /// The database has no time for it.
     Later,
-    /// Not now: in words of ours, and as it was said.
+    /// Refused for now: the reason in our own words, and the original error.
     Refused(String, String),
-    /// Never.
+    /// Can never be recorded, and why.
     Bad(String),
 }
 
@@ -59,13 +59,13 @@ struct File {
 }
 
 impl Spool {
-    /// Records what lies here, in the order of its names. Recording what another process is about to record is harmless.
+    /// Records the files here, in the order of their names. A file that another process is about to record does no harm.
     ///
     /// # Errors
-    /// [`SpoolError`]: come again later.
+    /// [`SpoolError`]: a later pass tries again.
     pub async fn replay(&self, store: &Store, which: Try) -> Result<SpoolPass, SpoolError> {
         let mut pass = SpoolPass::default();
-        // All of them first: what lies here is not sent again, whether it can be recorded or not.
+        // All files are looked up first: no submission with a file here is sent again, recordable or not.
         for file in self.look().await? {
             if file.part == Part::Bad && which == Try::Waiting {
                 pass.bad += 1;
@@ -77,7 +77,7 @@ impl Spool {
                 (_, Became::Gone | Became::Later) => {}
                 (id, Became::Refused(why, said)) => {
                     journal::spool_refused(id, &self.dir.path().join(&file.name), &said);
-                    // Set aside for what was no fault of its own.
+                    // The file was set aside for no fault of its own.
                     self.rename(&file.name, WAITING).await?;
                     pass.refused += 1;
                     pass.left(id, &why);
@@ -92,10 +92,10 @@ impl Spool {
         Ok(pass)
     }
 
-    /// One file whose row is not to be seen: whether it is gone, or only hidden.
+    /// Decides for one file whose row is not visible: the row is gone, or only hidden.
     ///
     /// # Errors
-    /// [`SpoolError`]: the next pass looks again.
+    /// [`SpoolError`]: the next pass decides.
     pub(super) async fn judge(&self, store: &Store, name: &str) -> Result<(), SpoolError> {
         match self.record(store, name, None).await? {
             (_, Became::Recorded | Became::Gone | Became::Later) => {}
@@ -105,7 +105,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The files that lie here; every submission they are about is held from now on.
+    /// The files here; from now on no submission that they are about is claimed.
     async fn look(&self) -> Result<Vec<File>, SpoolError> {
         let before = self.kept.all();
         let (mut files, mut found, mut foreign) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
@@ -133,7 +133,7 @@ impl Spool {
         Ok(files)
     }
 
-    /// What stands in a file.
+    /// Content of a file.
     async fn sheet(&self, name: &str) -> Result<Sheet, Became> {
         match self.dir.read(name, LARGEST).await {
             Ok(Some(content)) => Sheet::decode(&content).map_err(Became::Bad),
@@ -145,8 +145,8 @@ impl Spool {
         }
     }
 
-    /// Records one file, and says of which submission it is. Only what is unreadable in itself, or proved to be of a row that is
-    /// gone, can never be recorded: a right, a policy or a trigger can be mended.
+    /// Records one file, and returns its submission. Only a file that is unreadable in itself, or proved to be of a row that
+    /// is gone, can never be recorded: a permission, a policy or a trigger can be mended.
     async fn record(
         &self,
         store: &Store,
@@ -187,7 +187,7 @@ impl Spool {
         Ok((Some(id), became))
     }
 
-    /// Poison is set aside, never dropped.
+    /// Sets poison aside, which is never dropped.
     async fn set_aside(&self, name: &str, id: Option<Uuid>, why: &str) -> Result<(), SpoolError> {
         let bad = self.rename(name, BAD).await?;
         journal::spool_set_aside(id, &self.dir.path().join(bad), why);

@@ -1,13 +1,13 @@
-//! What stands in one file of the spool: the facts of one send, as they are to be recorded.
+//! Content of one spool file: the facts of one send, as they are to be recorded.
 //!
-//! Invariant: nothing here does I/O. A file is believed only where it is of a version we write and has every part that
-//! a record needs; anything else is set aside by the caller, never dropped.
+//! Invariant: nothing here does I/O. A file is believed only where its version is ours and every part that a record needs is
+//! there; any other file is set aside by the caller, never dropped.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// The version written and understood.
+/// File version written and understood.
 const VERSION: u64 = 1;
 
 /// Facts of one send.
@@ -16,7 +16,7 @@ pub struct Sheet {
     v: u64,
     /// The submission.
     pub submission_id: Uuid,
-    /// Claim under which they happened.
+    /// Token of the claim under which the facts happened.
     pub token: String,
     /// `{key: {fact, audit}}`, as the store records them.
     pub facts: Map<String, Value>,
@@ -34,7 +34,7 @@ impl Sheet {
         })
     }
 
-    /// Name of its file, made of the submission and the send's nonce: the same send is the same file.
+    /// Name of the file, made of the submission and the send's nonce: the same send is the same file.
     #[must_use]
     pub fn file_name(&self) -> String {
         let nonce = self.facts.values().next().and_then(|fact| fact["fact"]["nonce"].as_str());
@@ -51,7 +51,7 @@ impl Sheet {
     /// Reads a file's content.
     ///
     /// # Errors
-    /// What is wrong with it; quotes nothing of it.
+    /// The fault of the content, without a quotation from it.
     pub fn decode(content: &[u8]) -> Result<Self, String> {
         let value: Value =
             serde_json::from_slice(content).map_err(|error| format!("it is no JSON: {error}"))?;
@@ -72,14 +72,14 @@ impl Sheet {
         if content_has_nul(&sheet.facts) {
             return Err("a text in it holds a NUL, which no database takes".to_owned());
         }
-        if !sheet.facts.keys().all(|key| crate::routing::ledger::order_of(key).is_some()) {
+        if !sheet.facts.keys().all(|key| crate::routing::submission::ledger::order_of(key).is_some()) {
             return Err("a fact in it names no delivery".to_owned());
         }
         Ok(sheet)
     }
 }
 
-/// Whether a key or a text holds U+0000, which jsonb cannot.
+/// Whether a key or a text contains U+0000, which jsonb cannot.
 fn content_has_nul(facts: &Map<String, Value>) -> bool {
     fn is_in(value: &Value) -> bool {
         match value {

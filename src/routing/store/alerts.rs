@@ -1,12 +1,12 @@
-//! Which failures nobody was told of, and whose turn it is to tell: alerts in the rows (protocol, "Sweep"; P7).
+//! Alerts in the rows: failures without a confirmed alert, and the leases for alerting (protocol, "Sweep"; P7).
 //!
 //! A lease stands in the ledger's `alert` (`for`, `lease`, `leased_until`), a confirmation replaces it (`for`,
 //! `confirmed_at`). Both name the finish they belong to, so that a failure after a replay alerts again. If we die between
-//! Slack's ok and the confirmation, the lease ends and the failure is told of again.
+//! Slack's ok and the confirmation, the lease ends and the failure is alerted again.
 //!
-//! Never here: a change of status; a change of `updated_at`, which says when a submission last moved (the sweep, `list
-//! --older-than` and ages go by it, and being told of is no move); a cast of what was not tested; a wait for a row that
-//! somebody else has locked.
+//! Never here: a change of status; a change of `updated_at`, the time of a submission's last move (the sweep, `list
+//! --older-than` and ages go by it, and an alert is no move); a cast of an untested value; a wait for a row that another
+//! transaction has locked.
 
 mod late;
 mod sql;
@@ -25,7 +25,7 @@ use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
 use crate::ports::Unalerted;
 
-/// Rows looked at to find the causes; the rest follows once these are told of.
+/// Rows read to find the causes; the rest follows once these are alerted.
 const LOOKED_AT: i64 = 10_000;
 /// Causes answered at once.
 const CAUSES: i64 = 50;
@@ -46,42 +46,42 @@ pub struct AlertStore {
     lease: Duration,
 }
 
-/// Rows that are ours to tell of.
+/// Rows whose alert this daemon has leased.
 #[derive(Debug, Clone)]
 pub struct Leased {
-    /// In id order.
+    /// Ids of the rows, in order.
     pub rows: Vec<Uuid>,
-    /// There may be more.
+    /// Whether there may be more.
     pub more: bool,
     /// Rows that refuse the lease.
     pub refused: Vec<Refused<Uuid>>,
 }
 
-/// What is shown of leased rows: the one that waits longest, and how far it reaches.
+/// A sample of leased rows: the one that waits longest, and how many forms are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// The one that waits longest.
+    /// The row that waits longest.
     pub id: Uuid,
-    /// Its form.
+    /// The row's form.
     pub form_id: String,
-    /// How long ago it last moved, so failed.
+    /// Time since the row's last move, its failure.
     pub age: Duration,
-    /// Forms among all of them.
+    /// Number of forms among all the leased rows.
     pub forms: i64,
-    /// Key of its first delivery with an error, and what was said. Names a recipient: for [`anonymous`] only.
+    /// Key of the row's first delivery with an error, and the reply. Names a recipient: for [`anonymous`] only.
     ///
-    /// [`anonymous`]: crate::routing::cause::anonymous
+    /// [`anonymous`]: crate::routing::submission::cause::anonymous
     pub said: Option<(String, String)>,
 }
 
-/// What became of rows that were to be marked.
+/// The outcome of a confirmation or of giving leases back.
 #[derive(Debug, Clone, Default)]
-pub struct Marked {
-    /// So many were.
-    pub marked: usize,
-    /// Locked by somebody else: to be tried again.
+pub struct Confirmed {
+    /// Number of rows written.
+    pub recorded: usize,
+    /// Rows locked by another transaction: to be tried again.
     pub busy: Vec<Uuid>,
-    /// Rows that refuse it: told of again when their lease ends.
+    /// Rows that refuse the write: alerted again when their lease ends.
     pub refused: Vec<Refused<Uuid>>,
 }
 
@@ -97,8 +97,8 @@ impl AlertStore {
         }
     }
 
-    /// The causes of failures nobody was told of and nobody is telling of, the one that waits longest first. Bounded: of
-    /// very many failures only the oldest are looked at.
+    /// The causes of failures without a confirmed alert or a live lease, the one that waits longest first. Bounded: of very
+    /// many failures only the oldest are read.
     ///
     /// # Errors
     /// [`DbError`].
@@ -123,7 +123,7 @@ impl AlertStore {
     /// leased or locked are left to others.
     ///
     /// # Errors
-    /// [`DbError`], where no row was leased; else what is leased is answered.
+    /// [`DbError`], where no row was leased; else the rows leased so far are answered.
     pub async fn lease(&self, cause: &str, token: Uuid, resting: &[Uuid]) -> Result<Leased, DbError> {
         let mut candidates: Vec<Uuid> = self
             .pool
@@ -174,7 +174,7 @@ impl AlertStore {
             .await
     }
 
-    /// What is shown of leased rows; `None` where they are gone.
+    /// A sample of leased rows; `None` where they are gone.
     ///
     /// # Errors
     /// [`DbError`].
@@ -198,47 +198,47 @@ impl AlertStore {
         }))
     }
 
-    /// Confirms what is still leased under `token` for the finish that stands now. A row that was replayed meanwhile, or
+    /// Confirms the rows still leased under `token` for the finish that stands now. A row that was replayed meanwhile, or
     /// leased by another, is left alone.
     ///
     /// # Errors
     /// [`DbError`]; pages before it stand.
-    pub async fn confirm(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
-        self.mark("alert_confirm", sql::CONFIRM, token, rows).await
+    pub async fn confirm(&self, token: Uuid, rows: &[Uuid]) -> Result<Confirmed, DbError> {
+        self.record("alert_confirm", sql::CONFIRM, token, rows).await
     }
 
-    /// Gives back what is still leased under `token`.
+    /// Gives back the rows still leased under `token`.
     ///
     /// # Errors
     /// [`DbError`]; pages before it stand.
-    pub async fn give_back(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
-        self.mark("alert_release", sql::GIVE_BACK, token, rows).await
+    pub async fn give_back(&self, token: Uuid, rows: &[Uuid]) -> Result<Confirmed, DbError> {
+        self.record("alert_release", sql::GIVE_BACK, token, rows).await
     }
 
-    async fn mark(
+    async fn record(
         &self,
         name: &'static str,
         statement: &'static str,
         token: Uuid,
         rows: &[Uuid],
-    ) -> Result<Marked, DbError> {
+    ) -> Result<Confirmed, DbError> {
         let token = &token.to_string();
-        let mut all = Marked::default();
+        let mut all = Confirmed::default();
         for page in rows.chunks(PAGE) {
-            let mark = |page: Vec<Uuid>| async move {
+            let record = |page: Vec<Uuid>| async move {
                 self.pool
                     .transaction(name, async |tx| {
                         let locked = locked(&tx, &page).await?;
                         let statement = tx.prepare_cached(statement).await?;
-                        let marked = tx.execute(&statement, &[&locked, token]).await?;
+                        let recorded = tx.execute(&statement, &[&locked, token]).await?;
                         let busy = page.iter().copied().filter(|id| locked.binary_search(id).is_err());
-                        Ok((usize::try_from(marked).unwrap_or(page.len()), busy.collect::<Vec<Uuid>>()))
+                        Ok((usize::try_from(recorded).unwrap_or(page.len()), busy.collect::<Vec<Uuid>>()))
                     })
                     .await
             };
-            let Batch { done, mut refused, fault } = divided(page, mark).await;
-            for (marked, mut busy) in done {
-                all.marked += marked;
+            let Batch { done, mut refused, fault } = divided(page, record).await;
+            for (recorded, mut busy) in done {
+                all.recorded += recorded;
                 all.busy.append(&mut busy);
             }
             all.refused.append(&mut refused);
@@ -252,7 +252,7 @@ impl AlertStore {
     }
 }
 
-/// Locks what nobody else has locked; answers it in id order.
+/// Locks the rows that no other transaction has locked; answers them in id order.
 async fn locked(tx: &crate::db::pool::Transaction, page: &[Uuid]) -> Result<Vec<Uuid>, DbError> {
     let lock = tx.prepare_cached(LOCK_MANY).await?;
     let mut locked: Vec<Uuid> = tx.query(&lock, &[&page]).await?.iter().map(|row| row.get("id")).collect();

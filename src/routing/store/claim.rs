@@ -1,7 +1,7 @@
 //! Claim (protocol §2): one transaction for a batch. Lock, read, decide in Rust, write, commit.
 //!
-//! If we die before the commit nothing happened; after it the rows stay `processing` until the sweep takes them back.
-//! The token is minted by the worker: a commit whose answer was lost is recognised when the claim is repeated.
+//! If we die before the commit nothing happened; after it the rows stay `processing` until the sweep takes them back. The
+//! worker mints the token: a commit whose answer was lost is recognised when the claim is repeated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use super::dossier::Dossier;
+use super::content::content;
 use super::refusal::{Write, refusal};
 use super::stored::Stored;
 use super::sweep::all_took;
@@ -21,11 +21,12 @@ use crate::db::DbError;
 use crate::db::batch::{Batch, divided};
 use crate::db::pool::Transaction;
 use crate::kernel::{Transition, Who};
+use crate::routing::claims::TakenRow;
 use crate::routing::decide::{self, ClaimDecision, DropReason, NackReason, RowView};
-use crate::routing::expand;
-use crate::routing::lag::Waiting;
-use crate::routing::ledger::{ClaimMark, Delivery, DeliveryState, FailReason, Ledger, VERSION};
-use crate::routing::plan::PlannedAction;
+use crate::routing::submission::expand;
+use crate::routing::submission::lag::Waiting;
+use crate::routing::submission::ledger::{ClaimEntry, Delivery, DeliveryState, FailReason, Ledger, VERSION};
+use crate::routing::submission::plan::PlannedAction;
 use crate::routing::table::{Command, Status};
 
 /// One submission to be claimed, with the token the claim shall have.
@@ -33,80 +34,61 @@ use crate::routing::table::{Command, Status};
 pub struct ClaimRequest {
     /// The submission.
     pub id: Uuid,
-    /// Minted by the worker; keep it when the claim is repeated after a fault.
+    /// The claim's token, minted by the worker; a claim repeated after a fault keeps it.
     pub token: String,
 }
 
-/// Whose first mail is begun with the claim, because a place is kept for it and the relay is fast (`routing::unrecorded`).
+/// Submissions whose claim records an intent too: a permit is reserved, the relay fast (`routing::in_doubt_permits`).
 #[derive(Debug, Clone, Default)]
 pub struct Ahead {
     /// The submissions.
     pub ids: BTreeSet<Uuid>,
-    /// What of the relay's log was read by then.
-    pub log_mark: Option<String>,
+    /// Position up to which the relay's log was read by then.
+    pub log_position: Option<String>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Claimed {
-    /// It is ours.
+    /// The submission is claimed, by this token.
     Taken(Box<TakenRow>),
-    /// Nothing to do: ack.
+    /// Nothing is to be done: ack the event.
     Dropped(DropReason),
-    /// Due at this instant, soon: hold the event and look again. `now` is the database's.
+    /// The submission is due at `due`, soon: defer the event and look again. `now` is the database's.
     Held {
-        /// When it is due.
+        /// When the submission is due.
         due: Timestamp,
-        /// When that was read.
+        /// When `due` was read.
         now: Timestamp,
     },
-    /// Somebody else has the row locked at this moment: look again soon.
+    /// Another transaction has locked the row at this moment: look again soon.
     Busy,
-    /// Give the event back.
+    /// The event is to be given back.
     Nacked(NackReason),
-    /// It has just failed without being claimed; an alert follows from the row.
+    /// The submission has just failed without being claimed; an alert follows from the row.
     Failed {
-        /// Its form.
+        /// The submission's form.
         form_id: String,
-        /// Why.
+        /// Why the submission failed.
         reason: FailReason,
-        /// How long it waited.
+        /// How long the submission waited.
         waiting: Waiting,
-        /// When that ended.
+        /// When the submission failed, by the database.
         at: Timestamp,
     },
 }
 
-/// A row that is now claimed.
-#[derive(Debug)]
-pub struct TakenRow {
-    /// Its form.
-    pub form_id: String,
-    /// The ledger as it was written, but for the marks of what is in `begun`.
-    pub ledger: Ledger,
-    /// The claim's token.
-    pub token: String,
-    /// How long the claim lives, by the database's clock, from the moment it was read.
-    pub lives: Duration,
-    /// Since when it waits.
-    pub waiting: Waiting,
-    /// What its mails are made from; absent where it could not be read, which whoever needs it hears.
-    pub dossier: Option<Dossier>,
-    /// Deliveries of its first mail that are begun with the claim; none: it is to be begun.
-    pub begun: Vec<String>,
-}
-
 impl Store {
-    /// Claims what can be claimed and says of every request what became of it.
+    /// Claims what can be claimed and answers the outcome of every request.
     ///
     /// # Errors
-    /// [`DbError`]: nothing is known; repeat with the same tokens. [`DbError::Hidden`]: nothing is claimed, or failed, as long
-    /// as attachments may be hidden.
+    /// [`DbError`]: nothing is known; repeat with the same tokens. [`DbError::Hidden`]: nothing is claimed, or failed, as
+    /// long as attachments may be hidden.
     pub async fn claim(&self, requests: &[ClaimRequest]) -> Result<HashMap<Uuid, Claimed>, DbError> {
         self.claim_and_begin(requests, &Ahead::default()).await
     }
 
-    /// [`Self::claim_and_begin`], each but for those whose rows refuse their claims.
+    /// [`Self::claim_and_begin`], in parts: a row that refuses its claim keeps no other from its own.
     pub async fn claim_each(
         &self,
         requests: &[ClaimRequest],
@@ -120,11 +102,11 @@ impl Store {
         .await
     }
 
-    /// [`Self::claim`]; of those in `ahead` the first mail is begun with the claim, if it has no attachment: those have to be
-    /// linked first, and to be clean when it is begun.
+    /// [`Self::claim`]; a submission in `ahead` has its first mail's intent recorded with the claim, unless the mail has
+    /// attachments: links come first, and the attachments must be clean when the intent is recorded.
     ///
     /// # Errors
-    /// Those of [`Self::claim`].
+    /// The errors of [`Self::claim`].
     pub async fn claim_and_begin(
         &self,
         requests: &[ClaimRequest],
@@ -186,7 +168,7 @@ impl Store {
             return Ok((Claimed::Nacked(NackReason::NewerLedger), None));
         };
         let ledger = stored.ledger();
-        // What cannot be read here is only not measured.
+        // A time that cannot be read here is only not measured.
         let time = |column| row.try_get::<_, Option<Timestamp>>(column).ok().flatten();
         let waiting = Waiting::of(time("ready_at"), time("created_at"), &ledger);
         if let Ok(own) = &ledger
@@ -197,7 +179,8 @@ impl Store {
             let deadline = own.claim.as_ref().map_or(now, |claim| claim.deadline);
             let lives = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
             let (token, ledger) = (request.token.clone(), own.clone());
-            let taken = TakenRow { form_id, ledger, token, lives, waiting, dossier: None, begun: Vec::new() };
+            let taken =
+                TakenRow { form_id, ledger, token, lives, waiting, content: None, intents: Vec::new() };
             return Ok((Claimed::Taken(Box::new(taken)), None));
         }
         if let Ok(Ledger { finished: Some(finished), .. }) = &ledger
@@ -243,19 +226,19 @@ impl Store {
                 }
                 let (mut keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
                 let lives = self.settings.claim_deadline;
-                let (token, dossier) = (request.token.clone(), Dossier::of(row).ok());
-                let mut begun = Vec::new();
+                let (token, content) = (request.token.clone(), content(row).ok());
+                let mut intents = Vec::new();
                 if ahead.ids.contains(&request.id)
-                    && dossier.as_ref().is_some_and(|dossier| dossier.attachments.is_empty())
+                    && content.as_ref().is_some_and(|content| content.attachments.is_empty())
                 {
-                    begun = decide::first_mail(&ledger, &token);
-                    begun.retain(|key| pauses.of_delivery(key).is_none());
+                    intents = decide::first_mail(&ledger, &token);
+                    intents.retain(|key| pauses.of_delivery(key).is_none());
                 }
-                for key in &begun {
+                for key in &intents {
                     keys["deliveries"][key]["begun"] = json!({"token": token, "at": now});
-                    keys["deliveries"][key]["log_mark"] = json!(ahead.log_mark);
+                    keys["deliveries"][key]["log_mark"] = json!(ahead.log_position);
                 }
-                let taken = TakenRow { form_id, ledger, token, lives, waiting, dossier, begun };
+                let taken = TakenRow { form_id, ledger, token, lives, waiting, content, intents };
                 let write = Write {
                     id: request.id,
                     transition: Transition::of(status, Command::Claim, Who::WORKER)?,
@@ -297,13 +280,13 @@ impl Store {
         let missing = expand::missing_deliveries(&ledger, &plan, self.settings.max_recipients);
         ledger.plan = plan;
         let deadline = now.checked_add(self.settings.claim_deadline).unwrap_or(Timestamp::MAX);
-        let claim = ClaimMark {
+        let claim = ClaimEntry {
             token: request.token.clone(),
             worker: self.settings.worker.clone(),
             at: now,
             deadline,
         };
-        // Everything accepted but not finished may be claimed once more when no attempts are left (protocol §6).
+        // A submission accepted but not finished may be claimed once more when no attempts are left (protocol §6).
         ledger.attempts = (ledger.attempts + 1).min(self.settings.max_attempts);
         let mut deliveries = match stored.get("deliveries") {
             Some(Value::Object(known)) => known.clone(),
@@ -325,7 +308,7 @@ impl Store {
         (keys, ledger)
     }
 
-    /// Writes what was decided about `received` rows; answers the ids it has written.
+    /// Writes what was decided about `received` rows; answers the ids of the rows written.
     pub(super) async fn write_received(
         &self,
         tx: &Transaction,

@@ -1,7 +1,7 @@
 //! Dead-letter records in schema `router`, and the rows that are records of themselves (protocol, "Dead letters").
 //!
-//! If we die before a commit nothing happened; a letter that comes again is known by Pub/Sub's id of it. Never writes to
-//! a submission.
+//! If we die before a commit nothing happened; a letter that comes again is recognised by its Pub/Sub message id. Never
+//! writes to a submission.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::routing::dead_letter::{Closed, Closing, Kind, Origin, Record, Silent, Standing};
-use crate::routing::ledger::FailReason;
+use crate::routing::submission::ledger::FailReason;
 use crate::routing::table::Status;
 
 /// Verb of the override that closes an exhausted row.
@@ -35,12 +35,12 @@ pub struct ExhaustedRow {
     pub at: Timestamp,
     /// `exhausted` or `no_actions`.
     pub reason: String,
-    /// The end it stands for.
+    /// Token of the end this record stands for.
     #[serde(skip)]
     pub token: Option<String>,
 }
 
-// To name a table of a schema that may not be used is an error, so the schema is asked first.
+// Naming a table of a schema that may not be used is an error, so the schema is asked first.
 const IS_THERE: &str = "-- dead_letters_there
 SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE'), false)
   THEN to_regclass('router.dead_letters') IS NOT NULL ELSE false END AS there, clock_timestamp() AS now";
@@ -86,7 +86,7 @@ UPDATE router.dead_letters d SET
   actor = $3, reason_closed = $4
 WHERE d.id = $1 AND d.redriven_at IS NULL AND d.discarded_at IS NULL";
 
-/// One that an operator has discarded stays a failed row, and is no record any more.
+/// A row that an operator has discarded stays a failed row, and is no record any more.
 const EXHAUSTED: &str = "-- dead_letter_exhausted
 SELECT s.id, s.updated_at AS at, s.routing_result#>>'{finished,reason}' AS reason,
   s.routing_result#>>'{finished,token}' AS token
@@ -107,7 +107,7 @@ WHERE s.status = 'failed' AND s.routing_result#>>'{finished,reason}' IN ('exhaus
     jsonb_build_object('verb', $1::text, 'for', s.routing_result#>>'{finished,token}')), false)";
 
 impl DeadLetterStore {
-    /// Over `pool`.
+    /// A store over `pool`.
     #[must_use]
     pub fn new(pool: Pool) -> Self {
         Self { pool }
@@ -162,7 +162,7 @@ impl DeadLetterStore {
             .await
     }
 
-    /// Records nobody has been told of and nobody is telling of, for `lease` ours.
+    /// Leases for `lease` the open records without an alert or a live lease.
     ///
     /// # Errors
     /// [`DbError`].
@@ -188,7 +188,7 @@ impl DeadLetterStore {
             .await
     }
 
-    /// People have been told of these.
+    /// Records that these were alerted.
     ///
     /// # Errors
     /// [`DbError`].
@@ -202,7 +202,7 @@ impl DeadLetterStore {
             .await
     }
 
-    /// Records, oldest first, without payloads; with `closed` those that were closed as well.
+    /// Records, oldest first, without payloads; with `closed` also those that were closed.
     ///
     /// # Errors
     /// [`DbError`].
@@ -220,7 +220,7 @@ impl DeadLetterStore {
         client.query_opt(GET, &[&id]).await?.as_ref().map(record).transpose()
     }
 
-    /// Closes a record; `false` where somebody has done so before.
+    /// Closes a record; `false` where it was closed before.
     ///
     /// # Errors
     /// [`DbError`].
@@ -234,7 +234,7 @@ impl DeadLetterStore {
             .await
     }
 
-    /// Rows that are records of themselves; only `id` where given, with `closed` those an operator has discarded too.
+    /// Rows that are records of themselves; only `id` where given, with `closed` also those an operator has discarded.
     ///
     /// # Errors
     /// [`DbError`].

@@ -1,9 +1,9 @@
-//! What became of mails beyond the relay, written to their deliveries.
+//! Delivery tracking: what became of mails after the relay's acceptance, written to their deliveries.
 //!
-//! Rows are locked in id order and decided on under the lock; a row that somebody else has locked is answered as busy. Marks
-//! are merged whatever state a delivery is in and whoever holds the claim; `updated_at`, which says when a submission last
-//! moved, stays, and so does every status. If we die before the commit nothing happened; after it, the same lines change
-//! nothing more.
+//! Rows are locked in id order and decided on under the lock; a row that another transaction has locked is answered as busy.
+//! Relay entries are merged whatever state a delivery is in and whichever worker has the claim; `updated_at`, the time of a
+//! submission's last move, stays, and so does every status. If we die before the commit nothing happened; after it, the same
+//! lines change nothing more.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ use crate::ports::RelayStatus;
 use crate::routing::delivery::Seen;
 use crate::routing::delivery::lost::{Lost, LostCause, Mail};
 use crate::routing::delivery::status::{self, Change, Decision};
-use crate::routing::ledger::{DeliveryState, Ledger, RelayMark};
+use crate::routing::submission::ledger::{DeliveryState, Ledger, RelayEntry};
 use crate::routing::table::Status;
 
-/// What is read of a locked row.
+/// The columns read of a locked row.
 const READ: &str = "-- delivery_read
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now
 FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status <> 'purged' ORDER BY s.id";
 
-/// Which of some rows are there.
+/// The ids of `$1` whose rows exist.
 const KNOWN: &str = "-- delivery_known
 SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status <> 'purged'";
 
-/// Merges marks into deliveries that are there. `$1` ids, `$2` `{key: mark}`, `$3` audit details of lost mails, `$4` actor.
+/// Merges relay entries into deliveries. `$1` ids, `$2` `{key: entry}`, `$3` audit details of lost mails, `$4` actor.
 const WRITE: &str = "-- delivery_write
 WITH w AS (
   SELECT * FROM unnest($1::uuid[], $2::jsonb[], $3::jsonb[]) AS t(id, marks, lost)
@@ -51,18 +51,18 @@ WITH w AS (
 )
 SELECT u.id FROM u";
 
-/// One delivery whose mark has changed.
+/// One delivery whose relay entry has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marked {
+pub struct StatusChanged {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
     /// The delivery's key; names a recipient.
     pub key: String,
-    /// Its place among the deliveries of its action, from 1, and how many there are.
+    /// The delivery's index among those of its action, from 1, and how many there are.
     pub place: (usize, usize),
-    /// See [`RelayStatus`].
+    /// The mail's status at the relay.
     pub status: RelayStatus,
     /// RFC 3463 status.
     pub dsn: Option<String>,
@@ -72,64 +72,64 @@ pub struct Marked {
     pub lost: bool,
     /// The delivery was in doubt, and is accepted now.
     pub found: bool,
-    /// When, by the database.
+    /// When the entry was decided on, by the database.
     pub at: Timestamp,
 }
 
-/// A lost mail that nobody was told of.
+/// A lost mail of which nobody was notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untold {
+pub struct Unnotified {
     /// The submission.
     pub id: Uuid,
     /// The delivery's key.
     pub key: String,
     /// Generation of the mail.
     pub generation: u32,
-    /// See [`RelayStatus`].
+    /// The mail's status at the relay.
     pub status: RelayStatus,
     /// RFC 3463 status.
     pub dsn: Option<String>,
-    /// See [`RelayMark::claimed`].
+    /// See [`RelayEntry::claimed`].
     pub claimed: bool,
-    /// When its mark was recorded, by the database.
+    /// When the relay entry was recorded, by the database.
     pub at: Timestamp,
 }
 
-impl Untold {
-    fn of(id: Uuid, key: &str, mark: &RelayMark) -> Self {
-        let (generation, status, at) = (mark.generation, mark.status, mark.at);
-        let (dsn, claimed) = (mark.dsn.clone(), mark.claimed);
+impl Unnotified {
+    fn of(id: Uuid, key: &str, entry: &RelayEntry) -> Self {
+        let (generation, status, at) = (entry.generation, entry.status, entry.at);
+        let (dsn, claimed) = (entry.dsn.clone(), entry.claimed);
         Self { id, key: key.to_owned(), generation, status, dsn, claimed, at }
     }
 }
 
-impl From<Untold> for Lost {
-    fn from(untold: Untold) -> Self {
-        let Untold { id, key, generation, status, dsn, claimed, at } = untold;
+impl From<Unnotified> for Lost {
+    fn from(unnotified: Unnotified) -> Self {
+        let Unnotified { id, key, generation, status, dsn, claimed, at } = unnotified;
         let mail = Mail { submission_id: id, delivery: key, generation };
         Self { mail, cause: LostCause::of(status, dsn.as_deref(), claimed), at, told: false }
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Clone, Default)]
 pub struct SeenRecorded {
-    /// What has changed.
-    pub marked: Vec<Marked>,
-    /// Lost mails, new ones and those that a former life of this teller may not have told of.
-    pub untold: Vec<Untold>,
-    /// Rows that somebody else has locked: to be tried again.
+    /// Deliveries whose entries have changed.
+    pub changed: Vec<StatusChanged>,
+    /// Lost mails: new ones, and those of which an earlier run of this daemon may not have notified people.
+    pub unnotified: Vec<Unnotified>,
+    /// Reports whose rows another transaction has locked: to be tried again.
     pub busy: Vec<Seen>,
-    /// What was not believed, because nothing says that the mail was ours.
+    /// Reports that were not believed, because nothing says that the mail was ours.
     pub unproved: Vec<Seen>,
     /// Rows that refuse the write.
     pub refused: Vec<Refused<Uuid>>,
-    /// What ended the batch early; what is not answered here is to be tried again with all the rest: that changes nothing.
+    /// The fault that ended the batch early: the whole batch is to be tried again, which changes nothing that stands.
     pub fault: Option<DbError>,
 }
 
 impl Store {
-    /// Records what was seen beyond the relay; `by` names the teller. Repeating it changes nothing.
+    /// Records what delivery tracking has seen; `by` names its source. Repeating it changes nothing.
     ///
     /// # Errors
     /// [`DbError`]: unknown whether it stands; repeat it.
@@ -143,8 +143,8 @@ impl Store {
             divided(&ids, |ids| self.record_rows(ids, &by_row, by)).await.unless_nothing()?;
         let mut recorded = SeenRecorded { refused, fault, ..SeenRecorded::default() };
         for mut part in done {
-            recorded.marked.append(&mut part.marked);
-            recorded.untold.append(&mut part.untold);
+            recorded.changed.append(&mut part.changed);
+            recorded.unnotified.append(&mut part.unnotified);
             recorded.busy.append(&mut part.busy);
             recorded.unproved.append(&mut part.unproved);
         }
@@ -185,7 +185,7 @@ impl Store {
                     let seen = by_row.get(&row.id).map(Vec::as_slice).unwrap_or_default();
                     writes.extend(judge(&row, &stored, seen, by, &mut recorded));
                 }
-                self.write_marks(&tx, &writes).await?;
+                self.write_entries(&tx, &writes).await?;
                 Ok(recorded)
             })
             .await
@@ -200,7 +200,7 @@ impl Store {
         Ok(client.query_one("-- now\nSELECT clock_timestamp() AS now", &[]).await?.try_get("now")?)
     }
 
-    async fn write_marks(&self, tx: &Transaction, writes: &[Write]) -> Result<(), DbError> {
+    async fn write_entries(&self, tx: &Transaction, writes: &[Write]) -> Result<(), DbError> {
         if writes.is_empty() {
             return Ok(());
         }
@@ -208,21 +208,21 @@ impl Store {
         let proved: Vec<&Write> = writes.iter().filter(|write| !write.facts.is_empty()).collect();
         if !proved.is_empty() {
             let ids: Vec<Uuid> = proved.iter().map(|write| write.id).collect();
-            let mut held = self.hold(tx, &ids, Rows::Awaited, sql::READ_HELD).await?;
+            let mut locked = self.hold(tx, &ids, Rows::Awaited, sql::READ_LOCKED).await?;
             let mut changes = Vec::with_capacity(ids.len());
             for write in proved {
-                let Some(mut draft) = held.draft(write.id)? else { continue };
+                let Some(mut draft) = locked.draft(write.id)? else { continue };
                 draft.merge("", &write.facts);
                 changes.push((write.id, draft.into_change()));
             }
-            self.write_held(tx, &changes).await?;
+            self.write_locked(tx, &changes).await?;
         }
         let ids: Vec<Uuid> = writes.iter().map(|write| write.id).collect();
-        let marks: Vec<Value> = writes.iter().map(|write| Value::Object(write.marks.clone())).collect();
+        let entries: Vec<Value> = writes.iter().map(|write| Value::Object(write.entries.clone())).collect();
         let sealed = |detail| self.settings.audit.sealed(detail);
         let lost: Vec<Value> = writes.iter().map(|write| write.lost.iter().map(sealed).collect()).collect();
         let statement = tx.prepare_cached(WRITE).await?;
-        let written = tx.query(&statement, &[&ids, &marks, &lost, actor]).await?;
+        let written = tx.query(&statement, &[&ids, &entries, &lost, actor]).await?;
         all_took(ids.len(), written.len())
     }
 }
@@ -235,71 +235,71 @@ struct Row {
     now: Timestamp,
 }
 
-/// What is written to a row.
+/// The changes to write to a row.
 struct Write {
     id: Uuid,
-    marks: Map<String, Value>,
+    entries: Map<String, Value>,
     lost: Vec<Value>,
     facts: Map<String, Value>,
 }
 
-/// Decides about everything seen of one row, one after the other.
+/// Decides about every report on one row, one after the other.
 fn judge(row: &Row, stored: &Stored, seen: &[&Seen], by: &str, recorded: &mut SeenRecorded) -> Option<Write> {
     // A ledger that is damaged or of a newer version is left to those who can read it.
     let (Ok(mut ledger), Some(status)) = (stored.ledger(), Status::parse(&row.status)) else {
         return None;
     };
-    let mut write = Write { id: row.id, marks: Map::new(), lost: Vec::new(), facts: Map::new() };
+    let mut write = Write { id: row.id, entries: Map::new(), lost: Vec::new(), facts: Map::new() };
     for one in seen {
         match status::decide(&ledger, status, one, by, row.now) {
-            Decision::Foreign | Decision::Known { untold: None } => {}
+            Decision::Foreign | Decision::Known { unnotified: None } => {}
             Decision::Unproved => recorded.unproved.push((*one).clone()),
-            Decision::Known { untold: Some(key) } => {
-                let untold = ledger.deliveries.get(&key).and_then(|delivery| delivery.relay.as_ref());
-                recorded.untold.extend(untold.map(|mark| Untold::of(row.id, &key, mark)));
+            Decision::Known { unnotified: Some(key) } => {
+                let unnotified = ledger.deliveries.get(&key).and_then(|delivery| delivery.relay.as_ref());
+                recorded.unnotified.extend(unnotified.map(|entry| Unnotified::of(row.id, &key, entry)));
             }
             Decision::Changes(change) => {
-                recorded.marked.push(marked(row, &ledger, &change));
+                recorded.changed.push(changed(row, &ledger, &change));
                 write.note(&mut ledger, *change, recorded);
             }
         }
     }
-    (!write.marks.is_empty()).then_some(write)
+    (!write.entries.is_empty()).then_some(write)
 }
 
 impl Write {
-    /// Takes a change down, and into the ledger that the next one is decided on.
+    /// Adds a change to the write, and to the ledger that the next report is decided on.
     fn note(&mut self, ledger: &mut Ledger, change: Change, recorded: &mut SeenRecorded) {
-        let Change { key, mark, lost, untold, found } = change;
+        let Change { key, entry, lost, unnotified, found } = change;
         self.lost.extend(lost);
-        if untold {
-            recorded.untold.push(Untold::of(self.id, &key, &mark));
+        if unnotified {
+            recorded.unnotified.push(Unnotified::of(self.id, &key, &entry));
         }
         self.facts.extend(found.iter().flatten().map(|(key, fact)| (key.clone(), fact.clone())));
         if let Some(delivery) = ledger.deliveries.get_mut(&key) {
             if found.is_some() {
                 delivery.state = DeliveryState::Accepted;
                 delivery.doubt = false;
-                delivery.begun = None;
+                delivery.intent = None;
             }
-            delivery.relay = Some(mark.clone());
+            delivery.relay = Some(entry.clone());
         }
-        self.marks.insert(key, json!(mark));
+        self.entries.insert(key, json!(entry));
     }
 }
 
-fn marked(row: &Row, ledger: &Ledger, change: &Change) -> Marked {
-    let order = crate::routing::ledger::order_of(&change.key).unwrap_or_default();
+fn changed(row: &Row, ledger: &Ledger, change: &Change) -> StatusChanged {
+    let order = crate::routing::submission::ledger::order_of(&change.key).unwrap_or_default();
     let keys: Vec<&str> = ledger.deliveries_of(order).map(|(key, _)| key).collect();
     let place = keys.iter().position(|key| *key == change.key).map_or(0, |place| place + 1);
-    Marked {
+    StatusChanged {
         id: row.id,
         form_id: row.form_id.clone(),
         key: change.key.clone(),
         place: (place, keys.len()),
-        status: change.mark.status,
-        dsn: change.mark.dsn.clone(),
-        queue_id: change.mark.queue_id.clone(),
+        status: change.entry.status,
+        dsn: change.entry.dsn.clone(),
+        queue_id: change.entry.queue_id.clone(),
         lost: change.lost.is_some(),
         found: change.found.is_some(),
         at: row.now,

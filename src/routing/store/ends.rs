@@ -1,67 +1,67 @@
-//! Ends as they happen, for `tail`: what was routed or failed since a place, a page at a time.
+//! Ends as they happen, for `tail`: submissions routed or failed since a cursor, a page at a time.
 //!
-//! Two ways, each by an index: rows by (status, `updated_at`), which tells all of them, also what the scan worker failed; or
+//! Two ways, each by an index: rows by (status, `updated_at`), which shows every end, also failures by the scan worker; or
 //! the audit log by its key, where that may be read. A transaction that commits late has an earlier time, and an earlier
-//! key, than one that committed before it: whoever asks looks a little back each time. Reads only, locks nothing.
+//! key, than one that committed before it: the caller looks a little back each time. Reads only, locks nothing.
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::view::AUDIT_READABLE;
 use crate::db::DbError;
 use crate::db::pool::Pool;
-use crate::routing::store::view::AUDIT_READABLE;
 
-/// Looks at what has ended. Cheap to clone.
+/// The store of ends. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Ends {
     pool: Pool,
 }
 
-/// One that has ended.
+/// A submission that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct End {
-    /// When; database time.
+    /// When the submission ended; database time.
     pub at: Timestamp,
     /// The submission.
     pub id: Uuid,
-    /// Its form; absent where the row is gone.
+    /// The submission's form; absent where the row is gone.
     pub form_id: Option<String>,
     /// `routed` or `failed`.
     pub status: String,
-    /// Attempts it has cost, where its ledger says so.
+    /// Attempts the submission has cost, where its ledger says so.
     pub attempts: Option<String>,
-    /// Why it failed.
+    /// Why the submission failed.
     pub reason: Option<String>,
 }
 
-/// How ends can be found.
+/// The ways to find ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ways {
-    /// There is an index on (status, `updated_at`).
+    /// Whether there is an index on (status, `updated_at`).
     pub indexed: bool,
-    /// The audit log may be read.
+    /// Whether the audit log may be read.
     pub audited: bool,
 }
 
-/// Where to begin.
+/// The position from which ends are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// The database's time.
     pub at: Timestamp,
-    /// The youngest row of the audit log that is seen.
+    /// Key of the youngest audit row seen.
     pub audit: i64,
 }
 
 /// A row of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// Its place in the log.
-    pub place: i64,
-    /// When it was written.
+pub struct AuditRow {
+    /// The row's key in the log.
+    pub cursor: i64,
+    /// When the row was written.
     pub at: Timestamp,
-    /// The end it tells of; absent where it tells of something else.
+    /// The end that the row records; absent where it records something else.
     pub end: Option<End>,
 }
 
@@ -97,13 +97,13 @@ FROM (
 ORDER BY a.id";
 
 impl Ends {
-    /// Over `pool`.
+    /// A store over `pool`.
     #[must_use]
     pub fn new(pool: Pool) -> Self {
         Self { pool }
     }
 
-    /// Which ways there are.
+    /// The ways this database offers.
     ///
     /// # Errors
     /// [`DbError`].
@@ -114,18 +114,18 @@ impl Ends {
         Ok(Ways { indexed, audited: readable.is_some_and(|row| row.get("readable")) })
     }
 
-    /// Now; the place in the audit log only where that may be read.
+    /// The cursor of this moment; its audit key only where the log may be read.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn begin(&self, ways: Ways) -> Result<Place, DbError> {
+    pub async fn begin(&self, ways: Ways) -> Result<Cursor, DbError> {
         let client = self.pool.get().await?;
         let at = client.query_one(BEGIN, &[]).await?.try_get("at")?;
         let last = if ways.audited { client.query_opt(LAST, &[]).await? } else { None };
-        Ok(Place { at, audit: last.map(|row| row.try_get("id")).transpose()?.unwrap_or(0) })
+        Ok(Cursor { at, audit: last.map(|row| row.try_get("id")).transpose()?.unwrap_or(0) })
     }
 
-    /// What ended at or after a time, oldest first; at most `most` of each status, and up to the time that is known of both.
+    /// Ends at or after `since`, oldest first; at most `most` of each status, and up to the time that is known of both.
     ///
     /// # Errors
     /// [`DbError`].
@@ -144,21 +144,21 @@ impl Ends {
             .await
     }
 
-    /// What the audit log tells after a place, in its order.
+    /// The audit rows after the key `after`, in their order.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn trail(&self, after: i64, most: i64) -> Result<Vec<Told>, DbError> {
+    pub async fn trail(&self, after: i64, most: i64) -> Result<Vec<AuditRow>, DbError> {
         self.pool
             .seeking_transaction("ends", async |tx| {
                 let statement = tx.prepare_cached(TRAIL).await?;
-                tx.query(&statement, &[&after, &most]).await?.iter().map(told).collect()
+                tx.query(&statement, &[&after, &most]).await?.iter().map(row).collect()
             })
             .await
     }
 }
 
-/// Without what lies beyond the last of a status of which there may be more.
+/// Drops the ends later than the last one of a status that may have more.
 fn whole(mut page: Vec<End>, most: i64) -> Vec<End> {
     for status in ["routed", "failed"] {
         let (count, last) = {
@@ -172,10 +172,10 @@ fn whole(mut page: Vec<End>, most: i64) -> Vec<End> {
     page
 }
 
-fn told(row: &Row) -> Result<Told, DbError> {
+fn row(row: &Row) -> Result<AuditRow, DbError> {
     let (ended, about): (Option<&str>, Option<Uuid>) = (row.try_get("status")?, row.try_get("id")?);
     let end = if ended.is_some() && about.is_some() { Some(end(row)?) } else { None };
-    Ok(Told { place: row.try_get("place")?, at: row.try_get("at")?, end })
+    Ok(AuditRow { cursor: row.try_get("place")?, at: row.try_get("at")?, end })
 }
 
 fn end(row: &Row) -> Result<End, DbError> {

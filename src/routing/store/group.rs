@@ -1,10 +1,10 @@
-//! Group commit: what many submissions have to write at the same moment shares a transaction, because the
-//! database pays per commit.
+//! Group commit: what many submissions have to write at the same moment shares a transaction, because the database pays per
+//! commit.
 //!
-//! While one transaction is under way, what comes meanwhile waits for the next, which takes all of it: who is alone waits
-//! for nobody, and the more there is to do, the more is done at once. Nothing of one submission hangs on another's: a row
-//! that somebody else has locked, or one that makes the transaction fail, is written alone; and a transaction that takes
-//! long is one that others stop waiting for: another one begins beside it.
+//! While one transaction is under way, new requests wait for the next, which takes all of them: a lone request never waits,
+//! and the more there is to do, the more is done at once. No submission depends on another's: a row that another transaction
+//! has locked, or that makes its transaction fail, is written alone; a slow transaction delays only its own requests:
+//! another one starts beside it.
 //!
 //! If we die before the commit, nothing of the batch was written; each submission is then where it was. What never happens
 //! here: two requests for one row in one transaction, a wait for a row while others wait behind it.
@@ -24,10 +24,10 @@ use crate::db::{DbError, DbErrorKind};
 const TOGETHER: usize = 64;
 /// Transactions at once, at most: each has a connection.
 const BESIDE: usize = 3;
-/// A transaction that takes longer is waited for by those in it, and by nobody else.
+/// A transaction that takes longer delays the requests in it, and no others.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What is to be written to one submission.
+/// A write to one submission.
 pub(super) trait OfOne: Send + Sync + 'static {
     /// The submission.
     fn id(&self) -> Uuid;
@@ -36,9 +36,9 @@ pub(super) trait OfOne: Send + Sync + 'static {
 /// Which rows a transaction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// Those nobody else has locked.
+    /// Rows that no other transaction has locked.
     Free,
-    /// Each, however long it is locked.
+    /// Every row, however long it is locked.
     Awaited,
 }
 
@@ -52,14 +52,14 @@ struct Waiting<Request, Answer> {
 
 struct Queue<Request, Answer> {
     waiting: VecDeque<Waiting<Request, Answer>>,
-    /// Transactions under way; whoever runs one looks here again after it.
+    /// Transactions under way; a server looks here again after its own.
     serving: usize,
-    /// Those of them that nobody waits for any more.
+    /// Transactions under way that take longer than [`PATIENCE`]: new requests do not wait for them.
     late: usize,
 }
 
 impl<Request, Answer> Queue<Request, Answer> {
-    /// Whether whoever asks is to serve: nobody does, or only those who are late.
+    /// Counts the caller in as a server where requests wait and no other server runs, or only late ones.
     fn take_up(&mut self) -> bool {
         let serves = !self.waiting.is_empty() && self.serving == self.late && self.serving < BESIDE;
         self.serving += usize::from(serves);
@@ -95,7 +95,7 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
     /// for the same request, which is repeated as it is.
     ///
     /// # Errors
-    /// Those of `commit`.
+    /// The errors of `commit`.
     pub(super) async fn share<Commit, Committing>(
         &self,
         request: Request,
@@ -109,7 +109,7 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
         match self.together(&request, &commit).await {
             Some(answer) => answer,
             None => {
-                // On the heap, because it is seldom: whoever shares a transaction does not carry one about.
+                // On the heap, because it is seldom: a request that shares a transaction does not carry this future about.
                 let answers = Box::pin(commit(vec![request], Rows::Awaited)).await?;
                 answers
                     .into_iter()
@@ -120,7 +120,7 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
         }
     }
 
-    /// `None`: it has to be written alone.
+    /// Carries out `request` together with others; `None`: it has to be written alone.
     async fn together<Commit, Committing>(
         &self,
         request: &Arc<Request>,
@@ -137,17 +137,17 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
             queue.take_up()
         };
         if serves {
-            // A task of its own: whoever began it may be dropped, and others wait.
+            // A task of its own: the request that starts it may be dropped, and others wait.
             tokio::spawn(self.clone().serve(commit.clone()));
         }
         match told.await {
             Ok(answer) => answer.transpose(),
-            // Whoever ran it is gone, which only a panic or the end of the runtime does.
+            // The server is gone, which only a panic or the end of the runtime does.
             Err(_) => None,
         }
     }
 
-    /// One transaction after another until nobody waits, or somebody else serves.
+    /// Runs one transaction after another until no request waits, or another server runs.
     async fn serve<Commit, Committing>(self, commit: Commit)
     where
         Commit: Fn(Vec<Arc<Request>>, Rows) -> Committing + Clone + Send + Sync + 'static,
@@ -168,19 +168,19 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
             };
             let answers = match answers {
                 Ok(answers) => answers.into_iter().map(Ok).collect(),
-                // One of them is to blame, or all: each hears for itself.
+                // One of the requests is to blame, or all: each is written alone, and answered.
                 Err(error) if batch.len() > 1 && error.kind() != DbErrorKind::Unreachable => Vec::new(),
                 Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
             };
             let mut answers = answers.into_iter();
             for waiting in batch {
-                // Nobody may listen any more, who was dropped.
+                // A request that was dropped receives nothing.
                 drop(waiting.tell.send(answers.next().unwrap_or(Ok(None))));
             }
         }
     }
 
-    /// The same, of a type that can be named: a server that is late has another one begin.
+    /// [`Self::serve`] with a type that can be named: a late server starts another one.
     fn begin_serving<Commit, Committing>(self, commit: Commit) -> BoxFuture<'static, ()>
     where
         Commit: Fn(Vec<Arc<Request>>, Rows) -> Committing + Clone + Send + Sync + 'static,
@@ -189,14 +189,14 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
         self.serve(commit).boxed()
     }
 
-    /// What is written next, of what waits.
+    /// Takes the next transaction's requests from those that wait.
     fn next(queue: &mut Queue<Request, Answer>) -> Vec<Waiting<Request, Answer>> {
         let mut seen = HashSet::new();
         let (mut batch, mut later) = (Vec::new(), VecDeque::new());
         while batch.len() < TOGETHER
             && let Some(waiting) = queue.waiting.pop_front()
         {
-            // Of a worker that lost its claim, and of the one that has it now: an UPDATE writes a row once.
+            // A worker that lost its claim and the one that has it now may both write a row: an UPDATE writes it once.
             if seen.insert(waiting.request.id()) {
                 batch.push(waiting);
             } else {
@@ -215,28 +215,28 @@ impl<Request, Answer> Group<Request, Answer> {
     }
 }
 
-/// Whoever serves; should it end in the middle, those who wait are told, or somebody else serves them.
+/// A running server; should it end in the middle, the waiting requests are answered, or another server takes them.
 struct Serving<'a, Request, Answer> {
     group: &'a Group<Request, Answer>,
-    /// Nobody waits for its transaction any more.
+    /// This server's transaction is counted in [`Queue::late`].
     late: bool,
     ended: bool,
 }
 
 impl<Request: OfOne, Answer: Send + 'static> Serving<'_, Request, Answer> {
-    /// The next transaction's requests; none where nobody waits, or somebody else serves meanwhile.
+    /// The next transaction's requests; none where no request waits, or another server runs meanwhile.
     fn next(&mut self) -> Option<Vec<Waiting<Request, Answer>>> {
         let mut queue = self.group.queue();
         queue.late -= usize::from(std::mem::take(&mut self.late));
         let is_alone = queue.serving - queue.late == 1;
         let batch = if is_alone { Group::next(&mut queue) } else { Vec::new() };
-        // Under the same lock, so that whoever comes next begins.
+        // Under the same lock, so that the next request starts a server.
         self.ended = batch.is_empty();
         queue.serving -= usize::from(self.ended);
         Some(batch).filter(|batch| !batch.is_empty())
     }
 
-    /// Nobody waits for it any more; whether another one is to serve.
+    /// Marks this server as late; returns whether another one is to serve.
     fn is_late(&mut self) -> bool {
         self.late = true;
         let mut queue = self.group.queue();
@@ -278,14 +278,14 @@ mod tests {
         One(Uuid::from_u128(n))
     }
 
-    /// A transaction that takes its time, and panics where the first row is in it together with others or not yet alone.
+    /// A slow transaction that panics where the first row shares it with others, or is not yet alone.
     async fn commit(all: Vec<Arc<One>>, rows: Rows) -> Result<Answers<(usize, Rows)>, DbError> {
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(rows == Rows::Awaited || all.iter().all(|one| one.0 != Uuid::nil()), "a fault of ours");
         Ok(vec![Some((all.len(), rows)); all.len()])
     }
 
-    /// Whoever waited behind a transaction that ended in the middle is not forgotten, and neither is whoever comes after.
+    /// Requests behind a transaction that ended in the middle are not forgotten, and neither are later ones.
     #[tokio::test]
     async fn a_transaction_that_ends_in_the_middle_takes_nobody_with_it() {
         let group = Group::default();
@@ -298,8 +298,8 @@ mod tests {
         assert!(after.into_iter().all(|answer| matches!(answer, Ok((_, Rows::Free)))), "together again");
     }
 
-    /// A transaction that gets no answer is waited for by those in it; who comes later does not wait behind it, and is
-    /// together with others again.
+    /// A transaction that gets no answer delays the requests in it; later requests do not wait behind it, and share
+    /// transactions again.
     #[tokio::test(start_paused = true)]
     async fn one_transaction_that_hangs_holds_up_nobody_else() {
         let hung = Arc::new(tokio::sync::Semaphore::new(0));
@@ -331,8 +331,8 @@ mod tests {
         assert!(matches!(group.share(some(7), commit).await, Ok((1, Rows::Free))), "served as before");
     }
 
-    /// A transaction that answers for fewer than it was given: the others are written alone, and one that answers for
-    /// nothing at all is an error and no silence.
+    /// A transaction that answers fewer requests than it was given: the others are written alone, and one that answers none
+    /// at all is an error, not silence.
     #[tokio::test]
     async fn nobody_goes_without_an_answer() {
         let short = async |all: Vec<Arc<One>>, rows: Rows| {

@@ -1,24 +1,27 @@
 //! The mission's SQL beside its row mapping (protocol §2, §3, §5, §6).
 //!
-//! If we die in the middle of a transaction nothing happened; if we die after its commit the row says so. What never
-//! happens here: network I/O inside a transaction, a decision on what was read before the lock, a write that is
-//! neither fenced by the claim token nor a merge of facts.
+//! If we die in the middle of a transaction nothing happened; if we die after its commit the row says so. What never happens
+//! here: network I/O inside a transaction, a decision on what was read before the lock, a write that is neither fenced by
+//! the claim token nor a merge of facts.
 
 pub mod alerts;
+pub mod audit_key;
 mod begin;
 mod claim;
+mod content;
+pub mod contract;
 pub mod dead_letters;
 pub mod delivery;
-pub mod delivery_told;
-mod dossier;
+pub mod delivery_notified;
+mod due;
 pub mod ends;
 mod group;
-mod held;
+mod locked;
+pub mod overrides;
 pub mod pauses;
 mod record;
 mod refusal;
 mod replay;
-pub mod seams;
 mod sql;
 mod stored;
 pub mod sweep;
@@ -29,21 +32,20 @@ use std::sync::Arc;
 
 use group::Group;
 
-pub use begin::Begun;
-pub use claim::{Ahead, ClaimRequest, Claimed, TakenRow};
-pub use dossier::{Attachment, Dossier};
+pub use begin::BeginAnswer;
+pub use claim::{Ahead, ClaimRequest, Claimed};
 pub use record::{Conclusion, Merged, RecordScope, Recorded};
 pub use replay::Replayed;
 
 use tokio_postgres::Row;
 
+use self::audit_key::AuditKey;
+use super::pause::PauseBoard;
+use super::pause::Pauses;
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
-use crate::routing::audit_key::AuditKey;
-use crate::routing::pause::Pauses;
-use crate::routing::pauses::PauseBoard;
 
 /// The store of the mission: a pool, the statements, and what every write is signed with.
 #[derive(Debug, Clone)]
@@ -51,12 +53,12 @@ pub struct Store {
     pool: Pool,
     statements: Arc<sql::Statements>,
     settings: Arc<StoreSettings>,
-    /// What operators have paused.
+    /// Pauses that operators have made.
     pauses: PauseBoard,
     writes: Group<writing::Writing, writing::Written>,
 }
 
-/// What the statements need from the configuration.
+/// Settings that the statements need from the configuration.
 #[derive(Debug, Clone)]
 struct StoreSettings {
     /// `maple-router@host`, the audit log's actor.
@@ -66,14 +68,14 @@ struct StoreSettings {
     max_attempts: u32,
     max_recipients: usize,
     claim_deadline: std::time::Duration,
-    /// No due time is believed that lies further ahead.
+    /// Due times further ahead than this are not believed.
     longest_pause: std::time::Duration,
     pin_bodies: bool,
-    /// Seals what the audit log is told of recipients.
+    /// The key that seals recipients in the audit log.
     audit: AuditKey,
 }
 
-/// Whether rows with a column `visible` (`Readiness::is_visible`) were read while every attachment could be seen.
+/// Checks that rows with a column `visible` (`Readiness::is_visible`) were read while every attachment could be seen.
 ///
 /// # Errors
 /// [`DbError::Hidden`] where not: nothing may be concluded from an attachment that was not found.
@@ -86,11 +88,11 @@ fn seen<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// A submission that was not found is not there: row-level security shows them to this role. To be asked in the transaction that
-/// has locked the table, and only where one is missing.
+/// Checks that a submission that was not found does not exist: row-level security shows submissions to this role. To be
+/// asked in the transaction that has locked the table, and only where a row is missing.
 ///
 /// # Errors
-/// [`DbError::Hidden`] where it does not: a fact about it may not be called stale, nor its event unknown.
+/// [`DbError::Hidden`] where it does not: a fact may not be called stale, nor an event's submission unknown.
 async fn shown(tx: &Transaction) -> Result<(), DbError> {
     let statement = tx.prepare_cached(sql::SUBMISSIONS_SHOWN).await?;
     if tx.query_one(&statement, &[]).await?.try_get("shown")? {
@@ -121,20 +123,20 @@ impl Store {
         }
     }
 
-    /// The same store, going by these pauses.
+    /// Returns the store, going by these pauses.
     #[must_use]
     pub fn with_pauses(self, pauses: PauseBoard) -> Self {
         Self { pauses, ..self }
     }
 
-    /// The same store, telling the audit log of recipients by digests made with this key; without one, by their domains alone.
+    /// Returns the store, naming recipients in the audit log by digests with this key; without one, by domain alone.
     #[must_use]
     pub fn with_audit_key(self, audit: AuditKey) -> Self {
         let settings = StoreSettings { audit, ..StoreSettings::clone(&self.settings) };
         Self { settings: Arc::new(settings), ..self }
     }
 
-    /// What is paused at this moment.
+    /// The pauses in force at this moment.
     #[must_use]
     pub fn pauses(&self) -> Arc<Pauses> {
         self.pauses.now()

@@ -1,4 +1,4 @@
-//! Pauses in the database, and the daemons that go by them, where schema `router` is there. Nothing here touches a submission.
+//! Pauses in the database, and the daemons that go by them, where schema `router` exists. Nothing here touches a submission.
 //!
 //! Each statement stands for itself: if we die between two, the list is as one of them left it.
 
@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::pool::Pool;
+use crate::routing::pause::presence::{FORGOTTEN, Identity, Presence};
 use crate::routing::pause::{Pause, Scope};
-use crate::routing::presence::{FORGOTTEN, Identity, Presence};
 
 const NOW: &str = "-- pauses_now
 SELECT clock_timestamp() AS now, to_regclass('router.pauses') IS NOT NULL AS kept,
@@ -24,7 +24,7 @@ const REPLACED: &str = "-- pauses_replaced
 SELECT p.scope, p.value, p.created_at, p.until, p.reason, p.actor FROM router.pauses p
 WHERE p.scope = $1 AND p.value = $2 FOR UPDATE";
 
-/// `$1` scope, `$2` value, `$3` until, `$4` reason, `$5` actor. A new pause of the same takes the place of the old one.
+/// `$1` scope, `$2` value, `$3` until, `$4` reason, `$5` actor. A new pause replaces the old one of the same scope.
 const PUT: &str = "-- pauses_put
 INSERT INTO router.pauses (scope, value, until, reason, actor, created_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp())
@@ -36,7 +36,7 @@ const REMOVE: &str = "-- pauses_remove
 DELETE FROM router.pauses p WHERE ($1::text IS NULL OR (p.scope = $1 AND p.value = $2))
 RETURNING p.scope, p.value, p.created_at, p.until, p.reason, p.actor";
 
-/// `$1` id, `$2` worker, `$3` host, `$4` when it read the pauses, `$5` seconds after which one is forgotten.
+/// `$1` id, `$2` worker, `$3` host, `$4` when the daemon read the pauses, `$5` seconds after which a daemon is forgotten.
 const BEAT: &str = "-- daemons_beat
 WITH gone AS (
   DELETE FROM router.daemons d WHERE d.seen_at < now() - make_interval(secs => $5) AND d.id <> $1
@@ -51,25 +51,25 @@ SELECT d.id, d.worker, d.host, d.seen_at, d.pauses_at FROM router.daemons d ORDE
 const LEAVE: &str = "-- daemons_leave
 DELETE FROM router.daemons d WHERE d.id = $1";
 
-/// What the database says before anything else is asked of it.
+/// The pause store's first answer: its time, and which tables this database has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shelf {
     /// Database time.
     pub now: Timestamp,
-    /// Pauses are kept in this database.
+    /// Whether pauses are kept in this database.
     pub pauses: bool,
-    /// So are the daemons' signs of life.
+    /// Whether the daemons' signs of life are kept in this database.
     pub daemons: bool,
 }
 
-/// The database's side of the pauses.
+/// The pause store in the database.
 #[derive(Debug, Clone)]
 pub struct PauseTable {
     pool: Pool,
 }
 
 impl PauseTable {
-    /// Over `pool`.
+    /// A store over `pool`.
     #[must_use]
     pub fn new(pool: Pool) -> Self {
         Self { pool }
@@ -85,7 +85,7 @@ impl PauseTable {
         Ok(Shelf { now: row.try_get("now")?, pauses: row.try_get("kept")?, daemons: row.try_get("daemons")? })
     }
 
-    /// Those in force.
+    /// Pauses in force.
     ///
     /// # Errors
     /// [`DbError`].
@@ -95,7 +95,7 @@ impl PauseTable {
         rows.iter().map(pause).collect()
     }
 
-    /// Adds one; answers it, and the older one of the same scope whose place it takes.
+    /// Adds a pause; answers it, and the older one of the same scope that it replaces.
     ///
     /// # Errors
     /// [`DbError`].
@@ -112,7 +112,7 @@ impl PauseTable {
             .await
     }
 
-    /// Removes the one of this scope, or all of them; answers what was removed.
+    /// Removes the pause of this scope, or all of them; answers what was removed.
     ///
     /// # Errors
     /// [`DbError`].
@@ -124,7 +124,7 @@ impl PauseTable {
         rows.iter().map(pause).collect()
     }
 
-    /// A daemon's sign of life: it goes by the pauses as they were at `pauses_at`. Forgets those that are long gone.
+    /// Writes a daemon's sign of life: it goes by the pauses as they were at `pauses_at`. Forgets long-gone daemons.
     ///
     /// # Errors
     /// [`DbError`].
@@ -136,7 +136,7 @@ impl PauseTable {
         Ok(())
     }
 
-    /// A daemon that is there no more.
+    /// Removes a daemon that stops.
     ///
     /// # Errors
     /// [`DbError`].

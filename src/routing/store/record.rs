@@ -1,8 +1,8 @@
 //! Record and finish (protocol §5, §6): facts merge, everything else is fenced, and the end of a claim is computed
 //! from the ledger under the row's lock, in the transaction of its last record.
 //!
-//! If we die before the commit, what was begun is in doubt; after it, the ledger says all. A fact commits even when
-//! the claim beside it is lost.
+//! If we die before the commit, deliveries with an intent are in doubt; after it, the ledger says all. A fact commits even
+//! when the claim beside it is lost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,33 +12,32 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::group::Rows;
-use super::held::Held;
-use super::writing::{Writing, Written};
+use super::writing::{Record, Writing, Written, readable};
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
-use crate::routing::claims::Heard;
-use crate::routing::draft::{Change, Draft, Ending};
-use crate::routing::ledger::{FailReason, Finished, LedgerFault};
-use crate::routing::outcome::Entries;
+use crate::routing::claims::Heartbeat;
+use crate::routing::decide::draft::{Draft, Ending};
+use crate::routing::submission::ledger::{FailReason, Finished};
+use crate::routing::submission::outcome::Entries;
 use crate::routing::table::Status;
 
-pub use crate::routing::draft::{Conclusion, Recorded};
+pub use crate::routing::decide::draft::{Conclusion, Recorded};
 
-/// What became of facts that came without their claim.
+/// The outcome of facts that came without their claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merged {
-    /// They are in the ledger, now or already.
+    /// The facts are in the ledger, now or already.
     Stand,
-    /// No such row, and none can be hidden.
+    /// No row has this id, and none can be hidden.
     Gone,
-    /// No such row is to be seen, but a policy may hide it.
+    /// No row of this id can be seen, but a policy may hide it.
     Hidden,
     /// Retention has emptied the submission: nothing is written to it.
     Purged,
 }
 
-/// What a record needs to know of the claim.
+/// The claim of a record, and how it may be released.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordScope<'a> {
     /// The submission.
@@ -49,39 +48,13 @@ pub struct RecordScope<'a> {
     pub tried: &'a BTreeSet<i32>,
     /// Pause before the next attempt, should there be one.
     pub pause: Duration,
-    /// What is open was left so by an outage: a release gives the attempt back (protocol, "Outages").
+    /// Whether an outage left open what is open: a release gives the attempt back (protocol, "Outages").
     pub refund: bool,
 }
 
-/// One record, as it waits for its transaction.
-#[derive(Debug)]
-pub(super) struct Record {
-    pub(super) id: Uuid,
-    token: String,
-    tried: BTreeSet<i32>,
-    pause: Duration,
-    refund: bool,
-    entries: Entries,
-}
-
-impl Record {
-    /// What a row under its lock becomes by it.
-    pub(super) fn decide(
-        &self,
-        held: &mut Held,
-        max_attempts: u32,
-    ) -> Result<(Recorded, Option<Change>), DbError> {
-        let Some(mut draft) = held.draft(self.id)? else { return Ok((Recorded::NoRow, None)) };
-        let Self { pause, refund, .. } = *self;
-        let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
-        let recorded = readable(self.id, draft.record(&self.entries, &ending));
-        Ok((recorded, Some(draft.into_change())))
-    }
-}
-
 impl Store {
-    /// Records the outcomes of one send and, when nothing is left to try under this claim, ends it. What others record
-    /// at the same moment shares its transaction.
+    /// Records the outcomes of one send and, when nothing is left to try under this claim, ends it. Writes that others
+    /// request at the same moment share its transaction.
     ///
     /// # Errors
     /// [`DbError`]: unknown whether it stands; repeat it as it is, a fact is recognised by its nonce.
@@ -91,13 +64,13 @@ impl Store {
         let record = Record { id, token, tried, pause, refund, entries: entries.clone() };
         match self.write(Writing::Record(record)).await? {
             Written::Recorded(recorded) => Ok(recorded),
-            Written::Begun(_) | Written::Hidden => {
+            Written::BeginAnswer(_) | Written::Hidden => {
                 Err(DbError::Shape("a record was answered as a begin".to_owned()))
             }
         }
     }
 
-    /// One write to one row that is decided on under its lock; `None` where there is no such row.
+    /// Decides on one row under its lock and writes the change; `None` where there is no such row.
     async fn write_one<T>(
         &self,
         name: &'static str,
@@ -106,16 +79,16 @@ impl Store {
     ) -> Result<Option<T>, DbError> {
         self.pool
             .keyed_transaction(name, async |tx| {
-                let mut held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
-                let Some(mut draft) = held.draft(id)? else { return Ok(None) };
+                let mut locked = self.hold(&tx, &[id], Rows::Awaited, sql::READ_LOCKED).await?;
+                let Some(mut draft) = locked.draft(id)? else { return Ok(None) };
                 let answer = decide(&mut draft);
-                self.write_held(&tx, &[(id, draft.into_change())]).await?;
+                self.write_locked(&tx, &[(id, draft.into_change())]).await?;
                 Ok(Some(answer))
             })
             .await
     }
 
-    /// Records facts and nothing else, whoever holds the claim now: what a process that ended left in the spool.
+    /// Records facts and nothing else, whichever worker has the claim now: facts that an ended process left in the spool.
     ///
     /// # Errors
     /// [`DbError`]: unknown whether they stand; repeat it, a fact is recognised by its nonce.
@@ -127,16 +100,16 @@ impl Store {
     ) -> Result<Merged, DbError> {
         self.pool
             .keyed_transaction("merge_facts", async |tx| {
-                let mut held = self.hold(&tx, &[id], Rows::Awaited, sql::READ_HELD).await?;
-                let Some(mut draft) = held.draft(id)? else {
-                    // As the policies were when it was looked for: they cannot change under the lock we have on the table.
+                let mut locked = self.hold(&tx, &[id], Rows::Awaited, sql::READ_LOCKED).await?;
+                let Some(mut draft) = locked.draft(id)? else {
+                    // The policies are still those of the read: they cannot change under the lock we have on the table.
                     let statement = tx.prepare_cached(sql::SUBMISSIONS_ALL_SHOWN).await?;
                     let all: bool = tx.query_one(&statement, &[]).await?.try_get("shown")?;
                     return Ok(if all { Merged::Gone } else { Merged::Hidden });
                 };
                 draft.merge(token, facts);
                 let purged = draft.status() == Some(Status::Purged);
-                self.write_held(&tx, &[(id, draft.into_change())]).await?;
+                self.write_locked(&tx, &[(id, draft.into_change())]).await?;
                 Ok(if purged { Merged::Purged } else { Merged::Stand })
             })
             .await
@@ -179,12 +152,12 @@ impl Store {
         Ok(self.write_one("release", scope.id, release).await?.unwrap_or(Recorded::Stale))
     }
 
-    /// Touches live claims, each but for those whose rows refuse it. What somebody else has locked at this moment is in neither
-    /// set: unknown.
+    /// Touches live claims in parts: a row that refuses it keeps no other from it. A row that another transaction has locked
+    /// at this moment is in neither set: unknown.
     ///
     /// # Errors
-    /// [`DbError`]: of those that were not touched nothing is known.
-    pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<Heard, DbError> {
+    /// [`DbError`]: nothing is known of the claims that were not touched.
+    pub async fn heartbeat(&self, claims: &[(Uuid, String)]) -> Result<Heartbeat, DbError> {
         let all: Vec<usize> = (0..claims.len()).collect();
         let touch = |part: Vec<usize>| async move {
             self.touch_claims(
@@ -193,23 +166,23 @@ impl Store {
             .await
         };
         let Batch { done, refused, fault } = divided(&all, touch).await.unless_nothing()?;
-        let mut heard = Heard::default();
+        let mut heartbeat = Heartbeat::default();
         for part in done {
-            heard.confirmed.extend(part.confirmed);
-            heard.lost.extend(part.lost);
+            heartbeat.confirmed.extend(part.confirmed);
+            heartbeat.lost.extend(part.lost);
         }
         let named = |Refused { id: at, error }: Refused<usize>| {
             claims.get(at).map(|(id, _)| Refused { id: *id, error })
         };
-        heard.refused = refused.into_iter().filter_map(named).collect();
-        // What was touched is told all the same; the rest is unknown until the next one.
+        heartbeat.refused = refused.into_iter().filter_map(named).collect();
+        // Claims that were touched are answered all the same; the rest is unknown until the next heartbeat.
         if let Some(error) = fault {
             tracing::warn!("some claims could not be touched: {error}");
         }
-        Ok(heard)
+        Ok(heartbeat)
     }
 
-    async fn touch_claims(&self, claims: impl Iterator<Item = (Uuid, &str)>) -> Result<Heard, DbError> {
+    async fn touch_claims(&self, claims: impl Iterator<Item = (Uuid, &str)>) -> Result<Heartbeat, DbError> {
         let (ids, tokens): (Vec<Uuid>, Vec<&str>) = claims.unzip();
         let (ids, tokens) = (&ids, &tokens);
         self.pool
@@ -227,16 +200,8 @@ impl Store {
                 let confirmed = tx.query(&touch, &[&mine, &theirs]).await?;
                 let confirmed: BTreeSet<Uuid> = confirmed.iter().map(|row| row.get("id")).collect();
                 let lost = mine.into_iter().filter(|id| !confirmed.contains(id)).collect();
-                Ok(Heard { confirmed, lost, refused: Vec::new() })
+                Ok(Heartbeat { confirmed, lost, refused: Vec::new() })
             })
             .await
     }
-}
-
-/// Somebody wrote to the ledger meanwhile, and nobody can read it any more: the claim is not ours to end.
-fn readable(id: Uuid, ended: Result<Recorded, LedgerFault>) -> Recorded {
-    ended.unwrap_or_else(|fault| {
-        tracing::error!(submission_id = %id, "{fault}; the claim is left as it is");
-        Recorded::Stale
-    })
 }

@@ -1,5 +1,5 @@
-//! A submission that fails without a worker: before any claim (protocol §2), or when its claim is taken back
-//! (protocol, "Sweep"). Only what is to be written is made here; whoever holds the row's lock writes it.
+//! A submission that fails without a worker: before any claim (protocol §2), or when its claim is taken back (protocol,
+//! "Sweep"). Only the write is made here; the caller, under the row's lock, carries it out.
 //!
 //! Nothing here does I/O: if we die, nothing happened.
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::kernel::Transition;
-use crate::routing::ledger::{DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
-use crate::routing::outcome::{Entries, refusal_detail};
+use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault, VERSION};
+use crate::routing::submission::outcome::{Entries, refusal_detail};
 use crate::routing::table::Submission;
 
 /// A decision turned into what is written.
@@ -18,14 +18,14 @@ pub(super) struct Write {
     pub(super) transition: Transition<Submission>,
     /// Keys to set.
     pub(super) keys: Value,
-    /// The old document is replaced rather than merged.
+    /// Whether the old document is replaced rather than merged.
     pub(super) anew: bool,
     /// Audit rows as `[{action, detail}]`, to be sealed.
     pub(super) audits: Vec<Value>,
 }
 
-/// What a failure writes: `failing` leads to `failed`. `token` names this end for its alert. A ledger that cannot be read is replaced; its original
-/// goes to the audit detail. Where attempts are spent, what is still open fails with it.
+/// The write of a failure: `failing` leads to `failed`. `token` names this end for its alert. A ledger that cannot be read
+/// is replaced; its original goes to the audit detail. Where attempts are spent, open deliveries fail with the submission.
 pub(super) fn refusal(
     id: Uuid,
     failing: Transition<Submission>,

@@ -6,36 +6,36 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::seams::Override;
+use super::overrides::Override;
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
-use crate::routing::plan::PlannedAction;
-use crate::routing::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
+use crate::routing::decide::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
+use crate::routing::submission::plan::PlannedAction;
 use crate::routing::table::Status;
 
-/// What became of a replay.
+/// The outcome of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Replayed {
-    /// It is `received` again; in a dry run, it would be.
+    /// The submission is `received` again; in a dry run, it would be.
     Done {
-        /// Its form.
+        /// The submission's form.
         form_id: String,
-        /// What was decided.
+        /// The decision.
         replay: Replay,
     },
-    /// It stays as it is.
+    /// The submission stays as it is.
     Refused(ReplayRefusal),
-    /// No such row.
+    /// No row has this id.
     Unknown,
 }
 
 impl Store {
-    /// Opens an ended submission again; with `dry_run` only decides whether it would. `note.more` is extended by what
-    /// was decided.
+    /// Opens an ended submission again; with `dry_run` only decides whether it would. `note.more` is extended by the
+    /// decision's facts.
     ///
     /// # Errors
-    /// [`DbError`]: where the commit's answer was lost, the row tells: it has not ended any more.
+    /// [`DbError`]: where the commit's answer was lost, the row shows it: a replayed row has not ended any more.
     pub async fn replay(
         &self,
         id: Uuid,

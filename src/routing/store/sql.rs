@@ -1,17 +1,18 @@
-//! The statements of the mission. Each is led by its name; each decides in a statement of its own, after another one
-//! of the same transaction has taken the row's lock (protocol, "Every guarded write locks its row first").
+//! The statements of the store. Each is led by its name; each decides in a statement of its own, after another one of the
+//! same transaction has taken the row's lock (protocol, "Every guarded write locks its row first").
 //!
 //! `now()` only compares and `clock_timestamp()` only writes, both unqualified, so that a test can shift the clock.
 //! Keys are merged with `||`, and the document is never written back whole, so that keys unknown to this version survive.
 
+use super::due::{TIME, TOUCHED};
 use crate::db::readiness::Readiness;
 
-/// Locks rows in id order, so that two batches in any scan order cannot deadlock. Rows that are gone, or locked by
-/// somebody else, are not answered: one busy row must not hold up the others.
+/// Locks rows in id order, so that two batches in any scan order cannot deadlock. Rows that are gone, or locked by another
+/// transaction, are not answered: one busy row must not hold up the others.
 pub(super) const LOCK_MANY: &str = "-- lock_many
 SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED";
 
-/// The same, waiting for each. `NO KEY`, so that an attachment being inserted elsewhere does not make us wait.
+/// [`LOCK_MANY`], waiting for each. `NO KEY`, so that an attachment being inserted elsewhere does not make us wait.
 pub(super) const LOCK_AWAITED: &str = "-- lock_awaited
 SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE";
 
@@ -19,42 +20,16 @@ SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO
 pub(super) const LOCK_ONE: &str = "-- lock_one
 SELECT s.id FROM submissions s WHERE s.id = $1 FOR NO KEY UPDATE";
 
-/// A time as this program and PostgreSQL write it, and one that surely exists: `timestamptz` takes every text that this
-/// lets through. (A function that tries comes with PostgreSQL 16 only.)
-pub(super) const TIME: &str = r"^([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)-02-29)T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)$";
-
-/// SQL, boolean: `next_attempt_at` of `submissions s`, which is a [`TIME`], has come `by` an instant (SQL, comparison and instant:
-/// `<= now()`). Further ahead than `longest` (SQL, seconds) it is believed as `decide::due` says.
-pub(super) fn has_come(by: &str, longest: &str) -> String {
-    format!(
-        "CASE WHEN {beyond} THEN s.updated_at > now() OR s.updated_at {by} - make_interval(secs => {longest}::float8)
-    ELSE {NEXT} {by} END",
-        beyond = is_beyond(longest)
-    )
-}
-
-/// SQL, boolean: `next_attempt_at`, which is a [`TIME`], lies further ahead than `longest` (SQL, seconds): no clock that is right
-/// has written it.
-pub(super) fn is_beyond(longest: &str) -> String {
-    format!("{NEXT} > now() + make_interval(secs => {longest}::float8)")
-}
-
-/// SQL: when the next attempt is due, to be asked of a [`TIME`] only.
-const NEXT: &str = "(s.routing_result->>'next_attempt_at')::timestamptz";
-
-/// SQL, timestamptz: when `submissions s` was changed; NULL where that is no instant.
-pub(super) const TOUCHED: &str = "CASE WHEN isfinite(s.updated_at) THEN s.updated_at END";
-
 /// The texts that are put together, made once.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) claim_read: String,
-    /// What a mail is made from, besides the plan.
-    pub(super) dossier: String,
-    /// What a begin is decided on: [`READ_HELD`] with the attachments, which a scan may have judged since the claim.
+    /// The content of a mail, besides the plan.
+    pub(super) content: String,
+    /// The row a begin is decided on: [`READ_LOCKED`] with the attachments, which a scan may have judged since the claim.
     pub(super) read_begin: String,
-    /// Proof of life of claims, fenced, never beyond a claim's deadline. `$1` ids, `$2` tokens. An id that is not
-    /// answered has lost its claim, or names a deadline that is none.
+    /// Proof of life of claims, fenced, never after a claim's deadline. `$1` ids, `$2` tokens. An id that is not answered
+    /// has lost its claim, or names a deadline that is none.
     pub(super) heartbeat: String,
     pub(super) replay_read: String,
     pub(super) sweep: super::sweep::Statements,
@@ -76,10 +51,10 @@ pub(super) fn current_plan(form_id: &str, with_bodies: &str) -> String {
     )
 }
 
-/// SQL, columns: what a mail is made from, besides the plan, the form's name and `id`, `form_id`, `created_at` and `now`; all
-/// null unless `wanted` (SQL, boolean). To be read from `submissions s` and [`fields`]. A retention without an end (`infinity`)
-/// is far away here: the driver knows no instant for it.
-fn dossier(wanted: &str) -> String {
+/// SQL, columns: the content of a mail, besides the plan, the form's name and `id`, `form_id`, `created_at` and `now`; all
+/// null unless `wanted` (SQL, boolean). To be read from `submissions s` and [`fields`]. A retention without an end
+/// (`infinity`) is far away here: the driver knows no instant for it.
+fn content(wanted: &str) -> String {
     format!(
         "CASE WHEN {wanted} AND s.retention_expires_at IS NOT NULL THEN
     least(greatest(s.retention_expires_at, 'epoch'), clock_timestamp() + interval '100 years') END AS retention_expires_at,
@@ -125,16 +100,16 @@ SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at
 FROM submissions s LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
   {}
 WHERE s.id = ANY($1::uuid[])",
-                dossier("s.status = 'received'"),
+                content("s.status = 'received'"),
                 fields("s.status = 'received'")
             ),
-            dossier: format!(
+            content: format!(
                 "-- dossier
 SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
   (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name, {visible} AS visible,
   {}
 FROM submissions s {} WHERE s.id = $1",
-                dossier("true"),
+                content("true"),
                 fields("true")
             ),
             read_begin: format!(
@@ -177,22 +152,22 @@ WITH w AS (
 )
 SELECT u.id FROM u";
 
-/// What a record is decided on.
-pub(super) const READ_HELD: &str = "-- read_held
+/// The row a record is decided on.
+pub(super) const READ_LOCKED: &str = "-- read_held
 SELECT s.id, s.status::text AS status, s.routing_result, clock_timestamp() AS now
 FROM submissions s WHERE s.id = ANY($1::uuid[])";
 
-/// What can be read one by one of documents that cannot be parsed as a whole: each delivery, and what facts need besides.
+/// The readable parts of documents that cannot be parsed as a whole: each delivery, and what facts need besides.
 pub(super) const SALVAGE: &str = "-- salvage
 SELECT s.id, e.key, e.value, s.routing_result->'generations' AS generations, s.routing_result ? 'v' AS signed
 FROM submissions s LEFT JOIN LATERAL jsonb_each(
   CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object' THEN s.routing_result->'deliveries' END) AS e ON true
 WHERE s.id = ANY($1::uuid[])";
 
-/// Writes what was decided about rows that are locked. `$1` ids, and of each `$2` status (null: stays), `$3` whether
-/// `updated_at` moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none),
-/// `$7` happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
-pub(super) const WRITE_HELD: &str = "-- write_held
+/// Writes what was decided about locked rows. `$1` ids, and of each `$2` status (null: stays), `$3` whether `updated_at`
+/// moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none), `$7`
+/// happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
+pub(super) const WRITE_LOCKED: &str = "-- write_held
 WITH u AS (
   UPDATE submissions s SET status = COALESCE(w.status::submission_status, s.status),
     updated_at = CASE WHEN w.touched THEN clock_timestamp() ELSE s.updated_at END,
@@ -212,8 +187,8 @@ WITH u AS (
 )
 SELECT u.id FROM u";
 
-/// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and its alert
-/// go: another failure is another alert.
+/// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and
+/// its alert go: another failure is another alert.
 pub(super) const REPLAY: &str = "-- replay
 UPDATE submissions s SET status = $4::text::submission_status, updated_at = clock_timestamp(),
   routing_result = (s.routing_result - '{claim,finished,alert,next_attempt_at}'::text[]) || $2::jsonb
@@ -229,8 +204,8 @@ SELECT NOT row_security_active(c.oid) OR EXISTS (SELECT FROM pg_policy p
     AND EXISTS (SELECT FROM unnest(p.polroles) AS r (oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE'))) AS shown
 FROM pg_class c WHERE c.oid = 'submissions'::regclass";
 
-/// Whether it is certain that this role sees every submission: only then one that is not found is gone. A policy whose condition
-/// is not literally `true` may hide one.
+/// Whether this role certainly sees every submission: only then one that is not found is gone. A policy whose condition is
+/// not literally `true` may hide one.
 pub(super) const SUBMISSIONS_ALL_SHOWN: &str = "-- submissions_all_shown
 SELECT c.relkind IN ('r', 'p') AND (NOT row_security_active(c.oid) OR COALESCE((
   SELECT bool_or(p.permissive AND p.all_rows) AND bool_and(p.permissive OR p.all_rows) FROM (

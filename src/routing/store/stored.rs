@@ -1,16 +1,16 @@
 //! A stored ledger as the driver hands it over, before anybody believes it.
 //!
-//! jsonb holds what a parser may refuse: numbers beyond a double, nesting without end. Reading such a document must
-//! not end the batch that it is in (protocol §2), so here that is a value and not an error.
+//! jsonb admits what a parser may refuse: numbers beyond a double, nesting without end. Reading such a document must not end
+//! its batch (protocol §2), so here that is a value and not an error.
 
 use std::error::Error;
 
 use serde_json::Value;
 use tokio_postgres::types::{FromSql, Type, accepts};
 
-use crate::routing::ledger::{Ledger, LedgerFault};
+use crate::routing::submission::ledger::{Ledger, LedgerFault};
 
-/// `submissions.routing_result` as it was found.
+/// `submissions.routing_result` as it was read.
 #[derive(Debug)]
 pub(super) enum Stored {
     /// JSON of whatever shape.
@@ -19,7 +19,7 @@ pub(super) enum Stored {
     Unreadable {
         /// The document as PostgreSQL prints it.
         text: String,
-        /// What the parser said; quotes nothing of the document.
+        /// The parser's error; quotes nothing of the document.
         why: String,
     },
 }

@@ -1,9 +1,9 @@
 //! The sweep's statements (protocol, "Sweep"): what crashes, lost events and silent scans leave behind, page by page.
 //!
 //! A page is found, then written by one transaction: the advisory lock, the rows' locks, a read, a decision in Rust, one
-//! write; where a row refuses it, by halves. Rows that somebody else has locked are skipped and found again. If we die before the commit nothing happened; after it the
-//! rows are what their statuses say, and what was not handed on is found again when its time has come. Nothing here
-//! touches a claim that is alive, or a row that this version cannot read.
+//! write; where a row refuses it, by halves. Rows that another transaction has locked are skipped and found again. If we die
+//! before the commit nothing happened; after it the rows are what their statuses say, and a row not handed on is found again
+//! when its time has come. Nothing here touches a claim that is alive, or a row that this version cannot read.
 
 mod sql;
 mod takeback;
@@ -27,14 +27,14 @@ use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
 use crate::kernel::{Transition, Who};
 use crate::routing::decide::{self, ClaimDecision, RowView};
-use crate::routing::lag::Waiting;
-use crate::routing::ledger::FailReason;
+use crate::routing::submission::lag::Waiting;
+use crate::routing::submission::ledger::FailReason;
 use crate::routing::table::{Command, Status};
 
 /// When the sweep finds what (protocol, "Defaults").
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepBounds {
-    /// `processing` untouched for this long is taken back.
+    /// A `processing` row untouched for this long is taken back.
     pub stuck_after: Duration,
     /// A due retry is left to its event for this long.
     pub due_grace: Duration,
@@ -42,7 +42,7 @@ pub struct SweepBounds {
     pub orphan_after: Duration,
     /// A row not ready for this long is counted.
     pub unready_alert_after: Duration,
-    /// What was created before is left alone.
+    /// Rows created before this time are left alone.
     pub not_before: Option<Timestamp>,
 }
 
@@ -62,22 +62,22 @@ impl From<&Config> for SweepBounds {
 /// One page of a pass.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// What was done, row by row.
+    /// The outcome, row by row.
     pub rows: Vec<T>,
     /// Rows that refuse the write.
     pub refused: Vec<Refused<Uuid>>,
-    /// What ended the page early; the rest of it is found again.
+    /// The fault that ended the page early; the rest of the page is found again.
     pub fault: Option<DbError>,
-    /// Where the next page begins; absent after the last.
+    /// Id behind which the next page begins; absent after the last.
     pub next: Option<Uuid>,
 }
 
-/// A submission found lying, to be claimed.
+/// A ready submission that no event has brought back, to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Orphan {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
 }
 
@@ -86,38 +86,38 @@ pub struct Found {
 pub struct RefusedRow {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
-    /// Why.
+    /// Why the submission failed.
     pub reason: FailReason,
 }
 
 /// Submissions that do not become ready.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unready {
-    /// How many.
+    /// Number of these submissions.
     pub count: u64,
     /// Age of the oldest.
     pub oldest: Duration,
-    /// The oldest.
+    /// Id of the oldest.
     pub sample: Option<Uuid>,
 }
 
-/// What a status holds.
+/// Number and age of the submissions in a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Depth {
     /// `submissions.status`.
     pub status: Status,
     /// Rows in it.
     pub count: u64,
-    /// Age of the oldest: since it was created while it is open, since it was last changed once it has ended.
+    /// Age of the oldest: since its creation while the status is open, since its last change once it is an end.
     pub oldest: Duration,
 }
 
-/// What a pass would find.
+/// Number of rows a pass would find, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SweepCount {
-    /// Claims that nobody ends.
+    /// Claims that no worker ends.
     pub stuck: u64,
     /// Ready submissions that no event has brought back.
     pub orphans: u64,
@@ -141,11 +141,11 @@ struct Locked {
 }
 
 impl Store {
-    /// Takes back one page of stuck claims, the ids behind `after` but for `resting`; `None` while another sweep is at it.
+    /// Takes back one page of stuck claims, the ids behind `after` but for `resting`; `None` while another sweep runs.
     /// `token` names the ends among them.
     ///
     /// # Errors
-    /// [`DbError`]: nothing is known; what is still stuck is found again.
+    /// [`DbError`]: nothing is known; claims that are still stuck are found again.
     pub async fn sweep_stuck(
         &self,
         bounds: &SweepBounds,
@@ -184,19 +184,19 @@ impl Store {
     }
 
     /// Touches and answers up to `room` ready submissions that no event has brought back in time, but for `resting`; `None`
-    /// while another sweep is at it.
+    /// while another sweep runs.
     ///
     /// # Errors
-    /// [`DbError`]: what was touched by a commit whose answer was lost is found again in its time.
+    /// [`DbError`]: rows touched by a commit whose answer was lost are found again in their time.
     pub async fn sweep_orphans(
         &self,
         bounds: &SweepBounds,
         room: usize,
         resting: &[Uuid],
-    ) -> Result<Option<Page<Found>>, DbError> {
+    ) -> Result<Option<Page<Orphan>>, DbError> {
         let (grace, orphan) = (bounds.due_grace.as_secs_f64(), bounds.orphan_after.as_secs_f64());
         let limit = limit(room);
-        // What is paused would be found, handed on and dropped at every pass.
+        // Paused submissions would be found, handed on and dropped at every pass.
         let (paused, longest) = (self.pauses().form_ids(), self.settings.longest_pause.as_secs_f64());
         let (found, mut batch) = (std::sync::Mutex::new(Vec::new()), None);
         let at_once = self
@@ -219,7 +219,7 @@ impl Store {
             Ok(None) => return Ok(None),
             Ok(Some(rows)) => batch = Some(Batch { done: vec![rows], refused: Vec::new(), fault: None }),
             Err(error) if !error.may_be_of_a_row() || found.is_empty() => return Err(error),
-            // Their locks are gone: what has been claimed meanwhile is not touched.
+            // The rows' locks are gone: a row claimed meanwhile is not touched.
             Err(_) => {}
         }
         let batch = match batch {
@@ -229,7 +229,7 @@ impl Store {
         page_of(&found, room, batch).map(Some)
     }
 
-    async fn touch_again(&self, ids: Vec<Uuid>) -> Result<Vec<Found>, DbError> {
+    async fn touch_again(&self, ids: Vec<Uuid>) -> Result<Vec<Orphan>, DbError> {
         self.pool
             .keyed_transaction("sweep_orphans", async |tx| {
                 let lock = tx.prepare_cached(mission::LOCK_MANY).await?;
@@ -240,14 +240,14 @@ impl Store {
             .await
     }
 
-    async fn touch(&self, tx: &Transaction, ids: &[Uuid]) -> Result<Vec<Found>, DbError> {
+    async fn touch(&self, tx: &Transaction, ids: &[Uuid]) -> Result<Vec<Orphan>, DbError> {
         let touch = tx.prepare_cached(&self.statements.sweep.touch).await?;
         let touched = tx.query(&touch, &[&ids, &self.settings.longest_pause.as_secs_f64()]).await?;
-        let found = |row: &Row| Ok(Found { id: row.try_get("id")?, form_id: row.try_get("form_id")? });
-        let found: Vec<Found> = touched.iter().map(found).collect::<Result<_, DbError>>()?;
+        let found = |row: &Row| Ok(Orphan { id: row.try_get("id")?, form_id: row.try_get("form_id")? });
+        let found: Vec<Orphan> = touched.iter().map(found).collect::<Result<_, DbError>>()?;
         let missing: Vec<Uuid> =
             ids.iter().copied().filter(|id| !found.iter().any(|found| found.id == *id)).collect();
-        // Those that a scan has just turned are not touched, and rightly.
+        // Rows that a scan has just made unready are not touched, and rightly.
         let is_ready = |row: &Locked| {
             row.status == Status::Received && row.finalized && row.pending == 0 && !row.infected
         };
@@ -257,7 +257,7 @@ impl Store {
     }
 
     /// Fails one page of waiting submissions with an infected attachment, as their claim would, but for `resting`; `None`
-    /// while another sweep is at it.
+    /// while another sweep runs.
     ///
     /// # Errors
     /// [`DbError`].
@@ -286,7 +286,7 @@ impl Store {
         page_of(&found, page, divided(&without(&found, resting), fail).await).map(Some)
     }
 
-    /// Fails what of `ids` is infected still.
+    /// Fails the submissions of `ids` that are still infected.
     async fn fail_infected(&self, ids: Vec<Uuid>, token: &str) -> Result<Vec<RefusedRow>, DbError> {
         self.pool
             .keyed_transaction("sweep_infected", async |tx| {
@@ -306,7 +306,7 @@ impl Store {
                         touched: row.touched,
                         longest_pause: self.settings.longest_pause,
                     };
-                    // The claim's own decision; what it would not fail has just been scanned anew.
+                    // The claim's own decision; a row that the claim would not fail has just been scanned anew.
                     if let ClaimDecision::Fail(reason) =
                         decide::claim(&view, row.now, self.settings.max_attempts)
                     {
@@ -346,8 +346,8 @@ impl Store {
         })
     }
 
-    /// How much is open, for the gauges. What is open since before `not_before` is counted, and has no age: it is left
-    /// alone. Reads only what is open.
+    /// How much is open, for the gauges. Submissions open since before `not_before` are left alone: counted, and without an
+    /// age. Reads only what is open.
     ///
     /// # Errors
     /// [`DbError`].
@@ -362,7 +362,7 @@ impl Store {
         rows.iter().filter_map(depth).collect()
     }
 
-    /// How much has ended, for the gauges. Reads only, but all there is: not for every pass.
+    /// How much has ended, for the gauges. Reads only, but every row that has ended: not for every pass.
     ///
     /// # Errors
     /// [`DbError`].
@@ -382,7 +382,7 @@ impl Store {
         Ok([Status::Routed, Status::Failed, Status::Purged].map(of).into())
     }
 
-    /// What a pass would find now. Reads only.
+    /// Counts the rows a pass would find now. Reads only.
     ///
     /// # Errors
     /// [`DbError`].
@@ -404,7 +404,7 @@ impl Store {
         })
     }
 
-    /// Reads rows that are locked. One that is not as the contract says is left out, and said.
+    /// Reads locked rows. A row that breaks the contract is left out and logged.
     async fn read_locked(&self, tx: &Transaction, ids: &[Uuid]) -> Result<Vec<Locked>, DbError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -429,7 +429,7 @@ impl Locked {
         let status = Status::parse(&label)
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
         let stored: Stored = row.try_get("routing_result")?;
-        // What cannot be read here is only not measured.
+        // A time that cannot be read here is only not measured.
         let time = |column| row.try_get::<_, Option<Timestamp>>(column).ok().flatten();
         Ok(Self {
             waiting: Waiting::of(time("ready_at"), time("created_at"), &stored.ledger()),
@@ -447,18 +447,18 @@ impl Locked {
     }
 }
 
-/// What of `found` is to be tried; `resting` is in order.
+/// The ids of `found` to be tried; `resting` is in order.
 fn without(found: &[Uuid], resting: &[Uuid]) -> Vec<Uuid> {
     found.iter().copied().filter(|id| resting.binary_search(id).is_err()).collect()
 }
 
-/// What a batch came to, as a page of `page` rows at most.
+/// A batch's outcome as a page of `page` rows at most.
 fn page_of<T>(found: &[Uuid], page: usize, batch: Batch<Uuid, Vec<T>>) -> Result<Page<T>, DbError> {
     let Batch { done, refused, fault } = batch.unless_nothing()?;
     Ok(Page { rows: done.into_iter().flatten().collect(), refused, fault, next: next(found, page) })
 }
 
-/// Rows that are locked take a write, unless a policy or a trigger of somebody else's keeps them from it.
+/// An error where locked rows took no write, which only a policy or a trigger in the database can bring about.
 pub(super) fn all_took(decided: usize, written: usize) -> Result<(), DbError> {
     if written == decided {
         return Ok(());
@@ -474,12 +474,12 @@ async fn alone(tx: &Transaction) -> Result<bool, DbError> {
     Ok(tx.query_one(&statement, &[]).await?.try_get("alone")?)
 }
 
-/// Where the next page begins: nowhere, when this one was not full.
+/// Id behind which the next page begins; none when this page was not full.
 fn next(ids: &[Uuid], page: usize) -> Option<Uuid> {
     ids.last().copied().filter(|_| ids.len() >= page)
 }
 
-/// A status that is not known here is left out.
+/// The depth of a status; one that is not known here is left out.
 fn depth(row: &Row) -> Option<Result<Depth, DbError>> {
     let read = || {
         let Some(status) = Status::parse(row.try_get("status")?) else { return Ok(None) };

@@ -1,7 +1,7 @@
-//! Looking without touching: what `status`, `list`, `explain` and `render` show. Reads only, locks nothing.
+//! The view: what `status`, `list`, `explain` and `render` show. Reads only, locks nothing.
 //!
-//! If we die in the middle nothing happened. What is seen may be outdated when it is printed; nothing is decided on it
-//! that is written. A damaged ledger is shown as such and never hides the rows beside it.
+//! If we die in the middle nothing happened. A view may be outdated when it is printed; no write is decided on it. A damaged
+//! ledger is shown as such and never hides the rows beside it.
 
 mod sql;
 
@@ -17,13 +17,13 @@ pub use sql::UNKEYED_ROWS;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::stored::Stored;
 use crate::config::{Config, MailBody};
 use crate::db::pool::{Client, Pool};
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
-use crate::routing::ledger::{Ledger, LedgerFault};
-use crate::routing::plan::PlannedAction;
-use crate::routing::store::stored::Stored;
+use crate::routing::submission::ledger::{Ledger, LedgerFault};
+use crate::routing::submission::plan::PlannedAction;
 use crate::routing::table::Status;
 
 /// Whether this role sees rows of the audit log at all, as `readable`; no row where there is no log.
@@ -38,32 +38,32 @@ pub struct View {
     not_before: Option<Timestamp>,
 }
 
-/// Which submissions a list shows; all conditions must hold.
+/// Which submissions a list shows: those that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// One of these; empty: any.
+    /// Statuses to choose from; empty: any.
     pub status: Vec<Status>,
-    /// Of this form.
+    /// Submissions of this form.
     pub form: Option<String>,
-    /// Failed for this reason.
+    /// Submissions that failed for this reason.
     pub reason: Option<String>,
-    /// With a mail that was lost beyond the relay, of its action's present generation.
+    /// Submissions with a mail lost after the relay's acceptance, of its action's present generation.
     pub lost: bool,
-    /// Routed, with an attachment that was found infected afterwards.
+    /// Routed submissions with an attachment that was judged infected afterwards.
     pub infected_late: bool,
-    /// With a delivery to this address, written small.
+    /// Submissions with a delivery to this address, in lower case.
     pub recipient: Option<String>,
-    /// This one.
+    /// The submission of this id.
     pub id: Option<Uuid>,
-    /// The one changed last comes first.
+    /// The submission changed last comes first.
     pub newest: bool,
-    /// Last changed longer ago than this.
+    /// Submissions last changed longer ago than this.
     pub older_than: Option<Duration>,
-    /// Created at or after this time.
+    /// Submissions created at or after this time.
     pub since: Option<Timestamp>,
-    /// Created within this time, as the database sees it.
+    /// Submissions created within this time, as the database sees it.
     pub within: Option<Duration>,
-    /// At most so many.
+    /// Most submissions shown.
     pub limit: u32,
 }
 
@@ -72,40 +72,40 @@ pub struct Selection {
 pub struct Listed {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
-    /// Its status, as the database calls it.
+    /// The submission's status, as the database calls it.
     pub status: String,
-    /// Attempts it has cost; absent where the ledger cannot be read.
+    /// Attempts the submission has cost; absent where the ledger cannot be read.
     pub attempts: Option<u32>,
-    /// Why it failed, or that its ledger cannot be read.
+    /// Why the submission failed, or that its ledger cannot be read.
     pub reason: Option<String>,
-    /// When it was last changed.
+    /// When the submission was last changed.
     pub updated_at: Timestamp,
     /// Deliveries by state.
     pub deliveries: BTreeMap<&'static str, u64>,
-    /// Deliveries by what became of their mails beyond the relay: `delivered`, `deferred`, `bounced`, `expired`.
+    /// Deliveries by what became of their mails after the relay's acceptance: `delivered`, `deferred`, `bounced`, `expired`.
     pub relay: BTreeMap<&'static str, u64>,
 }
 
-/// What submissions are counted by.
+/// The property by which submissions are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
-    /// Their form.
+    /// The form.
     Form,
-    /// Their status.
+    /// The status.
     Status,
-    /// Why they failed.
+    /// The reason of failure.
     Reason,
-    /// The day (UTC) on which they were submitted.
+    /// The day (UTC) of submission.
     Day,
 }
 
 impl GroupBy {
-    /// Every one.
+    /// Every property.
     pub const ALL: [Self; 4] = [Self::Form, Self::Status, Self::Reason, Self::Day];
 
-    /// The word for it.
+    /// The property's name, on the command line and in the statement.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -117,34 +117,34 @@ impl GroupBy {
     }
 }
 
-/// Submissions that have something in common.
+/// Submissions that share a property.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
-    /// What; absent where they have none of it: no reason, no day.
+    /// The shared value; absent where the submissions have none: no reason, no day.
     pub key: Option<String>,
-    /// So many.
+    /// Number of these submissions.
     pub count: i64,
 }
 
 /// Mails that the relay has accepted and not delivered, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Undelivered {
-    /// So many.
+    /// Number of these mails.
     pub count: i64,
-    /// Seconds since the acceptance of the one that waits longest; 0 where there is none.
+    /// Seconds since the acceptance of the mail that waits longest; 0 where there is none.
     pub oldest_seconds: i64,
 }
 
 /// `reason` of a listed submission whose ledger is not believed.
 pub const UNREADABLE: &str = "ledger unreadable";
 
-/// The whole at a glance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// All submissions at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overview {
     /// Submissions by status; every status the database knows.
     pub counts: BTreeMap<String, i64>,
-    /// Age in seconds of the oldest by status: since it was created while it is open, since it was last changed once
-    /// it has ended; 0 where there is none.
+    /// Age in seconds of the oldest by status: since its creation while the status is open, since its last change once it is
+    /// an end; 0 where there is none.
     pub oldest_seconds: BTreeMap<String, i64>,
     /// Open submissions by the attempts they have cost.
     pub attempts: BTreeMap<u32, i64>,
@@ -159,46 +159,46 @@ pub struct Overview {
 /// One attachment, as far as readiness is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
-    /// Its id.
+    /// The attachment's id.
     pub id: Uuid,
     /// File name as uploaded.
     #[serde(default)]
     pub file_name: Option<String>,
-    /// What the scan said; anything but `clean` is not clean.
+    /// The scan's verdict; anything but `clean` is not clean.
     #[serde(default)]
     pub clamav_status: Option<String>,
 }
 
 impl Scan {
-    /// Whether its link may be given to anybody.
+    /// Whether the attachment's link may be given to anybody.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.clamav_status.as_deref() == Some("clean")
     }
 
-    /// Whether it must never be.
+    /// Whether the attachment's link must never be given to anybody.
     #[must_use]
     pub fn is_infected(&self) -> bool {
         self.clamav_status.as_deref() == Some("infected")
     }
 }
 
-/// One submission, as it stood when it was looked at.
+/// One submission, as it stood when it was read.
 #[derive(Debug, Clone)]
-pub struct Sight {
-    /// Its form.
+pub struct SubmissionView {
+    /// The submission's form.
     pub form_id: String,
-    /// That form's name, where it has one.
+    /// The form's name, where it has one.
     pub form_name: Option<String>,
-    /// Its status.
+    /// The submission's status.
     pub status: Status,
-    /// Its ledger, or why it is not believed.
+    /// The submission's ledger, or why it is not believed.
     pub ledger: Result<Ledger, LedgerFault>,
-    /// When it was submitted.
+    /// When the submission was made.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// When the submission was last changed.
     pub updated_at: Timestamp,
-    /// When retention empties it.
+    /// When retention empties the submission.
     pub retention_expires_at: Option<Timestamp>,
     /// Database time at which all this was read.
     pub now: Timestamp,
@@ -214,27 +214,27 @@ pub struct Sight {
     pub current: Result<Vec<PlannedAction>, String>,
 }
 
-/// What an id belongs to.
+/// A row whose id a search has matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// The id.
     pub id: Uuid,
-    /// As the database calls it.
+    /// The row's status, as the database calls it.
     pub status: String,
-    /// What it is of.
+    /// The form of a submission, or the submission of an attachment.
     pub about: String,
 }
 
 /// One row of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AuditRow {
-    /// When.
+    /// When the row was written.
     pub occurred_at: Timestamp,
-    /// Who.
+    /// The actor.
     pub actor: Option<String>,
-    /// What.
+    /// The audit action.
     pub action: String,
-    /// See the data contract, "Audit detail".
+    /// Detail of the action (data contract, "Audit detail").
     pub detail: Option<Value>,
 }
 
@@ -243,13 +243,13 @@ pub struct AuditRow {
 pub struct AuditDigests {
     /// Name of the key; absent where there is none.
     pub key: Option<String>,
-    /// A digest without a key, which a list of addresses turns back.
+    /// Digests without a key, from which a list of addresses recovers the recipients.
     pub unkeyed: bool,
-    /// So many.
+    /// Number of these rows.
     pub rows: i64,
-    /// The first of them.
+    /// Time of the first row.
     pub first: Timestamp,
-    /// The last.
+    /// Time of the last row.
     pub last: Timestamp,
 }
 
@@ -265,7 +265,7 @@ impl View {
         }
     }
 
-    /// Counts, ages and what is wrong.
+    /// Counts and ages of the submissions, and what is wrong with them.
     ///
     /// # Errors
     /// [`DbError`].
@@ -301,9 +301,9 @@ impl View {
         })
     }
 
-    /// Mails that the relay accepted since `since` and not more than a week ago (it gives up after five days), and that
-    /// were not heard of since, or wait in its queue. Opens the ledgers of all that changed in eight days: with an index on
-    /// (status, `updated_at`) only those; else it reads the whole table.
+    /// Mails that the relay accepted since `since` and not more than a week ago (it gives up after five days), and that have
+    /// no relay status of their generation, or wait in its queue. Opens the ledgers of all that changed in eight days: with
+    /// an index on (status, `updated_at`) only those; else it reads the whole table.
     ///
     /// # Errors
     /// [`DbError`].
@@ -323,7 +323,7 @@ impl View {
         rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
     }
 
-    /// The submissions of a selection, the one changed longest ago first.
+    /// The submissions of a selection, the least recently changed first.
     ///
     /// # Errors
     /// [`DbError`].
@@ -335,7 +335,7 @@ impl View {
             .transaction("list", async |tx| {
                 let mut parameters = asked.parameters();
                 parameters.push(&limit);
-                // Row by row: only what is shown of a ledger is kept of it.
+                // Row by row: only the shown part of a ledger is kept in memory.
                 let rows = tx.query_raw(question, &parameters).await?;
                 futures::pin_mut!(rows);
                 let mut listed = Vec::new();
@@ -343,7 +343,9 @@ impl View {
                     let stored: Stored = row.try_get("routing_result")?;
                     let reason: Option<String> = row.try_get("reason")?;
                     let (attempts, deliveries, relay, reason) = match stored.ledger() {
-                        Ok(ledger) => (Some(ledger.attempts), ledger.counts(), ledger.beyond(), reason),
+                        Ok(ledger) => {
+                            (Some(ledger.attempts), ledger.counts(), ledger.delivery_statuses(), reason)
+                        }
                         Err(_) => (None, BTreeMap::new(), BTreeMap::new(), Some(UNREADABLE.to_owned())),
                     };
                     listed.push(Listed {
@@ -362,8 +364,8 @@ impl View {
             .await
     }
 
-    /// How many of a selection there are, by one thing that is common to them: the largest group first, days in their order.
-    /// Its limit is not looked at.
+    /// Counts the submissions of a selection by a common property: the largest group first, days in their order. The
+    /// selection's limit is ignored.
     ///
     /// # Errors
     /// [`DbError`].
@@ -389,7 +391,7 @@ impl View {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn look(&self, id: Uuid) -> Result<Option<Sight>, DbError> {
+    pub async fn look(&self, id: Uuid) -> Result<Option<SubmissionView>, DbError> {
         let client = self.pool.get().await?;
         let Some(row) = client.query_opt(&self.statements.row, &[&id, &self.bodies]).await? else {
             return Ok(None);
@@ -399,7 +401,7 @@ impl View {
             .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
         let attachments: Value = row.try_get("attachments")?;
         let current: Value = row.try_get("plan")?;
-        Ok(Some(Sight {
+        Ok(Some(SubmissionView {
             form_id: row.try_get("form_id")?,
             form_name: row.try_get("form_name")?,
             status,
@@ -417,7 +419,7 @@ impl View {
         }))
     }
 
-    /// Submissions whose ids lie between two, in their order; `about` is the form.
+    /// Submissions whose ids lie between `first` and `last`, in their order; `about` is the form.
     ///
     /// # Errors
     /// [`DbError`].
@@ -430,7 +432,7 @@ impl View {
         self.between(sql::SUBMISSIONS_BETWEEN, first, last, most).await
     }
 
-    /// Attachments whose ids lie between two, in their order; `about` names the submission.
+    /// Attachments whose ids lie between `first` and `last`, in their order; `about` names the submission.
     ///
     /// # Errors
     /// [`DbError`].
@@ -463,8 +465,8 @@ impl View {
             .await
     }
 
-    /// The audit trail of a submission, oldest first; `None` where this role may not read it: an empty trail would
-    /// then prove nothing.
+    /// The audit trail of a submission, oldest first; `None` where this role may not read it: an empty trail would then
+    /// prove nothing.
     ///
     /// # Errors
     /// [`DbError`].
@@ -479,14 +481,14 @@ impl View {
                 occurred_at: row.try_get("occurred_at")?,
                 actor: row.try_get("actor")?,
                 action: row.try_get("action")?,
-                // It may hold what once was a ledger nobody could read.
+                // The detail may contain what once was an unreadable ledger.
                 detail: row.try_get::<_, Option<Stored>>("detail")?.map(|detail| detail.original()),
             });
         }
         Ok(Some(trail))
     }
 
-    /// How the audit log names recipients; `None` where this role may not read it. Reads all of it.
+    /// How the audit log names recipients; `None` where this role may not read it. Reads the whole log.
     ///
     /// # Errors
     /// [`DbError`].
@@ -520,7 +522,7 @@ struct Asked<'a> {
     status: Option<Vec<&'static str>>,
     older: Option<f64>,
     within: Option<f64>,
-    /// What was created earlier is not ours.
+    /// Submissions created earlier are not ours.
     not_before: Option<Timestamp>,
 }
 
@@ -543,7 +545,7 @@ fn seconds(duration: Option<Duration>) -> Option<f64> {
     duration.map(|duration| duration.as_secs_f64())
 }
 
-/// Whole seconds of an age; one that lies in the future is none.
+/// Whole seconds of an age; an age in the future is zero.
 #[expect(clippy::cast_possible_truncation, reason = "an age in seconds is far below 2^53")]
 fn whole_seconds(age: f64) -> i64 {
     age.max(0.0) as i64

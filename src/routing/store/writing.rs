@@ -1,30 +1,54 @@
-//! Begins and records share transactions: under load half of the submissions in hand begin while the other half record.
+//! Begins and records share transactions: under load half of the pending submissions begin while the other half record.
 //!
-//! If we die before the commit, none of it happened. What each may write is decided for itself, under its row's lock.
+//! If we die before the commit, none of it happened. Each write is decided for itself, under its row's lock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::begin::{Beginning, Begun};
 use super::group::{Answers, OfOne, Rows};
-use super::record::{Record, Recorded};
+use super::locked::LockedRows;
 use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
+use crate::routing::decide::draft::{Attachments, BeginAnswer, Change, Ending, Recorded};
+use crate::routing::submission::ledger::LedgerFault;
+use crate::routing::submission::outcome::Entries;
 
-/// What is to be written to one submission.
+/// The intents of one action.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) id: Uuid,
+    pub(super) token: String,
+    pub(super) keys: Vec<String>,
+    pub(super) log_position: Option<String>,
+}
+
+/// One record, as it waits for its transaction.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: Uuid,
+    pub(super) token: String,
+    pub(super) tried: BTreeSet<i32>,
+    pub(super) pause: Duration,
+    pub(super) refund: bool,
+    pub(super) entries: Entries,
+}
+
+/// A write to one submission.
 #[derive(Debug)]
 pub(super) enum Writing {
     Begin(Beginning),
     Record(Record),
 }
 
-/// What became of it.
+/// The outcome of a [`Writing`].
 #[derive(Debug)]
 pub(super) enum Written {
-    Begun(Begun),
-    /// Nothing: attachments may be hidden.
+    BeginAnswer(BeginAnswer),
+    /// Nothing is written: attachments may be hidden.
     Hidden,
     Recorded(Recorded),
 }
@@ -39,7 +63,7 @@ impl OfOne for Writing {
 }
 
 impl Store {
-    /// Writes it, together with what others have to write at this moment.
+    /// Carries out one write, together with other requests of this moment.
     pub(super) async fn write(&self, writing: Writing) -> Result<Written, DbError> {
         let store = self.clone();
         let commit = move |all: Vec<Arc<Writing>>, rows| {
@@ -49,11 +73,11 @@ impl Store {
         self.writes.share(writing, commit).await
     }
 
-    /// A transaction with a record in it is called so.
+    /// Writes requests in one transaction, named `record` where one of them is a record.
     async fn write_all(&self, all: &[Arc<Writing>], rows: Rows) -> Result<Answers<Written>, DbError> {
         let is_begin = |one: &Arc<Writing>| matches!(**one, Writing::Begin(_));
         let write = async |tx: Transaction| {
-            let read = if all.iter().any(is_begin) { &self.statements.read_begin } else { sql::READ_HELD };
+            let read = if all.iter().any(is_begin) { &self.statements.read_begin } else { sql::READ_LOCKED };
             self.write_in(&tx, all, rows, read).await
         };
         if all.iter().all(is_begin) {
@@ -71,25 +95,65 @@ impl Store {
         read: &str,
     ) -> Result<Answers<Written>, DbError> {
         let ids: Vec<Uuid> = all.iter().map(|one| one.id()).collect();
-        let mut held = self.hold(tx, &ids, rows, read).await?;
+        let mut locked = self.hold(tx, &ids, rows, read).await?;
         let (mut answers, mut changes) = (Vec::with_capacity(all.len()), Vec::new());
         for one in all {
             let id = one.id();
-            if !held.has(id) {
+            if !locked.has(id) {
                 answers.push(None);
                 continue;
             }
             let (written, change) = match &**one {
-                Writing::Begin(beginning) => beginning.decide(&mut held)?,
+                Writing::Begin(beginning) => beginning.decide(&mut locked)?,
                 Writing::Record(record) => {
-                    let (recorded, change) = record.decide(&mut held, self.settings.max_attempts)?;
+                    let (recorded, change) = record.decide(&mut locked, self.settings.max_attempts)?;
                     (Written::Recorded(recorded), change)
                 }
             };
             changes.extend(change.map(|change| (id, change)));
             answers.push(Some(written));
         }
-        self.write_held(tx, &changes).await?;
+        self.write_locked(tx, &changes).await?;
         Ok(answers)
     }
+}
+
+impl Beginning {
+    /// The answer that a row under its lock allows, and its change. Hidden attachments are an answer of their own and no
+    /// error: other requests share the transaction.
+    fn decide(&self, locked: &mut LockedRows) -> Result<(Written, Option<Change>), DbError> {
+        let (Some(mut draft), Some(row)) = (locked.draft(self.id)?, locked.row(self.id)) else {
+            return Ok((Written::BeginAnswer(BeginAnswer::Stale), None));
+        };
+        if !row.try_get::<_, bool>("visible")? {
+            return Ok((Written::Hidden, None));
+        }
+        let attachments =
+            Attachments { pending: row.try_get("pending")?, infected: row.try_get("infected")? };
+        let intent = draft.begin(&self.token, &self.keys, self.log_position.as_deref(), attachments);
+        Ok((Written::BeginAnswer(intent), Some(draft.into_change())))
+    }
+}
+
+impl Record {
+    /// The row's change by this record, decided under its lock.
+    fn decide(
+        &self,
+        locked: &mut LockedRows,
+        max_attempts: u32,
+    ) -> Result<(Recorded, Option<Change>), DbError> {
+        let Some(mut draft) = locked.draft(self.id)? else { return Ok((Recorded::NoRow, None)) };
+        let Self { pause, refund, .. } = *self;
+        let ending = Ending { token: &self.token, tried: &self.tried, pause, refund, max_attempts };
+        let recorded = readable(self.id, draft.record(&self.entries, &ending));
+        Ok((recorded, Some(draft.into_change())))
+    }
+}
+
+/// An unreadable ledger was damaged meanwhile by somebody else's write: the claim is not ours to end.
+pub(super) fn readable(id: Uuid, ended: Result<Recorded, LedgerFault>) -> Recorded {
+    ended.unwrap_or_else(|fault| {
+        tracing::error!(submission_id = %id, "{fault}; the claim is left as it is");
+        Recorded::Stale
+    })
 }

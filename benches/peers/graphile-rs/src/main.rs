@@ -1,8 +1,8 @@
-//! The routing worker as a task of the crate `graphile_worker`: local queue, batched completion, lettre's pool, sqlx's prepared
-//! statements.
+//! The routing worker as a task of the crate `graphile_worker`: local queue, batched completion, lettre's pool, sqlx's
+//! prepared statements.
 //!
-//! The job's payload is the submission's id. A handler claims, sends each action's mail, and marks the submission routed with
-//! its audit rows in the statement that records the last mail: two commits for one action, besides those of the queue.
+//! The job's payload is the submission's id. A handler claims, sends each action's mail, and sets the submission to routed
+//! with its audit rows in the statement that records the last mail: two commits for one action, besides those of the queue.
 
 mod signed;
 
@@ -42,7 +42,7 @@ INSERT INTO audit_log (actor, action, submission_id, form_id, detail)
 SELECT 'worker', t.action::audit_action, u.id, u.form_id, t.detail
 FROM u, (VALUES ('email_sent', $3::jsonb), ('submission_routed', '{}')) AS t(action, detail)";
 
-/// What every handler works with.
+/// Parts that every handler works with.
 #[derive(Clone)]
 struct Parts {
     database: PgPool,
@@ -156,8 +156,8 @@ fn mail(id: Uuid, form: &str, received: &str, action: &Action, block: &str, from
 async fn main() -> Result<()> {
     let variable = |name: &str| std::env::var(name).map_err(|error| anyhow::anyhow!("{name}: {error}"));
     let concurrency: usize = variable("CONCURRENCY")?.parse()?;
-    // For the queue and the handlers; more connections than the server has use for bring nothing.
-    // The ping before each use, sqlx's default, is a round trip for every statement; the server is next door.
+    // For the queue and the handlers; more connections than the server has use for bring nothing. The ping before
+    // each use, sqlx's default, is a round trip for every statement; the server is next door.
     let database = PgPoolOptions::new()
         .max_connections(10)
         .test_before_acquire(false)

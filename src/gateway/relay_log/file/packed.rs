@@ -1,7 +1,7 @@
-//! Log files as they are read: plain, or packed by logrotate or `postfix logrotate` while nobody looked.
+//! Log files as they are read: plain, or packed by logrotate or `postfix logrotate` while the daemon was down.
 //!
-//! A packed one is unpacked by its own program, as a stream that is never stored; the program is killed with it. A place in
-//! it is one in what was packed, so that it is the same place as before. Blocking.
+//! A packed file is unpacked by its own program, as a stream that is never stored; the program is killed with it. A
+//! position counts unpacked bytes, so that it stays the same when the file is packed. Blocking.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Endings, and who unpacks what has them; nobody is asked for the others.
+/// Endings, and the program that unpacks each; `None`: no program is asked.
 const PROGRAMS: [(&str, Option<&str>); 8] = [
     ("gz", Some("gzip")),
     ("xz", Some("xz")),
@@ -22,7 +22,7 @@ const PROGRAMS: [(&str, Option<&str>); 8] = [
 ];
 const CHUNK: usize = 64 << 10;
 
-/// Whether a file is packed, by its name, and by whom it is unpacked.
+/// Says whether a file is packed, by its name, and the program that unpacks it.
 pub(super) fn packed_by(path: &Path) -> Option<Option<&'static str>> {
     let ending = path.extension()?;
     PROGRAMS.iter().find(|(known, _)| ending == *known).map(|(_, program)| *program)
@@ -74,7 +74,7 @@ pub(super) struct Packed {
     stdout: ChildStdout,
     /// Bytes before `ahead`.
     at: u64,
-    /// Unpacked and not given up yet.
+    /// Bytes unpacked and not given out yet.
     ahead: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl Packed {
     }
 
     fn stop(&mut self) {
-        // It may have ended by itself.
+        // The child may have ended by itself.
         drop(self.child.kill());
         drop(self.child.wait());
     }

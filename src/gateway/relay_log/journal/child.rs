@@ -1,4 +1,4 @@
-//! One run of journalctl, from a cursor to the end of the journal. It is killed when it is dropped.
+//! One run of journalctl, from a cursor to the end of the journal. Dropping it kills the process.
 
 use std::io;
 use std::path::Path;
@@ -17,26 +17,26 @@ use crate::ports::RelayLogError;
 /// Longest silence.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CHUNK: usize = 64 << 10;
-/// Bytes kept of what it says to its standard error.
+/// Bytes kept of the standard error.
 const SAID: u64 = 2_048;
 
-/// Where a run begins.
+/// Start of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum From<'a> {
     /// The first entry there is.
     Head,
-    /// This entry, or the next where it is not there any more.
+    /// This entry, or the next where it is gone.
     Cursor(&'a str),
-    /// So many last entries.
+    /// The last entries, as many as given.
     Last(u32),
 }
 
-/// What a run gave.
+/// Result of one step of a run.
 #[derive(Debug)]
 pub(super) enum Next<'a> {
     /// An entry.
     Entry(&'a Entry),
-    /// That was the last one.
+    /// The entry before was the last one.
     End,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Run {
     stderr: JoinHandle<Vec<u8>>,
     export: Export,
     buffer: Vec<u8>,
-    /// What of the buffer is not taken yet.
+    /// Bounds of the buffer's bytes that are not taken yet.
     from: usize,
     until: usize,
     /// Bytes read.
@@ -92,7 +92,7 @@ impl Run {
             Ok((child, stdout, stderr))
         });
         let (child, stdout, mut stderr) = started.map_err(|error| trouble::no_journalctl(&error))?;
-        // Read beside, so that it never waits for us to listen; ends with the child.
+        // Read by a task, so that journalctl never waits for us to read; ends with the child.
         let stderr = tokio::spawn(async move {
             let mut said = Vec::new();
             let mut kept = (&mut stderr).take(SAID);
@@ -134,7 +134,7 @@ impl Run {
         let said = said.unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         let well = status.is_ok_and(|status| status.success());
-        // It ends well as well when only the journals of this user could be read.
+        // Exit status 0 also when only the journals of this user could be read.
         if well && !said.contains("not seeing messages") { Ok(()) } else { Err(trouble::journalctl(&said)) }
     }
 }

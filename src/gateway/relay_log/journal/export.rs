@@ -1,13 +1,13 @@
-//! The journal's export format, read as a stream: fields `NAME=value`, or the name alone, the value's length (64 bits,
-//! little endian), the value and a newline; an empty line ends an entry. Pure, and bounded: of a value only the beginning
-//! is kept, of a field that was not asked for nothing.
+//! The journal's export format, read as a stream: fields `NAME=value`, or the name alone, the value's length (64
+//! bits, little endian), the value and a newline; an empty line ends an entry. Pure, and bounded: only the
+//! beginning of a value is kept, and nothing of other fields.
 
 use super::super::line::LOOKED_AT;
 
 /// Longest name or cursor.
 const NAME: usize = 256;
 
-/// What is kept of an entry.
+/// Fields kept of an entry.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) cursor: Vec<u8>,
@@ -31,7 +31,7 @@ impl Entry {
         }
     }
 
-    /// The process that wrote it, as it says itself; else as the kernel knows it.
+    /// The process that wrote the entry, as it says itself; else as the kernel knows it.
     pub(super) fn pid(&self) -> Option<u32> {
         number(&self.syslog_pid).or_else(|| number(&self.pid))
     }
@@ -51,34 +51,34 @@ fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Where in the stream.
+/// Position in the stream.
 #[derive(Debug, Clone, Copy)]
 enum Within {
     /// A line of text, or a name.
     Line,
-    /// So many bytes of a length, and its value by now.
+    /// Bytes read of a length, and its value by now.
     Length(u32, u64),
-    /// So many bytes of a value are left.
+    /// Bytes left of a value.
     Value(u64),
-    /// The newline behind a value.
+    /// The newline after a value.
     Newline,
 }
 
-/// Takes the stream apart.
+/// Parser of the stream.
 #[derive(Debug)]
 pub(super) struct Export {
     within: Within,
-    /// The line or name by now, its beginning.
+    /// Beginning of the line or name by now.
     line: Vec<u8>,
-    /// What is asked for of the entry by now.
+    /// Fields kept of the entry by now.
     entry: Entry,
     /// The entry has a field.
-    begun: bool,
+    started: bool,
 }
 
 impl Export {
     pub(super) fn new() -> Self {
-        Self { within: Within::Line, line: Vec::new(), entry: Entry::default(), begun: false }
+        Self { within: Within::Line, line: Vec::new(), entry: Entry::default(), started: false }
     }
 
     /// The entry that ended last, until the next byte is taken.
@@ -86,9 +86,9 @@ impl Export {
         &self.entry
     }
 
-    /// Takes `bytes` up to the end of the next entry: how many, and whether one ended.
+    /// Takes `bytes` up to the end of the next entry; returns how many, and whether one ended.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
-        if !self.begun {
+        if !self.started {
             self.entry.clear();
         }
         let mut at = 0;
@@ -135,12 +135,12 @@ impl Export {
         (at, false)
     }
 
-    /// A line is complete: true where it ends an entry.
+    /// Takes a complete line; true where it ends an entry.
     fn end_of_line(&mut self) -> bool {
         if self.line.is_empty() {
-            return std::mem::take(&mut self.begun);
+            return std::mem::take(&mut self.started);
         }
-        self.begun = true;
+        self.started = true;
         match memchr::memchr(b'=', &self.line) {
             Some(equals) => {
                 if let Some(field) = self.entry.field(&self.line[..equals])

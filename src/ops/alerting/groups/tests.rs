@@ -1,13 +1,13 @@
-//! Stories: what happens at which second, and what has been told by the end.
+//! Stories: events by the second, and the reports by the end.
 
 use super::*;
 
-/// What happens to one cause.
+/// An event of one cause.
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    /// Something of a pile waits.
+    /// The pile has something to report.
     Waits,
-    /// Nothing of it waits any more.
+    /// The pile has nothing left to report.
     Gone,
     Raise,
     Resolve,
@@ -15,7 +15,7 @@ enum Op {
     Down,
     /// Slack takes everything.
     Up,
-    /// The next message tells only a part.
+    /// The next message reports only a part.
     Part,
 }
 use Op::{Down, Gone, Part, Raise, Resolve, Up, Waits};
@@ -28,12 +28,15 @@ fn start() -> Instant {
     Instant::now()
 }
 
-/// Plays second by second until `end`; answers what was told, and when.
+/// Plays second by second until `end`; returns the reports, and their times.
 fn play(ops: &[(u64, Op)], end: u64) -> Vec<(u64, Say)> {
     let zero = start();
-    let pace = Pace { group_wait: Duration::from_secs(WAIT), repeat_interval: Duration::from_secs(REPEAT) };
-    let mut groups = Groups::new(pace);
-    let (mut told, mut up, mut part) = (Vec::new(), true, false);
+    let intervals = AlertIntervals {
+        group_wait: Duration::from_secs(WAIT),
+        repeat_interval: Duration::from_secs(REPEAT),
+    };
+    let mut groups = Groups::new(intervals);
+    let (mut notified, mut up, mut part) = (Vec::new(), true, false);
     let mut ops = ops.iter().peekable();
     for second in 0..=end {
         let now = zero + Duration::from_secs(second);
@@ -52,15 +55,15 @@ fn play(ops: &[(u64, Op)], end: u64) -> Vec<(u64, Say)> {
             assert!(groups.next().is_some_and(|next| next <= now), "what is due is next");
             if up {
                 groups.sent(&cause, std::mem::take(&mut part), now);
-                told.push((second, say));
+                notified.push((second, say));
             }
         }
         groups.tidy(now);
     }
-    told
+    notified
 }
 
-/// A pile that something falls on every second.
+/// A pile with a new event every second.
 fn flood(from: u64, to: u64) -> Vec<(u64, Op)> {
     (from..=to).map(|second| (second, Waits)).collect()
 }
@@ -146,7 +149,7 @@ fn incidents_are_told_once_repeated_and_recovered_once() {
             vec![(0, Raise), (100, Down), (200, Resolve), (300, Raise), (400, Up)],
             vec![(30, News), (3630, Still), (7230, Still)],
         ),
-        // The end is told at once, the next beginning waits as in any group that lives.
+        // The end is reported at once, the next start waits as in any living group.
         (
             "flapping",
             vec![(0, Raise), (40, Resolve), (41, Raise), (101, Resolve), (102, Raise)],
@@ -167,8 +170,11 @@ fn incidents_are_told_once_repeated_and_recovered_once() {
 fn what_cannot_be_told_waits_and_others_do_not() {
     let zero = start();
     let at = |second| zero + Duration::from_secs(second);
-    let pace = Pace { group_wait: Duration::from_secs(WAIT), repeat_interval: Duration::from_secs(REPEAT) };
-    let mut groups = Groups::new(pace);
+    let intervals = AlertIntervals {
+        group_wait: Duration::from_secs(WAIT),
+        repeat_interval: Duration::from_secs(REPEAT),
+    };
+    let mut groups = Groups::new(intervals);
     groups.waiting(&"b", at(0));
     groups.waiting(&"a", at(1));
     assert_eq!(groups.due(at(31)), [("b", Say::News), ("a", Say::News)], "the longest due first");
@@ -182,8 +188,11 @@ fn what_cannot_be_told_waits_and_others_do_not() {
 #[test]
 fn causes_without_end_are_not_kept_without_end() {
     let zero = start();
-    let pace = Pace { group_wait: Duration::from_secs(WAIT), repeat_interval: Duration::from_secs(REPEAT) };
-    let mut groups = Groups::new(pace);
+    let intervals = AlertIntervals {
+        group_wait: Duration::from_secs(WAIT),
+        repeat_interval: Duration::from_secs(REPEAT),
+    };
+    let mut groups = Groups::new(intervals);
     groups.raised(&u64::MAX, zero);
     for n in 0..2_000 {
         let now = zero + Duration::from_millis(n);

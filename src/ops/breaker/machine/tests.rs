@@ -15,7 +15,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The state's name, to compare.
+/// Returns the state's name, to compare.
 fn name(machine: &Machine) -> &'static str {
     match machine.state() {
         State::Closed => "closed",
@@ -145,7 +145,7 @@ fn a_trial_decides_over_a_denial() {
     for (what, event, expected, change) in table {
         let mut machine = denied(&a, now);
         assert_eq!(machine.task(), Task::Trial(now + SECOND), "{what}");
-        assert_eq!(machine.on(Event::TrialDue, now, 0.0), Some(Change::Ajar), "{what}");
+        assert_eq!(machine.on(Event::TrialDue, now, 0.0), Some(Change::HalfOpen), "{what}");
         assert_eq!(machine.on(event, now, 0.0), change, "{what}");
         assert_eq!(name(&machine), expected, "{what}");
     }
@@ -162,7 +162,7 @@ fn trials_grow_apart_too() {
     }
 }
 
-/// Everything for one recipient is denied, others are not: it opens once and never again.
+/// Everything for one recipient is denied, others are accepted: the breaker opens once and never again.
 #[test]
 fn a_recipient_that_others_prove_to_be_denied_for_itself_opens_nothing_any_more() {
     let (poison, good, now) = (names(&["poison@x"]), names(&["good@x"]), start());
@@ -172,7 +172,7 @@ fn a_recipient_that_others_prove_to_be_denied_for_itself_opens_nothing_any_more(
     for n in 10..100 {
         assert_eq!(machine.on(deny(n, &poison), now, 0.0), None);
     }
-    // Accepted once, it counts again.
+    // Accepted once, the recipient counts again.
     machine.on(Event::Passed { accepted: &poison }, now, 0.0);
     for n in 100..105 {
         machine.on(deny(n, &poison), now, 0.0);

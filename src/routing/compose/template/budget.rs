@@ -1,31 +1,31 @@
-//! How many bytes one rendering may make, of whatever it makes: texts, lists, copies, captures.
+//! Limit of the bytes that one rendering may make, of every kind: texts, lists, copies, captures.
 //!
-//! Nothing is given back, so what a rendering holds at any time is a small multiple of it at most. A value is weighed by
-//! all that it would be if it were written out, so lists that hold one list twice weigh twice; and it has a depth that can
-//! be walked by recursion.
+//! Nothing is given back, so a rendering's memory at any time is a small multiple of the limit at most. A value weighs
+//! its whole size when written out, so lists that contain one list twice weigh twice; and its depth can be walked by
+//! recursion.
 
 use minijinja::value::{DynObject, ValueKind};
 use minijinja::{AutoEscape, Error, ErrorKind, Output, State, Value, escape_formatter};
 
 use super::Fields;
 
-/// Bytes of one rendering. A body is at most 2 MiB; a text that is put together piece by piece is counted as often as
-/// there are pieces.
+/// Bytes of one rendering. A body is at most 2 MiB; a text that is assembled piece by piece is counted as often as there
+/// are pieces.
 const BUDGET: u64 = 16 * 1024 * 1024;
-/// Lists within lists.
+/// Deepest nesting of lists.
 const DEPTH: usize = 16;
-/// What a value takes by itself, and a place in a list or map.
-pub(super) const PLACE: u64 = 32;
+/// Bytes of a value by itself, and of a slot in a list or map.
+pub(super) const PLACEHOLDER: u64 = 32;
 
 /// Octets of the longest entity that a character becomes in HTML.
 const LONGEST_ESCAPE: u64 = 6;
 
-/// What a template is told that asks for more; the words hold no value.
+/// Error of a template over the limit of bytes; contains no value.
 const TOO_MUCH: &str = "it takes more memory than a mail can need (16 MiB)";
-/// What a template is told that nests deeper.
+/// Error of a template that nests too deep.
 const TOO_DEEP: &str = "lists within lists, more than 16 deep";
 
-/// What is left. Kept with the state of one rendering.
+/// Remaining bytes. Kept with the state of one rendering.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: u64,
@@ -36,7 +36,7 @@ pub(super) fn take(state: &mut State<'_, '_>, bytes: u64) -> Result<(), Error> {
     of(state).take(bytes)
 }
 
-/// Takes what the value weighs; says how much that is.
+/// Takes the value's weight; returns that weight.
 pub(super) fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<u64, Error> {
     let budget = of(state);
     let before = budget.left;
@@ -44,7 +44,7 @@ pub(super) fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<u64, Err
     Ok(before - budget.left)
 }
 
-/// Gives a value out, into the mail or into what a template keeps of it.
+/// Prints a value, into the mail or into a capture.
 pub(super) fn give_out(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     let weight = weigh(state, value)?;
     if matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe() {
@@ -54,8 +54,8 @@ pub(super) fn give_out(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &
     escape_formatter(out, state, value)
 }
 
-/// Which of our own words an error of the engine holds, where it is one of ours.
-pub(super) fn told_by(error: &Error) -> Option<&'static str> {
+/// Our own error text in an error of the engine, where there is one.
+pub(super) fn reported_by(error: &Error) -> Option<&'static str> {
     let told = error.detail()?;
     [TOO_MUCH, TOO_DEEP].into_iter().find(|ours| *ours == told)
 }
@@ -76,12 +76,12 @@ impl Budget {
     }
 
     fn weigh(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
-        self.take(PLACE)?;
+        self.take(PLACEHOLDER)?;
         if let Some(text) = value.as_str() {
             return self.take(length(text.len()));
         }
         if let Some(fields) = value.downcast_object_ref::<Fields>() {
-            return self.take(length(fields.octets()).saturating_add(length(fields.0.len()) * PLACE));
+            return self.take(length(fields.octets()).saturating_add(length(fields.0.len()) * PLACEHOLDER));
         }
         let (ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) = value.kind() else {
             return self.take(value.as_bytes().map_or(0, |bytes| length(bytes.len())));

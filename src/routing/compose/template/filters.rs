@@ -1,5 +1,5 @@
-//! The engine's filters, each within the [budget](super::budget): what it is given is weighed, what a number or a product
-//! would make of it is taken before it is made, and what it gives back is weighed and is no lazy thing any more.
+//! The engine's filters, each within the [budget](super::budget): the input is weighed, the growth by a number or a
+//! product is taken before it is made, and the output is weighed and is no longer lazy.
 
 use std::sync::LazyLock;
 
@@ -7,20 +7,20 @@ use minijinja::functions::Function;
 use minijinja::value::{FunctionArgs, FunctionResult, Kwargs, Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, context, filters, functions};
 
-use super::budget::{PLACE, length, take, weigh};
+use super::budget::{PLACEHOLDER, length, take, weigh};
 use super::gaps::gap;
 
-/// Weighs a value and gives it back. No template can say its name, nor that of the next two, as a tag.
+/// Weighs a value and gives it back. A template cannot write this name, nor the next two, in a tag.
 pub(super) const BOUNDED: &str = "()";
 /// `*`
 pub(super) const TIMES: &str = "*";
-/// Says which name has no value.
+/// Shows a name that has no value.
 pub(super) const GAP: &str = "[]";
 
-/// The engine's operators, where one is needed on values that were weighed.
+/// The engine's operators, where one is needed on weighed values.
 static OPERATORS: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
 
-/// Puts bounded filters in the place of all that the engine brings.
+/// Replaces all filters of the engine by bounded ones.
 pub(super) fn install(engine: &mut Environment<'static>) {
     engine.add_filter(BOUNDED, |state: &mut State<'_, '_>, value: Value| bounded(state, value));
     engine.add_filter(TIMES, times);
@@ -95,7 +95,7 @@ impl Installer<'_> {
     }
 }
 
-/// Calls the engine's own within the budget.
+/// Calls the engine's own filter within the budget.
 fn within(name: &str, own: &Value, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let mut weight: u64 = 0;
     for arg in args {
@@ -112,7 +112,7 @@ fn bounded(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     if value.kind() == ValueKind::Iterable { Ok(value.try_iter()?.collect()) } else { Ok(value) }
 }
 
-/// What a filter makes at most, beside a small multiple of what it is given (which weighs `weight`).
+/// Upper limit of a filter's output, beside a small multiple of its input (of weight `weight`).
 fn growth(name: &str, args: &[Value], weight: u64) -> u64 {
     let text = args.first().and_then(Value::as_str);
     let argument = |at: usize| args.get(at).and_then(Value::as_str);
@@ -123,13 +123,13 @@ fn growth(name: &str, args: &[Value], weight: u64) -> u64 {
             largest(args).unwrap_or(4).saturating_mul(lines + 1)
         }
         "batch" | "slice" => {
-            largest(args).unwrap_or(0).saturating_mul(2 * PLACE).saturating_add(listed(text))
+            largest(args).unwrap_or(0).saturating_mul(2 * PLACEHOLDER).saturating_add(listed(text))
         }
         "replace" => match (text, argument(1), argument(2)) {
             (Some(text), Some(from), Some(to)) => {
                 length(text.matches(from).count()).saturating_mul(length(to.len()))
             }
-            // Numbers and lists are written out first: as long as they are heavy, and matched at every place.
+            // Numbers and lists are written out first: as long as they are heavy, and matched at every position.
             _ => weight.saturating_mul(weight),
         },
         "join" => {
@@ -137,22 +137,22 @@ fn growth(name: &str, args: &[Value], weight: u64) -> u64 {
             length(places).saturating_mul(args.iter().skip(1).map(longest).max().unwrap_or(0))
         }
         "split" => match argument(1) {
-            Some(by) => text.map_or(0, |text| length(text.matches(by).count() + 2) * 2 * PLACE),
-            None => text.map_or(0, |text| length(text.split_whitespace().count() + 1) * 2 * PLACE),
+            Some(by) => text.map_or(0, |text| length(text.matches(by).count() + 2) * 2 * PLACEHOLDER),
+            None => text.map_or(0, |text| length(text.split_whitespace().count() + 1) * 2 * PLACEHOLDER),
         },
-        "lines" => text.map_or(0, |text| length(text.lines().count() + 1) * 2 * PLACE),
-        // Every line of it is led by four spaces a level.
+        "lines" => text.map_or(0, |text| length(text.lines().count() + 1) * 2 * PLACEHOLDER),
+        // Every line of it is indented by four spaces a level.
         "pprint" => weight.saturating_mul(8),
         "safe" | "escape" | "e" | "lower" | "upper" | "title" | "capitalize" | "length" | "count"
         | "trim" | "default" | "d" | "string" | "int" | "float" | "bool" | "first" | "last" | "reverse" => 0,
-        // Whoever takes a list takes a text as the list of its characters.
+        // Every filter that takes a list takes a text as the list of its characters.
         _ => listed(text),
     }
 }
 
-/// What a text takes as a list of its characters.
+/// Bytes of a text as a list of its characters.
 fn listed(text: Option<&str>) -> u64 {
-    text.map_or(0, |text| length(text.chars().count()).saturating_mul(PLACE))
+    text.map_or(0, |text| length(text.chars().count()).saturating_mul(PLACEHOLDER))
 }
 
 /// The longest text of an argument, named or not.
@@ -164,7 +164,7 @@ fn longest(arg: &Value) -> u64 {
             .map(|text| longest(&text))
             .max()
             .unwrap_or(0),
-        _ => arg.as_str().map_or(PLACE, |text| length(text.len())),
+        _ => arg.as_str().map_or(PLACEHOLDER, |text| length(text.len())),
     }
 }
 
@@ -178,7 +178,7 @@ fn largest(args: &[Value]) -> Option<u64> {
     args.iter().skip(1).filter_map(|value| if value.is_kwargs() { named(value) } else { whole(value) }).max()
 }
 
-/// What `format` makes: of each directive its widths, and whatever it is given, as often as there are directives.
+/// Upper limit of `format`'s output: of each directive its widths, and the input, as often as there are directives.
 fn printed(text: &str, args: &[Value], weight: u64) -> u64 {
     let mut made: u64 = 0;
     for directive in text.split('%').skip(1) {
@@ -202,12 +202,12 @@ fn printed(text: &str, args: &[Value], weight: u64) -> u64 {
     made
 }
 
-/// A number, whatever its sign, that stands for a width.
+/// A number that stands for a width, whatever its sign.
 fn any_width(value: &Value) -> Option<u64> {
     value.as_str().is_none().then(|| value.as_i64()).flatten().map(i64::unsigned_abs)
 }
 
-/// `left * right`: a text or a list is repeated, all else is a matter of numbers.
+/// `left * right`: a text or a list is repeated, every other product is a number.
 fn times(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Value, Error> {
     let repeated = |what: &Value, by: &Value| {
         let many = matches!(what.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable);

@@ -1,17 +1,17 @@
-//! Names that a template gives out and that have no value: a gap that readers see, never a silent blank.
+//! Printed names without a value: a gap that readers see, never a silent blank.
 
 use minijinja::{State, Value};
 
-use crate::routing::text::{bounded, one_line};
+use crate::routing::submission::text::{bounded, one_line};
 
 /// Longest name shown, in characters.
 const MAX_NAME: usize = 80;
 
-/// The names that had no value, each once, in the order in which they were asked for. Kept with the state of one rendering.
+/// The names without a value, each once, in the order of their printing. Kept with the state of one rendering.
 #[derive(Debug, Default)]
 pub(super) struct Missing(pub(super) Vec<String>);
 
-/// What readers see in the place of a name that has no value; told of in [`Missing`].
+/// Text that readers see for a name without a value; the name is added to [`Missing`].
 pub(super) fn gap(state: &mut State<'_, '_>, name: &str) -> Value {
     let name = bounded(one_line(name), MAX_NAME);
     let shown = format!("[missing: {name}]");

@@ -1,10 +1,10 @@
 //! A template's tree, written anew: every operation that can grow a value goes through the [budget](super::budget).
 //!
-//! The engine counts steps, and one step may double a text, so `~`, `+`, `*`, slices and literals are given to filters of
-//! ours (which constants do not escape by being computed at compile time), and literal text is given out as a value, so
-//! that the formatter sees all that is captured. What a template gives out of a field that is not there is told as a gap.
+//! The engine counts steps, and one step may double a text, so `~`, `+`, `*`, slices and literals pass through filters
+//! of ours (which constants do not escape by being computed at compile time), and literal text is printed as a value, so
+//! that the formatter sees all captured text. A printed field that does not exist is reported as a gap.
 //!
-//! Invariant: pure, and no node is left out: a kind of node that a new version of the engine brings does not compile.
+//! Invariant: pure, and no node is left out: a new kind of node in a new version of the engine does not compile.
 
 use minijinja::Value;
 use minijinja::machinery::ast::{
@@ -15,16 +15,16 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::filters::{BOUNDED, GAP, TIMES};
 
-/// Words that one tag may have: each may be a level of the tree, and the engine walks trees by recursion.
+/// Most words of one tag: each may be a level of the tree, and the engine walks trees by recursion.
 const WORDS: usize = 400;
-/// Tags that one template may have in `elif`s, each a level as well.
+/// Most `elif` tags of one template, each a level as well.
 const ELIFS: usize = 100;
 
-/// Whether the text can be parsed without a tree that is deeper than the stack: where it cannot, line and reason.
+/// Checks that the tree of the text will not be deeper than the stack; else returns line and reason.
 pub(super) fn parseable(source: &str) -> Result<(), (usize, String)> {
     let (mut words, mut elifs) = (0, 0);
     for token in tokenize(source, false, SyntaxConfig::default()) {
-        // What is no token is told by the parser, in its own words.
+        // An invalid token is reported by the parser, in its own words.
         let Ok((token, span)) = token else { return Ok(()) };
         if matches!(token, Token::VariableStart | Token::BlockStart | Token::TemplateData(_)) {
             words = 0;
@@ -43,7 +43,7 @@ pub(super) fn parseable(source: &str) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// The statement, bounded.
+/// Returns the statement with bounded operations.
 pub(super) fn bounded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
     match stmt {
         Stmt::Template(node) => Stmt::Template(at(node, ast::Template { children: body(&node.children) })),
@@ -139,7 +139,7 @@ fn macro_decl<'a>(node: &Spanned<ast::Macro<'a>>) -> Spanned<ast::Macro<'a>> {
     )
 }
 
-/// What is assigned to: names, not values.
+/// Targets of an assignment: names, not values.
 fn target<'a>(to: &Expr<'a>) -> Expr<'a> {
     if let Expr::Tuple(node) = to {
         return Expr::Tuple(at(node, ast::Tuple { items: node.items.iter().map(target).collect() }));
@@ -213,7 +213,7 @@ fn list<'a>(node: &Spanned<ast::List<'a>>, item: impl Fn(&Expr<'a>) -> Expr<'a>)
     filter(BOUNDED, list, Vec::new())
 }
 
-/// The operation on operands that are bounded already.
+/// Bounds the operation on operands that are bounded already.
 fn operation<'a>(node: &Spanned<ast::BinOp<'a>>, left: Expr<'a>, right: Expr<'a>) -> Expr<'a> {
     match node.op {
         BinOpKind::Mul => filter(TIMES, left, vec![CallArg::Pos(right)]),
@@ -221,7 +221,7 @@ fn operation<'a>(node: &Spanned<ast::BinOp<'a>>, left: Expr<'a>, right: Expr<'a>
             let (left, right) = (filter(BOUNDED, left, Vec::new()), filter(BOUNDED, right, Vec::new()));
             filter(BOUNDED, Expr::BinOp(at(node, ast::BinOp { op: node.op, left, right })), Vec::new())
         }
-        // They make numbers and truth of what they are given, or give it back.
+        // Their results are numbers, booleans or one of the operands.
         BinOpKind::Eq
         | BinOpKind::Ne
         | BinOpKind::Lt
@@ -239,7 +239,7 @@ fn operation<'a>(node: &Spanned<ast::BinOp<'a>>, left: Expr<'a>, right: Expr<'a>
     }
 }
 
-/// The callee keeps its shape: the engine tells calls of macros, blocks and loops by it.
+/// Keeps the callee's shape: the engine recognises calls of macros, blocks and loops by it.
 fn call<'a>(node: &Spanned<ast::Call<'a>>) -> Spanned<ast::Call<'a>> {
     at(node, ast::Call { expr: expr(&node.expr), args: args(&node.args) })
 }
@@ -266,7 +266,7 @@ fn constant<'a>(value: Value, span: Span) -> Expr<'a> {
     Expr::Const(Spanned::new(ast::Const { value }, span))
 }
 
-/// An expression whose value readers see: where it is made of a name that has none, they see that.
+/// Bounds an expression whose value readers see: a name in it without a value is shown as a gap.
 fn given_out<'a>(old: &Expr<'a>) -> Expr<'a> {
     let Some(name) = name_under(old) else { return pieces(old) };
     let there = ast::Test { name: "defined", expr: expr(base(old)), args: Vec::new() };
@@ -281,13 +281,13 @@ fn given_out<'a>(old: &Expr<'a>) -> Expr<'a> {
     ))
 }
 
-/// An expression put together of pieces that are given out, each by itself.
+/// Bounds an expression composed of printed pieces, each by itself.
 fn pieces<'a>(old: &Expr<'a>) -> Expr<'a> {
     match old {
         Expr::BinOp(node) if matches!(node.op, BinOpKind::Concat) => {
             operation(node, given_out(&node.left), given_out(&node.right))
         }
-        // Whoever says "or" has thought of the first being empty; not of the last.
+        // An "or" provides for an empty left side; not for an empty right side.
         Expr::BinOp(node) if matches!(node.op, BinOpKind::ScOr) => {
             operation(node, expr(&node.left), given_out(&node.right))
         }
@@ -302,7 +302,7 @@ fn pieces<'a>(old: &Expr<'a>) -> Expr<'a> {
         Expr::List(node) => list(node, given_out),
         Expr::Filter(node) => {
             let (inner, given) = match node.name {
-                // Whoever gives a default has thought of the field not being there.
+                // A default provides for a missing field.
                 "default" | "d" => (node.expr.as_ref().map(expr), true),
                 "format" => (node.expr.as_ref().map(pieces), true),
                 _ => (node.expr.as_ref().map(pieces), false),
@@ -329,7 +329,7 @@ fn pieces<'a>(old: &Expr<'a>) -> Expr<'a> {
     }
 }
 
-/// What the filters of an expression are applied to.
+/// The expression under its filters.
 fn base<'e, 'a>(mut old: &'e Expr<'a>) -> &'e Expr<'a> {
     while let Expr::Filter(node) = old {
         let Some(inner) = &node.expr else { return old };
@@ -338,7 +338,7 @@ fn base<'e, 'a>(mut old: &'e Expr<'a>) -> &'e Expr<'a> {
     old
 }
 
-/// The name that an expression is made of, where no filter says what stands in for it.
+/// The name that an expression consists of, unless a filter gives a default for it.
 fn name_under(old: &Expr<'_>) -> Option<String> {
     let mut outer = old;
     while let Expr::Filter(node) = outer {
@@ -351,7 +351,7 @@ fn name_under(old: &Expr<'_>) -> Option<String> {
     Some(path.strip_prefix("fields.").map_or_else(|| path.clone(), ToOwned::to_owned))
 }
 
-/// `fields.name` of a chain of names.
+/// Joins a chain of names: `fields.name`.
 fn path(old: &Expr<'_>) -> Option<String> {
     match old {
         Expr::Var(node) => Some(node.id.to_owned()),

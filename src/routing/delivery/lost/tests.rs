@@ -96,7 +96,7 @@ fn what_was_told_waits_for_its_ledger_only() {
     assert_eq!(pages.told(token), 0);
     assert!(pages.changes() > before, "worth a snapshot");
     assert_eq!(causes(&pages, now + 2 * SECOND), [], "though the lease has ended");
-    // A process that dies here tells nobody again.
+    // A process that dies here does not notify again.
     let mut next = Pages::default();
     next.restore(serde_json::from_value(serde_json::json!(pages.snapshot())).expect("a snapshot"));
     assert_eq!((causes(&next, now), next.unwritten(10).len()), (vec![], 1));
@@ -133,9 +133,9 @@ fn too_many_are_counted_and_told_of_by_number() {
     let until = now + SECOND;
     let (leased, more) = pages.lease("bounced 5.1.1", token, until, now);
     assert_eq!((leased.len(), more), (LEASED, true), "one message is bounded");
-    assert_eq!(pages.lease_beyond("bounced 5.1.1", token, until, now), None);
-    assert_eq!(pages.lease_beyond("beyond", token, until, now), Some(7));
-    assert_eq!(pages.lease_beyond("beyond", token, until, now), None, "somebody is telling of them");
+    assert_eq!(pages.lease_rest("bounced 5.1.1", token, until, now), None);
+    assert_eq!(pages.lease_rest("beyond", token, until, now), Some(7));
+    assert_eq!(pages.lease_rest("beyond", token, until, now), None, "somebody is telling of them");
     pages.add(bounced(999_999));
     assert_eq!(pages.told(token), 7);
     assert_eq!(causes(&pages, now).last(), Some(&("beyond".to_owned(), 1)), "what came meanwhile waits");

@@ -1,8 +1,8 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::routing::audit_key::AuditKey;
-use crate::routing::message_id::Origin;
+use crate::routing::store::audit_key::AuditKey;
+use crate::routing::submission::message_id::Origin;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const KEY: &str = "1|a@x.test";
@@ -32,7 +32,7 @@ fn seen(status: RelayStatus, queue_id: Option<&str>) -> Seen {
     }
 }
 
-fn with_mark(state: &str, status: RelayStatus, queue_id: &str) -> Value {
+fn with_entry(state: &str, status: RelayStatus, queue_id: &str) -> Value {
     json!({"state": state, "relay": {"status": status, "at": NOW, "generation": 1, "queue_id": queue_id, "by": "me",
         "dsn": "5.1.1", "since": NOW}})
 }
@@ -48,7 +48,7 @@ fn judged(entry: &Value, seen: &Seen) -> Decision {
     decide(&ledger(entry), Status::Routed, seen, "me", NOW)
 }
 
-/// Each row: the mark that is there with its queue id, what is seen with its queue id, and whether it takes its place.
+/// Columns: the existing entry with its queue id, the report with its queue id, and whether the report replaces the entry.
 #[test]
 fn a_mark_never_goes_back() {
     use RelayStatus::{Bounced, Deferred, Delivered, Expired};
@@ -73,12 +73,12 @@ fn a_mark_never_goes_back() {
         (Expired, "A", Delivered, None, false),
     ];
     for (old, of, new, by, replaces) in cases {
-        let decision = judged(&with_mark("accepted", old, of), &seen(new, by));
+        let decision = judged(&with_entry("accepted", old, of), &seen(new, by));
         let change = changed(decision.clone());
         assert_eq!(change.is_some(), replaces, "{old:?} of {of}, {new:?} of {by:?}");
         if let Some(change) = change {
-            assert_eq!(change.mark.status, new);
-            assert_eq!(change.mark.since, Some(NOW), "since when it waited is kept");
+            assert_eq!(change.entry.status, new);
+            assert_eq!(change.entry.since, Some(NOW), "since when it waited is kept");
             assert_eq!(change.lost.is_some(), new.is_lost(), "{old:?}, {new:?}");
             assert_eq!(change.found, None);
         }
@@ -88,15 +88,15 @@ fn a_mark_never_goes_back() {
 #[test]
 fn a_reason_that_changes_is_news_of_the_same_wait() {
     let other = Seen { dsn: Some("4.7.1".to_owned()), ..seen(RelayStatus::Deferred, Some("A")) };
-    let change = changed(judged(&with_mark("accepted", RelayStatus::Deferred, "A"), &other)).expect("news");
-    assert_eq!((change.mark.dsn.as_deref(), change.mark.since), (Some("4.7.1"), Some(NOW)));
+    let change = changed(judged(&with_entry("accepted", RelayStatus::Deferred, "A"), &other)).expect("news");
+    assert_eq!((change.entry.dsn.as_deref(), change.entry.since), (Some("4.7.1"), Some(NOW)));
 }
 
 #[test]
 fn the_first_word_makes_the_mark_and_a_lost_mail_is_audited_without_its_address() {
     let change = changed(judged(&json!({"state": "accepted"}), &seen(RelayStatus::Bounced, Some("A"))))
         .expect("a mark");
-    assert_eq!((change.key.as_str(), change.mark.generation, change.mark.by.as_str()), (KEY, 1, "me"));
+    assert_eq!((change.key.as_str(), change.entry.generation, change.entry.by.as_str()), (KEY, 1, "me"));
     let lost = change.lost.expect("an audit row");
     assert_eq!((&lost["error"]["stage"], &lost["error"]["class"]), (&json!("delivery"), &json!("bounced")));
     assert_eq!(
@@ -105,20 +105,20 @@ fn the_first_word_makes_the_mark_and_a_lost_mail_is_audited_without_its_address(
     );
     let sealed = AuditKey::default().sealed(&lost);
     assert!(!sealed.to_string().contains("a@x.test"), "{sealed}");
-    assert!(change.mark.text.contains("a@x.test"), "the ledger keeps what was said");
+    assert!(change.entry.text.contains("a@x.test"), "the ledger keeps what was said");
 }
 
-/// Whose telling nobody may have heard is told again, by the one who has it to tell.
+/// A loss whose notification may have failed is notified again, by its own reporter.
 #[test]
 fn what_nobody_was_told_of_is_told_again_by_its_own_teller() {
     let again = seen(RelayStatus::Bounced, Some("A"));
-    let entry = with_mark("accepted", RelayStatus::Bounced, "A");
-    assert_eq!(judged(&entry, &again), Decision::Known { untold: Some(KEY.to_owned()) });
+    let entry = with_entry("accepted", RelayStatus::Bounced, "A");
+    assert_eq!(judged(&entry, &again), Decision::Known { unnotified: Some(KEY.to_owned()) });
     let of_another = decide(&ledger(&entry), Status::Routed, &again, "another", NOW);
-    assert_eq!(of_another, Decision::Known { untold: None });
+    assert_eq!(of_another, Decision::Known { unnotified: None });
     let mut told = entry;
     told["relay"]["told_at"] = json!(NOW);
-    assert_eq!(judged(&told, &again), Decision::Known { untold: None });
+    assert_eq!(judged(&told, &again), Decision::Known { unnotified: None });
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn another_recipient_action_or_generation_is_foreign() {
     assert!(changed(judged(&entry, &ours)).is_some());
 }
 
-/// Whoever knows a Message-ID may hand in a mail that carries it: what the log says of that one is about another queue id.
+/// Anyone who knows a Message-ID may submit a mail with it: the log reports that one under another queue id.
 #[test]
 fn what_nothing_proves_to_be_ours_counts_only_for_a_queue_id_that_our_own_250_named() {
     let ours = json!({"state": "accepted", "queue_id": "A", "dups": [{"queue_id": "B"}]});
-    let found = with_mark("accepted", RelayStatus::Deferred, "C");
+    let found = with_entry("accepted", RelayStatus::Deferred, "C");
     let doubt = json!({"state": "open", "doubt": true});
     let cases = [
         (&ours, "A", false, true),
@@ -160,12 +160,12 @@ fn what_nothing_proves_to_be_ours_counts_only_for_a_queue_id_that_our_own_250_na
             assert_eq!(decision != Decision::Unproved, counts, "{entry} {id} {proved} {status:?}");
         }
     }
-    // A returned mail has no queue id; its token is asked for elsewhere.
+    // A returned mail has no queue id; its token is verified elsewhere.
     let returned = Seen { proved: false, ..seen(RelayStatus::Bounced, None) };
     assert!(changed(judged(&ours, &returned)).is_some());
 }
 
-/// Every recipient of an action reads the same token: of several, each could have written what is returned for the others.
+/// Every recipient of an action reads the same token: of several, each could have written a report on the others.
 #[test]
 fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
     let of_several = |entry: &Value| {
@@ -179,37 +179,43 @@ fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
     let (accepted, doubt) = (json!({"state": "accepted"}), json!({"state": "open", "doubt": true}));
 
     let alone = changed(decide(&ledger(&doubt), Status::Received, &returned, "me", NOW)).expect("a mark");
-    assert!(alone.found.is_some() && alone.lost.is_some() && alone.untold && !alone.mark.claimed);
+    assert!(alone.found.is_some() && alone.lost.is_some() && alone.unnotified && !alone.entry.claimed);
 
     for entry in [&accepted, &doubt] {
         let claim = changed(decided(entry, &returned)).expect("a mark");
-        assert_eq!((claim.mark.status, claim.mark.claimed, claim.untold), (RelayStatus::Bounced, true, true));
+        assert_eq!(
+            (claim.entry.status, claim.entry.claimed, claim.unnotified),
+            (RelayStatus::Bounced, true, true)
+        );
         assert_eq!((claim.lost, claim.found), (None, None), "it is told, and no fact: {entry}");
     }
     for entry in [&accepted, &doubt] {
         let received = seen(RelayStatus::Delivered, None);
-        assert_eq!(decided(entry, &received), Decision::Known { untold: None }, "nor that it got there");
+        assert_eq!(decided(entry, &received), Decision::Known { unnotified: None }, "nor that it got there");
     }
 
-    // What the log proves takes its place, and nobody is told of it a second time.
+    // The log's proof replaces the entry, without a second notification.
     let claimed = |told: Value| {
         json!({"state": "accepted", "queue_id": "A", "relay": {"status": "bounced", "at": NOW, "generation": 1,
             "claimed": true, "by": "me", "told_at": told}})
     };
-    for (told, untold) in [(Value::Null, true), (json!(NOW), false)] {
+    for (told, unnotified) in [(Value::Null, true), (json!(NOW), false)] {
         let proved =
             changed(decided(&claimed(told), &seen(RelayStatus::Bounced, Some("A")))).expect("a mark");
-        assert!(proved.lost.is_some() && !proved.mark.claimed && proved.untold == untold, "{proved:?}");
+        assert!(
+            proved.lost.is_some() && !proved.entry.claimed && proved.unnotified == unnotified,
+            "{proved:?}"
+        );
     }
     let arrived = changed(decided(&claimed(Value::Null), &seen(RelayStatus::Delivered, Some("A"))));
-    assert_eq!(arrived.expect("a mark").mark.status, RelayStatus::Delivered);
-    assert_eq!(decided(&claimed(json!(NOW)), &returned), Decision::Known { untold: None }, "read again");
+    assert_eq!(arrived.expect("a mark").entry.status, RelayStatus::Delivered);
+    assert_eq!(decided(&claimed(json!(NOW)), &returned), Decision::Known { unnotified: None }, "read again");
 }
 
-/// Each row: entry, status of the row, and whether what the log tells is a fact that nobody else will record.
+/// Columns: entry, status of the row, and whether the log's report is a fact that no claim will record.
 #[test]
 fn doubt_is_ended_unless_somebody_is_sending() {
-    let begun = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
+    let intent = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
     let cases = [
         (json!({"state": "open", "doubt": true}), Status::Received, true),
         (json!({"state": "open", "doubt": true}), Status::Processing, true),
@@ -218,9 +224,9 @@ fn doubt_is_ended_unless_somebody_is_sending() {
             Status::Failed,
             true,
         ),
-        (begun("live"), Status::Processing, false),
-        (begun("live"), Status::Received, true),
-        (begun("dead"), Status::Processing, true),
+        (intent("live"), Status::Processing, false),
+        (intent("live"), Status::Received, true),
+        (intent("dead"), Status::Processing, true),
         (json!({"state": "open"}), Status::Received, false),
         (json!({"state": "accepted", "doubted": true}), Status::Routed, false),
         (
@@ -240,14 +246,14 @@ fn doubt_is_ended_unless_somebody_is_sending() {
             assert!(!sealed.to_string().contains("a@x.test"), "{sealed}");
         }
     }
-    // The mark was there before the doubt was: it still ends it, and stays what it was.
-    let mut entry = with_mark("open", RelayStatus::Bounced, "A");
+    // The entry is older than the doubt: it still ends the doubt, and stays as it was.
+    let mut entry = with_entry("open", RelayStatus::Bounced, "A");
     entry["doubt"] = json!(true);
     let change = changed(judged(&entry, &seen(RelayStatus::Bounced, Some("A")))).expect("a fact");
     assert!(change.found.is_some() && change.lost.is_none());
 }
 
-/// Each row: recipients of the action, what a teller calls one, whether a returned mail tells, and which one is meant.
+/// Columns: recipients of the action, a reporter's name for one, whether a returned mail is the source, the recipient meant.
 #[test]
 fn a_returned_mail_may_name_its_recipient_in_other_words() {
     let cases: [(&[&str], &str, bool, Option<&str>); 10] = [

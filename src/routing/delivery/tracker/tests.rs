@@ -57,7 +57,7 @@ fn cut(session: u32) -> LogLine {
     line(LogEntry::Cut { session })
 }
 
-/// `data=TAKEN/…`, without QUIT.
+/// Summary `data=TAKEN/…`, without QUIT.
 fn ended(session: u32, taken: u32) -> LogLine {
     let summary = SessionSummary { taken, quit: false, chunked: false };
     line(LogEntry::SessionEnded { session, summary: Some(summary) })
@@ -147,7 +147,7 @@ fn what_is_left_of_an_expired_mail_expires_for_those_who_wait() {
     assert_eq!(last, [("b@x.test", RelayStatus::Expired)]);
 }
 
-/// What a content filter brings back under another queue id is told of there.
+/// A mail that a content filter brings back under another queue id is reported there.
 #[test]
 fn what_comes_in_again_is_not_delivered_yet() {
     let (_, seen) = told(&[
@@ -163,7 +163,7 @@ fn what_comes_in_again_is_not_delivered_yet() {
     assert_eq!(seen.len(), 1);
 }
 
-/// Each row: what was logged, what is in the queue, and what is proved for the recipient.
+/// Columns: log lines, content of the queue, and the proof for the recipient.
 #[test]
 fn the_table_of_evidence() {
     let found = || Evidence::Found {
@@ -210,7 +210,7 @@ fn the_table_of_evidence() {
             Some(none.clone()),
             disproved(&["A"]),
         ),
-        // A message whose 250 could not be written any more is taken and not counted; it is said of none that was refused, too.
+        // A message whose 250 could not be written is taken and not counted; nor does the log say that one was refused.
         (
             "it was not counted, and nothing says why",
             and(&[ended(9, 0)]),
@@ -362,7 +362,7 @@ fn the_table_of_evidence() {
     }
 }
 
-/// A session that ended proves nothing about a later send that the log does not know.
+/// A session that ended proves nothing about a later send without a log line.
 #[test]
 fn the_contrary_is_proved_only_by_what_came_after_the_begin() {
     let (mut tracker, _) = told(&[connect(9), received("A", 9), named("A", ORIGIN), cut(9), ended(9, 0)]);

@@ -1,4 +1,4 @@
-//! Those that are not begun: what their event does, and what follows when.
+//! Submissions without a claim: the event's effect, the next step and its time.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn each_open_case_says_what_follows_and_when() {
     let r = Row::default;
     let old = "2026-11-01T09:00:00Z";
     let history = "2025-01-01T00:00:00Z";
-    // Name, row, next step, its time, part of why, part of the remedy.
+    // Columns: name, row, next step, its time, part of why, part of the remedy.
     type Promise = (&'static str, Row, Step, Option<&'static str>, &'static str, &'static str);
     let cases: Vec<Promise> = vec![
         ("fresh", r(), Step::Claim, Some("2026-11-01T12:15:00Z"), "no worker has taken it yet", ""),

@@ -1,47 +1,46 @@
-//! Infections that were found after the submission had been routed: found page by page, leased and confirmed in the ledger's
+//! Infections found after the submission was routed: searched page by page, leased and confirmed in the ledger's
 //! `late_infection` as failures are in its `alert`.
 //!
-//! They are not asked for by what waits to be told of: a routed row is nothing that an index knows. So whoever looks begins
-//! with the attachments that are infected, of which schema `router` has an index, and asks for their submissions one by one.
-//! Never here: a change of status or of `updated_at`; a cast of what was not tested; a wait for a row that somebody else has
-//! locked.
+//! No index knows which routed rows wait for an alert. So the search begins with the infected attachments, of which schema
+//! `router` has an index, and asks for their submissions one by one. Never here: a change of status or of `updated_at`; a
+//! cast of an untested value; a wait for a row that another transaction has locked.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{AlertStore, Marked, locked, sql};
+use super::{AlertStore, Confirmed, locked, sql};
 use crate::db::{DbError, Parameter};
-use crate::routing::link_life::{last_accepted, links_live};
 use crate::routing::store::stored::Stored;
+use crate::routing::submission::link_life::{last_accepted, links_live};
 
 /// One page of submissions with an infected attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LatePage {
-    /// So many of them were routed before.
+    /// Number of these submissions that are routed.
     pub routed: usize,
-    /// Of these nobody was told, and nobody is telling of them now.
-    pub untold: Vec<Uuid>,
-    /// Behind which the next page begins; absent after the last.
+    /// Routed submissions of which nobody was notified, and that nobody has leased now.
+    pub unnotified: Vec<Uuid>,
+    /// Id behind which the next page begins; absent after the last.
     pub next: Option<Uuid>,
 }
 
-/// A routed submission with an infected attachment that is ours to tell of.
+/// A routed submission with an infected attachment whose alert this daemon has leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
-    /// How long ago its last mail was accepted; absent where its ledger does not tell.
+    /// Time since the relay accepted the last mail; absent where the ledger does not say.
     pub sent: Option<Duration>,
-    /// For how long a link of that mail works at most; zero: none does any more.
+    /// Longest time for which a link of that mail still works; zero: none does any more.
     pub links: Duration,
 }
 
 impl AlertStore {
-    /// Looks at up to `page` submissions with an infected attachment, in id order behind `after`. Reads only.
+    /// Returns up to `page` submissions with an infected attachment, in id order behind `after`. Reads only.
     ///
     /// # Errors
     /// [`DbError`].
@@ -61,7 +60,7 @@ impl AlertStore {
             let (id, routed): (Uuid, Option<bool>) = (row.try_get("id")?, row.try_get("routed")?);
             found.routed += usize::from(routed == Some(true));
             if row.try_get::<_, Option<bool>>("untold")? == Some(true) {
-                found.untold.push(id);
+                found.unnotified.push(id);
             }
             found.next = Some(id);
         }
@@ -69,7 +68,7 @@ impl AlertStore {
         Ok(found)
     }
 
-    /// Leases those of `rows` under `token` that still are to be told of; the others are left alone. Links live for `ttl` at
+    /// Leases under `token` those of `rows` that still need an alert; the others are left alone. Links work for `ttl` at
     /// most.
     ///
     /// # Errors
@@ -88,20 +87,20 @@ impl AlertStore {
             .await
     }
 
-    /// Confirms what is still leased under `token` for the end that stands now.
+    /// Confirms the rows still leased under `token` for the end that stands now.
     ///
     /// # Errors
     /// [`DbError`]; pages before it stand.
-    pub async fn confirm_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
-        self.mark("alert_confirm", sql::LATE_CONFIRM, token, rows).await
+    pub async fn confirm_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Confirmed, DbError> {
+        self.record("alert_confirm", sql::LATE_CONFIRM, token, rows).await
     }
 
-    /// Gives back what is still leased under `token`.
+    /// Gives back the rows still leased under `token`.
     ///
     /// # Errors
     /// [`DbError`]; pages before it stand.
-    pub async fn give_back_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Marked, DbError> {
-        self.mark("alert_release", sql::LATE_GIVE_BACK, token, rows).await
+    pub async fn give_back_late(&self, token: Uuid, rows: &[Uuid]) -> Result<Confirmed, DbError> {
+        self.record("alert_release", sql::LATE_GIVE_BACK, token, rows).await
     }
 }
 

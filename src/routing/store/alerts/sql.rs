@@ -1,11 +1,11 @@
 //! The statements of the alerts. Each is led by its name.
 //!
-//! Documents may be damaged in any way: paths into them (`#>>`, `->`) answer NULL where there is nothing, what is compared is
+//! Documents may be damaged in any way: paths into them (`#>>`, `->`) answer NULL where there is nothing, values are
 //! compared as text, and nothing is cast. Leases are written as UTC text of one width, so that comparing the texts compares
-//! the times; one that reaches further than we ever lease was not written by us and binds nobody.
+//! the times; a lease that reaches further than ours ever do was not written by us and binds nobody.
 
 use crate::db::readiness::Readiness;
-use crate::routing::ledger::FailReason;
+use crate::routing::submission::ledger::FailReason;
 
 /// `2026-11-01T10:00:00.000000Z`: of one width, and what the ledger's readers expect.
 const UTC: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'";
@@ -19,14 +19,14 @@ pub(super) const STAGES: [&str; 14] = [
 /// The deliveries, where they are an object.
 const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
       THEN s.routing_result->'deliveries' ELSE '{}' END)";
-/// The first delivery that failed with an error, else the first open one with one.
+/// The first delivery that failed with an error, else the first open one with an error.
 const FIRST_ERROR: &str =
     "WHERE e.v->>'state' IN ('failed', 'open') AND jsonb_typeof(e.v->'error') = 'object'
     ORDER BY e.v->>'state' COLLATE \"C\", e.k COLLATE \"C\" LIMIT 1";
 
-/// SQL, boolean, never NULL: the failure of this row was not confirmed by Slack. Those that this daemon finished, and
-/// those with an infected attachment that the scan worker failed itself, after `not_before` (SQL, timestamptz or NULL).
-/// A confirmation counts for the finish it names.
+/// SQL, boolean, never NULL: the failure of this row was not confirmed by Slack. Counted are failures that this daemon
+/// finished, and those with an infected attachment that the scan worker recorded itself, after `not_before` (SQL,
+/// timestamptz or NULL). A confirmation counts for the finish it names.
 pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before: &str) -> String {
     let infected = readiness.any_infected("s");
     format!(
@@ -39,7 +39,7 @@ pub(in crate::routing::store) fn is_unalerted(readiness: &Readiness, not_before:
 }
 
 /// SQL, boolean: routed by this program, after `not_before` (SQL, timestamptz or NULL), with an attachment that is infected
-/// now: it was judged so after its mails were begun.
+/// now: the scan judged it so after the mails' intents were recorded.
 pub(in crate::routing::store) fn is_late(readiness: &Readiness, not_before: &str) -> String {
     let infected = readiness.any_infected("s");
     format!(
@@ -48,11 +48,11 @@ pub(in crate::routing::store) fn is_late(readiness: &Readiness, not_before: &str
     )
 }
 
-/// SQL, boolean, never NULL: Slack has confirmed no word of it for the end that stands now.
-const LATE_UNTOLD: &str = "(s.routing_result#>>'{late_infection,confirmed_at}' IS NULL
+/// SQL, boolean, never NULL: Slack has confirmed no alert of a late infection for the end that stands now.
+const LATE_UNNOTIFIED: &str = "(s.routing_result#>>'{late_infection,confirmed_at}' IS NULL
     OR s.routing_result#>>'{late_infection,for}' IS DISTINCT FROM s.routing_result#>>'{finished,token}')";
 
-/// SQL, boolean, never NULL: nobody is telling of this row now, under `key` of the ledger. `seconds` is SQL, the length of a
+/// SQL, boolean, never NULL: no lease of this row stands now, under `key` of the ledger. `seconds` is SQL, the length of a
 /// lease.
 fn is_free(key: &str, seconds: &str) -> String {
     let until = format!("s.routing_result#>>'{{{key},leased_until}}' COLLATE \"C\"");
@@ -112,7 +112,7 @@ SELECT f.cause, count(*) AS n FROM (
                 "-- alert_candidates
 SELECT s.id FROM submissions s WHERE {unalerted} AND {free} AND {cause} = $3 LIMIT $4"
             ),
-            // The lock is held: what is asked here is what is written. A document that is no object cannot hold a
+            // The row's lock makes the conditions asked here those of the write. A document that is no object cannot take a
             // confirmation; it is kept whole beside it.
             lease: format!(
                 "-- alert_lease
@@ -127,7 +127,7 @@ UPDATE submissions s SET routing_result =
 WHERE s.id = ANY($4::uuid[]) AND {unalerted} AND {free} AND {cause} = $3
 RETURNING s.id"
             ),
-            // One submission after the other, by its key: the planner takes what is routed for a fifth of the table.
+            // One submission after the other, by its key: the planner estimates routed rows at a fifth of the table.
             late_find: format!(
                 "-- late_infection_find
 SELECT x.submission_id AS id, s.routed, s.untold FROM (
@@ -135,7 +135,7 @@ SELECT x.submission_id AS id, s.routed, s.untold FROM (
   WHERE x.clamav_status = 'infected' AND ($3::uuid IS NULL OR x.submission_id > $3)
   ORDER BY x.submission_id LIMIT $4
 ) AS x LEFT JOIN LATERAL (
-  SELECT true AS routed, {LATE_UNTOLD} AND {late_free} AS untold FROM submissions s
+  SELECT true AS routed, {LATE_UNNOTIFIED} AND {late_free} AS untold FROM submissions s
   WHERE s.id = x.submission_id AND {late} OFFSET 0
 ) AS s ON true ORDER BY x.submission_id"
             ),
@@ -146,7 +146,7 @@ UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object
       ELSE '{{}}' END - 'confirmed_at')
     || jsonb_build_object('for', s.routing_result#>'{{finished,token}}', 'lease', $4::text,
       'leased_until', to_char((clock_timestamp() + make_interval(secs => $2::float8)) AT TIME ZONE 'UTC', {UTC})))
-WHERE s.id = ANY($3::uuid[]) AND {late} AND {LATE_UNTOLD} AND {late_free}
+WHERE s.id = ANY($3::uuid[]) AND {late} AND {LATE_UNNOTIFIED} AND {late_free}
 RETURNING s.id, s.form_id, s.routing_result, clock_timestamp() AS now,
   CASE WHEN isfinite(s.retention_expires_at) THEN s.retention_expires_at END AS retention_expires_at"
             ),
@@ -154,7 +154,7 @@ RETURNING s.id, s.form_id, s.routing_result, clock_timestamp() AS now,
     }
 }
 
-/// What is shown of rows: the one that waits longest, how far they reach, and what was said to it. `$1` ids.
+/// A sample of rows: the one that waits longest, the number of their forms, and its error's reply. `$1` ids.
 pub(super) const SAMPLE: &str = "-- alert_sample
 WITH r AS (
   SELECT s.id, s.form_id, s.updated_at FROM submissions s WHERE s.id = ANY($1::uuid[])
@@ -171,7 +171,7 @@ FROM o JOIN submissions s ON s.id = o.id LEFT JOIN LATERAL (
   WHERE e.v->>'state' IN ('failed', 'open') AND jsonb_typeof(e.v->'error') = 'object'
   ORDER BY e.v->>'state' COLLATE \"C\", e.k COLLATE \"C\" LIMIT 1) AS d ON true";
 
-/// Slack has confirmed it: for the finish the lease was taken for, if that still stands. `$1` ids, `$2` lease token.
+/// Confirms alerts that Slack took, for the finish that was leased, if that still stands. `$1` ids, `$2` lease token.
 pub(super) const CONFIRM: &str = "-- alert_confirm
 UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('alert',
   ((s.routing_result->'alert') - '{lease,leased_until}'::text[])
@@ -179,13 +179,13 @@ UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'failed' AND s.routing_result#>>'{alert,lease}' = $2
   AND s.routing_result#>>'{alert,for}' IS NOT DISTINCT FROM s.routing_result#>>'{finished,token}'";
 
-/// Nobody was told: others may. `$1` ids, `$2` lease token.
+/// Gives leases back, nobody being notified: others may take them. `$1` ids, `$2` lease token.
 pub(super) const GIVE_BACK: &str = "-- alert_release
 UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('alert',
   (s.routing_result->'alert') - '{lease,leased_until}'::text[])
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'failed' AND s.routing_result#>>'{alert,lease}' = $2";
 
-/// Slack has confirmed it: for the end the lease was taken for, if that still stands. `$1` ids, `$2` lease token.
+/// Confirms alerts that Slack took, for the end that was leased, if that still stands. `$1` ids, `$2` lease token.
 pub(super) const LATE_CONFIRM: &str = "-- late_infection_confirm
 UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('late_infection',
   ((s.routing_result->'late_infection') - '{lease,leased_until}'::text[])
@@ -193,7 +193,7 @@ UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'routed' AND s.routing_result#>>'{late_infection,lease}' = $2
   AND s.routing_result#>>'{late_infection,for}' IS NOT DISTINCT FROM s.routing_result#>>'{finished,token}'";
 
-/// Nobody was told: others may. `$1` ids, `$2` lease token.
+/// Gives leases back, nobody being notified: others may take them. `$1` ids, `$2` lease token.
 pub(super) const LATE_GIVE_BACK: &str = "-- late_infection_release
 UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('late_infection',
   (s.routing_result->'late_infection') - '{lease,leased_until}'::text[])

@@ -1,8 +1,8 @@
-//! The statements of the sweep. Each is led by its name. What is locked is decided in a later statement of the same
+//! The statements of the sweep. Each is led by its name. Locked rows are decided on in a later statement of the same
 //! transaction; a ledger's shape is tested before anything is cast, so that a damaged one never aborts a page.
 
 use crate::db::readiness::Readiness;
-use crate::routing::store::sql::{TIME, TOUCHED, has_come, is_beyond};
+use crate::routing::store::due::{TIME, TOUCHED, has_come, is_too_far};
 
 /// Keeps two sweeps from doing the same work; correctness never depends on it.
 pub(super) const ALONE: &str = "-- sweep_alone
@@ -10,9 +10,9 @@ SELECT pg_try_advisory_xact_lock(hashtext('maple-router'), hashtext('sweep')) AS
 
 /// The texts that depend on the configuration, made once.
 ///
-/// What is stuck or infected is found first and locked after: asked for in order of id and locked at once, PostgreSQL expects
-/// to be done soon with the primary key, and reads the whole table by it. (It is told nothing of how many rows a status has:
-/// row-level security keeps its statistics from it.)
+/// Stuck or infected rows are found first and locked after: asked for in order of id and locked at once, PostgreSQL expects
+/// to be done soon with the primary key, and reads the whole table by it. (How many rows a status has PostgreSQL does not
+/// know: row-level security keeps its statistics from it.)
 #[derive(Debug)]
 pub(in crate::routing::store) struct Statements {
     pub(super) stuck: String,
@@ -25,21 +25,21 @@ pub(in crate::routing::store) struct Statements {
     pub(super) count: String,
 }
 
-/// SQL, boolean: untouched for `$1` seconds, and no history. What was created before `$2` and names no claim of ours was
-/// left behind by whatever routed before us, and is not ours to send.
+/// SQL, boolean: untouched for `$1` seconds, and no history. Rows created before `$2` that name no claim of ours were left
+/// behind by whatever routed before us, and are not ours to send.
 const STUCK: &str = "s.status = 'processing' AND s.updated_at < now() - make_interval(secs => $1::float8)
   AND ($2::timestamptz IS NULL OR s.created_at >= $2 OR jsonb_typeof(s.routing_result->'claim') = 'object')";
 
-/// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched
-/// for `$2` seconds. What is no time counts as none, so that the claim comes to judge it.
+/// SQL, boolean: a due retry that its event has not brought back for `$1` seconds, or without a due time one untouched for
+/// `$2` seconds. A text that is no time counts as none, so that the claim comes to judge it.
 fn due(longest: &str) -> String {
     let by = "< now() - make_interval(secs => $1::float8)";
     format!(
         "CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}'
-  THEN {come} AND (s.updated_at {by} OR {beyond})
+  THEN {come} AND (s.updated_at {by} OR {too_far})
   ELSE s.updated_at < now() - make_interval(secs => $2::float8) END",
         come = has_come(by, longest),
-        beyond = is_beyond(longest),
+        too_far = is_too_far(longest),
     )
 }
 
@@ -62,7 +62,7 @@ SELECT f.id FROM (
   SELECT s.id FROM submissions s WHERE {STUCK} AND ($3::uuid IS NULL OR s.id > $3) OFFSET 0
 ) AS f ORDER BY f.id LIMIT $4"
             ),
-            // What has been touched since it was found is not stuck any more.
+            // A row touched since it was found is not stuck any more.
             stuck_lock: format!(
                 "-- sweep_stuck_lock
 SELECT s.id FROM submissions s WHERE s.id = ANY($3::uuid[]) AND {STUCK}
@@ -83,15 +83,15 @@ SELECT s.id FROM submissions s WHERE {orphan} AND (s.form_id = ANY($5::text[])) 
 ORDER BY s.updated_at, s.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED",
                 orphan = orphan("$7"),
             ),
-            // Touched, so that the next pass does not find them again while they wait for their claim. What is not believed goes
-            // with it: the touch would put it off once more.
+            // Touched, so that the next pass does not find the rows again while they wait for their claim. A due time that
+            // is not believed goes with it: the touch would put it off once more.
             touch: format!(
                 "-- sweep_touch
 UPDATE submissions s SET updated_at = clock_timestamp(),
-  routing_result = CASE WHEN CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}' THEN {beyond} END
+  routing_result = CASE WHEN CASE WHEN s.routing_result->>'next_attempt_at' ~ '{TIME}' THEN {too_far} END
     THEN s.routing_result - 'next_attempt_at' ELSE s.routing_result END
 WHERE s.id = ANY($1::uuid[]) AND s.status = 'received' AND {ready} RETURNING s.id, s.form_id",
-                beyond = is_beyond("$2"),
+                too_far = is_too_far("$2"),
             ),
             infected: format!(
                 "-- sweep_infected
@@ -122,8 +122,8 @@ SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
     }
 }
 
-/// How many submissions are open, and for how long the oldest: since it was created. What was created before `$1`, or at no
-/// instant (`infinity`, from which PostgreSQL before 17 subtracts nothing), has no age. Apart, so that each is answered from
+/// How many submissions are open, and the age of the oldest since its creation. Rows created before `$1`, or at no instant
+/// (`infinity`, from which PostgreSQL before 17 subtracts nothing), have no age. Two selects, so that each is answered from
 /// its own partial index.
 pub(super) const OPEN: &str = "-- sweep_open
 SELECT 'received' AS status, count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(s.created_at)
@@ -133,8 +133,8 @@ UNION ALL SELECT 'processing', count(*), EXTRACT(EPOCH FROM clock_timestamp() - 
   FILTER (WHERE isfinite(s.created_at) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))::float8
 FROM submissions s WHERE s.status = 'processing'";
 
-/// How many submissions have ended how, and for how long the one that was changed longest ago. Counts everything: from the
-/// index on (status, updated_at) where there is one, else it reads the table.
+/// How many submissions have ended how, and the time since the oldest last change. Counts everything: from the index on
+/// (status, updated_at) where there is one, else by reading the table.
 pub(super) const ENDED: &str = "-- sweep_ended
 SELECT s.status::text AS status, count(*) AS n,
   EXTRACT(EPOCH FROM clock_timestamp() - min(s.updated_at) FILTER (WHERE isfinite(s.updated_at)))::float8 AS oldest

@@ -1,8 +1,8 @@
 //! Taking a claim back from a worker that is gone: the sweep's reset, and the operator's (protocol, "Crash, doubt, stop,
 //! replay").
 //!
-//! Everything here happens under the row's lock and is fenced by the token that was read under it; the end of a claim
-//! and its audit rows are one statement. If we die before the commit nothing happened.
+//! Every write here happens under the row's lock and is fenced by the token that was read under it; the end of a claim and
+//! its audit rows are one statement. If we die before the commit nothing happened.
 
 use std::time::Duration;
 
@@ -10,59 +10,59 @@ use serde_json::{Value, json};
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
+use super::super::overrides::Override;
 use super::super::refusal::{Write, refusal};
-use super::super::seams::Override;
 use super::super::{Store, sql as mission};
 use super::{Locked, all_took, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::kernel::{NotPossible, Transition, Who};
-use crate::routing::audit_key::AuditKey;
 use crate::routing::decide::{self, StuckDecision};
-use crate::routing::ledger::{FailReason, Ledger, LedgerFault, VERSION};
+use crate::routing::store::audit_key::AuditKey;
+use crate::routing::submission::ledger::{FailReason, Ledger, LedgerFault, VERSION};
 use crate::routing::table::{Command, Status};
 
-/// A claim that nobody ended.
+/// A claim that no worker ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retaken {
     /// The submission.
     pub id: Uuid,
-    /// Its form.
+    /// The submission's form.
     pub form_id: String,
-    /// `host/pid` of the worker that had it, where the ledger says so.
+    /// `host/pid` of the worker that had the claim, where the ledger says so.
     pub worker: Option<String>,
-    /// What became of it.
+    /// The outcome of the takeback.
     pub end: RetakenEnd,
-    /// How long people waited for what has failed by this, where that can be told.
+    /// How long people waited for a submission that has failed by this, where that is known.
     pub waited: Option<Duration>,
 }
 
-/// What became of a claim that nobody ended.
+/// The outcome of taking a claim back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetakenEnd {
     /// `received` again, and due.
     Reset {
         /// Attempts spent now.
         attempts: u32,
-        /// The attempt was given back.
+        /// Whether the attempt was given back.
         refunded: bool,
         /// Deliveries that are in doubt by this.
         in_doubt: usize,
     },
-    /// Failed for good.
+    /// The submission failed for good.
     Failed(FailReason),
-    /// Left as it is: a newer version wrote it.
+    /// The row is left as it is: a newer version wrote it.
     Left,
 }
 
-/// What an operator's release came to.
+/// The outcome of an operator's release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
-    /// Taken back, as the sweep would.
+    /// The claim is taken back, as by the sweep.
     Done(Retaken),
-    /// Nobody holds a claim of it.
+    /// The submission has no claim to take back.
     NotProcessing(Status),
-    /// No such row.
+    /// No row has this id.
     Unknown,
 }
 
@@ -73,8 +73,8 @@ struct Takeback {
 }
 
 impl Store {
-    /// Takes one claim back, however young, because a person says so: the same transition as the sweep's, and the
-    /// override stands in the ledger.
+    /// Takes one claim back, however young, because a person says so: the same transition as the sweep's, and the override
+    /// stands in the ledger.
     ///
     /// # Errors
     /// [`DbError`].
@@ -112,7 +112,7 @@ impl Store {
             let (end, write) = self.judge_stuck(&row, token, by)?;
             writes.extend(write.map(|write| Takeback { token: row.token.clone(), write }));
             let worker = row.stored.ledger().ok().and_then(|ledger| ledger.claim).map(|claim| claim.worker);
-            // What is infected was never ready.
+            // An infected submission was never ready.
             let waited = match &end {
                 RetakenEnd::Failed(FailReason::Infected) | RetakenEnd::Reset { .. } | RetakenEnd::Left => {
                     None
@@ -145,7 +145,7 @@ impl Store {
                 }
                 (RetakenEnd::Failed(reason), Some(write))
             }
-            // What cannot be read is never reset; said for the sake of the compiler.
+            // A ledger that cannot be read is never reset; the arm is for the compiler.
             (StuckDecision::Reset { .. }, Err(_)) => (RetakenEnd::Left, None),
             (StuckDecision::Reset { refund }, Ok(ledger)) => {
                 let attempts = ledger.attempts.saturating_sub(u32::from(refund));
@@ -163,7 +163,7 @@ impl Store {
     }
 }
 
-/// The document with every delivery that is perhaps sent marked as such: its begin mark becomes doubt.
+/// The document, with doubt in place of the intent of every delivery that is perhaps sent.
 fn doubted(ledger: &Result<Ledger, LedgerFault>, mut stored: Value) -> Value {
     let Ok(ledger) = ledger else { return stored };
     for key in decide::perhaps_sent(ledger) {

@@ -3,7 +3,8 @@
 
 use crate::db::readiness::Readiness;
 use crate::routing::store::alerts::{is_late, is_unalerted};
-use crate::routing::store::sql::{TIME, current_plan};
+use crate::routing::store::due::TIME;
+use crate::routing::store::sql::current_plan;
 
 /// The texts that depend on the configuration, made once.
 #[derive(Debug)]
@@ -13,8 +14,8 @@ pub(super) struct Statements {
     pub(super) list_newest: String,
     pub(super) grouped: String,
     pub(super) unalerted: String,
-    /// Mails that were accepted since `$1`, at most a week ago, and not heard of beyond the relay, or wait in its queue. A
-    /// fact that comes late changes no `updated_at`, hence the day more.
+    /// Mails that were accepted since `$1`, at most a week ago, and have no known relay status, or wait in the relay's
+    /// queue. A fact that comes late changes no `updated_at`, hence the day more.
     pub(super) undelivered: String,
 }
 
@@ -89,14 +90,14 @@ fn selected(infected: &str, late: &str) -> String {
     )
 }
 
-/// For a person to run: the audit rows that name a recipient by an unkeyed digest.
+/// A query for a person to run: the audit rows that name a recipient by an unkeyed digest.
 pub const UNKEYED_ROWS: &str = "SELECT id FROM audit_log WHERE detail->'recipient' ? 'sha256'";
 
 /// SQL, jsonb: the deliveries of submission `s`, where they are an object.
 const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
       THEN s.routing_result->'deliveries' ELSE '{}' END) AS e(k, v)";
 
-/// SQL, boolean, never NULL: a mail of submission `s` was lost beyond the relay, of its action's present generation.
+/// SQL, boolean, never NULL: a mail of submission `s`, of its action's present generation, was lost after acceptance.
 fn lost() -> String {
     format!(
         "EXISTS (SELECT FROM {DELIVERIES}
@@ -105,9 +106,9 @@ fn lost() -> String {
     )
 }
 
-/// How many submissions are in each status, and the age of the oldest: since it was created while it is open, since it
-/// was last changed once it has ended. Answered from the index on (status, updated_at) where there is one, else it reads the
-/// table.
+/// How many submissions are in each status, and the age of the oldest: since its creation while the status is open, since
+/// its last change once it is an end. Answered from the index on (status, updated_at) where there is one, else by reading
+/// the table.
 pub(super) const COUNTS: &str = "-- view_counts
 WITH c AS (
   SELECT s.status, count(*) AS n, min(s.updated_at) FILTER (WHERE isfinite(s.updated_at)) AS changed
@@ -122,7 +123,7 @@ SELECT e.status::text AS status, COALESCE(c.n, 0) AS n,
 FROM unnest(enum_range(NULL::submission_status)) AS e(status)
 LEFT JOIN c ON c.status = e.status LEFT JOIN o ON o.status = e.status";
 
-/// Open submissions by the attempts they have cost, and their deliveries in doubt: recorded as such, or begun by a
+/// Open submissions by the attempts they have cost, and their deliveries in doubt: recorded as such, or with an intent of a
 /// claim that is not the live one.
 pub(super) const OPEN: &str = "-- view_open
 WITH o AS MATERIALIZED (
@@ -141,7 +142,7 @@ SELECT a.attempts, count(*) AS n, (SELECT d.n FROM d) AS in_doubt FROM (
   FROM o UNION ALL SELECT NULL) AS a
 GROUP BY a.attempts";
 
-/// Routed submissions of which nothing was sent. The column narrows it down before any ledger is opened.
+/// Routed submissions of which nothing was sent. The column narrows them down before any ledger is opened.
 pub(super) const NOT_IMPLEMENTED_ONLY: &str = "-- view_not_implemented_only
 SELECT count(*) AS n FROM (
   SELECT s.routing_result->'deliveries' AS d FROM submissions s
@@ -157,7 +158,7 @@ SELECT has_table_privilege(c.oid, 'SELECT') AND (NOT row_security_active(c.oid) 
     AND EXISTS (SELECT FROM unnest(p.polroles) AS r(oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE')))) AS readable
 FROM pg_class c WHERE c.oid = to_regclass('audit_log')";
 
-/// How recipients are digested, and how often. Reads all of the log.
+/// How recipients are digested, and how often. Reads the whole log.
 pub(super) const AUDIT_DIGESTS: &str = "-- view_audit_digests
 SELECT a.detail #>> '{recipient,key}' AS key, a.detail->'recipient' ? 'sha256' AS unkeyed, count(*) AS n,
   min(a.occurred_at) AS first, max(a.occurred_at) AS last

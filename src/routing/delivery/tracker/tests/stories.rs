@@ -1,4 +1,4 @@
-//! Who may speak for a mail of ours: stories of strangers who know its Message-ID.
+//! Proof that a mail is ours: cases of strangers who know its Message-ID.
 
 use std::net::Ipv4Addr;
 
@@ -12,12 +12,12 @@ fn address() -> ReturnAddress {
     ReturnAddress::new("maple-bounces@maple.example.org", SECRET).expect("a secret")
 }
 
-/// As with `[bounces]`, or without.
+/// Setup with `[bounces]`, or without.
 fn ours(tokens: bool) -> Ours {
     Ours { addresses: vec![Ipv4Addr::new(172, 17, 0, 2).into()], senders: tokens.then(address) }
 }
 
-/// What is seen of A, and what is proved about it.
+/// Reports on A, and the proof about it.
 fn story(tokens: bool, lines: &[LogLine]) -> (Vec<bool>, Evidence) {
     let mut tracker = Tracker::default().restored(ours(tokens));
     let seen = lines.iter().flat_map(|line| tracker.read(line)).map(|seen| seen.proved).collect();
@@ -31,7 +31,7 @@ fn is_found(evidence: &Evidence) -> bool {
     matches!(evidence, Evidence::Found { .. })
 }
 
-/// Each row: how the mail came in, its envelope sender, and whether that proves it to be ours without tokens and with them.
+/// Columns: the mail's way in, its envelope sender, and whether that proves it to be ours without tokens and with them.
 #[test]
 fn a_mail_is_ours_by_its_client_and_by_its_token() {
     let token = address().sender(ORIGIN);
@@ -70,7 +70,7 @@ fn a_mail_is_ours_by_its_client_and_by_its_token() {
     }
 }
 
-/// Its sender was not logged, so it may be a stranger's or ours: with tokens nothing follows either way.
+/// A mail without a logged sender may be a stranger's or ours: with tokens nothing follows either way.
 #[test]
 fn a_mail_whose_sender_was_not_logged_proves_nothing_where_senders_have_tokens() {
     let lines = [connect(1), received("A", 1), named("A", ORIGIN), said("A", TO, RelayStatus::Bounced, "no")];
@@ -98,7 +98,7 @@ fn a_strangers_session_disproves_nothing() {
     }
 }
 
-/// An alias's copy, and a mail that was put back by hand, are what the mail was that they were made of, whichever is logged first.
+/// An alias's copy, and a mail requeued by hand, count as their original does, whichever is logged first.
 #[test]
 fn what_was_made_of_ours_is_ours() {
     let token = address().sender(ORIGIN);
@@ -112,7 +112,7 @@ fn what_was_made_of_ours_is_ours() {
     let requeued =
         [&[removed("A"), picked_up("B", Some("A"))], &copy[..], std::slice::from_ref(&bounced)].concat();
     assert_eq!(of(&requeued), [true]);
-    // Not of somebody else's, and not because a server further on says so.
+    // A stranger's mail has no such effect, nor has a server's reply further on.
     let strangers =
         [connect(1), received_from("A", 1, STRANGER), named("A", ORIGIN), sent_by("A", &token, 1)];
     let theirs = [&strangers[..], &copy[..], &[forwarded("A", TO, "B"), bounced.clone()]].concat();

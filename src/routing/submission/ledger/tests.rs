@@ -1,0 +1,106 @@
+use super::*;
+use serde_json::json;
+
+#[test]
+fn an_empty_object_is_a_submission_never_claimed() {
+    assert_eq!(Ledger::read(&json!({})), Ok(Ledger::default()));
+    assert_eq!(Ledger::read(&json!({"somebody": "else's"})), Ok(Ledger::default()));
+}
+
+#[test]
+fn every_bad_shape_is_a_fault_and_never_a_panic() {
+    for damaged in [
+        json!([]),
+        json!(null),
+        json!("x"),
+        json!({"v": "1"}),
+        json!({"v": 0}),
+        json!({"v": 1.5}),
+        json!({"v": 1, "attempts": "many"}),
+        json!({"attempts": "many"}),
+        json!({"attempts": -1}),
+        json!({"v": 1, "next_attempt_at": "tomorrow"}),
+        json!({"v": 1, "plan": {"a": 1}}),
+        json!({"v": 1, "deliveries": []}),
+        json!({"v": 1, "deliveries": {"no order": {"state": "open"}}}),
+        json!({"v": 1, "deliveries": {"1|a@b": {"state": "teleported"}}}),
+        json!({"v": 1, "deliveries": {"1|a@b": {}}}),
+        json!({"v": 1, "claim": "mine"}),
+    ] {
+        assert!(matches!(Ledger::read(&damaged), Err(LedgerFault::Damaged(_))), "{damaged}");
+    }
+    assert_eq!(Ledger::read(&json!({"v": 7})), Err(LedgerFault::Newer(7)));
+    assert_eq!(Ledger::read(&json!({"v": 2, "attempts": "many"})), Err(LedgerFault::Newer(2)));
+}
+
+#[test]
+fn the_example_of_the_data_contract_is_read() {
+    let ledger = Ledger::read(&json!({
+        "v": 1, "attempts": 2, "resets": 0, "not_ours": [1],
+        "claim": {"token": "t", "worker": "maple/4711", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"},
+        "plan": [{"action_order": 1, "action_type": "email_template", "template_id": "t1",
+                  "template": {"subject": "s", "body_text": "b", "body_html": null},
+                  "destination": "a@example.org, b@example.org", "subject_template": null, "happyfox_category": null}],
+        "generations": {"1": 0},
+        "deliveries": {
+            "1|a@example.org": {"state": "accepted", "at": "2026-11-01T10:00:01Z", "nonce": "n", "token": "t",
+                "smtp": {"code": 250, "enhanced": "2.0.0", "reply": "Ok: queued as 4XYZ"}, "queue_id": "4XYZ",
+                "message_id": "<m@x>", "late": false, "dups": []},
+            "1|b@example.org": {"state": "open", "begun": {"token": "t", "at": "2026-11-01T10:00:01Z"}, "doubt": true,
+                "error": {"class": "deferred", "stage": "RCPT", "code": 451, "enhanced": "4.3.0", "reply": "later"}},
+            "2|": {"state": "not_implemented"}
+        }
+    }))
+    .expect("the example");
+    assert_eq!(ledger.attempts, 2);
+    assert!(ledger.is_claimed_by("t"));
+    assert_eq!(ledger.deliveries_of(1).count(), 2);
+    assert_eq!(ledger.counts(), BTreeMap::from([("accepted", 1), ("open", 1), ("not_implemented", 1)]));
+    assert!(ledger.deliveries["1|b@example.org"].in_doubt("t"));
+}
+
+#[test]
+fn doubt_is_a_mark_of_another_claim_or_a_recorded_unknown() {
+    let intent = |token: &str| Delivery {
+        intent: Some(Intent { token: token.to_owned(), at: Timestamp::UNIX_EPOCH }),
+        ..Delivery::default()
+    };
+    assert!(!intent("mine").in_doubt("mine"));
+    assert!(intent("theirs").in_doubt("mine"));
+    assert!(Delivery { doubt: true, ..Delivery::default() }.in_doubt("mine"));
+    let accepted = Delivery { state: DeliveryState::Accepted, ..intent("theirs") };
+    assert!(!accepted.in_doubt("mine"));
+}
+
+#[test]
+fn what_a_recipient_could_have_written_proves_no_acceptance() {
+    let bounced = |generation: u32, claimed: bool| json!({"status": "bounced", "at": "2026-11-01T10:00:00Z", "generation": generation, "claimed": claimed});
+    let state = |entry: Value| {
+        let ledger = Ledger::read(&json!({"v": 1, "deliveries": {"1|a@x": entry}})).expect("a ledger");
+        ledger.with_proofs().deliveries["1|a@x"].state
+    };
+    for (relay, expected) in [
+        (bounced(0, false), DeliveryState::Accepted),
+        (bounced(0, true), DeliveryState::Open),
+        (bounced(1, false), DeliveryState::Open),
+    ] {
+        assert_eq!(state(json!({"state": "open", "doubt": true, "relay": relay})), expected, "{relay}");
+        assert_eq!(state(json!({"state": "open", "relay": relay})), DeliveryState::Open, "no doubt: {relay}");
+    }
+}
+
+#[test]
+fn only_a_second_acceptance_of_one_generation_is_a_repeat() {
+    let cases = [
+        (json!({"state": "accepted"}), 0),
+        (json!({"state": "accepted", "dups": [{"nonce": "n"}]}), 1),
+        (json!({"state": "open", "dups": [{"nonce": "n"}]}), 0),
+        (json!({"state": "open", "history": [{"generation": 0}], "dups": [{"generation": 0}]}), 1),
+        (json!({"state": "accepted", "generation": 1, "history": [{"generation": 0}]}), 0),
+        (json!({"state": "accepted", "generation": 1, "dups": [{"generation": 0}, {"generation": 1}]}), 1),
+    ];
+    for (entry, repeats) in cases {
+        let delivery: Delivery = serde_json::from_value(entry.clone()).expect("an entry");
+        assert_eq!(delivery.repeats(), repeats, "{entry}");
+    }
+}

@@ -1,0 +1,448 @@
+//! From an action of the plan to a mail that is ready to be sent, or to outcomes decided without a send.
+//!
+//! No intent is recorded here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
+
+mod render;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use self::render::{RenderError, RenderScope, Rendered};
+
+use jiff::tz::TimeZone;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::config::{Config, InDoubt, MailBody};
+use crate::db::{DbError, DbErrorKind};
+use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::journal;
+use crate::ops::live::Live;
+use crate::ops::rng::Rng;
+use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
+use crate::routing::claims::Claim;
+use crate::routing::claims::scope::ActionScope;
+use crate::routing::compose;
+use crate::routing::compose::{
+    AttachmentLink, ComposeInput, Composed, Field, MailSettings, ReplyTo, SubmissionFacts, clean_file_name,
+};
+use crate::routing::decide;
+use crate::routing::delivery::sender::ReturnAddress;
+use crate::routing::store::Store;
+use crate::routing::submission::content::SubmissionContent;
+use crate::routing::submission::destination;
+use crate::routing::submission::destination::{Mailbox, Target, TargetKind};
+use crate::routing::submission::ledger::{ErrorClass, Ledger};
+use crate::routing::submission::message_id;
+use crate::routing::submission::message_id::Origin;
+use crate::routing::submission::outcome::Entries;
+use crate::routing::submission::plan::PlannedAction;
+use crate::routing::words::EventName;
+
+/// Links signed at once for one mail.
+const LINKS_AT_ONCE: usize = 8;
+
+/// Rules that mails are made by: parts of the configuration, parsed once.
+#[derive(Debug)]
+pub struct MailRules {
+    /// Sender that the reader sees.
+    pub from: Mailbox,
+    /// Return address of the mails; absent: bounces go to the sender.
+    pub returns: Option<ReturnAddress>,
+    /// Body format.
+    pub body: MailBody,
+    /// Rules that a reload may change.
+    pub changing: Live<ChangingRules>,
+}
+
+/// The part of the rules that a reload may change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangingRules {
+    /// Zone of the times shown.
+    pub time_zone: TimeZone,
+    /// Domains that mails may go to; empty: any.
+    pub allowed_domains: Vec<String>,
+    /// Fields whose address becomes the Reply-To.
+    pub reply_to_fields: Vec<String>,
+    /// Longest life of a link.
+    pub link_ttl: std::time::Duration,
+    /// Treatment of deliveries in doubt.
+    pub in_doubt: InDoubt,
+}
+
+impl MailRules {
+    /// Reads the rules of a validated configuration.
+    ///
+    /// # Errors
+    /// The key that is wrong, and how.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let from = destination::parse_mailbox(&config.mail.from)
+            .map_err(|why| format!("mail.from is not an address: {why}"))?;
+        let returns = return_address(config)?;
+        Ok(Self { from, returns, body: config.mail.body, changing: ChangingRules::new(config)?.into() })
+    }
+
+    /// Envelope sender of a mail; [`TRIAL`](crate::routing::delivery::sender::TRIAL) is the origin without a submission.
+    #[must_use]
+    pub fn sender(&self, origin: Origin) -> String {
+        self.returns.as_ref().map_or_else(|| self.from.address.clone(), |returns| returns.sender(origin))
+    }
+
+    /// The changing rules, as they are now.
+    #[must_use]
+    pub fn now(&self) -> Arc<ChangingRules> {
+        self.changing.get()
+    }
+}
+
+/// The return address, with `[bounces]` on.
+fn return_address(config: &Config) -> Result<Option<ReturnAddress>, String> {
+    let Some(address) = &config.bounces.address else { return Ok(None) };
+    let secret = config.bounce_secret().map_err(|error| error.to_string())?;
+    let secret = secret.ok_or("bounces.secret_file is required with bounces.address")?;
+    ReturnAddress::new(address, secret.secret.expose()).map(Some)
+}
+
+impl ChangingRules {
+    /// Reads the changing rules of a validated configuration.
+    ///
+    /// # Errors
+    /// The key that is wrong, and how.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let time_zone = TimeZone::get(&config.mail.time_zone).map_err(|e| {
+            format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone)
+        })?;
+        Ok(Self {
+            time_zone,
+            allowed_domains: config.mail.allowed_destination_domains.clone(),
+            reply_to_fields: config.mail.reply_to_fields.clone(),
+            link_ttl: config.signed_url.ttl,
+            in_doubt: config.routing.in_doubt,
+        })
+    }
+}
+
+/// Makes mails.
+#[derive(Debug)]
+pub struct Preparer {
+    /// Rules that the mails follow.
+    pub rules: MailRules,
+    /// Store that the submission content is read from.
+    pub store: Store,
+    /// Signs links.
+    pub signer: Arc<UrlSigner>,
+    /// Source of the nonces.
+    pub rng: Arc<Rng>,
+}
+
+/// Result of an action before anything is sent.
+#[derive(Debug)]
+pub enum Prepared {
+    /// A mail to be sent.
+    Ready(Box<Ready>),
+    /// Every open delivery of the action is decided without a send.
+    Decided(Box<Decided>),
+    /// The submission could not be read: nothing is known.
+    Unreadable(DbError),
+}
+
+/// Deliveries decided without a send.
+#[derive(Debug)]
+pub struct Decided {
+    /// Action of the deliveries.
+    pub scope: ActionScope,
+    /// Key and outcome.
+    pub outcomes: Vec<(String, Outcome)>,
+    /// Keys in doubt that the policy puts on hold.
+    pub on_hold: Vec<String>,
+    /// Some of the action's deliveries get no intent because their destination is paused.
+    pub paused: bool,
+}
+
+/// A mail that is ready, and the deliveries decided beside it.
+#[derive(Debug)]
+pub struct Ready {
+    /// Delivery keys, in the order of `recipients`.
+    pub keys: Vec<String>,
+    /// Keys in doubt, perhaps delivered before; a subset of `keys`.
+    pub resend: Vec<String>,
+    /// Envelope recipients.
+    pub recipients: Vec<String>,
+    /// Envelope sender.
+    pub sender: String,
+    /// The message.
+    pub message: Vec<u8>,
+    /// Deliveries of the same action that are decided already.
+    pub beside: Decided,
+}
+
+impl Decided {
+    fn everything(&mut self, keys: Vec<String>, outcome: &Outcome) {
+        self.outcomes.extend(keys.into_iter().map(|key| (key, outcome.clone())));
+    }
+
+    /// The entries to record.
+    #[must_use]
+    pub fn entries(&self, claim: &Claim) -> Entries {
+        let mut entries = Entries::default();
+        for (key, outcome) in &self.outcomes {
+            entries.add(&self.scope.context(claim), key, outcome);
+        }
+        for key in &self.on_hold {
+            entries.fail(&self.scope.context(claim), key, ErrorClass::InDoubt, &ours(Stage::Dot, IN_DOUBT));
+        }
+        entries
+    }
+}
+
+const IN_DOUBT: &str = "perhaps delivered before; held, because routing.in_doubt is \"hold\"";
+
+impl Preparer {
+    /// Prepares action `order` of the ledger's plan. Submission content that is missing is read, once per claim.
+    pub async fn prepare(
+        &self,
+        claim: &Claim,
+        ledger: &Ledger,
+        order: i32,
+        content: &OnceCell<SubmissionContent>,
+    ) -> Prepared {
+        let Some(action) = ledger.plan.iter().find(|action| action.action_order == order) else {
+            return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
+        };
+        let mut open = decide::open_deliveries(ledger, order, &claim.token, self.rules.now().in_doubt);
+        let (pauses, all) = (self.store.pauses(), open.send.len());
+        open.send.retain(|key| pauses.of_delivery(key).is_none());
+        let paused = open.send.len() < all;
+        let mut decided = Decided {
+            scope: self.scope(claim, ledger, action),
+            outcomes: Vec::new(),
+            on_hold: open.hold,
+            paused,
+        };
+        if !action.action_type.is_email() {
+            decided.everything(open.send, &Outcome::NotImplemented);
+            return Prepared::Decided(Box::new(decided));
+        }
+        let targets = destination::parse(&action.destination, order, usize::MAX);
+        let (keys, recipients) = self.sort_out(open.send, &targets, &mut decided);
+        if keys.is_empty() {
+            return Prepared::Decided(Box::new(decided));
+        }
+        let content = match content.get_or_try_init(|| self.read(claim.id)).await {
+            Ok(content) => content,
+            Err(error) => match error.kind() {
+                DbErrorKind::Unreachable | DbErrorKind::Busy => return Prepared::Unreadable(error),
+                // Such a fault does not pass by itself: it costs attempts, so that it ends in an alert.
+                DbErrorKind::Contract | DbErrorKind::Bug => {
+                    let why = format!("the submission cannot be read: {error}");
+                    decided.everything(keys, &Outcome::Deferred(ours(Stage::Template, &why)));
+                    return Prepared::Decided(Box::new(decided));
+                }
+            },
+        };
+        let attachments = match self.links(content).await {
+            Ok(attachments) => attachments,
+            Err(fault) => {
+                decided.everything(keys, &Outcome::Deferred(fault));
+                return Prepared::Decided(Box::new(decided));
+            }
+        };
+        match self.compose(claim.id, action, ledger, content, &attachments, &targets) {
+            Ok(composed) => {
+                told(claim.id, &content.form_id, order, &composed);
+                Prepared::Ready(Box::new(Ready {
+                    keys,
+                    resend: open.resend,
+                    recipients,
+                    sender: self.rules.sender(Origin {
+                        submission: claim.id,
+                        action_order: order,
+                        generation: decided.scope.generation,
+                    }),
+                    message: composed.message,
+                    beside: decided,
+                }))
+            }
+            Err(why) => {
+                decided.everything(keys, &Outcome::Refused(ours(Stage::Template, &why)));
+                Prepared::Decided(Box::new(decided))
+            }
+        }
+    }
+
+    fn scope(&self, claim: &Claim, ledger: &Ledger, action: &PlannedAction) -> ActionScope {
+        let generation = ledger.generation(action.action_order);
+        let origin = Origin { submission: claim.id, action_order: action.action_order, generation };
+        ActionScope {
+            action_order: action.action_order,
+            action_type: action.action_type,
+            generation,
+            destination: action.destination.clone(),
+            message_id: action
+                .action_type
+                .is_email()
+                .then(|| message_id::message_id(origin, &self.rules.from.address)),
+            nonce: self.rng.uuid().simple().to_string(),
+            total: ledger.deliveries_of(action.action_order).count(),
+        }
+    }
+
+    /// Splits open keys into deliverable ones, with their addresses, and those refused for their target.
+    fn sort_out(
+        &self,
+        open: Vec<String>,
+        targets: &[Target],
+        decided: &mut Decided,
+    ) -> (Vec<String>, Vec<String>) {
+        let by_key: HashMap<&str, &TargetKind> =
+            targets.iter().map(|target| (target.key.as_str(), &target.kind)).collect();
+        let (mut keys, mut recipients) = (Vec::new(), Vec::new());
+        for key in open {
+            let why = match by_key.get(key.as_str()) {
+                Some(TargetKind::Usable { address, .. })
+                    if destination::allowed(address, &self.rules.now().allowed_domains) =>
+                {
+                    keys.push(key);
+                    recipients.push(address.clone());
+                    continue;
+                }
+                Some(TargetKind::Usable { .. }) => {
+                    "the domain is not in mail.allowed_destination_domains".to_owned()
+                }
+                Some(TargetKind::Unusable { why, .. }) => why.clone(),
+                Some(TargetKind::None) => "the action names no recipient: set its destination".to_owned(),
+                Some(TargetKind::OverLimit { .. }) | None => format!(
+                    "the action names {} recipients, more than mail.max_recipients: nothing was sent",
+                    targets.len()
+                ),
+            };
+            decided.outcomes.push((key, Outcome::Refused(ours(Stage::Address, &why))));
+        }
+        (keys, recipients)
+    }
+
+    async fn read(&self, id: Uuid) -> Result<SubmissionContent, DbError> {
+        self.store
+            .content(id)
+            .await?
+            .ok_or_else(|| DbError::Shape("the claimed row is not there any more".to_owned()))
+    }
+
+    /// The attachments with their links. An attachment that cannot be linked is named as such; a signer that is down or not
+    /// allowed to sign defers the mail.
+    async fn links(&self, content: &SubmissionContent) -> Result<Vec<AttachmentLink>, Fault> {
+        let ttl = compose::link_ttl(self.rules.now().link_ttl, content.retention_expires_at, content.now);
+        let mut requests = Vec::new();
+        let mut links: Vec<AttachmentLink> = Vec::with_capacity(content.attachments.len());
+        let mut places = Vec::new();
+        for attachment in &content.attachments {
+            let file_name = attachment.file_name.clone().unwrap_or_default();
+            let link = match (ttl, &attachment.bucket, &attachment.object) {
+                (Some(ttl), Some(bucket), Some(object)) => {
+                    places.push(links.len());
+                    requests.push(LinkRequest {
+                        bucket: bucket.clone(),
+                        object: object.clone(),
+                        file_name: clean_file_name(&file_name),
+                        ttl,
+                    });
+                    Err(String::new())
+                }
+                (None, _, _) => Err("its retention period has ended".to_owned()),
+                (Some(_), _, _) => Err("where it is stored was not recorded".to_owned()),
+            };
+            links.push(AttachmentLink {
+                file_name,
+                size_bytes: attachment.size_bytes.and_then(|size| u64::try_from(size).ok()),
+                content_type: attachment.content_type.clone(),
+                link,
+            });
+        }
+        let signed = self.signer.sign_all(&requests, LINKS_AT_ONCE).await;
+        for (place, signed) in places.into_iter().zip(signed) {
+            links[place].link = match signed {
+                Ok(link) => Ok(link),
+                Err(SignError::UnsignableObject { why, .. }) => Err(why),
+                Err(error) => {
+                    return Err(Fault {
+                        // Only an outage reaches the breaker; a missing permission fails loudly, and delays no other mail.
+                        about_us: error.is_transient(),
+                        ..ours(Stage::Sign, &error.to_string())
+                    });
+                }
+            };
+        }
+        Ok(links)
+    }
+
+    fn compose(
+        &self,
+        id: Uuid,
+        action: &PlannedAction,
+        ledger: &Ledger,
+        content: &SubmissionContent,
+        attachments: &[AttachmentLink],
+        targets: &[Target],
+    ) -> Result<Composed, String> {
+        let fields: Vec<Field> = content
+            .fields
+            .iter()
+            .zip(0..)
+            .map(|((key, value), position)| Field { key: key.clone(), value: value.clone(), position })
+            .collect();
+        let rules = self.rules.now();
+        let composed = compose::compose(&ComposeInput {
+            submission: SubmissionFacts { id, created_at: content.created_at, form_id: &content.form_id },
+            form_name: content.form_name.as_deref(),
+            fields: &fields,
+            action,
+            generation: ledger.generation(action.action_order),
+            attachments,
+            mail: MailSettings {
+                from: &self.rules.from,
+                body: self.rules.body,
+                time_zone: &rules.time_zone,
+                recipients: targets,
+                reply_to_fields: &rules.reply_to_fields,
+            },
+            date: content.now,
+        });
+        composed.map_err(|fault| fault.to_string())
+    }
+}
+
+/// Logs for the owner of the form that a mail has gaps, or that a reply to it would not reach the person who filled in the
+/// form. Neither a value nor a field's name is logged: `render` shows those.
+fn told(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
+    if !composed.missing.is_empty() {
+        journal!(
+            warn,
+            EventName::Gap,
+            submission_id = %id,
+            form_id,
+            action_order = order,
+            count = composed.missing.len(),
+            "a template asks for what the submission does not have: its mail says so in that place; \
+             `maple-router render {id}` names it"
+        );
+    }
+    let reason = match composed.reply_to {
+        ReplyTo::NotConfigured | ReplyTo::Set => return,
+        ReplyTo::Absent => "absent",
+        ReplyTo::Unusable => "unusable",
+    };
+    journal!(
+        info,
+        EventName::NoReplyTo,
+        submission_id = %id,
+        form_id,
+        action_order = order,
+        reason,
+        "no field of mail.reply_to_fields holds an address that every relay takes: the mail has no Reply-To"
+    );
+}
+
+/// A fault decided in this process, without a server.
+fn ours(stage: Stage, why: &str) -> Fault {
+    Fault { stage, reply: Reply { code: None, enhanced: None, reply: why.to_owned() }, about_us: false }
+}
