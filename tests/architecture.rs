@@ -262,7 +262,7 @@ fn only_a_transition_changes_a_status() {
 #[test]
 fn operations_know_no_room() {
     wall(
-        "ops is told, it does not ask",
+        "ops is called, it does not ask",
         |name| name.starts_with("ops/"),
         &["crate::gateway", "crate::db", "crate::cli"],
     );
@@ -432,14 +432,14 @@ fn every_event_is_written_and_as_loud_as_its_card_says() {
     assert_eq!(written, said);
 }
 
-/// Two cards never bring the same thing, or neither could be told from the other; only a log's word may be several rooms'.
+/// Two cards never bring the same thing, or neither could be distinguished; only a log's word may be several rooms'.
 #[test]
 fn what_stands_on_a_card_stands_on_no_other() {
     fn once<T: Ord + std::fmt::Debug>(what: impl Iterator<Item = T>) {
         let mut seen = BTreeSet::new();
         for one in what {
-            let told = format!("{one:?} is there twice");
-            assert!(seen.insert(one), "{told}");
+            let fault = format!("{one:?} is there twice");
+            assert!(seen.insert(one), "{fault}");
         }
         assert!(!seen.is_empty());
     }

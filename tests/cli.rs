@@ -160,9 +160,9 @@ fn check_tells_every_fault_and_ends_in_78() {
         Site::new(&format!("{SOUND}drain_timeout = \"1s\"\nheartbeat = \"200s\"\n[slack]\nlease = \"5s\"\n"));
     let output = run(&["check", "--json", "--config", &site.config()]);
     assert_eq!(code(&output), 78);
-    let told = stdout(&output);
+    let text = stdout(&output);
     for key in ["routing.drain_timeout", "routing.fence_after", "slack.lease"] {
-        assert!(told.contains(key), "{key} is missing in: {told}");
+        assert!(text.contains(key), "{key} is missing in: {text}");
     }
 }
 
@@ -178,10 +178,10 @@ fn check_names_every_secret_and_where_it_was_read_but_never_shows_one() {
             .env("MAPLE_ROUTER__SLACK__WEBHOOK_FILE", &webhook)
             .output()
             .expect("runs");
-        let told = stdout(&output) + &stderr(&output);
-        assert!(told.contains(&password) && told.contains(&webhook), "{told}");
-        assert!(!told.contains("secret-word"), "{told}");
-        assert!(!told.contains('\u{1b}'), "no colours off a terminal");
+        let text = stdout(&output) + &stderr(&output);
+        assert!(text.contains(&password) && text.contains(&webhook), "{text}");
+        assert!(!text.contains("secret-word"), "{text}");
+        assert!(!text.contains('\u{1b}'), "no colours off a terminal");
         if arguments.contains(&"--json") {
             let found = lines(&output);
             let secrets = named(&found, "secrets");
@@ -190,7 +190,7 @@ fn check_names_every_secret_and_where_it_was_read_but_never_shows_one() {
             assert_eq!(named(&found, "config")[0]["level"], "ok");
             assert_eq!(named(&found, "slack")[0]["level"], "ok");
         } else {
-            assert!(told.contains("✓ config"), "{told}");
+            assert!(text.contains("✓ config"), "{text}");
         }
     }
 }
@@ -261,7 +261,7 @@ fn check_send_posts_to_slack() {
 }
 
 #[test]
-fn a_webhook_that_cannot_be_reached_is_told_without_its_url() {
+fn a_webhook_that_cannot_be_reached_is_reported_without_its_url() {
     let site = Site::new(SOUND);
     site.secret("slack-webhook", "http://127.0.0.1:1/hook-secret-word", 0o600);
     let output = maple(&["check", "--json", "--send", "--config", &site.config()])
@@ -278,10 +278,10 @@ fn a_reader_that_goes_away_is_no_fault() {
     let mut child =
         maple(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     drop(child.stdout.take());
-    let mut told = String::new();
-    child.stderr.take().expect("stderr").read_to_string(&mut told).expect("utf-8");
+    let mut text = String::new();
+    child.stderr.take().expect("stderr").read_to_string(&mut text).expect("utf-8");
     assert_eq!(child.wait().expect("ends").code(), Some(0));
-    assert_eq!(told, "", "neither a panic nor a complaint");
+    assert_eq!(text, "", "neither a panic nor a complaint");
 }
 
 #[test]
@@ -399,9 +399,10 @@ fn completions_know_every_verb_and_option() {
 
 #[test]
 fn the_version_tells_the_commit() {
-    let told = stdout(&run(&["--version"]));
-    let rest =
-        told.strip_prefix(concat!("maple-router ", env!("CARGO_PKG_VERSION"), " (commit ")).expect(&told);
-    let commit = rest.trim_end().strip_suffix(')').expect(&told);
-    assert!(commit == "unknown" || commit.starts_with(|c: char| c.is_ascii_hexdigit()), "{told}");
+    let version = stdout(&run(&["--version"]));
+    let rest = version
+        .strip_prefix(concat!("maple-router ", env!("CARGO_PKG_VERSION"), " (commit "))
+        .expect(&version);
+    let commit = rest.trim_end().strip_suffix(')').expect(&version);
+    assert!(commit == "unknown" || commit.starts_with(|c: char| c.is_ascii_hexdigit()), "{version}");
 }

@@ -115,8 +115,8 @@ fn times_are_taken_as_datetime_or_as_text() {
             "{written}"
         );
     }
-    let told = refusal("[routing]\nnot_before = 2026-11-01", &[]);
-    assert!(told.contains("routing.not_before") && told.contains("2026-11-01T00:00:00Z"), "{told}");
+    let message = refusal("[routing]\nnot_before = 2026-11-01", &[]);
+    assert!(message.contains("routing.not_before") && message.contains("2026-11-01T00:00:00Z"), "{message}");
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn an_unknown_key_is_named_with_its_place_and_its_neighbour() {
         ("[http]\nqqq = 1", &["`qqq`", "known here: listen"]),
     ];
     for (text, expected) in cases {
-        let told = refusal(text, &[]);
+        let message = refusal(text, &[]);
         for part in *expected {
-            assert!(told.contains(part), "{part} is missing in: {told}");
+            assert!(message.contains(part), "{part} is missing in: {message}");
         }
     }
 }
@@ -146,13 +146,13 @@ fn an_unknown_variable_is_refused_too() {
         ("MAPLE_ROUTER__SMPT__PORT", "did you mean `[smtp]`?"),
         ("MAPLE_ROUTER__SMTP", "[smtp]"),
     ] {
-        let told = refusal("", &[(name, "1")]);
-        assert!(told.contains(name) && told.contains(hint), "{told}");
+        let message = refusal("", &[(name, "1")]);
+        assert!(message.contains(name) && message.contains(hint), "{message}");
     }
 }
 
 #[test]
-fn a_bad_value_is_told_with_what_is_expected() {
+fn a_bad_value_is_named_with_what_is_expected() {
     let cases: &[(&str, &[&str])] = &[
         (
             "[smtp]\nconnect_timeout = \"5 parsecs\"",
@@ -170,20 +170,20 @@ fn a_bad_value_is_told_with_what_is_expected() {
         ("[database]\nurl = [\"postgres://u:secret-word@h/d\"]", &["`database.url`", "a string"]),
     ];
     for (text, expected) in cases {
-        let told = refusal(text, &[]);
+        let message = refusal(text, &[]);
         for part in *expected {
-            assert!(told.contains(part), "{part} is missing in: {told}");
+            assert!(message.contains(part), "{part} is missing in: {message}");
         }
-        assert!(!told.contains("secret-word"), "{told}");
+        assert!(!message.contains("secret-word"), "{message}");
     }
-    let told = refusal("", &[("MAPLE_ROUTER__SMTP__LANES", "many")]);
-    assert!(told.contains("MAPLE_ROUTER__SMTP__LANES") && told.contains("many"), "{told}");
-    let told = refusal("", &[("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "soon")]);
-    assert!(told.contains("MAPLE_ROUTER_TIMEOUT_STOP_SEC") && told.contains("infinity"), "{told}");
+    let message = refusal("", &[("MAPLE_ROUTER__SMTP__LANES", "many")]);
+    assert!(message.contains("MAPLE_ROUTER__SMTP__LANES") && message.contains("many"), "{message}");
+    let message = refusal("", &[("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "soon")]);
+    assert!(message.contains("MAPLE_ROUTER_TIMEOUT_STOP_SEC") && message.contains("infinity"), "{message}");
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_named_at_once() {
     let file = file("[smtp]\nhots = 1\nport = \"x\"\n[nope]\na = 1");
     let error =
         Config::load(Some(&file.path), &env(&[("MAPLE_ROUTER__LOG__LEVLE", "x")])).expect_err("refused");
@@ -194,20 +194,23 @@ fn all_faults_are_told_at_once() {
 
 #[test]
 fn files_that_cannot_be_read_are_named_with_a_remedy() {
-    let told =
+    let message =
         Config::load(Some(Path::new("/nowhere/config.toml")), &env(&[])).expect_err("missing").to_string();
-    assert!(told.contains("/nowhere/config.toml") && told.contains("--config"), "{told}");
+    assert!(message.contains("/nowhere/config.toml") && message.contains("--config"), "{message}");
 
     let dir = tempfile::tempdir().expect("tempdir");
-    let told = Config::load(Some(dir.path()), &env(&[])).expect_err("a directory").to_string();
-    assert!(told.contains(&dir.path().display().to_string()) && told.contains("cannot read"), "{told}");
+    let message = Config::load(Some(dir.path()), &env(&[])).expect_err("a directory").to_string();
+    assert!(
+        message.contains(&dir.path().display().to_string()) && message.contains("cannot read"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_syntax_error_names_the_line_but_does_not_quote_it() {
-    let told = refusal("[database]\nurl = \"postgres://u:secret-word@h/d\" oops\n", &[]);
-    assert!(told.contains("line 2") && told.contains("config.toml"), "{told}");
-    assert!(!told.contains("secret-word"), "{told}");
+    let message = refusal("[database]\nurl = \"postgres://u:secret-word@h/d\" oops\n", &[]);
+    assert!(message.contains("line 2") && message.contains("config.toml"), "{message}");
+    assert!(!message.contains("secret-word"), "{message}");
 }
 
 #[test]
@@ -217,13 +220,13 @@ fn validation_names_both_keys_and_the_rule() {
         .expect("every key has its shape")
         .validated()
         .expect_err("dot must be shorter than the deadline");
-    let told = error.to_string();
+    let message = error.to_string();
     for part in [
         "smtp.dot_timeout = \"3m\"",
         "smtp.delivery_deadline = \"3m\"",
         "smtp.dot_timeout < smtp.delivery_deadline",
     ] {
-        assert!(told.contains(part), "{part} is missing in: {told}");
+        assert!(message.contains(part), "{part} is missing in: {message}");
     }
-    assert!(told.contains("pubsub.subscription"), "required keys are told in the same list: {told}");
+    assert!(message.contains("pubsub.subscription"), "required keys are named in the same list: {message}");
 }

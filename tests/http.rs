@@ -45,15 +45,15 @@ async fn metrics_health_and_readiness_until_shutdown() {
     shutdown.cancel();
     tokio::time::timeout(Duration::from_secs(5), server)
         .await
-        .expect("ends when told")
+        .expect("ends when stopped")
         .expect("no panic")
         .expect("no fault");
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told_with_a_remedy() {
+async fn a_port_in_use_is_named_with_a_remedy() {
     let holder = http::bind("127.0.0.1:0").await.expect("a free port");
     let taken = holder.local_addr().expect("address").to_string();
-    let told = http::bind(&taken).await.expect_err("taken").to_string();
-    assert!(told.contains(&taken) && told.contains("http.listen"), "{told}");
+    let message = http::bind(&taken).await.expect_err("taken").to_string();
+    assert!(message.contains(&taken) && message.contains("http.listen"), "{message}");
 }

@@ -87,7 +87,7 @@ def announce(conn, publisher, topic, submission_id, form_id, reason):
 def wire_status(status):
     """The word for a status in the backend's answers: the database's own. Purged is gone: answer 404."""
     if status not in WIRE_STATUSES:
-        raise ValueError(f"{status!r} is no status that is told; those are {', '.join(WIRE_STATUSES)}")
+        raise ValueError(f"{status!r} is no status that is shown; those are {', '.join(WIRE_STATUSES)}")
     return status
 
 

@@ -77,9 +77,9 @@ pub(crate) struct Snare {
 impl Snare {
     /// Makes both halves.
     pub(crate) fn set() -> (Self, Trapped) {
-        let (told, caught) = watch::channel(None);
+        let (reports, caught) = watch::channel(None);
         let (decides, fate) = watch::channel(None);
-        (Self { caught: told, fate }, Trapped { caught, fate: decides })
+        (Self { caught: reports, fate }, Trapped { caught, fate: decides })
     }
 
     /// Says "here" and stands still until its fate is decided.

@@ -53,7 +53,7 @@ async fn mail_goes_through_and_a_refused_recipient_is_known_only_later() {
     let ours = mails.iter().find(|mail| mail.from == "s@x.test").expect("our mail");
     assert_eq!(ours.recipients, ["a@x.test", "c@x.test"]);
     assert_eq!(ours.message_id.as_deref(), Some("one@x.test"));
-    let returned = mails.iter().find(|mail| mail.from.is_empty()).expect("the sender is told by mail");
+    let returned = mails.iter().find(|mail| mail.from.is_empty()).expect("the sender is notified by mail");
     assert_eq!(returned.recipients, ["s@x.test"]);
 }
 

@@ -21,7 +21,7 @@ async fn five_hundred_failures_with_one_cause_make_one_message() {
     assert_eq!(bench.counts(), [500]);
     assert_eq!(bench.unalerted().await, 0);
     bench.pass(HOUR).await;
-    assert_eq!(bench.counts(), [500], "told once");
+    assert_eq!(bench.counts(), [500], "reported once");
     alerter.stop().await;
     let left = "SELECT count(*) FROM submissions WHERE routing_result->'alert' ?| '{lease,leased_until}'";
     let left: i64 = bench.eyes.query_one(left, &[]).await.expect("a count").get(0);

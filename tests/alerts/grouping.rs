@@ -13,30 +13,30 @@ fn relay() -> Incident {
 }
 
 #[tokio::test]
-async fn an_incident_is_told_once_and_its_end_once() {
+async fn an_incident_is_reported_once_and_its_end_once() {
     let bench = Bench::new().await;
     let alerter = bench.start();
     alerter.incidents.raise(relay());
     bench.pass(31 * SECOND).await;
     bench.pass(HOUR).await;
-    assert_eq!(bench.told().len(), 1);
+    assert_eq!(bench.posted().len(), 1);
     assert!(
-        bench.told()[0].contains("does not take mail")
-            && bench.told()[0].contains("systemctl status postfix")
+        bench.posted()[0].contains("does not take mail")
+            && bench.posted()[0].contains("systemctl status postfix")
     );
     bench.pass(3 * HOUR).await;
-    assert!(bench.told()[1].contains("still, for 4 h"), "{:?}", bench.told());
+    assert!(bench.posted()[1].contains("still, for 4 h"), "{:?}", bench.posted());
     alerter.incidents.resolve(relay().key);
     bench.pass(SECOND).await;
-    assert!(bench.told()[2].contains("over, after 4 h"), "{:?}", bench.told());
+    assert!(bench.posted()[2].contains("over, after 4 h"), "{:?}", bench.posted());
     bench.pass(5 * HOUR).await;
-    assert_eq!(bench.told().len(), 3, "{:?}", bench.told());
+    assert_eq!(bench.posted().len(), 3, "{:?}", bench.posted());
     // An incident over before anybody was notified is nobody's trouble.
     alerter.incidents.raise(relay());
     bench.pass(20 * SECOND).await;
     alerter.incidents.resolve(relay().key);
     bench.pass(HOUR).await;
-    assert_eq!(bench.told().len(), 3, "{:?}", bench.told());
+    assert_eq!(bench.posted().len(), 3, "{:?}", bench.posted());
     alerter.stop().await;
 }
 
@@ -51,8 +51,8 @@ async fn the_end_of_an_incident_survives_an_outage_of_slack() {
     bench.pass(HOUR).await;
     bench.slack.up().await.expect("back");
     bench.pass(330 * SECOND).await;
-    assert_eq!(bench.told().len(), 2, "{:?}", bench.told());
-    assert!(bench.told()[1].contains("over, after 31 s: "), "{:?}", bench.told());
+    assert_eq!(bench.posted().len(), 2, "{:?}", bench.posted());
+    assert!(bench.posted()[1].contains("over, after 31 s: "), "{:?}", bench.posted());
     alerter.stop().await;
 }
 
@@ -78,9 +78,9 @@ async fn who_asks_for_a_notice_learns_that_slack_confirmed_it() {
     bench.pass(2 * SECOND).await;
     bench.pass(10 * SECOND).await;
     assert_eq!(bench.counts(), [2], "who does not wait any more is not counted");
-    assert!(bench.told()[0].contains("message 1") && bench.told()[0].contains("dlq list"));
-    first.await.expect("told");
-    second.await.expect("told");
+    assert!(bench.posted()[0].contains("message 1") && bench.posted()[0].contains("dlq list"));
+    first.await.expect("sent");
+    second.await.expect("sent");
 
     // A caller also learns that nobody will be notified.
     let waits = alerter.alerts.notice(notice("message 4"));

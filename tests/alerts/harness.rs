@@ -170,7 +170,7 @@ impl Bench {
     }
 
     /// The texts Slack confirmed.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn posted(&self) -> Vec<String> {
         self.slack.messages().iter().map(devkit::slack::SlackMessage::visible_text).collect()
     }
 
@@ -181,7 +181,7 @@ impl Bench {
                 text.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             digits.parse().expect("a count")
         };
-        self.told().into_iter().map(count).collect()
+        self.posted().into_iter().map(count).collect()
     }
 }
 

@@ -70,7 +70,7 @@ fn lost(id: Uuid, key: &str, status: RelayStatus, dsn: &str) -> Lost {
 }
 
 #[tokio::test]
-async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
+async fn lost_mails_are_reported_once_by_cause_and_the_ledger_says_so() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
     let both = bench.routed(&[(BOB, mark("bounced", "5.1.1")), (ALICE, mark("expired", "4.4.1"))]).await;
@@ -84,8 +84,8 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
     bench.pass(31 * SECOND).await;
     let mut counts = bench.counts();
     counts.sort_unstable();
-    assert_eq!(counts, [1, 1, 2], "by cause, beside the failures: {:?}", bench.told());
-    let told = bench.told().join("\n");
+    assert_eq!(counts, [1, 1, 2], "by cause, beside the failures: {:?}", bench.posted());
+    let text = bench.posted().join("\n");
     for expected in [
         "refused beyond the relay (5.1.1, no such mailbox)",
         "(4.4.1, the next system does not answer)",
@@ -94,20 +94,20 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
         "maple-router list --bounced",
         "rb-009-routing-failure.md, section lost",
     ] {
-        assert!(told.contains(expected), "{expected} in {told}");
+        assert!(text.contains(expected), "{expected} in {text}");
     }
     assert!(
-        told.contains(&format!("maple-router explain {both}")) || told.contains(&format!("explain {one}"))
+        text.contains(&format!("maple-router explain {both}")) || text.contains(&format!("explain {one}"))
     );
     for secret in ["@", "bob", "alice"] {
-        assert!(!told.contains(secret), "{secret} in {told}");
+        assert!(!text.contains(secret), "{secret} in {text}");
     }
     let row = bench.row(both).await;
     assert!(Bench::notified_at(&row, BOB) && Bench::notified_at(&row, ALICE), "{row:?}");
     assert_eq!(
         (&row.status, &row.updated_at),
         (&before.status, &before.updated_at),
-        "being told of is no move"
+        "a notification is no move"
     );
     let mut as_before = row.ledger.clone();
     for key in [BOB, ALICE] {
@@ -116,12 +116,12 @@ async fn lost_mails_are_told_of_once_by_cause_and_the_ledger_says_so() {
     assert_eq!(as_before, before.ledger, "nothing else has changed");
     assert_eq!(pending_notices.snapshot(), Snapshot::default(), "nothing waits any more");
     bench.pass(HOUR).await;
-    assert_eq!(bench.told().len(), 3);
+    assert_eq!(bench.posted().len(), 3);
     alerter.stop().await;
 }
 
 #[tokio::test]
-async fn what_was_replayed_told_of_or_purged_meanwhile_is_not_told_of() {
+async fn what_was_replayed_reported_or_purged_meanwhile_is_not_reported() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
     let mut again = mark("bounced", "5.1.1");
@@ -139,7 +139,7 @@ async fn what_was_replayed_told_of_or_purged_meanwhile_is_not_told_of() {
     pending_notices.add(lost(Uuid::from_u128(4), BOB, RelayStatus::Bounced, "5.1.1"));
     let alerter = bench.start_with(&pending_notices);
     bench.pass(60 * SECOND).await;
-    assert_eq!((bench.told(), pending_notices.snapshot()), (vec![], Snapshot::default()));
+    assert_eq!((bench.posted(), pending_notices.snapshot()), (vec![], Snapshot::default()));
     alerter.stop().await;
 }
 
@@ -152,7 +152,7 @@ async fn slack_away_and_a_restart_lose_none_of_them() {
     bench.slack.script().always(Mishap::Status(500));
     let alerter = bench.start_with(&pending_notices);
     bench.pass(31 * SECOND).await;
-    assert!(bench.told().is_empty() && !Bench::notified_at(&bench.row(id).await, BOB));
+    assert!(bench.posted().is_empty() && !Bench::notified_at(&bench.row(id).await, BOB));
     alerter.stop().await;
     bench.slack.script().clear();
     let next = bench.pending_notices();
@@ -164,7 +164,7 @@ async fn slack_away_and_a_restart_lose_none_of_them() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_is_locked_is_written_later_and_nobody_is_told_twice() {
+async fn a_ledger_that_is_locked_is_written_later_and_nobody_is_notified_twice() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
     let id = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
@@ -211,7 +211,7 @@ async fn one_place_in_trouble_holds_up_no_other() {
 
 /// P9: the others' notification is recorded, and they are not reported again.
 #[tokio::test]
-async fn a_row_that_refuses_that_people_were_told_keeps_no_other_from_it() {
+async fn a_row_that_refuses_its_notification_keeps_no_other_from_it() {
     let bench = Bench::new().await;
     let mut ids = Vec::new();
     for _ in 0..4 {
@@ -221,8 +221,8 @@ async fn a_row_that_refuses_that_people_were_told_keeps_no_other_from_it() {
     bench.db.refuse(Refusing::Trigger, &ids[1..2]).await.expect("refused");
     let mails: Vec<Mail> =
         ids.iter().map(|id| Mail { submission_id: *id, delivery: BOB.to_owned(), generation: 0 }).collect();
-    let told = NotificationStore::new(bench.pool());
-    let written = told.told(&mails).await.expect("written");
+    let notifications = NotificationStore::new(bench.pool());
+    let written = notifications.told(&mails).await.expect("written");
     assert_eq!((written.written, written.refused[0].id), (3, ids[1]));
     for id in [ids[0], ids[2], ids[3]] {
         assert!(Bench::notified_at(&bench.row(id).await, BOB));

@@ -21,7 +21,7 @@ async fn an_hour_without_slack_loses_nothing_and_costs_a_few_tries() {
     assert_eq!(bench.unalerted().await, 612);
     let leased = "SELECT count(*) FROM submissions WHERE routing_result->'alert' ? 'lease'";
     let leased: i64 = bench.eyes.query_one(leased, &[]).await.expect("a count").get(0);
-    assert_eq!(leased, 0, "what could not be told of is free for others");
+    assert_eq!(leased, 0, "what could not be reported is free for others");
     bench.slack.up().await.expect("back");
     bench.pass(330 * SECOND).await;
     let mut counts = bench.counts();
@@ -113,7 +113,7 @@ async fn a_slack_that_never_answers_is_left_after_the_timeout() {
 }
 
 #[tokio::test]
-async fn an_outage_of_the_database_is_told_of_without_the_database() {
+async fn an_outage_of_the_database_is_reported_without_the_database() {
     let mut bench = Bench::new().await;
     bench.config.database.url = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
     bench.config.database.statement_timeout = SECOND;
@@ -124,6 +124,6 @@ async fn an_outage_of_the_database_is_told_of_without_the_database() {
         &["ls"],
     ));
     bench.pass(31 * SECOND).await;
-    assert!(bench.told()[0].contains("facts lie in the state directory"), "{:?}", bench.told());
+    assert!(bench.posted()[0].contains("facts lie in the state directory"), "{:?}", bench.posted());
     alerter.stop().await;
 }

@@ -45,8 +45,8 @@ async fn until(what: &str, router: &Router, so: impl AsyncFn() -> bool) {
 }
 
 async fn unalerted(stage: &Stage) -> i64 {
-    let told = stage.verb(binary(), &["status", "--json"]).await.expect("status").json().expect("JSON");
-    told["unalerted"].as_i64().expect("a count")
+    let report = stage.verb(binary(), &["status", "--json"]).await.expect("status").json().expect("JSON");
+    report["unalerted"].as_i64().expect("a count")
 }
 
 async fn count(stage: &Stage, status: &str) -> i64 {
@@ -56,7 +56,7 @@ async fn count(stage: &Stage, status: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn what_the_daemon_fails_is_told_of_confirmed_and_counted() {
+async fn what_the_daemon_fails_is_reported_confirmed_and_counted() {
     let stage = stage().await;
     let mut router = stage.router(binary(), "one", SOON).await.expect("a process");
     router.ready().await.expect("ready");
@@ -70,10 +70,10 @@ async fn what_the_daemon_fails_is_told_of_confirmed_and_counted() {
     })
     .await;
     assert_eq!(unalerted(&stage).await, 0);
-    let told: Vec<String> = stage.slack.messages().iter().map(SlackMessage::visible_text).collect();
+    let texts: Vec<String> = stage.slack.messages().iter().map(SlackMessage::visible_text).collect();
     // Twenty failures take a moment: failures after the first message are in the next.
-    assert!(told.len() <= 2, "{told:?}");
-    let all = told.join("\n");
+    assert!(texts.len() <= 2, "{texts:?}");
+    let all = texts.join("\n");
     assert!(all.contains("RCPT 550 5.1.1") && all.contains("rb-009-routing-failure.md"), "{all}");
     assert!(all.contains("User unknown") && !all.contains("bob") && !all.contains('@'), "{all}");
     let sent = router.metric("maple_router_alerts_total{result=\"sent\"}").await.expect("metrics");
@@ -118,7 +118,7 @@ async fn slack_that_hangs_or_is_gone_holds_up_neither_routing_nor_a_stop() {
 }
 
 #[tokio::test]
-async fn without_a_webhook_nobody_is_told_and_status_says_so() {
+async fn without_a_webhook_nobody_is_notified_and_status_says_so() {
     let stage = stage().await;
     let file = format!("webhook_file = \"{}\"\n", stage.webhook_file().display());
     let text = stage.config("bare", 0, "").replace(&file, "");
@@ -146,9 +146,9 @@ async fn without_a_webhook_nobody_is_told_and_status_says_so() {
     }
     let log = std::fs::read_to_string(log).expect("a log");
     assert_eq!(log.matches("slack.webhook_file is not configured").count(), 1, "{log}");
-    let told =
+    let report =
         stage.ask(binary(), &config, &["status", "--json"]).await.expect("status").json().expect("JSON");
-    assert_eq!(told["unalerted"], 2, "{told}\n{log}");
+    assert_eq!(report["unalerted"], 2, "{report}\n{log}");
     assert_eq!(stage.slack.attempts(), 0);
     child.kill().await.expect("ended");
 }

@@ -40,9 +40,9 @@ async fn a_confirmation_counts_for_the_finish_it_was_leased_for_only() {
     let untouched = (bench.row(replayed).await, bench.row(again).await);
     assert_eq!(store.confirm(ONE, &rows).await.expect("confirmed").recorded, 1);
     assert_eq!((bench.row(replayed).await, bench.row(again).await), untouched);
-    assert_eq!(bench.unalerted().await, 1, "what failed again is told of again");
+    assert_eq!(bench.unalerted().await, 1, "what failed again is reported again");
     let row = bench.row(kept).await;
-    assert_eq!((row.status, row.updated_at), (before.status, before.updated_at), "being told of is no move");
+    assert_eq!((row.status, row.updated_at), (before.status, before.updated_at), "a notification is no move");
     assert_eq!(row.ledger["theirs"], json!([1]));
     assert_eq!(row.ledger["alert"]["for"], "f");
     assert!(row.ledger["alert"]["confirmed_at"].is_string() && row.ledger["alert"].get("lease").is_none());
@@ -77,7 +77,7 @@ async fn an_older_confirmation_does_not_survive_a_new_lease() {
     let id = bench.failed(ledger).await;
     let store = bench.store();
     assert_eq!(store.lease(CAUSE, ONE, &[]).await.expect("leased").rows, [id]);
-    assert_eq!(bench.unalerted().await, 1, "leased is not told");
+    assert_eq!(bench.unalerted().await, 1, "leased is not notified");
     assert_eq!(store.give_back(ONE, &[id]).await.expect("given back").recorded, 1);
     assert_eq!(bench.unalerted().await, 1);
     assert_eq!(store.lease(CAUSE, TWO, &[]).await.expect("leased").rows, [id], "free at once");
@@ -137,7 +137,7 @@ async fn a_lease_holds_no_more_than_it_may_and_says_so() {
     let alerter = bench.start();
     bench.pass(31 * SECOND).await;
     assert_eq!(bench.counts(), [10_000]);
-    assert!(bench.told()[0].contains("*10000+ × "), "{:?}", bench.told());
+    assert!(bench.posted()[0].contains("*10000+ × "), "{:?}", bench.posted());
     bench.pass(31 * SECOND).await;
     assert_eq!((bench.counts(), bench.unalerted().await), (vec![10_000, 100], 0));
     alerter.stop().await;

@@ -12,7 +12,7 @@ fn finished(token: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_waits_to_be_told_is_what_status_counts() {
+async fn what_waits_for_its_alert_is_what_status_counts() {
     let mut bench = Bench::new().await;
     bench.config.routing.not_before = Some("2026-11-02T00:00:00Z".parse().expect("a time"));
     let with = |alert: Value| json!({"v": 1, "finished": finished(&json!("f")), "alert": alert});
@@ -21,15 +21,15 @@ async fn what_waits_to_be_told_is_what_status_counts() {
     // Name, status, ledger, attachment, created, whether it waits.
     type Shape = (&'static str, &'static str, Value, Option<&'static str>, &'static str, bool);
     let cases: Vec<Shape> = vec![
-        ("never told of", "failed", with(json!(null)), None, after, true),
+        ("never notified", "failed", with(json!(null)), None, after, true),
         ("ended before not_before, but by us", "failed", with(json!(null)), None, before, true),
-        ("told of", "failed", with(confirmed(json!("f"))), None, after, false),
-        ("told of, before a replay", "failed", with(confirmed(json!("older"))), None, after, true),
+        ("notified", "failed", with(confirmed(json!("f"))), None, after, false),
+        ("notified, before a replay", "failed", with(confirmed(json!("older"))), None, after, true),
         ("confirmed for nobody", "failed", with(json!({"confirmed_at": "x"})), None, after, true),
         ("leased only", "failed", with(json!({"for": "f"})), None, after, true),
         ("an end without a token", "failed", json!({"finished": {}}), None, after, true),
         (
-            "an end without a token, told of",
+            "an end without a token, notified",
             "failed",
             json!({"finished": {}, "alert": confirmed(json!(null))}),
             None,
@@ -43,7 +43,7 @@ async fn what_waits_to_be_told_is_what_status_counts() {
         ("by the scan worker", "failed", json!({}), Some("infected"), after, true),
         ("by the scan worker, history", "failed", json!({}), Some("infected"), before, false),
         (
-            "by the scan worker, told of",
+            "by the scan worker, notified",
             "failed",
             json!({"alert": confirmed(json!(null))}),
             Some("infected"),
@@ -125,13 +125,13 @@ async fn a_cause_is_made_of_closed_words_only() {
         let sender = bench.sender(bench.failures());
         assert_eq!(sender.pass().await, Ok(1), "{ledger}");
     }
-    let told = bench.told().join("\n");
-    assert!(!told.contains('@') && !told.contains("bob"), "{told}");
+    let text = bench.posted().join("\n");
+    assert!(!text.contains('@') && !text.contains("bob"), "{text}");
 }
 
 /// PostgreSQL before 17 subtracts nothing from them.
 #[tokio::test]
-async fn a_failure_that_was_changed_at_no_instant_is_told_of() {
+async fn a_failure_that_was_changed_at_no_instant_is_reported() {
     for time in ["infinity", "-infinity"] {
         let bench = Bench::new().await;
         bench.failed(refused(550)).await;
@@ -142,7 +142,7 @@ async fn a_failure_that_was_changed_at_no_instant_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_damaged_document_is_told_of_once_and_kept_whole() {
+async fn a_damaged_document_is_reported_once_and_kept_whole() {
     let bench = Bench::new().await;
     let damaged = [
         json!([1, 2]),
@@ -169,9 +169,9 @@ async fn a_damaged_document_is_told_of_once_and_kept_whole() {
     let waiting = i64::try_from(rows.len()).expect("few");
     assert_eq!(bench.unalerted().await, waiting);
     let sender = bench.sender(bench.failures());
-    assert!(sender.pass().await.expect("told") >= 2);
+    assert!(sender.pass().await.expect("sent") >= 2);
     assert_eq!(bench.unalerted().await, 0);
-    assert_eq!(sender.pass().await, Ok(0), "told once");
+    assert_eq!(sender.pass().await, Ok(0), "notified once");
     for (id, document, before) in rows {
         let row = bench.row(id).await;
         assert_eq!((&row.status, &row.updated_at), (&before.status, &before.updated_at), "{document}");

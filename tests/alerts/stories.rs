@@ -23,18 +23,18 @@ async fn an_infected_attachment_names_rb_008_also_when_the_scan_worker_failed_th
         .expect("failed by the scan worker");
     let alerter = bench.start();
     bench.pass(31 * SECOND).await;
-    let told = bench.told().join("\n");
-    assert!(told.contains("rb-008-infected-attachment.md") && told.contains("*1 × "), "{told}");
-    assert!(told.contains(&format!("maple-router explain {id}")), "{told}");
-    assert!(told.contains("maple-router list --status failed --reason-code infected"), "{told}");
+    let text = bench.posted().join("\n");
+    assert!(text.contains("rb-008-infected-attachment.md") && text.contains("*1 × "), "{text}");
+    assert!(text.contains(&format!("maple-router explain {id}")), "{text}");
+    assert!(text.contains("maple-router list --status failed --reason-code infected"), "{text}");
     assert_eq!(bench.unalerted().await, 0);
     bench.pass(HOUR).await;
-    assert_eq!(bench.told().len(), 1);
+    assert_eq!(bench.posted().len(), 1);
     alerter.stop().await;
 }
 
 #[tokio::test]
-async fn what_fails_again_after_a_replay_is_told_of_again() {
+async fn what_fails_again_after_a_replay_is_reported_again() {
     let bench = Bench::new().await;
     bench.failed(refused(550)).await;
     let alerter = bench.start();
@@ -71,6 +71,6 @@ async fn no_address_reaches_slack() {
         }
         assert_eq!(message.payload["channel"], "#us-soc-alerts");
     }
-    assert!(bench.told().join("\n").contains("User unknown"), "what was said is still of use");
+    assert!(bench.posted().join("\n").contains("User unknown"), "what was said is still of use");
     alerter.stop().await;
 }

@@ -1,4 +1,4 @@
-"""`make test-systemd`: the package on a Debian that systemd has booted, with devkit's parts around it, told as a story.
+"""`make test-systemd`: the package on a Debian that systemd has booted, with devkit's parts around it, as a story.
 
 Everything happens in mount and PID namespaces of its own, on a layer in memory, and in a cgroup of its own; however it ends
 (done, failed, Ctrl-C, killed), processes and mounts end with it. Two runs know nothing of each other. It needs root.
@@ -54,21 +54,21 @@ def outside() -> int:
         for group in groups:
             (group / "cgroup.procs").write_text("0")
 
-    told = []
+    signals = []
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, lambda number, frame: told.append(number))
+        signal.signal(sign, lambda number, frame: signals.append(number))
     run = subprocess.Popen(list(map(str, command)), preexec_fn=enter)
     asked = 0
     while run.poll() is None:
-        if told:
+        if signals:
             # A terminal's Ctrl-C has reached those inside as well, and they may clear up; anything else ends them.
             asked = asked or time.monotonic()
-            if told[0] != signal.SIGINT or time.monotonic() - asked > 30:
+            if signals[0] != signal.SIGINT or time.monotonic() - asked > 30:
                 run.kill()
         time.sleep(0.05)
     for group in groups:
         remove(group)
-    return 128 + told[0] if told else run.returncode
+    return 128 + signals[0] if signals else run.returncode
 
 
 def cgroups(name) -> list[Path]:

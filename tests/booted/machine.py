@@ -80,14 +80,14 @@ class Machine:
 
     def run(self, command, check=True, stdin=None) -> subprocess.CompletedProcess:
         """Runs a command (a shell line, or words) in the container, as root."""
-        told = command if isinstance(command, str) else shlex.join(map(str, command))
+        shown = command if isinstance(command, str) else shlex.join(map(str, command))
         given = {"input": stdin} if stdin else {"stdin": subprocess.DEVNULL}
         try:
             done = subprocess.run(self._inside(command), capture_output=True, text=True, timeout=PATIENCE, **given)
         except subprocess.TimeoutExpired:
-            raise NotShown(f"`{told}` has not ended after {PATIENCE} s") from None
+            raise NotShown(f"`{shown}` has not ended after {PATIENCE} s") from None
         if check and done.returncode:
-            raise NotShown(f"`{told}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
+            raise NotShown(f"`{shown}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
         return done
 
     def start(self, command) -> subprocess.Popen:
@@ -106,11 +106,11 @@ class Machine:
     def unit(self, name="maple-router.service") -> dict[str, str]:
         """What `systemctl show` says."""
         shown = self.run(["systemctl", "show", name]).stdout
-        told = (line.split("=", 1) for line in shown.splitlines() if "=" in line)
-        return collections.defaultdict(str, told)
+        pairs = (line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        return collections.defaultdict(str, pairs)
 
     def journal(self, *arguments, since="") -> list[dict]:
-        """Entries of the journal, oldest first; those after a place in it that `World.now` told.
+        """Entries of the journal, oldest first; those after a place in it that `World.now` returned.
 
         Not by --after-cursor: where the entry at that place does not match the other arguments, journalctl up to 254 leaves
         out the first one that does (systemd issue 30288).

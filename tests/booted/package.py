@@ -38,8 +38,8 @@ def installs(world):
     machine.run(["systemctl", "start", UNIT], check=False)
     unit = machine.unit()
     world.need(unit["ExecMainStatus"] == "78", f"with the configuration as shipped it ended with {unit['ExecMainStatus']}")
-    told = " ".join(entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_COMM=maple-router"))
-    world.need("CHANGE-ME" in told, f"the journal does not name what to change: {told}")
+    text = " ".join(entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_COMM=maple-router"))
+    world.need("CHANGE-ME" in text, f"the journal does not name what to change: {text}")
     world.shown("as shipped it does not start, and says which CHANGE-ME are to be replaced")
     machine.run(["systemctl", "reset-failed", UNIT])
 
@@ -58,7 +58,7 @@ def upgrades_while_routing(world):
     sending = parts.submit()
     parts.ask("held", seconds=20)
     upgrading = world.install(world.deb)
-    until("the old one is told to stop", lambda: machine.unit()["ActiveState"] == "deactivating")
+    until("the old one is asked to stop", lambda: machine.unit()["ActiveState"] == "deactivating")
     meanwhile = [parts.submit() for _ in range(5)]
     world.need(world.pid() == pid, "the old one did not wait for the mail it was sending")
     parts.ask("let_go")

@@ -113,5 +113,5 @@ def quoted(text):
 
 
 def did(lines) -> dict[int, bool]:
-    told = (line.split(" ", 1) for line in lines)
-    return {int(number): said == "did" for number, said in told if number.isdigit()}
+    results = (line.split(" ", 1) for line in lines)
+    return {int(number): said == "did" for number, said in results if number.isdigit()}

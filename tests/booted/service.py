@@ -1,4 +1,4 @@
-"""The service in good times: it starts, routes, is told things, and tells."""
+"""The service in good times: it starts, routes, takes signals, and reports."""
 
 from machine import until
 from world import CONFIG, CREDENTIALS, UNIT
@@ -24,9 +24,9 @@ def routes(world):
     seen = world.becomes(submission, "routed")
     world.need(len(seen["mails"]) == 1 and seen["audit"] == ["email_sent", "submission_routed"], f"{submission}: {seen}")
     entries = machine.journal(f"SUBMISSION_ID={submission}")
-    told = [entry["EVENT"] for entry in entries if "EVENT" in entry]
-    story = [event for event in told if event in ("claimed", "action_accepted", "routed", "failed", "released")]
-    world.need(story == ["claimed", "action_accepted", "routed"], f"SUBMISSION_ID={submission} tells {told}")
+    events = [entry["EVENT"] for entry in entries if "EVENT" in entry]
+    story = [event for event in events if event in ("claimed", "action_accepted", "routed", "failed", "released")]
+    world.need(story == ["claimed", "action_accepted", "routed"], f"SUBMISSION_ID={submission} tells {events}")
     accepted = next(entry for entry in entries if entry.get("EVENT") == "action_accepted")
     for field in ("POSTFIX_QUEUE_ID", "RFC_MESSAGE_ID", "SMTP_CODE", "FORM_ID", "ACTION_ORDER", "ATTEMPT"):
         world.need(field in accepted, f"action_accepted lacks {field}: {accepted}")
@@ -34,7 +34,7 @@ def routes(world):
     whole = str(machine.journal(f"--unit={UNIT}"))
     for private in ("example.org", "Ann Example", "X-Goog-Signature", world.parts.addresses["credentials"]["slack-webhook"]):
         world.need(private not in whole, f"the journal shows {private}")
-    world.shown(f"a submission with an attachment is routed; journalctl SUBMISSION_ID={submission} tells: {', '.join(told)}")
+    world.shown(f"a submission with an attachment is routed; journalctl SUBMISSION_ID={submission} tells: {', '.join(events)}")
 
 
 def hands_credentials_over(world):
@@ -72,7 +72,7 @@ def reloads(world):
     since = world.now()
     world.configure({"log": {"level": "debug"}})
     machine.run(["systemctl", "reload", UNIT])
-    until("the reload is told", lambda: "reloaded" in world.events(since))
+    until("the reload is logged", lambda: "reloaded" in world.events(since))
     world.becomes(world.parts.submit(), "routed")
     chatter = machine.journal(f"--unit={UNIT}", "PRIORITY=7", since=since)
     world.need(chatter, "log.level = \"debug\" is in force, and nothing of priority 7 comes")
@@ -80,13 +80,13 @@ def reloads(world):
     since = world.now()
     machine.write(CONFIG, "[log]\nlevle = \"info\"\n")
     machine.run(["systemctl", "reload", UNIT])
-    until("the bad file is told of", lambda: "reload_failed" in world.events(since))
+    until("the bad file is reported", lambda: "reload_failed" in world.events(since))
     failed = next(e for e in machine.journal(f"--unit={UNIT}", since=since) if e.get("EVENT") == "reload_failed")
-    world.need("levle" in failed["MESSAGE"], f"what is wrong is not told: {failed['MESSAGE']}")
+    world.need("levle" in failed["MESSAGE"], f"what is wrong is not said: {failed['MESSAGE']}")
     world.need(world.metric("maple_router_config_last_reload_successful") == 0, "the metric does not tell of the bad file")
     world.becomes(world.parts.submit(), "routed")
     world.need(machine.unit()["ActiveState"] == "active" and world.pid() == pid, "the daemon is another one")
-    world.shown(f"a bad file keeps the old configuration, and is told of: {failed['MESSAGE'].splitlines()[0][:110]}…")
+    world.shown(f"a bad file keeps the old configuration, and is reported: {failed['MESSAGE'].splitlines()[0][:110]}…")
     world.configure()
     machine.run(["systemctl", "reload", UNIT])
     until("the good file is read", lambda: world.metric("maple_router_config_last_reload_successful") == 1)
@@ -105,10 +105,10 @@ def sweeps_by_a_timer(world):
     until("the pass ends", lambda: machine.unit("maple-router-sweep.service")["ActiveState"] == "inactive")
     swept = machine.unit("maple-router-sweep.service")
     world.need(swept["Result"] == "success" and swept["ExecMainStatus"] == "0", f"the sweep ended with {swept['Result']}")
-    told = [entry["MESSAGE"] for entry in machine.journal("--unit=maple-router-sweep.service",
-                                                          "_COMM=maple-router", since=since)]
-    world.need("rescued" not in world.events(since) and told, f"the sweep says {told}")
+    lines = [entry["MESSAGE"] for entry in machine.journal("--unit=maple-router-sweep.service",
+                                                           "_COMM=maple-router", since=since)]
+    world.need("rescued" not in world.events(since) and lines, f"the sweep says {lines}")
     machine.run("systemctl stop maple-router-sweep.timer")
-    world.shown(f"maple-router-sweep.timer: a submission whose event was lost is found by its pass and routed ({'; '.join(line.strip() for line in told)})")
+    world.shown(f"maple-router-sweep.timer: a submission whose event was lost is found by its pass and routed ({'; '.join(line.strip() for line in lines)})")
     world.configure()
     world.restart()

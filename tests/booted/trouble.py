@@ -60,8 +60,8 @@ def is_frozen(world):
     meanwhile = parts.submit()
     until("the watchdog restarts it", lambda: machine.unit()["NRestarts"] == "1" and world.pid() not in ("0", pid), 60)
     until("it is ready again", lambda: machine.unit()["ActiveState"] == "active")
-    told = [entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_PID=1", since=since)]
-    world.need(any("Watchdog timeout" in line for line in told), f"systemd tells {told}")
+    lines = [entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_PID=1", since=since)]
+    world.need(any("Watchdog timeout" in line for line in lines), f"systemd tells {lines}")
     world.shown(f"frozen in the middle of a mail (SIGSTOP), it is killed by the watchdog and started again (WatchdogSec={shipped} "
                 "as shipped, 20 s here)")
     seen = world.becomes(meanwhile, "routed")
@@ -89,9 +89,9 @@ def is_configured_badly(world):
     unit = machine.unit()
     world.need((unit["ActiveState"], unit["ExecMainStatus"], unit["NRestarts"]) == ("failed", "78", "0"),
                f"{unit['ActiveState']}, status {unit['ExecMainStatus']}, restarted {unit['NRestarts']} times")
-    told = [entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_COMM=maple-router", since=since)]
-    clear = [line for line in told if "max_atempts" in line and "max_attempts" in line]
-    world.need(clear, f"the journal does not name the key that was meant: {told}")
+    lines = [entry["MESSAGE"] for entry in machine.journal(f"--unit={UNIT}", "_COMM=maple-router", since=since)]
+    clear = [line for line in lines if "max_atempts" in line and "max_attempts" in line]
+    world.need(clear, f"the journal does not name the key that was meant: {lines}")
     world.shown(f"a bad configuration ends with 78 and is not tried again: {clear[-1].splitlines()[0][:120]}")
     world.drop_in("")
     world.configure()

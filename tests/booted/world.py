@@ -1,4 +1,4 @@
-"""What the chapters have in common: the machine, the parts, the configuration under test, and how facts are told."""
+"""What the chapters have in common: the machine, the parts, the configuration under test, and how facts are shown."""
 
 import copy
 import subprocess

@@ -158,7 +158,7 @@ async fn a_maildir_that_cannot_be_used_says_so_with_a_remedy() {
         maildir.prepare().await.expect_err("no directory"),
         maildir.look(None, 9).await.map(drop).expect_err("no directory"),
     ] {
-        let told = error.to_string();
-        assert!(told.contains("taken/bounces") && told.contains("virtual_uid_maps"), "{told}");
+        let message = error.to_string();
+        assert!(message.contains("taken/bounces") && message.contains("virtual_uid_maps"), "{message}");
     }
 }

@@ -60,7 +60,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_the_next_server_refuses_comes_back_and_is_told_of_without_the_log() {
+async fn what_the_next_server_refuses_comes_back_and_is_reported_without_the_log() {
     let scene = scene(PostfixOptions::default()).await;
     let Scene { stage, postfix, maildir, extra, .. } = &scene;
     stage.relay.rule(Rule::at(At::Rcpt).to("b@example.net").reply("550 5.1.1 no such user here"));
@@ -85,9 +85,10 @@ async fn what_the_next_server_refuses_comes_back_and_is_told_of_without_the_log(
     let mails = stage.relay.mails();
     assert_eq!((mails.len(), mails[0].recipients.len()), (1, 1), "the other one has it");
     assert!(mails[0].from.starts_with("maple-bounces+"), "{}", mails[0].from);
-    let told = stage.ask(binary(), router.config(), &["check", "--json"]).await.expect("an answer");
-    let told = told.json().expect("JSON");
-    let line = told["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["name"] == "bounces"));
+    let answer = stage.ask(binary(), router.config(), &["check", "--json"]).await.expect("an answer");
+    let report = answer.json().expect("JSON");
+    let line =
+        report["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["name"] == "bounces"));
     // The mail was delivered as another user than this test's state directory has.
     let detail = line.and_then(|line| line["detail"].as_str()).unwrap_or_default();
     assert!(detail.contains(&format!("belongs to user {NOBODY}")), "{line:?}");

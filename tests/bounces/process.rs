@@ -85,9 +85,9 @@ async fn it_sends_from_an_address_of_its_own_and_hears_what_comes_back() {
     ] {
         assert_eq!(router.metric(series).await.expect("metrics"), Some(1.0), "{series}");
     }
-    let told = router.log();
-    assert!(told.contains("set aside") && !told.contains("b@example.net"), "{told}");
-    assert!(!told.contains(&mails[0].from) && !told.contains(SECRET), "{told}");
+    let text = router.log();
+    assert!(text.contains("set aside") && !text.contains("b@example.net"), "{text}");
+    assert!(!text.contains(&mails[0].from) && !text.contains(SECRET), "{text}");
 
     // A restart reads what is kept, and finds nothing new.
     assert!(router.stop().await.expect("stops").success());
@@ -106,8 +106,8 @@ async fn verbs_send_from_it_too_and_check_looks_at_what_comes_back() {
     let config = stage.write_config("verb", &stage.config("verb", 0, &extra)).expect("written");
     let ask = async |arguments: &[&str]| stage.ask(binary(), &config, arguments).await.expect("an answer");
     let line = async || {
-        let told = ask(&["check", "--json"]).await.json().expect("JSON");
-        let lines = told["lines"].as_array().expect("lines").clone();
+        let report = ask(&["check", "--json"]).await.json().expect("JSON");
+        let lines = report["lines"].as_array().expect("lines").clone();
         lines.into_iter().find(|line| line["name"] == "bounces").expect("a line")
     };
     assert_eq!(ask(&["test-send", "x@example.net"]).await.code, Some(0));
@@ -151,17 +151,17 @@ async fn verbs_send_from_it_too_and_check_looks_at_what_comes_back() {
     std::fs::write(&maildir, "a file in its place").expect("written");
     assert_eq!(line().await["level"], json!("fail"));
 
-    let told = ask(&["check", "--json"]).await.json().expect("JSON");
+    let report = ask(&["check", "--json"]).await.json().expect("JSON");
     assert!(
-        told.to_string().contains("bounce-secret read from") && !told.to_string().contains(SECRET),
-        "{told:#}"
+        report.to_string().contains("bounce-secret read from") && !report.to_string().contains(SECRET),
+        "{report:#}"
     );
     let off = stage.write_config("off", &stage.config("off", 0, "")).expect("written");
-    let told =
+    let report =
         stage.ask(binary(), &off, &["check", "--json"]).await.expect("an answer").json().expect("JSON");
     let of_it =
-        told["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["name"] == "bounces"));
-    assert_eq!(of_it.map(|line| &line["level"]), Some(&json!("ok")), "{told:#}");
+        report["lines"].as_array().and_then(|lines| lines.iter().find(|line| line["name"] == "bounces"));
+    assert_eq!(of_it.map(|line| &line["level"]), Some(&json!("ok")), "{report:#}");
 }
 
 #[tokio::test]
@@ -172,8 +172,8 @@ async fn a_secret_that_cannot_be_used_is_refused_at_the_start() {
     {
         std::fs::write(stage.dir().join("bounce-secret"), text).expect("written");
         let config = stage.write_config("verb", &stage.config("verb", 0, &extra)).expect("written");
-        let told = stage.ask(binary(), &config, &["run"]).await.expect("an answer");
-        assert_eq!(told.code, Some(78), "{told:?}");
-        assert!(told.err.contains(words) && !told.err.contains("0123456789abcdef0123"), "{told:?}");
+        let answer = stage.ask(binary(), &config, &["run"]).await.expect("an answer");
+        assert_eq!(answer.code, Some(78), "{answer:?}");
+        assert!(answer.err.contains(words) && !answer.err.contains("0123456789abcdef0123"), "{answer:?}");
     }
 }

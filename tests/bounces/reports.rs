@@ -11,7 +11,7 @@ use crate::harness::{ORIGIN, names, ours, sample};
 use RelayStatus::{Bounced, Deferred, Delivered, Expired};
 
 /// Address, address after rewriting, status, RFC 3463 status, host, and words of what was said.
-type Told = (
+type Recipient = (
     &'static str,
     Option<&'static str>,
     RelayStatus,
@@ -20,7 +20,7 @@ type Told = (
     &'static str,
 );
 
-const REPORTS: &[(&str, &str, &[Told])] = &[
+const REPORTS: &[(&str, &str, &[Recipient])] = &[
     (
         "postfix-failed",
         "2026-11-22T06:31:07Z",
@@ -119,7 +119,7 @@ const fn not_understood(why: &'static str) -> ReturnKind {
 
 #[test]
 fn reports_are_read_as_they_are_written() {
-    for (name, at, told) in REPORTS {
+    for (name, at, expected) in REPORTS {
         // Lines may end as on the wire, or as on the disk.
         for mail in [sample(name, ORIGIN), sample(name, ORIGIN).replace("\r\n", "\n")] {
             let returned = read(mail.as_bytes());
@@ -138,7 +138,7 @@ fn reports_are_read_as_they_are_written() {
                     )
                 })
                 .collect();
-            assert_eq!(found, *told, "{name}");
+            assert_eq!(found, *expected, "{name}");
             let notified_at = returned.at.map(|at| at.to_string()).unwrap_or_default();
             assert_eq!(notified_at, *at, "{name}");
             assert_eq!(ours().origin(&returned.to[0]), Some(ORIGIN), "{name}: {:?}", returned.to);
@@ -160,11 +160,11 @@ fn what_is_no_report_is_named_for_what_it_is() {
         let returned = read(sample(name, ORIGIN).as_bytes());
         assert_eq!(verdict(&returned, &ours()), *expected, "{name}: {returned:?}");
     }
-    let told: Vec<&str> =
+    let known: Vec<&str> =
         REPORTS.iter().map(|(name, ..)| *name).chain(OTHERS.iter().map(|(name, _)| *name)).collect();
-    let mut told: Vec<String> = told.into_iter().map(str::to_owned).collect();
-    told.sort();
-    assert_eq!(names(), told, "every sample is looked at");
+    let mut known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+    known.sort();
+    assert_eq!(names(), known, "every sample is looked at");
 }
 
 /// The same mails, to an address without a token of ours, are nobody's.

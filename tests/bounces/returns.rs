@@ -42,7 +42,7 @@ pub(crate) struct Bench {
     db: TestDatabase,
     dir: PathBuf,
     incidents: Incidents,
-    told: Arc<Mutex<Vec<Unnotified>>>,
+    notices: Arc<Mutex<Vec<Unnotified>>>,
     _temporary: tempfile::TempDir,
 }
 
@@ -78,7 +78,7 @@ impl Bench {
             db,
             dir: temporary.path().join("bounces"),
             incidents: Incidents::new().0,
-            told: Arc::default(),
+            notices: Arc::default(),
             _temporary: temporary,
         }
     }
@@ -107,7 +107,7 @@ impl Bench {
 
     fn returns_of(&self, store: Store) -> Returns {
         let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
-        let told = Arc::clone(&self.told);
+        let notices = Arc::clone(&self.notices);
         Returns::new(ReturnsParts {
             maildir: Maildir::new(&self.dir),
             address: ours(),
@@ -117,7 +117,7 @@ impl Bench {
             incidents: self.incidents.clone(),
             clock,
             config: watch::channel(Arc::new(Config::default())).1,
-            lost: Box::new(move |unnotified| told.lock().expect("a lock").push(unnotified)),
+            lost: Box::new(move |unnotified| notices.lock().expect("a lock").push(unnotified)),
         })
     }
 
@@ -167,9 +167,9 @@ impl Bench {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    fn told(&self) -> Vec<(Uuid, String, RelayStatus)> {
-        let told = self.told.lock().expect("a lock");
-        told.iter().map(|lost| (lost.id, lost.key.clone(), lost.status)).collect()
+    fn notices(&self) -> Vec<(Uuid, String, RelayStatus)> {
+        let notices = self.notices.lock().expect("a lock");
+        notices.iter().map(|lost| (lost.id, lost.key.clone(), lost.status)).collect()
     }
 }
 
@@ -178,7 +178,7 @@ fn origin(submission: Uuid) -> Origin {
 }
 
 #[tokio::test]
-async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
+async fn a_mail_that_comes_back_is_recorded_then_moved_then_reported() {
     let bench = Bench::new().await;
     let id = bench.accepted().await;
     let before = bench.row(id).await;
@@ -200,7 +200,7 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
         (&json!("delivery"), &json!("bounced"))
     );
     assert!(!failures[0].to_string().contains("b@example.net"), "{failures:?}");
-    assert_eq!(bench.told(), [(id, B.to_owned(), RelayStatus::Bounced)]);
+    assert_eq!(bench.notices(), [(id, B.to_owned(), RelayStatus::Bounced)]);
     assert_eq!(
         (list(&bench.dir, "new").len(), list(&bench.dir, "cur")),
         (0, vec!["1.a.host:2,S".to_owned()])
@@ -209,7 +209,7 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_told_of() {
 
 /// The other recipient of that action could have written it: people are notified, and no fact is recorded.
 #[tokio::test]
-async fn what_a_co_recipient_could_have_written_is_told_and_no_fact() {
+async fn what_a_co_recipient_could_have_written_is_reported_and_no_fact() {
     let bench = Bench::new().await;
     let id = bench.accepted().await;
     let of_two = Origin { action_order: 2, ..origin(id) };
@@ -222,13 +222,16 @@ async fn what_a_co_recipient_could_have_written_is_told_and_no_fact() {
     assert_eq!((&mark["status"], &mark["claimed"]), (&json!("bounced"), &json!(true)));
     assert_eq!(bench.mark(id, A_OF_TWO).await, Value::Null);
     assert_eq!(bench.failures(id).await, Vec::<Value>::new(), "it is not audited");
-    let told = bench.told.lock().expect("a lock");
-    assert!(told.iter().all(|lost| lost.claimed && lost.key == B_OF_TWO) && !told.is_empty(), "{told:?}");
+    let notices = bench.notices.lock().expect("a lock");
+    assert!(
+        notices.iter().all(|lost| lost.claimed && lost.key == B_OF_TWO) && !notices.is_empty(),
+        "{notices:?}"
+    );
 }
 
 /// Killed between the record and the move, or between the move and the alert.
 #[tokio::test]
-async fn what_is_read_again_changes_nothing_and_is_told_until_people_know() {
+async fn what_is_read_again_changes_nothing_and_is_reported_until_people_know() {
     let bench = Bench::new().await;
     let id = bench.accepted().await;
     let mail = sample("postfix-failed", origin(id));
@@ -243,18 +246,18 @@ async fn what_is_read_again_changes_nothing_and_is_told_until_people_know() {
     assert_eq!(list(&bench.dir, "cur").len(), 2, "neither took the other's place");
     // After it: kept mails are read once by each process.
     let all = |n: usize| vec![(id, B.to_owned(), RelayStatus::Bounced); n];
-    assert_eq!(bench.told(), all(3), "once as news, once from cur, once from new");
+    assert_eq!(bench.notices(), all(3), "once as news, once from cur, once from new");
     next.look().await;
-    assert_eq!(bench.told(), all(3));
+    assert_eq!(bench.notices(), all(3));
     bench.returns().look().await;
-    assert_eq!(bench.told(), all(5));
-    let told = json!({"told_at": "2026-11-22T00:00:00Z"});
+    assert_eq!(bench.notices(), all(5));
+    let notified = json!({"told_at": "2026-11-22T00:00:00Z"});
     let sql =
         "UPDATE submissions SET routing_result = jsonb_set(routing_result, ARRAY['deliveries', $2, 'relay'],
                (routing_result->'deliveries'->$2->'relay') || $3) WHERE id = $1";
-    bench.eyes.execute(sql, &[&id, &B, &told]).await.expect("changed");
+    bench.eyes.execute(sql, &[&id, &B, &notified]).await.expect("changed");
     bench.returns().look().await;
-    assert_eq!(bench.told(), all(5), "people know");
+    assert_eq!(bench.notices(), all(5), "people know");
 }
 
 #[tokio::test]
@@ -303,7 +306,7 @@ async fn what_is_no_news_of_ours_is_kept_and_alerts_nobody() {
     );
     bench.returns().look().await;
     assert_eq!(bench.row(id).await, before);
-    assert_eq!((bench.told(), list(&bench.dir, "new").len()), (Vec::new(), 0));
+    assert_eq!((bench.notices(), list(&bench.dir, "new").len()), (Vec::new(), 0));
     assert_eq!(
         list(&bench.dir, "cur"),
         [

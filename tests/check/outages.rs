@@ -52,7 +52,7 @@ async fn a_database_that_is_down_fails_its_line() {
 }
 
 #[tokio::test]
-async fn everything_down_is_told_in_time() {
+async fn everything_down_is_reported_in_time() {
     let mut stage = healthy().await;
     let healthy = config(&stage);
     let refused = healthy
@@ -69,7 +69,7 @@ async fn everything_down_is_told_in_time() {
 
 /// Worse than refused: connections are taken and nothing is ever said.
 #[tokio::test]
-async fn everything_silent_is_told_in_time() {
+async fn everything_silent_is_reported_in_time() {
     let stage = healthy().await;
     // The kernel accepts into the backlog; nobody reads.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");

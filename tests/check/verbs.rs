@@ -24,10 +24,10 @@ async fn empty() -> TestDatabase {
 async fn migrate_needs_no_configuration_where_the_owner_is_named() {
     let db = empty().await;
     let url = db.owner_url();
-    let told = bare(&["migrate", "--audit-readable", "--owner-url", &url], &[]).await;
-    assert_eq!(told.code, 0, "{told:?}");
+    let answer = bare(&["migrate", "--audit-readable", "--owner-url", &url], &[]).await;
+    assert_eq!(answer.code, 0, "{answer:?}");
     for file in ["001_init: applied", "002_rls: applied", "011_routing_audit_actions: applied"] {
-        assert!(told.out.contains(file), "{told:?}");
+        assert!(answer.out.contains(file), "{answer:?}");
     }
     let again = bare(&["migrate"], &[("MAPLE_ROUTER_OWNER_URL", &url)]).await;
     assert_eq!(again.code, 0, "{again:?}");
@@ -39,9 +39,9 @@ async fn migrate_needs_no_configuration_where_the_owner_is_named() {
 #[tokio::test]
 async fn migrate_takes_the_database_of_the_configuration_where_no_owner_is_named() {
     let db = empty().await;
-    let told = bare(&["migrate"], &[("DATABASE_URL", &db.owner_url())]).await;
-    assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.out.contains("001_init: applied"), "{told:?}");
+    let answer = bare(&["migrate"], &[("DATABASE_URL", &db.owner_url())]).await;
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(answer.out.contains("001_init: applied"), "{answer:?}");
     let none = bare(&["migrate", "--config", "/nowhere/config.toml"], &[]).await;
     assert_eq!(none.code, 78, "{none:?}");
 }
@@ -61,12 +61,12 @@ async fn migrate_applies_011_alone_to_a_database_that_is_not_ours() {
 }
 
 #[tokio::test]
-async fn what_migrate_may_not_do_is_told() {
+async fn what_migrate_may_not_do_is_said() {
     let db = database(Variant { with_011: false, ..Variant::default() }).await;
     let app = db.url_as("forms_app");
-    let told = bare(&["migrate", "--only", "011", "--owner-url", &app], &[]).await;
-    assert_eq!(told.code, 78, "{told:?}");
-    assert!(told.err.contains("owner"), "{told:?}");
+    let answer = bare(&["migrate", "--only", "011", "--owner-url", &app], &[]).await;
+    assert_eq!(answer.code, 78, "{answer:?}");
+    assert!(answer.err.contains("owner"), "{answer:?}");
     let wrong = bare(&["migrate", "--only", "002", "--owner-url", &db.owner_url()], &[]).await;
     assert_eq!(wrong.code, 2, "{wrong:?}");
     let router = bare(&["migrate", "--router", "--owner-url", &app], &[]).await;
@@ -95,8 +95,8 @@ async fn schema_router_comes_and_goes() {
     .await
     .expect("an event");
     for wrong in [&["migrate", "--router", "--back", "001"][..], &["migrate", "--back", "002"]] {
-        let told = run(wrong).await;
-        assert_eq!(told.code, 2, "{told:?}");
+        let answer = run(wrong).await;
+        assert_eq!(answer.code, 2, "{answer:?}");
     }
     let gone = run(&["migrate", "--router", "--back", "002", "--force"]).await;
     assert!(gone.code == 0 && gone.out.contains("1 events went with it"), "{gone:?}");
@@ -120,12 +120,15 @@ async fn the_finalized_column_of_the_configuration_is_passed_on() {
     std::fs::write(file.path(), "[routing]\nmax_attempts = 5\n").expect("a configuration");
     let path = file.path().to_str().expect("utf-8");
     let arguments = ["--config", path, "migrate", "--router", "--owner-url", &url];
-    let told = bare(&arguments, &[column]).await;
-    assert!(told.code == 0 && told.out.contains("finalized column: from now on finalized_at"), "{told:?}");
-    let told = bare(&arguments, &[column]).await;
-    assert!(told.code == 0 && !told.out.contains("finalized column"), "{told:?}");
-    let told = bare(&arguments, &[]).await;
-    assert!(told.code == 0 && told.out.contains("finalized column: from now on none"), "{told:?}");
+    let answer = bare(&arguments, &[column]).await;
+    assert!(
+        answer.code == 0 && answer.out.contains("finalized column: from now on finalized_at"),
+        "{answer:?}"
+    );
+    let answer = bare(&arguments, &[column]).await;
+    assert!(answer.code == 0 && !answer.out.contains("finalized column"), "{answer:?}");
+    let answer = bare(&arguments, &[]).await;
+    assert!(answer.code == 0 && answer.out.contains("finalized column: from now on none"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -133,10 +136,10 @@ async fn migrate_ends_in_69_where_the_server_or_the_login_is_not_to_be_had() {
     let stranger = database(Variant::default()).await.url_as("nobody_of_that_name");
     let secret = "postgres://owner:secret-word@127.0.0.1:1/forms";
     for url in [secret, &stranger] {
-        let told = bare(&["migrate", "--owner-url", url], &[]).await;
-        assert_eq!(told.code, 69, "{told:?}");
-        assert!(told.err.contains("remedy"), "{told:?}");
-        assert!(!told.all().contains("secret-word"), "{told:?}");
+        let answer = bare(&["migrate", "--owner-url", url], &[]).await;
+        assert_eq!(answer.code, 69, "{answer:?}");
+        assert!(answer.err.contains("remedy"), "{answer:?}");
+        assert!(!answer.all().contains("secret-word"), "{answer:?}");
     }
 }
 
@@ -158,28 +161,28 @@ async fn the_owners_password_is_not_the_daemons() {
     let config = file.to_str().expect("utf-8");
     let url = db.tcp_url_as("forms_owner").expect("TCP");
     let only = ["migrate", "--only", "011", "--config", config, "--owner-url"];
-    let told = |url: String, word: &'static str| async move {
+    let migrated = |url: String, word: &'static str| async move {
         let arguments = [&only[..], &[url.as_str()]].concat();
         bare(&arguments, &[("PGPASSWORD", word)]).await
     };
-    let wrong = told(url.clone(), "daemons-word").await;
+    let wrong = migrated(url.clone(), "daemons-word").await;
     assert_eq!(wrong.code, 69, "{wrong:?}");
     assert!(wrong.err.contains("password authentication failed"), "{wrong:?}");
-    let done = told(url.clone(), "owners-word").await;
+    let done = migrated(url.clone(), "owners-word").await;
     assert!(done.code == 0 && done.out.contains("applied"), "{done:?}");
     let in_url = url.replace("forms_owner@", "forms_owner:owners-word@");
-    let done = told(in_url, "daemons-word").await;
+    let done = migrated(in_url, "daemons-word").await;
     assert!(done.code == 0 && done.out.contains("nothing to do"), "{done:?}");
 }
 
 #[tokio::test]
 async fn a_dry_run_of_migrate_prints_sql_and_connects_to_nothing() {
     let url = "postgres://owner@127.0.0.1:1/forms";
-    let told = bare(&["migrate", "--dry-run", "--only", "011", "--owner-url", url], &[]).await;
-    assert_eq!(told.code, 0, "{told:?}");
+    let answer = bare(&["migrate", "--dry-run", "--only", "011", "--owner-url", url], &[]).await;
+    assert_eq!(answer.code, 0, "{answer:?}");
     // The printed SQL is what it would have done.
     let db = database(Variant { with_011: false, ..Variant::default() }).await;
-    db.alter(&told.out).await.expect("the printed SQL");
+    db.alter(&answer.out).await.expect("the printed SQL");
     let after = bare(&["migrate", "--only", "011", "--owner-url", &db.owner_url()], &[]).await;
     assert!(after.out.contains("nothing to do"), "{after:?}");
 }
@@ -225,12 +228,12 @@ async fn provision_tells_what_it_cannot_change() {
     stage.broker.delete_subscription(DEAD_SUBSCRIPTION).expect("deleted");
     let spec = devkit::broker::SubscriptionSpec::new(DEAD_SUBSCRIPTION, TOPIC);
     stage.broker.create_subscription(spec).expect("created");
-    let told = verb(&stage, &config(&stage), &["provision", "--json"]).await;
-    assert_eq!(told.code, 1, "{told:?}");
-    let json = told.json();
+    let answer = verb(&stage, &config(&stage), &["provision", "--json"]).await;
+    assert_eq!(answer.code, 1, "{answer:?}");
+    let json = answer.json();
     assert_eq!(json["ok"], false);
     let differs = json["steps"].as_array().expect("steps").iter().any(|step| step["state"] == "differs");
-    assert!(differs, "{told:?}");
+    assert!(differs, "{answer:?}");
 }
 
 #[tokio::test]
@@ -239,9 +242,9 @@ async fn provision_and_publish_end_in_69_where_pubsub_is_not_to_be_had() {
     let down = config(&stage).replace(&stage.broker.endpoint(), "http://127.0.0.1:1");
     let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
     for arguments in [["provision", "--json"].as_slice(), ["publish", "--force", id].as_slice()] {
-        let told = verb(&stage, &down, arguments).await;
-        assert_eq!(told.code, 69, "{told:?}");
-        assert!(told.err.contains("cannot be reached"), "{told:?}");
+        let answer = verb(&stage, &down, arguments).await;
+        assert_eq!(answer.code, 69, "{answer:?}");
+        assert!(answer.err.contains("cannot be reached"), "{answer:?}");
     }
 }
 
@@ -255,9 +258,9 @@ async fn publish_sends_an_event_for_each_submission() {
 
     let refused = verb(&stage, &config(&stage), &["publish", &one[..13], unknown]).await;
     assert_eq!(refused.code, 1, "{refused:?}");
-    let told = format!("{unknown}: not published: the database has no such submission");
+    let line = format!("{unknown}: not published: the database has no such submission");
     assert!(
-        refused.out.contains(&told) && refused.out.contains("2 matched, 1 changed, 1 skipped"),
+        refused.out.contains(&line) && refused.out.contains("2 matched, 1 changed, 1 skipped"),
         "{refused:?}"
     );
     assert_eq!(waiting(), 1, "by its beginning, and not the unknown one");
@@ -324,9 +327,9 @@ async fn an_event_that_a_topic_does_not_take_is_skipped_and_named() {
     let stage = healthy().await;
     let config = config(&stage).replace("topic = \"routing\"", "topic = \"nowhere\"");
     let id = "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11";
-    let told = verb(&stage, &config, &["publish", "--force", "--json", id]).await;
-    assert_eq!(told.code, 78, "{told:?}");
-    let json = told.json();
+    let answer = verb(&stage, &config, &["publish", "--force", "--json", id]).await;
+    assert_eq!(answer.code, 78, "{answer:?}");
+    let json = answer.json();
     assert_eq!(json["skipped"][0]["id"], id);
     assert!(json["skipped"][0]["why"].as_str().is_some_and(|why| why.contains("topics/nowhere")), "{json}");
 }

@@ -120,11 +120,12 @@ fn an_answer_goes_to_whoever_the_form_was_filled_in_by() {
         let composed = case.composed().expect("a mail");
         let eml = String::from_utf8(composed.message.clone()).expect("ASCII");
         let message = read(&eml);
-        let told = message.reply_to().map(|to| to.iter().filter_map(|one| one.address()).collect::<Vec<_>>());
-        assert_eq!(told, address.map(|one| vec![one]), "{fields:?}");
+        let addresses =
+            message.reply_to().map(|to| to.iter().filter_map(|one| one.address()).collect::<Vec<_>>());
+        assert_eq!(addresses, address.map(|one| vec![one]), "{fields:?}");
         assert_eq!(composed.reply_to, became, "{fields:?}");
         assert!(message.bcc().is_none());
-        assert!(!format!("{composed:?}").contains("example.org>"), "no address is told of");
+        assert!(!format!("{composed:?}").contains("example.org>"), "no address is shown");
     }
     let unasked =
         Case { body: MailBody::Interim, fields: vec![field("email", "a@example.org", 1)], ..Case::default() };

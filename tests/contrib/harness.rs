@@ -96,10 +96,10 @@ impl Python {
     pub(crate) async fn answer(&mut self) -> Result<Value, String> {
         let line = timeout(PATIENCE, self.stdout.next_line()).await.expect("an answer in time");
         let line = line.expect("its output").expect("the driver has not ended");
-        let mut told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
-        match told.get("error") {
+        let mut reply: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+        match reply.get("error") {
             Some(error) => Err(error.as_str().unwrap_or_default().to_owned()),
-            None => Ok(told["ok"].take()),
+            None => Ok(reply["ok"].take()),
         }
     }
 

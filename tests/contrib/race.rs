@@ -159,8 +159,8 @@ async fn an_infected_attachment_is_not_marked_clean_by_a_scan() {
     let (clean, evaluate) = (race.set_scan_status(0), race.evaluate());
     let mut infected = clean.clone();
     infected["status"] = json!("infected");
-    let told = race.one.ask(infected).await;
-    assert_eq!(told, json!([race.seeded.id, "f"]), "whose it is, and of which form");
+    let reply = race.one.ask(infected).await;
+    assert_eq!(reply, json!([race.seeded.id, "f"]), "whose it is, and of which form");
     race.other.ask(clean.clone()).await;
     assert_eq!(race.other.ask(evaluate.clone()).await, json!(["infected", 1]));
     let mut other = race.set_scan_status(1);

@@ -145,9 +145,9 @@ fn scanned(attachment: Uuid, verdict: &str) -> Value {
 #[tokio::test]
 async fn what_is_finalized_without_attachments_is_routed() {
     let scene = Scene::start(NO_SWEEP).await;
-    let told = scene.python("forms_app").await.ask(finalize()).await;
-    assert_eq!((&told["state"], &told["wire"]), (&json!("ready"), &json!("received")));
-    let id: Uuid = told["submission_id"].as_str().expect("an id").parse().expect("an id");
+    let reply = scene.python("forms_app").await.ask(finalize()).await;
+    assert_eq!((&reply["state"], &reply["wire"]), (&json!("ready"), &json!("received")));
+    let id: Uuid = reply["submission_id"].as_str().expect("an id").parse().expect("an id");
     scene.routed_once(id).await;
     let events = scene.events(1).await;
     assert_eq!((events[0].submission_id, events[0].form_id.as_deref()), (id, Some("f")));
@@ -164,9 +164,9 @@ async fn two_attachments_scanned_at_the_same_time_are_routed_once() {
         one.tell(scanned(seeded.attachments[0], "clean")).await;
         other.tell(scanned(seeded.attachments[1], "clean")).await;
         let states =
-            [one.answer().await, other.answer().await].map(|told| told.expect("scanned")["state"].take());
-        let told = states.iter().filter(|state| **state != "waiting").count();
-        assert!(told >= 1, "round {round}: {states:?}");
+            [one.answer().await, other.answer().await].map(|reply| reply.expect("scanned")["state"].take());
+        let published = states.iter().filter(|state| **state != "waiting").count();
+        assert!(published >= 1, "round {round}: {states:?}");
         scene.routed_once(seeded.id).await;
         let ready = states.iter().filter(|state| **state == "ready").count();
         for event in scene.events(ready).await {
@@ -177,16 +177,16 @@ async fn two_attachments_scanned_at_the_same_time_are_routed_once() {
 }
 
 #[tokio::test]
-async fn an_infected_attachment_is_told_and_fails_its_submission() {
+async fn an_infected_attachment_is_announced_and_fails_its_submission() {
     let scene = Scene::start(NO_SWEEP).await;
     let mut scanner = scene.python("forms_scanner").await;
     let seeded = scene.pending(2).await;
-    let told = scanner.ask(scanned(seeded.attachments[0], "infected")).await;
-    assert_eq!(told["state"], "infected");
+    let reply = scanner.ask(scanned(seeded.attachments[0], "infected")).await;
+    assert_eq!(reply["state"], "infected");
     let (status, ledger) = scene.ended(seeded.id).await;
     assert_eq!((status.as_str(), &ledger["finished"]["reason"]), ("failed", &json!("infected")));
-    let told = scanner.ask(scanned(seeded.attachments[1], "clean")).await;
-    assert_eq!(told["state"], "closed");
+    let reply = scanner.ask(scanned(seeded.attachments[1], "clean")).await;
+    assert_eq!(reply["state"], "closed");
     assert_eq!(scene.published(), 1, "only while somebody could do something");
     assert_eq!(scene.stage.relay.mails().len(), 0);
 }
@@ -206,7 +206,7 @@ async fn nothing_is_published_while_something_is_to_be_scanned() {
 
 /// The gap that only schema `router` closes: between commit and publish.
 #[tokio::test]
-async fn what_a_killed_client_has_not_told_is_found_by_the_sweep() {
+async fn what_a_killed_client_has_not_announced_is_found_by_the_sweep() {
     let scene = Scene::start(SOON).await;
     let seeded = scene.pending(1).await;
     let mut dying = scanned(seeded.attachments[0], "clean");
@@ -216,7 +216,7 @@ async fn what_a_killed_client_has_not_told_is_found_by_the_sweep() {
     scanner.kill().await;
     let sql = "SELECT clamav_status::text FROM attachments WHERE id = $1";
     let status: String = scene.eyes.query_one(sql, &[&seeded.attachments[0]]).await.expect("it").get(0);
-    assert_eq!((status.as_str(), scene.published()), ("clean", 0), "committed, and told to nobody");
+    assert_eq!((status.as_str(), scene.published()), ("clean", 0), "committed, and announced to nobody");
     scene.routed_once(seeded.id).await;
     let orphans = scene.router.metric("maple_router_orphans_total").await.expect("metrics");
     assert_eq!(orphans, Some(1.0));
@@ -224,7 +224,7 @@ async fn what_a_killed_client_has_not_told_is_found_by_the_sweep() {
 
 /// The scan worker's own queue repeats: the verdict comes again, to another process. No row changes, an event is published.
 #[tokio::test]
-async fn a_verdict_that_comes_again_is_told_again() {
+async fn a_verdict_that_comes_again_is_announced_again() {
     let scene = Scene::start(NO_SWEEP).await;
     let seeded = scene.pending(1).await;
     let mut dying = scanned(seeded.attachments[0], "clean");
@@ -233,8 +233,8 @@ async fn a_verdict_that_comes_again_is_told_again() {
     assert_eq!(scanner.ask(dying).await, "publishing");
     scanner.kill().await;
     assert_eq!((scene.published(), scene.look(seeded.id).await.0.as_str()), (0, "received"));
-    let told = scene.python("forms_scanner").await.ask(scanned(seeded.attachments[0], "clean")).await;
-    assert_eq!(told["state"], "ready");
+    let reply = scene.python("forms_scanner").await.ask(scanned(seeded.attachments[0], "clean")).await;
+    assert_eq!(reply["state"], "ready");
     scene.routed_once(seeded.id).await;
 }
 
@@ -255,12 +255,12 @@ async fn an_event_that_nobody_takes_is_an_error() {
 
 /// Publishing beside the triggers does no harm: no submission waits for ever, and each is routed once.
 #[tokio::test]
-async fn with_schema_router_it_is_told_twice_and_routed_once() {
+async fn with_schema_router_it_is_announced_twice_and_routed_once() {
     let variant = Variant { audit_readable: true, router: true, ..Variant::default() };
     let options = StageOptions { variant, sample_forms: false, ..StageOptions::default() };
     let scene = Scene::on(Stage::start(options).await.expect("a stage"), NO_SWEEP).await;
-    let told = scene.python("forms_app").await.ask(finalize()).await;
-    let mut ids = vec![told["submission_id"].as_str().expect("an id").parse().expect("an id")];
+    let reply = scene.python("forms_app").await.ask(finalize()).await;
+    let mut ids = vec![reply["submission_id"].as_str().expect("an id").parse().expect("an id")];
     let (mut one, mut other) = (scene.python("forms_scanner").await, scene.python("forms_scanner").await);
     for _ in 0..4 {
         let seeded = scene.pending(2).await;

@@ -91,8 +91,8 @@ async fn every_case_is_answered_as_the_router_sees_it_whoever_asks() {
             assert_eq!(readiness(client, id).await, Some(expected.clone()), "{case}");
         }
         for python in [&mut backend, &mut worker] {
-            let told = python.ask(json!({"do": "evaluate", "submission": id})).await;
-            assert_eq!(told, json!([state, pending]), "{case}");
+            let reply = python.ask(json!({"do": "evaluate", "submission": id})).await;
+            assert_eq!(reply, json!([state, pending]), "{case}");
         }
     }
 }
@@ -159,8 +159,8 @@ async fn cases_with_finalized_column(db: &TestDatabase, ask: impl AsyncFn(&Clien
             let set = "UPDATE submissions SET finalized_at = CASE WHEN $2 THEN now() END WHERE id = $1";
             app.execute(set, &[&id, &finalized]).await.expect("finalized");
             let row = app.query_one(&sql, &[&id]).await.expect("an answer");
-            let told: (String, i32) = (row.get(0), row.get(1));
-            assert_eq!(told, ask(&app, id).await, "{status} {statuses:?} {finalized}");
+            let found: (String, i32) = (row.get(0), row.get(1));
+            assert_eq!(found, ask(&app, id).await, "{status} {statuses:?} {finalized}");
         }
     }
 }
@@ -184,8 +184,8 @@ async fn the_function_of_schema_router_answers_the_same() {
     let app = db.client_as("forms_app").await.expect("forms_app");
     for (status, statuses, state, pending) in CASES {
         let id = insert(&app, status, statuses).await;
-        let told = [by_the_schema(&app, id).await, readiness(&app, id).await];
-        assert_eq!(told, [(); 2].map(|()| Some((state.to_owned(), pending))), "{status} {statuses:?}");
+        let found = [by_the_schema(&app, id).await, readiness(&app, id).await];
+        assert_eq!(found, [(); 2].map(|()| Some((state.to_owned(), pending))), "{status} {statuses:?}");
     }
     assert_eq!(by_the_schema(&app, Uuid::nil()).await, None);
     db.alter("SELECT router.set_finalized_column('finalized_at')").await.expect("named");
@@ -209,9 +209,9 @@ async fn the_wire_speaks_the_real_enum() {
         .iter()
         .map(|row| row.get(0))
         .collect();
-    let (told, gone): (Vec<_>, Vec<_>) = words.iter().partition(|word| *word != "purged");
-    assert_eq!(told, ["received", "processing", "routed", "failed"]);
-    for word in told {
+    let (visible, gone): (Vec<_>, Vec<_>) = words.iter().partition(|word| *word != "purged");
+    assert_eq!(visible, ["received", "processing", "routed", "failed"]);
+    for word in visible {
         assert_eq!(python.ask(json!({"do": "wire", "status": word})).await, json!(word));
     }
     for word in gone.into_iter().map(String::as_str).chain(["submitted", "deferred", ""]) {

@@ -235,11 +235,11 @@ async fn history_counts_what_lies_before() {
     .expect("old rows");
     let not_before = Some("2021-01-01T00:00:00Z".parse().expect("a time"));
     let lines = inspect(&pool(&db), &ContractOptions { not_before, ..crate::contract_options() }).await;
-    let told = line(&lines, "history");
-    assert_eq!(told.level, CheckLevel::Ok);
+    let history = line(&lines, "history");
+    assert_eq!(history.level, CheckLevel::Ok);
     assert!(
-        told.detail.contains("3 submissions before 2021-01-01T00:00:00Z (1 of them received)"),
-        "{told:?}"
+        history.detail.contains("3 submissions before 2021-01-01T00:00:00Z (1 of them received)"),
+        "{history:?}"
     );
 }
 
@@ -248,9 +248,9 @@ async fn an_owner_is_warned_of() {
     let db = healthy().await;
     let as_owner = Pool::new(&Database { url: db.owner_url(), ..settings(&db) }, options()).expect("a pool");
     let lines = inspect(&as_owner, &crate::contract_options()).await;
-    let told = line(&lines, "database");
-    assert_eq!(told.level, CheckLevel::Warn);
-    assert!(told.detail.contains("owns the tables"), "{told:?}");
+    let database = line(&lines, "database");
+    assert_eq!(database.level, CheckLevel::Warn);
+    assert!(database.detail.contains("owns the tables"), "{database:?}");
     assert_eq!(verdict(&lines), StartDecision::Start);
 }
 

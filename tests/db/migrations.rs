@@ -77,7 +77,7 @@ async fn a_database_that_is_not_ours_gets_011_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_the_owner_is_told_so() {
+async fn whoever_is_not_the_owner_is_refused_by_name() {
     let db = database(Variant { with_011: false, ..Variant::default() }).await;
     let mut app = db.client_as("forms_app").await.expect("forms_app");
     let refused = migrate(&mut app, &only("011")).await.expect_err("not the owner");

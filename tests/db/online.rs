@@ -116,12 +116,12 @@ async fn the_way_back_waits_for_what_is_being_delivered() {
     let db = database(Variant::default()).await;
     there(&db).await;
     submit(&db).await;
-    let (told, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
     let mut owner = db.owner().await.expect("owner");
     let patient = Patience { drain: Duration::from_secs(60), ..SHORT };
     let taking = tokio::spawn(async move {
-        let told = |line: &str| drop(told.send(line.to_owned()));
-        online::back(&mut owner, "002", false, patient, &told).await
+        let report = |line: &str| drop(sender.send(line.to_owned()));
+        online::back(&mut owner, "002", false, patient, &report).await
     });
     let line = lines.recv().await.expect("it waits");
     assert!(line.contains("1 are to be delivered"), "{line}");
@@ -149,7 +149,7 @@ async fn what_comes_at_the_last_moment_is_not_lost_either() {
     writer.batch_execute("COMMIT").await.expect("committed");
     let refused = taking.await.expect("no panic").expect_err("one is left");
     assert!(matches!(refused, MigrateError::Undelivered { left: 1 }), "{refused}");
-    assert_eq!(back(&db, "002", true).await.expect("told to"), 1, "it was still there");
+    assert_eq!(back(&db, "002", true).await.expect("taken back"), 1, "it was still there");
 }
 
 /// A scanner has attachments and comes for submissions at its commit: it never meets us holding these and waiting for
@@ -185,12 +185,12 @@ async fn what_a_killed_build_left_is_built_anew() {
     let spoil =
         format!("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'public.{name}'::regclass");
     eyes.batch_execute(&spoil).await.expect("as a killed build leaves it");
-    let heard = Mutex::new(Vec::new());
+    let reported = Mutex::new(Vec::new());
     let mut owner = db.owner().await.expect("owner");
-    let told = |line: &str| heard.lock().expect("a lock").push(line.to_owned());
-    let routed = online::migrate(&mut owner, &NONE, SHORT, &told).await.expect("migrated");
+    let report = |line: &str| reported.lock().expect("a lock").push(line.to_owned());
+    let routed = online::migrate(&mut owner, &NONE, SHORT, &report).await.expect("migrated");
     assert!(routed.built.contains(&name), "{routed:?}");
-    assert!(heard.lock().expect("a lock").iter().any(|line| line.contains(name)));
+    assert!(reported.lock().expect("a lock").iter().any(|line| line.contains(name)));
     let valid = format!("SELECT indisvalid FROM pg_index WHERE indexrelid = 'public.{name}'::regclass");
     assert!(eyes.query_one(&valid, &[]).await.expect("the index").get::<_, bool>(0));
 }
@@ -215,14 +215,14 @@ async fn a_long_writer_is_waited_for_in_short_turns() {
                 .batch_execute(&format!("BEGIN; LOCK TABLE {table} IN ROW EXCLUSIVE MODE"))
                 .await
                 .expect("in use");
-            let (told, mut tries) = tokio::sync::mpsc::unbounded_channel();
+            let (sender, mut tries) = tokio::sync::mpsc::unbounded_channel();
             let mut owner = db.owner().await.expect("owner");
             let working = tokio::spawn(async move {
-                let told = |line: &str| drop(told.send(line.to_owned()));
+                let report = |line: &str| drop(sender.send(line.to_owned()));
                 if direction == "back" {
-                    online::back(&mut owner, "002", true, SHORT, &told).await.map(|_| ())
+                    online::back(&mut owner, "002", true, SHORT, &report).await.map(|_| ())
                 } else {
-                    online::migrate(&mut owner, &NONE, SHORT, &told).await.map(|_| ())
+                    online::migrate(&mut owner, &NONE, SHORT, &report).await.map(|_| ())
                 }
             });
             for _ in 0..2 {

@@ -23,9 +23,9 @@ async fn line(db: &TestDatabase, column: Option<&str>) -> CheckLine {
 #[tokio::test]
 async fn a_healthy_outbox_is_well() {
     let db = database(VARIANT).await;
-    let told = line(&db, None).await;
-    assert_eq!(told.level, CheckLevel::Ok, "{told:?}");
-    assert!(told.detail.contains("with the outbox"), "{told:?}");
+    let shown = line(&db, None).await;
+    assert_eq!(shown.level, CheckLevel::Ok, "{shown:?}");
+    assert!(shown.detail.contains("with the outbox"), "{shown:?}");
 }
 
 #[tokio::test]
@@ -48,10 +48,10 @@ async fn one_fault_is_named() {
     for (sql, detail) in table {
         let db = database(VARIANT).await;
         db.alter(sql).await.expect(sql);
-        let told = line(&db, None).await;
-        assert_eq!(told.level, CheckLevel::Fail, "{sql}: {told:?}");
-        assert!(told.detail.contains(detail), "{sql}: {told:?}");
-        assert!(told.remedy.is_some_and(|remedy| remedy.contains("migrate --router")), "{sql}");
+        let shown = line(&db, None).await;
+        assert_eq!(shown.level, CheckLevel::Fail, "{sql}: {shown:?}");
+        assert!(shown.detail.contains(detail), "{sql}: {shown:?}");
+        assert!(shown.remedy.is_some_and(|remedy| remedy.contains("migrate --router")), "{sql}");
     }
 }
 
@@ -59,11 +59,11 @@ async fn one_fault_is_named() {
 async fn the_finalized_column_agrees_with_the_configuration_or_fails() {
     let db = database(VARIANT).await;
     db.alter("ALTER TABLE submissions ADD finalized_at timestamptz").await.expect("a column");
-    let told = line(&db, Some("finalized_at")).await;
-    assert_eq!(told.level, CheckLevel::Fail, "{told:?}");
+    let shown = line(&db, Some("finalized_at")).await;
+    assert_eq!(shown.level, CheckLevel::Fail, "{shown:?}");
     assert!(
-        told.detail.contains("router_finalized_later") && told.detail.contains("which is finalized_at"),
-        "{told:?}"
+        shown.detail.contains("router_finalized_later") && shown.detail.contains("which is finalized_at"),
+        "{shown:?}"
     );
     db.alter("SELECT router.set_finalized_column('finalized_at')").await.expect("named");
     assert_eq!(line(&db, Some("finalized_at")).await.level, CheckLevel::Ok);
@@ -73,9 +73,9 @@ async fn the_finalized_column_agrees_with_the_configuration_or_fails() {
 async fn without_an_index_sweeps_are_slow_and_nothing_is_lost() {
     let db = database(VARIANT).await;
     db.alter("DROP INDEX submissions_router_unalerted").await.expect("dropped");
-    let told = line(&db, None).await;
-    assert_eq!(told.level, CheckLevel::Warn, "{told:?}");
-    assert!(told.detail.contains("without index submissions_router_unalerted"), "{told:?}");
+    let shown = line(&db, None).await;
+    assert_eq!(shown.level, CheckLevel::Warn, "{shown:?}");
+    assert!(shown.detail.contains("without index submissions_router_unalerted"), "{shown:?}");
 }
 
 /// A stranger's role, which row-level security binds.
@@ -86,10 +86,10 @@ async fn functions_of_a_stranger_are_noticed() {
     eyes.batch_execute("ALTER FUNCTION router.evaluate_routing_readiness(uuid) OWNER TO forms_loader")
         .await
         .expect("given away");
-    let told = line(&db, None).await;
-    assert_eq!(told.level, CheckLevel::Fail, "{told:?}");
+    let shown = line(&db, None).await;
+    assert_eq!(shown.level, CheckLevel::Fail, "{shown:?}");
     assert!(
-        told.detail.contains("from forms_loader, who owns router.evaluate_routing_readiness"),
-        "{told:?}"
+        shown.detail.contains("from forms_loader, who owns router.evaluate_routing_readiness"),
+        "{shown:?}"
     );
 }

@@ -282,7 +282,7 @@ async fn a_listener_hears_and_knows_when_it_is_deaf() {
     pool(&db)
         .transaction("tell", async |tx| tx.batch_execute("NOTIFY other, 'x'; NOTIFY ready, 'look'").await)
         .await
-        .expect("told");
+        .expect("notified");
     assert_eq!(listener.next().await.as_deref(), Some("look"));
     db.disconnect("forms_app").await.expect("cut");
     assert_eq!(listener.next().await, None);

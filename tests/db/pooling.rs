@@ -50,8 +50,8 @@ async fn a_pooling_proxy_is_found_out_and_another_is_not() {
         let lines = contract::inspect(&pool, &crate::contract_options()).await;
         let line = lines.iter().find(|line| line.name == "database").expect("the line");
         assert_eq!(line.level, level, "{case}: {line:?}");
-        let told = format!("{} {}", line.detail, line.remedy.as_deref().unwrap_or_default());
-        assert!(told.contains(word), "{case}: {told}");
+        let text = format!("{} {}", line.detail, line.remedy.as_deref().unwrap_or_default());
+        assert!(text.contains(word), "{case}: {text}");
         assert_eq!(pool.pooling(), found, "{case}");
         assert_eq!(contract::refuses_start(&lines), level == CheckLevel::Fail, "{case}: {lines:?}");
     }

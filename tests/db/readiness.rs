@@ -56,10 +56,10 @@ async fn every_mix_of_attachments_has_its_answer() {
             with.is_finalized("s")
         );
         let row = app.query_one(&sql, &[&id]).await.expect("readiness");
-        let told: (bool, bool, bool, i64, bool) =
+        let found: (bool, bool, bool, i64, bool) =
             (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4));
         assert_eq!(
-            told,
+            found,
             (ready, ready_without_column, infected, pending, finalized),
             "{statuses:?} {finalized}"
         );

@@ -45,7 +45,7 @@ async fn killed_at(scene: &mut Scene, wire: &RelayWire, place: WireTrap) -> (Uui
 /// Call only once the relay's log has said that it delivered: until then it may not have passed the mail on.
 fn once(scene: &Scene, id: Uuid) {
     for recipient in ["a@x.test", "b@x.test"] {
-        assert_eq!(scene.copies(id, recipient), 1, "{recipient}\n{}", scene.told());
+        assert_eq!(scene.copies(id, recipient), 1, "{recipient}\n{}", scene.logs());
     }
 }
 
@@ -71,8 +71,8 @@ async fn what_the_relay_has_is_found_and_not_sent_again() {
     }
     scene.known(id, &KEYS, "delivered").await;
     once(&scene, id);
-    let told = scene.resolutions(id);
-    assert!(told.iter().all(|how| how == "found"), "{told:?}");
+    let resolutions = scene.resolutions(id);
+    assert!(resolutions.iter().all(|how| how == "found"), "{resolutions:?}");
     let sent = scene.audit(id).await.into_iter().filter(|line| line.action == "email_sent");
     assert_eq!(sent.count(), 2, "each fact stands in the trail");
     scene.down().await;
@@ -103,7 +103,7 @@ async fn what_the_relay_provably_has_not_is_sent() {
     scene.postfix.logged(&["lost connection after DATA"], PATIENCE).await.expect("the session ends");
     scene.up().await;
     let row = scene.routed(id).await;
-    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.told());
+    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.logs());
     scene.counted("maple_router_in_doubt_total{resolution=\"disproved\"}", 2.0).await;
     scene.known(id, &KEYS, "delivered").await;
     once(&scene, id);
@@ -119,7 +119,7 @@ async fn a_session_that_has_not_ended_proves_nothing() {
     let first = queue_id(&scene.postfix, id).await;
     scene.up().await;
     scene.routed(id).await;
-    assert_eq!(scene.resolutions(id), ["neither_resent", "neither_resent"], "{}", scene.told());
+    assert_eq!(scene.resolutions(id), ["neither_resent", "neither_resent"], "{}", scene.logs());
     scene.counted("maple_router_in_doubt_total{resolution=\"neither_resent\"}", 2.0).await;
     trapped.release();
     scene.postfix.logged(&[&first, "removed"], PATIENCE).await.expect("the first one goes through as well");
@@ -155,7 +155,7 @@ async fn a_foreign_mail_under_our_message_id_is_no_proof_for_our_recipients() {
     scene.postfix.logged(&["lost connection after DATA"], PATIENCE).await.expect("the session ends");
     scene.up().await;
     let row = scene.routed(id).await;
-    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.told());
+    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.logs());
     for key in KEYS {
         assert_ne!(row.entry(key)["queue_id"], theirs.as_str(), "{row:?}");
     }
@@ -207,7 +207,7 @@ async fn a_mail_of_somebody_who_knows_our_message_id_resolves_no_doubt() {
     scene.postfix.logged(&["lost connection after DATA"], PATIENCE).await.expect("the session ends");
     scene.up().await;
     let row = scene.routed(id).await;
-    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.told());
+    assert_eq!(scene.resolutions(id), ["disproved", "disproved"], "{row:?}\n{}", scene.logs());
     for key in KEYS {
         let queue_id = row.entry(key)["queue_id"].as_str().expect("our own 250");
         assert!(!theirs.iter().any(|id| id == queue_id), "{theirs:?} {row:?}");

@@ -93,7 +93,7 @@ impl Scene {
             kept["position"].as_str().is_some_and(|place| !place.is_empty())
         };
         let kept = waiting::until(PATIENCE, STEP, kept).await;
-        assert!(kept, "no place in the log was kept in {}\n{}", file.display(), self.told());
+        assert!(kept, "no place in the log was kept in {}\n{}", file.display(), self.logs());
     }
 
     pub(crate) fn router(&self) -> &Router {
@@ -128,7 +128,7 @@ impl Scene {
         let look = async || Some(self.row(id).await).filter(&wanted);
         match waiting::find(PATIENCE, STEP, look).await {
             Some(row) => row,
-            None => panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.told()),
+            None => panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.logs()),
         }
     }
 
@@ -162,7 +162,7 @@ impl Scene {
     pub(crate) async fn counted(&self, series: &str, value: f64) {
         waiting::until(PATIENCE, STEP, async || self.metric(series).await >= value).await;
         let found = self.metric(series).await;
-        assert!((found - value).abs() < f64::EPSILON, "{series} is {found}, not {value}\n{}", self.told());
+        assert!((found - value).abs() < f64::EPSILON, "{series} is {found}, not {value}\n{}", self.logs());
     }
 
     /// Runs another verb beside the router.
@@ -193,7 +193,7 @@ impl Scene {
     }
 
     /// Both logs, for the reader of a failed test.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let log = std::fs::read_to_string(self.stage.dir().join("router.log")).unwrap_or_default();
         format!("--- router\n{log}\n--- Postfix\n{}", self.postfix.log())
     }

@@ -23,7 +23,7 @@ async fn lines_that_look_like_postfix_s_change_nothing() {
     scene.known(id, &["1|a@x.test"], "delivered").await;
     let row = scene.row(id).await;
     assert_eq!(row.ledger["deliveries"].as_object().map(serde_json::Map::len), Some(1), "{row:?}");
-    assert!(scene.failures(id).await.is_empty(), "nothing was lost: {}", scene.told());
+    assert!(scene.failures(id).await.is_empty(), "nothing was lost: {}", scene.logs());
     for (status, n) in [("bounced", 0.0), ("expired", 0.0), ("delivered", 1.0)] {
         scene.counted(&format!("maple_router_delivery_status_total{{status=\"{status}\"}}"), n).await;
     }
@@ -71,5 +71,5 @@ async fn mails(scene: &Scene, id: Uuid, queue_id: &str) {
         scene.postfix.logged(&["qmgr", &taken, "removed"], PATIENCE).await.expect("all are done with");
     }
     let row = scene.row(id).await;
-    assert_eq!(beyond(&row, "1|a@x.test"), "deferred", "{row:?}\n{}", scene.told());
+    assert_eq!(beyond(&row, "1|a@x.test"), "deferred", "{row:?}\n{}", scene.logs());
 }

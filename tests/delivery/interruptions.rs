@@ -99,7 +99,7 @@ async fn nothing_is_missed_while_the_daemon_is_down() {
     for id in refused {
         let row = scene.known(*id, &["1|a@x.test"], "bounced").await;
         assert_eq!(beyond(&row, "1|b@x.test"), "delivered", "{row:?}");
-        assert_eq!(scene.failures(*id).await.len(), 1, "told once");
+        assert_eq!(scene.failures(*id).await.len(), 1, "notified once");
     }
     // A second read from the saved position logs nothing again.
     scene.down().await;
@@ -107,7 +107,7 @@ async fn nothing_is_missed_while_the_daemon_is_down() {
     let last = scene.submit("f").await;
     scene.known(last, &ALL, "delivered").await;
     for id in refused {
-        assert_eq!(scene.failures(*id).await.len(), 1, "told once");
+        assert_eq!(scene.failures(*id).await.len(), 1, "notified once");
     }
     scene.down().await;
 }

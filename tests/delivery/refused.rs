@@ -50,8 +50,8 @@ async fn one_of_three_is_refused_upstream_and_everybody_says_so() {
     assert!(listed.out.contains(&id.to_string()), "{listed:?}");
 
     // People: notified, and without the address.
-    let told = scene.stage.slack.wait_for(1, PATIENCE).await.expect("an alert");
-    let text: String = told.iter().map(devkit::slack::SlackMessage::visible_text).collect();
+    let messages = scene.stage.slack.wait_for(1, PATIENCE).await.expect("an alert");
+    let text: String = messages.iter().map(devkit::slack::SlackMessage::visible_text).collect();
     assert!(text.contains("5.1.1") || text.to_lowercase().contains("bounce"), "{text}");
     assert!(!text.contains("b@x.test"), "{text}");
     assert_eq!(scene.copies(id, "b@x.test"), 0);
@@ -73,7 +73,7 @@ async fn what_is_refused_at_the_dot_is_lost_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_too_long_is_expired_and_told() {
+async fn what_waits_too_long_is_expired_and_reported() {
     let options = PostfixOptions { lifetime: Duration::from_secs(2), ..PostfixOptions::default() };
     let form = Form::new("f").mail_to("a@x.test, b@x.test");
     let mut scene = Scene::with(options, &[form]).await;

@@ -116,16 +116,16 @@ impl Log {
 
 fn note(costs: &mut Costs, message: &str) {
     let Some((_, plan)) = message.split_once("plan:\n") else { return };
-    let told: Value = serde_json::from_str(plan).expect("a plan");
-    let cost = costs.entry(name(told["Query Text"].as_str().unwrap_or_default())).or_default();
-    let pages = pages(&told["Plan"]);
+    let explained: Value = serde_json::from_str(plan).expect("a plan");
+    let cost = costs.entry(name(explained["Query Text"].as_str().unwrap_or_default())).or_default();
+    let pages = pages(&explained["Plan"]);
     cost.calls += 1;
-    cost.compiled |= told.get("JIT").is_some();
+    cost.compiled |= explained.get("JIT").is_some();
     let known = cost.scanned.len();
-    scanned(&told["Plan"], &mut cost.scanned);
+    scanned(&explained["Plan"], &mut cost.scanned);
     if pages >= cost.pages || cost.scanned.len() > known {
         cost.pages = cost.pages.max(pages);
-        cost.plan = told["Plan"].clone();
+        cost.plan = explained["Plan"].clone();
     }
 }
 

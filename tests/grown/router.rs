@@ -175,7 +175,7 @@ impl Router {
         let lost = [Mail { submission_id: fifth, delivery: B.to_owned(), generation: 0 }];
         assert_eq!(self.telling.unnotified(&lost).await.expect("asked").len(), 1);
         self.telling.told(&lost).await.expect("written");
-        store.now().await.expect("told");
+        store.now().await.expect("the time");
         self.outbox.is_there().await.expect("asked");
     }
 
@@ -225,7 +225,7 @@ impl Router {
         assert_eq!(self.alerts.give_back_late(token, &rows).await.expect("given back").recorded, 1);
         assert_eq!(self.alerts.lease_late(&rows, token, HOUR).await.expect("leased").len(), 1);
         assert_eq!(self.alerts.confirm_late(token, &rows).await.expect("confirmed").recorded, 1);
-        assert!(self.alerts.lease_late(&rows, token, HOUR).await.expect("asked").is_empty(), "told of once");
+        assert!(self.alerts.lease_late(&rows, token, HOUR).await.expect("asked").is_empty(), "notified once");
     }
 
     /// Runs an operator's verbs on one submission.
@@ -248,10 +248,10 @@ impl Router {
         self.view.forms().await.expect("read");
         let ways = self.ends.ways().await.expect("asked");
         assert!(ways.audited, "{ways:?}");
-        let place = self.ends.begin(ways).await.expect("told");
+        let place = self.ends.begin(ways).await.expect("begun");
         self.ends.rows(place.at, PAGE as i64).await.expect("read");
         self.ends.trail(place.audit, PAGE as i64).await.expect("read");
-        self.pauses.now().await.expect("told");
+        self.pauses.now().await.expect("the time");
         self.letters.is_there().await.expect("asked");
         self.letters.standing(seed.id).await.expect("read").expect("there");
         self.letters.exhausted(Some(seed.id), false, 100).await.expect("read");
@@ -266,7 +266,7 @@ impl Router {
             .store
             .now()
             .await
-            .expect("told")
+            .expect("the time")
             .checked_sub(jiff::SignedDuration::from_hours(24))
             .expect("a day");
         self.view.undelivered(since).await.expect("counted");
@@ -319,13 +319,13 @@ impl Router {
         .expect("a record");
         assert!(letters.add(&record).await.expect("added"));
         letters.lease_unalerted(10, HOUR).await.expect("leased");
-        letters.alerted(&[id]).await.expect("told");
+        letters.alerted(&[id]).await.expect("written");
         letters.list(true, 20).await.expect("listed");
         letters.open().await.expect("counted");
         letters.get(id).await.expect("read").expect("there");
         letters.close(id, Closing::Discarded, "operator:x", "a test").await.expect("closed");
         letters.exhausted(None, false, 20).await.expect("listed");
-        let now = self.store.now().await.expect("told");
+        let now = self.store.now().await.expect("the time");
         let pause = Pause {
             scope: Scope::Form("g".to_owned()),
             since: now,

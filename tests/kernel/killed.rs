@@ -146,9 +146,9 @@ async fn finish(bench: &Bench, first: Worker, second: Worker, end: End, what: &s
 
 #[tokio::test]
 async fn a_process_that_dies_at_any_point_loses_no_parcel() {
-    let told: Vec<String> = WORKER.iter().filter_map(|name| std::env::var(name).ok()).collect();
-    if let Ok(told) = <[String; 4]>::try_from(told) {
-        work(told).await;
+    let variables: Vec<String> = WORKER.iter().filter_map(|name| std::env::var(name).ok()).collect();
+    if let Ok(variables) = <[String; 4]>::try_from(variables) {
+        work(variables).await;
     }
     let commits = ["parcel_claim", "parcel_settle", "parcel_wake"];
     let points = commits

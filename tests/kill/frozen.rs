@@ -89,12 +89,12 @@ async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) -
     slow.router.signal("CONT").await.expect("sent");
     tokio::time::sleep(AWAKE).await;
     let row = scene.row(caught.id).await;
-    let told = || format!("{}: {row:?}\n{}", point.name, scene.logs());
-    assert_eq!(row.status, ended.status, "{}", told());
-    assert_eq!(row.updated_at, ended.updated_at, "a stale fact is no sign of life: {}", told());
-    assert_eq!(row.ledger["finished"], ended.ledger["finished"], "{}", told());
+    let context = || format!("{}: {row:?}\n{}", point.name, scene.logs());
+    assert_eq!(row.status, ended.status, "{}", context());
+    assert_eq!(row.updated_at, ended.updated_at, "a stale fact is no sign of life: {}", context());
+    assert_eq!(row.ledger["finished"], ended.ledger["finished"], "{}", context());
     mails_are_as_expected(&scene, caught.id, &point).await;
-    late_facts_are_told(&scene, caught.id, &row, &point).await;
+    late_facts_are_logged(&scene, caught.id, &row, &point).await;
     scene.ended(caught.id).await;
     scene.settled().await;
     scene.stop().await;
@@ -102,7 +102,7 @@ async fn frozen_at(source: Source, point: Point, routers: usize, silent: bool) -
 }
 
 /// The outcome of the slow worker's mail stands beside the first fact, in the ledger and in the trail.
-async fn late_facts_are_told(scene: &Scene, id: Uuid, row: &Row, point: &Point) {
+async fn late_facts_are_logged(scene: &Scene, id: Uuid, row: &Row, point: &Point) {
     let late = usize::from(point.copies.0 > 1);
     for key in ["1|a@x.test", "1|b@x.test"] {
         let dups = row.entry(key)["dups"].as_array().map_or(0, Vec::len);

@@ -2,7 +2,7 @@
 //! steps, and others take over. The points are seen from outside (`devkit::trap`); the product has no hooks for this.
 //! And the faults of the network: a database, a broker, a relay that go, stall, or seem to be there.
 
-#![expect(clippy::print_stdout, reason = "a point that is played again is told")]
+#![expect(clippy::print_stdout, reason = "a point that is played again is printed")]
 
 mod frozen;
 mod harness;

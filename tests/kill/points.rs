@@ -220,7 +220,7 @@ pub(crate) async fn play<Playing>(
         .filter_map(async |failed| failed)
         .collect()
         .await;
-    assert!(failed.is_empty(), "failed at: {failed:?}; why is told above");
+    assert!(failed.is_empty(), "failed at: {failed:?}; why is printed above");
 }
 
 /// Ends the caught step.
@@ -234,14 +234,14 @@ pub(crate) fn meet(trapped: Trapped, fate: Fate) {
 /// Checks the relay's mails, and that the ledger explains them.
 pub(crate) async fn mails_are_as_expected(scene: &Scene, id: Uuid, point: &Point) {
     let row = scene.row(id).await;
-    let told = || format!("{} (routers: {}): {row:?}\n{}", point.name, scene.daemons.len(), scene.logs());
+    let context = || format!("{} (routers: {}): {row:?}\n{}", point.name, scene.daemons.len(), scene.logs());
     let (first, second) = point.copies;
     let expected = [("a@x.test", first), ("b@x.test", first), ("c@x.test", second)];
     let expected = expected.map(|(recipient, copies)| (recipient.to_owned(), copies)).into_iter().collect();
-    assert_eq!(scene.copies(id), expected, "{}", told());
+    assert_eq!(scene.copies(id), expected, "{}", context());
     let (first, second) = point.doubted;
     for (key, doubted) in [("1|a@x.test", first), ("1|b@x.test", first), ("2|c@x.test", second)] {
-        assert_eq!(row.entry(key)["doubted"] == Value::Bool(true), doubted, "{key}: {}", told());
+        assert_eq!(row.entry(key)["doubted"] == Value::Bool(true), doubted, "{key}: {}", context());
     }
-    assert_eq!(row.attempts(), point.attempts, "{}", told());
+    assert_eq!(row.attempts(), point.attempts, "{}", context());
 }

@@ -26,9 +26,9 @@ fn faults(stage: At) -> Vec<(&'static str, Rule)> {
     ]
 }
 
-devkit::with_either_source!(every_fault_at_every_stage_is_told_and_survived);
+devkit::with_either_source!(every_fault_at_every_stage_is_recorded_and_survived);
 
-async fn every_fault_at_every_stage_is_told_and_survived(source: Source) {
+async fn every_fault_at_every_stage_is_recorded_and_survived(source: Source) {
     use futures::StreamExt as _;
     let stages = [At::Banner, At::Ehlo, At::Mail, At::Rcpt, At::Data, At::Dot, At::AfterDot];
     let played = stages.map(|stage| faults_at(source, stage));
@@ -50,9 +50,9 @@ async fn faults_at(source: Source, stage: At) {
         // Between the stages an extra reply is met by the next command; behind the dot it is nobody's.
         let harmless = name == "is one reply ahead" && stage == At::AfterDot;
         if !harmless {
-            let told = scene.await_row(id, "fault", |row| is_told(row) || row.has_ended()).await;
-            if !told.has_ended() {
-                told_rightly(&told, stage, name);
+            let seen = scene.await_row(id, "fault", |row| has_error(row) || row.has_ended()).await;
+            if !seen.has_ended() {
+                error_is_right(&seen, stage, name);
             }
         }
         let row = scene.ended(id).await;
@@ -68,11 +68,11 @@ async fn faults_at(source: Source, stage: At) {
     scene.stop().await;
 }
 
-fn is_told(row: &Row) -> bool {
+fn has_error(row: &Row) -> bool {
     !row.entry("1|a@x.test")["error"].is_null()
 }
 
-fn told_rightly(row: &Row, stage: At, name: &str) {
+fn error_is_right(row: &Row, stage: At, name: &str) {
     let error = &row.entry("1|a@x.test")["error"];
     let after = matches!(stage, At::Dot | At::AfterDot) && name != "shuts down";
     let class = if after { "unknown" } else { "deferred" };

@@ -13,7 +13,7 @@ pub(crate) const P1_FACT: &str = "P1: nothing is begun after its fact";
 pub(crate) const P1_SPOOL: &str = "P1: nothing is begun by a daemon whose spool has its fact";
 pub(crate) const P1_DOUBT: &str =
     "P1: what the relay has twice was in doubt, and under hold a person asked for it";
-pub(crate) const P1_UNTOLD: &str =
+pub(crate) const P1_UNNOTIFIED: &str =
     "P1: what the relay has twice was sent once by somebody who could not tell";
 pub(crate) const P2: &str = "P2: what has not ended goes on by itself";
 pub(crate) const P3: &str = "P3: every end has one audit row";
@@ -36,7 +36,7 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
             let asked = world.left.replays < model.left.replays;
             twice(world).all(|(d, g)| world.witness.doubted[d][g] && (!model.protocol.hold || asked))
         }),
-        always(P1_UNTOLD, |_, world| twice(world).all(|(d, _)| world.witness.unnotified[d])),
+        always(P1_UNNOTIFIED, |_, world| twice(world).all(|(d, _)| world.witness.unnotified[d])),
         always(P2, |model, world| world.row.status.is_terminal() || model.has_a_way_on(world)),
         always(P3, |_, world| {
             let ended = u8::from(world.row.status.is_terminal());

@@ -93,7 +93,7 @@ fn no_rule_can_be_spared() {
     let table = [
         (Rule::Pin, laws::P5),
         (Rule::TokenFence, laws::P4),
-        (Rule::DotFence, laws::P1_UNTOLD),
+        (Rule::DotFence, laws::P1_UNNOTIFIED),
         (Rule::Budget, laws::P8),
         (Rule::Refund, laws::P8_REFUND),
         (Rule::Spent, laws::P8_SENT),

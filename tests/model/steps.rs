@@ -215,7 +215,7 @@ impl Routing {
             Action::Scan => world.attachment = Attachment::Clean,
             Action::Crash(w) => {
                 world.left.crashes -= 1;
-                leaves_untold(world, w);
+                leaves_unnotified(world, w);
                 world.idle(w, true);
             }
             Action::ForceStop(w) => {
@@ -230,7 +230,7 @@ impl Routing {
             Action::Slow(w) => {
                 world.left.slownesses -= 1;
                 world.workers[w].slow = true;
-                leaves_untold(world, w);
+                leaves_unnotified(world, w);
             }
             Action::Stop(w) => {
                 world.left.stops -= 1;
@@ -263,7 +263,7 @@ impl Routing {
             }
             Action::LoseRelayAnswer(w) => {
                 world.left.answers -= 1;
-                leaves_untold(world, w);
+                leaves_unnotified(world, w);
                 let worker = &mut world.workers[w];
                 if protocol.holds(Rule::Spent) {
                     worker.tally.itself();
@@ -298,7 +298,7 @@ impl Routing {
 
 /// Worker `w` gives its record up; the acceptances it received lie in its daemon's state directory.
 fn spooled(world: &mut World, w: usize) {
-    leaves_untold(world, w);
+    leaves_unnotified(world, w);
     let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
     let facts = accepted.map(|d| 1 << d).sum();
     let (generation, host) = (world.workers[w].generation, if w == 0 { 0 } else { 1 });
@@ -307,7 +307,7 @@ fn spooled(world: &mut World, w: usize) {
 }
 
 /// Mails of worker `w` that are being sent, or sent and not recorded, may be out without a trace.
-fn leaves_untold(world: &mut World, w: usize) {
+fn leaves_unnotified(world: &mut World, w: usize) {
     let worker = &world.workers[w];
     for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
         let heard = worker.step == Step::Recording && worker.heard[d] == Heard::Accepted && !worker.repeated;

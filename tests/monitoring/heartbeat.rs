@@ -21,7 +21,7 @@ fn said(log: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn it_is_told_while_canaries_come_back_and_held_back_when_something_is_wrong() {
+async fn it_is_sent_while_canaries_come_back_and_not_when_something_is_wrong() {
     let service = HeartbeatService::start().await.expect("a service");
     let secret = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(secret.path(), service.url() + "\n").expect("written");

@@ -43,8 +43,8 @@ fn promtool(dir: &Path, arguments: &[&str]) {
         .current_dir(dir)
         .output()
         .expect("promtool is missing: scripts/install-missing monitoring");
-    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "promtool {arguments:?}:\n{told}");
+    let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "promtool {arguments:?}:\n{output_text}");
 }
 
 /// A router that is ready, on a stage of its own.

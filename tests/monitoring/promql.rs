@@ -56,7 +56,7 @@ fn matchers(inside: &str) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn names_and_labels_are_found() {
-    let told = selectors(
+    let found = selectors(
         "a / sum by (job) (maple_router_x_total{a=\"b|c\", job=~\"$job\"}) > maple_router:late:ratio1h \
          or maple_router_y_bucket{le=~\"30([.]0)?\"}[5m] unless maple_router_z",
     );
@@ -73,5 +73,5 @@ fn names_and_labels_are_found() {
         selector("maple_router_y_bucket", &[("le", &["30"])]),
         selector("maple_router_z", &[]),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }

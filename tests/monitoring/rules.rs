@@ -14,8 +14,8 @@ const SCRAPE: &str = "monitoring/prometheus/scrape.yml";
 
 /// Every rule, in order.
 pub(crate) fn rules() -> Vec<Value> {
-    let told = yaml(RULES);
-    let groups = told["groups"].as_array().expect("groups");
+    let rules = yaml(RULES);
+    let groups = rules["groups"].as_array().expect("groups");
     groups.iter().flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
 }
 
@@ -84,14 +84,14 @@ fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
     let alerts = alerts();
     assert!(alerts.len() > 30, "{}", alerts.len());
     for alert in alerts {
-        let (name, told) = (word(&alert, "alert"), &alert["annotations"]);
+        let (name, annotations) = (word(&alert, "alert"), &alert["annotations"]);
         let severity = word(&alert["labels"], "severity");
         assert!(["critical", "warning"].contains(&severity), "{name}: {severity:?}");
-        assert!(!word(told, "summary").is_empty(), "{name} has no summary");
-        let commands = word(told, "description").split('`').skip(1).step_by(2).count();
-        assert!(commands > 0, "{name} names no command: {told}");
+        assert!(!word(annotations, "summary").is_empty(), "{name} has no summary");
+        let commands = word(annotations, "description").split('`').skip(1).step_by(2).count();
+        assert!(commands > 0, "{name} names no command: {annotations}");
         let section = format!("runbooks/rb-009-routing-failure.md#{}", name.to_lowercase());
-        assert_eq!(word(told, "runbook_url"), section, "{name}");
+        assert_eq!(word(annotations, "runbook_url"), section, "{name}");
     }
 }
 

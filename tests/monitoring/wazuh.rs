@@ -29,8 +29,8 @@ const ORDINARY: [&str; 13] = [
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.
 fn xml(file: &str) -> Value {
     const READ: &str = "import json, sys, xml.etree.ElementTree as E
-def told(e): return {'tag': e.tag, 'attributes': e.attrib, 'text': (e.text or '').strip(), 'children': [told(c) for c in e]}
-print(json.dumps(told(E.fromstring('<all>' + open(sys.argv[1]).read() + '</all>'))))";
+def element(e): return {'tag': e.tag, 'attributes': e.attrib, 'text': (e.text or '').strip(), 'children': [element(c) for c in e]}
+print(json.dumps(element(E.fromstring('<all>' + open(sys.argv[1]).read() + '</all>'))))";
     let output = Command::new("python3").args(["-c", READ]).arg(shipped(file)).output().expect("python3");
     assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")

@@ -15,11 +15,11 @@ async fn crowd(source: Source, submissions: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_one_is_told_once_and_routed_once_from_the_outbox() {
+async fn every_one_is_announced_once_and_routed_once_from_the_outbox() {
     crowd(Source::Postgres, 1000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_one_is_told_once_and_routed_once_over_pubsub() {
+async fn every_one_is_announced_once_and_routed_once_over_pubsub() {
     crowd(Source::Pubsub, 1000).await;
 }

@@ -92,7 +92,7 @@ impl Bench {
     }
 
     /// The reasons of what was written for a submission, in order; each event is looked at as a whole.
-    async fn told(&self, id: Uuid) -> Vec<String> {
+    async fn reasons(&self, id: Uuid) -> Vec<String> {
         let sql = "SELECT kind, payload, state, attempts, claims, xid IS NOT NULL
                    FROM router.outbox WHERE entity_id = $1 ORDER BY id";
         let rows = self.eyes.query(sql, &[&id]).await.expect("the outbox");

@@ -67,10 +67,10 @@ async fn the_function_and_the_fragment_agree_on_every_row() {
         );
         for (id, case) in &rows {
             let row = bench.backend.query_one(&sql, &[id]).await.expect("evaluated");
-            let told: (String, i32, String, i32) = (row.get(0), row.get(1), row.get(2), row.get(3));
+            let found: (String, i32, String, i32) = (row.get(0), row.get(1), row.get(2), row.get(3));
             let state = if column.is_some() { case.4 } else { case.3 };
-            assert_eq!((told.0.as_str(), told.1), (state, case.5), "{column:?} {case:?}");
-            assert_eq!((told.2.as_str(), told.3), (state, case.5), "the fragment: {column:?} {case:?}");
+            assert_eq!((found.0.as_str(), found.1), (state, case.5), "{column:?} {case:?}");
+            assert_eq!((found.2.as_str(), found.3), (state, case.5), "the fragment: {column:?} {case:?}");
         }
     }
     let nobody = "SELECT state FROM router.evaluate_routing_readiness(gen_random_uuid())";

@@ -328,7 +328,7 @@ fn filled(sql: &str, subject: Subject, other: Subject) -> String {
 }
 
 #[tokio::test]
-async fn what_becomes_ready_or_infected_is_told_once() {
+async fn what_becomes_ready_or_infected_is_announced_once() {
     let bench = Bench::new().await;
     let scanner = bench.client(Scanner).await;
     let owner = bench.client(Owner).await;
@@ -345,9 +345,9 @@ async fn what_becomes_ready_or_infected_is_told_once() {
             let sql = format!("BEGIN; {}; COMMIT", filled(sql, subject, other));
             client.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{what}: {sql}: {error:?}"));
         }
-        let told = bench.told(subject.id).await;
-        if told != *expected {
-            wrong.push(format!("{what}: {told:?} instead of {expected:?}"));
+        let reasons = bench.reasons(subject.id).await;
+        if reasons != *expected {
+            wrong.push(format!("{what}: {reasons:?} instead of {expected:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -372,8 +372,8 @@ async fn copy_is_an_insert_as_well() {
         sink.finish().await.expect("copied");
     }
     loader.batch_execute("COMMIT").await.expect("committed");
-    assert_eq!(bench.told(ready).await, ["finalized"]);
-    assert!(bench.told(waiting).await.is_empty());
+    assert_eq!(bench.reasons(ready).await, ["finalized"]);
+    assert!(bench.reasons(waiting).await.is_empty());
 }
 
 /// Rows that are gone are not waited for.

@@ -8,7 +8,7 @@ use super::{Bench, Role};
 
 /// A role with no right but that on its column.
 #[tokio::test]
-async fn a_role_that_may_do_nothing_else_flips_and_it_is_told() {
+async fn a_role_that_may_do_nothing_else_flips_and_it_is_announced() {
     let bench = Bench::new().await;
     bench
         .eyes
@@ -25,7 +25,7 @@ async fn a_role_that_may_do_nothing_else_flips_and_it_is_told() {
     let subject = bench.submitted("clean", "pending").await;
     let sql = "UPDATE public.attachments SET clamav_status = 'clean' WHERE id = $1";
     narrow.execute(sql, &[&subject.b]).await.expect("flipped");
-    assert_eq!(bench.told(subject.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_clean"]);
 }
 
 /// A table of one's own in the way changes nothing: the functions name what they mean.
@@ -49,7 +49,7 @@ async fn a_temporary_table_or_an_operator_in_the_way_is_not_asked() {
     let subject = bench.submitted("clean", "pending").await;
     let sql = "UPDATE public.attachments SET clamav_status = 'infected' WHERE id = $1";
     scanner.execute(sql, &[&subject.b]).await.expect("flipped");
-    assert_eq!(bench.told(subject.id).await, ["scan_infected"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_infected"]);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn forced_row_level_security_is_refused() {
             .expect("unforced");
         owner.batch_execute(sql).await.expect("applied");
         let id = bench.submitted("clean", "clean").await.id;
-        assert_eq!(bench.told(id).await, ["finalized"]);
+        assert_eq!(bench.reasons(id).await, ["finalized"]);
     }
 }
 

@@ -25,7 +25,7 @@ async fn what_a_trigger_of_the_backend_sets_counts() {
     let id = subject.id;
     let sql = format!("UPDATE attachments SET scan_verdict = 'clean' WHERE id = '{}'", subject.b);
     bench.client(Scanner).await.batch_execute(&sql).await.expect("judged");
-    assert_eq!(bench.told(id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(id).await, ["scan_clean"]);
     let sql = format!(
         "UPDATE submissions SET status = 'failed' WHERE id = '{id}';
          UPDATE submissions SET happyfox_status = 'x' WHERE id = '{id}'"
@@ -33,7 +33,7 @@ async fn what_a_trigger_of_the_backend_sets_counts() {
     for statement in sql.split(';') {
         bench.backend.batch_execute(statement).await.expect("replayed");
     }
-    assert_eq!(bench.told(id).await, ["scan_clean", "replayed"]);
+    assert_eq!(bench.reasons(id).await, ["scan_clean", "replayed"]);
 }
 
 /// A backend that inserts before finalize: no event is written before its column is set, by whomever.
@@ -55,31 +55,31 @@ async fn a_finalized_column_decides_once_it_is_named() {
     let finalize = "UPDATE submissions SET \"done At\" = now() WHERE id = $1";
     let clean = "UPDATE attachments SET clamav_status = 'clean' WHERE submission_id = $1";
     let early = bench.submitted("clean", "clean").await.id;
-    assert!(bench.told(early).await.is_empty(), "it is only there");
+    assert!(bench.reasons(early).await.is_empty(), "it is only there");
     bench.backend.execute(finalize, &[&early]).await.expect("finalized");
     bench.backend.execute(finalize, &[&early]).await.expect("finalized again");
-    assert_eq!(bench.told(early).await, ["finalized"]);
+    assert_eq!(bench.reasons(early).await, ["finalized"]);
     let late = bench.submitted("pending", "pending").await.id;
     scanner.execute(clean, &[&late]).await.expect("clean");
-    assert!(bench.told(late).await.is_empty(), "clean and not finalized");
+    assert!(bench.reasons(late).await.is_empty(), "clean and not finalized");
     bench
         .backend
         .execute("UPDATE submissions SET phase = 'over' WHERE id = $1", &[&late])
         .await
         .expect("by a trigger");
-    assert_eq!(bench.told(late).await, ["finalized"]);
+    assert_eq!(bench.reasons(late).await, ["finalized"]);
     let last = bench.submitted("pending", "pending").await.id;
     bench.backend.execute(finalize, &[&last]).await.expect("finalized");
-    assert!(bench.told(last).await.is_empty(), "finalized and not clean");
+    assert!(bench.reasons(last).await.is_empty(), "finalized and not clean");
     scanner.execute(clean, &[&last]).await.expect("clean");
-    assert_eq!(bench.told(last).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(last).await, ["scan_clean"]);
     let at_once = "INSERT INTO submissions (form_id, \"done At\") VALUES ('f', now()) RETURNING id";
     let at_once = bench.backend.query_one(at_once, &[]).await.expect("at once").get(0);
-    assert_eq!(bench.told(at_once).await, ["finalized"]);
+    assert_eq!(bench.reasons(at_once).await, ["finalized"]);
     // and back
     bench.db.alter("SELECT router.set_finalized_column(NULL)").await.expect("no column");
     let id = bench.submitted("clean", "clean").await.id;
-    assert_eq!(bench.told(id).await, ["finalized"]);
+    assert_eq!(bench.reasons(id).await, ["finalized"]);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn naming_the_column_again_changes_nothing() {
     }
     owner.query_one(set, &[&Some("nowhere")]).await.expect_err("no such column");
     let id = bench.submitted("clean", "clean").await.id;
-    assert_eq!(bench.told(id).await, ["finalized"], "a refusal changes nothing");
+    assert_eq!(bench.reasons(id).await, ["finalized"], "a refusal changes nothing");
 }
 
 /// The backend's names for its own columns are its own affair.
@@ -123,5 +123,5 @@ async fn columns_of_any_name_disturb_nothing() {
         .execute("UPDATE attachments SET clamav_status = 'clean' WHERE submission_id = $1", &[&subject.id])
         .await
         .expect("clean");
-    assert_eq!(bench.told(subject.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_clean"]);
 }

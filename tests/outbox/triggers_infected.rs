@@ -15,19 +15,19 @@ async fn what_an_attachment_brings_along() {
         bench.forget().await;
         let sql = "UPDATE attachments SET submission_id = $1 WHERE id = $2";
         owner.execute(sql, &[&to.id, &from.a]).await.expect("moved");
-        assert_eq!(bench.told(to.id).await, expected, "{status}");
+        assert_eq!(bench.reasons(to.id).await, expected, "{status}");
     }
 }
 
 /// A second event for an old infection is written only for a row that may be gone: better twice than never.
 #[tokio::test]
-async fn once_the_event_is_pruned_a_second_infection_is_told() {
+async fn once_the_event_is_pruned_a_second_infection_is_announced() {
     let bench = Bench::new().await;
     let subject = bench.submitted("infected", "pending").await;
     bench.forget().await;
     let sql = format!("UPDATE attachments SET clamav_status = 'infected' WHERE id = '{}'", subject.b);
     bench.client(Scanner).await.batch_execute(&sql).await.expect("infected");
-    assert_eq!(bench.told(subject.id).await, ["scan_infected"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_infected"]);
 }
 
 #[tokio::test]
@@ -42,8 +42,8 @@ async fn an_infection_taken_back_leaves_a_line_of_the_log() {
         scanner.execute(sql, &[&attachment]).await.expect("taken back");
         let rows = bench.eyes.query(log, &[&subject.id.to_string()]).await.expect("the log");
         assert_eq!(rows.len(), lines);
-        let told: Vec<[String; 4]> =
+        let transitions: Vec<[String; 4]> =
             rows.iter().map(|row| std::array::from_fn(|column| row.get(column))).collect();
-        assert!(told.iter().all(|row| *row == ["infected", "waiting", "take_back", "forms_scanner"]));
+        assert!(transitions.iter().all(|row| *row == ["infected", "waiting", "take_back", "forms_scanner"]));
     }
 }

@@ -11,7 +11,7 @@ const CLEAN: &str = "UPDATE attachments SET clamav_status = 'clean' WHERE id = "
 #[tokio::test]
 async fn what_is_prepared_is_told_of_when_it_is_committed() {
     let bench = Bench::new().await;
-    for (end, told) in [("COMMIT", true), ("ROLLBACK", false)] {
+    for (end, is_announced) in [("COMMIT", true), ("ROLLBACK", false)] {
         let (id, attachment) = (Uuid::new_v4(), Uuid::new_v4());
         let finalizes = format!(
             "INSERT INTO submissions (id, form_id) VALUES ('{id}', 'f');
@@ -35,10 +35,10 @@ async fn what_is_prepared_is_told_of_when_it_is_committed() {
             let client = bench.client(role).await;
             let prepared = client.batch_execute(&format!("BEGIN; {sql}; PREPARE TRANSACTION '{gid}'")).await;
             prepared.unwrap_or_else(|error| panic!("{reason}, {end}: {error:?}"));
-            assert!(bench.told(id).await.is_empty(), "{reason}: not before it is committed");
+            assert!(bench.reasons(id).await.is_empty(), "{reason}: not before it is committed");
             client.batch_execute(&format!("{end} PREPARED '{gid}'")).await.expect("ended");
-            let expected: &[&str] = if told { &[reason] } else { &[] };
-            assert_eq!(bench.told(id).await, expected, "{end}");
+            let expected: &[&str] = if is_announced { &[reason] } else { &[] };
+            assert_eq!(bench.reasons(id).await, expected, "{end}");
         }
     }
 }

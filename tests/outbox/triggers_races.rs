@@ -51,10 +51,13 @@ async fn two_scanners_flip_the_last_two_at_once() {
             let (first, second) = (flipping(&bench, one, &[a]).await, flipping(&bench, two, &[b]).await);
             commit(first).await.expect("no panic").unwrap_or_else(|error| panic!("{one}, {two}: {error:?}"));
             commit(second).await.expect("no panic").unwrap_or_else(|error| panic!("{one}, {two}: {error:?}"));
-            let told = bench.told(id).await;
-            assert!(!told.is_empty() && told.iter().all(|why| why == "scan_clean"), "{one}, {two}: {told:?}");
+            let reasons = bench.reasons(id).await;
+            assert!(
+                !reasons.is_empty() && reasons.iter().all(|why| why == "scan_clean"),
+                "{one}, {two}: {reasons:?}"
+            );
             if (one, two) == (LEVELS[0], LEVELS[0]) {
-                assert_eq!(told.len(), 1, "{told:?}");
+                assert_eq!(reasons.len(), 1, "{reasons:?}");
             }
         }
     }
@@ -62,7 +65,7 @@ async fn two_scanners_flip_the_last_two_at_once() {
 
 /// A transaction that sees the past writes an event in any case, but not for what has ended or is being routed.
 #[tokio::test]
-async fn the_past_is_not_told_of_what_is_closed() {
+async fn nothing_is_announced_for_what_is_closed() {
     let bench = Bench::new().await;
     for level in &LEVELS[1..] {
         for status in ["processing", "failed", "routed", "purged"] {
@@ -70,7 +73,7 @@ async fn the_past_is_not_told_of_what_is_closed() {
             let sql = "UPDATE submissions SET status = $2::text::submission_status WHERE id = $1";
             bench.backend.execute(sql, &[&id, &status]).await.expect("closed");
             commit(flipping(&bench, level, &[b]).await).await.expect("no panic").expect("committed");
-            assert!(bench.told(id).await.is_empty(), "{level} {status}");
+            assert!(bench.reasons(id).await.is_empty(), "{level} {status}");
         }
     }
 }
@@ -89,11 +92,11 @@ async fn the_second_waits_for_the_commit_of_the_first() {
     bench.queueing(1).await;
     let second = commit(flipping(&bench, LEVELS[0], &[b]).await);
     bench.asking(1).await;
-    assert!(bench.told(id).await.is_empty(), "nothing while both stand there");
+    assert!(bench.reasons(id).await.is_empty(), "nothing while both stand there");
     bench.eyes.batch_execute("SELECT pg_advisory_unlock(1)").await.expect("open");
     first.await.expect("no panic").expect("committed");
     second.await.expect("no panic").expect("committed");
-    assert_eq!(bench.told(id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(id).await, ["scan_clean"]);
 }
 
 /// The first's changes are taken back: the second found the submission as it was, and the next flip reports it.
@@ -113,9 +116,9 @@ async fn the_second_waits_for_a_first_that_is_killed() {
     bench.eyes.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("killed");
     first.await.expect("no panic").expect_err("killed in the middle of its commit");
     second.await.expect("no panic").expect("committed");
-    assert!(bench.told(id).await.is_empty(), "one is still to be scanned");
+    assert!(bench.reasons(id).await.is_empty(), "one is still to be scanned");
     flip(&bench.client(Scanner).await, a).await;
-    assert_eq!(bench.told(id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(id).await, ["scan_clean"]);
 }
 
 /// Two submissions in opposite order: each has one and asks for the other.
@@ -141,8 +144,8 @@ async fn opposite_orders_both_commit() {
     for end in ends {
         end.await.expect("no panic").expect("committed");
     }
-    assert_eq!(bench.told(x.id).await, ["scan_clean"]);
-    assert_eq!(bench.told(y.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(x.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(y.id).await, ["scan_clean"]);
     assert_eq!(bench.eyes.query_one(deadlocks, &[]).await.expect("statistics").get::<_, i64>(0), 0);
 }
 
@@ -182,7 +185,7 @@ async fn a_submission_that_somebody_keeps_holds_up_nobody_for_long() {
     let waited: bool = bench.eyes.query_one(sql, &[&now]).await.expect("the time").get(0);
     assert!(waited, "twenty and more seconds are what each waiting in its turn would come to");
     for id in [one.id, two.id] {
-        assert_eq!(bench.told(id).await, ["scan_clean"]);
+        assert_eq!(bench.reasons(id).await, ["scan_clean"]);
     }
     keeper.batch_execute("COMMIT").await.expect("let go");
 }
@@ -201,7 +204,7 @@ async fn a_short_statement_timeout_survives_the_waiting() {
     flip(&scanner, subject.a).await;
     scanner.batch_execute("COMMIT").await.expect("committed");
     // Not the last one; without the lock no transaction can know.
-    assert_eq!(bench.told(subject.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_clean"]);
     keeper.batch_execute("COMMIT").await.expect("let go");
 }
 
@@ -216,9 +219,9 @@ async fn a_finalize_is_exact_but_under_serializable() {
             .await
             .expect("a level");
         let waiting = bench.submitted("clean", "pending").await.id;
-        assert_eq!(bench.told(waiting).await.len(), early, "{level}");
+        assert_eq!(bench.reasons(waiting).await.len(), early, "{level}");
         let ready = bench.submitted("clean", "clean").await.id;
-        assert_eq!(bench.told(ready).await, ["finalized"], "{level}");
+        assert_eq!(bench.reasons(ready).await, ["finalized"], "{level}");
     }
 }
 
@@ -249,8 +252,8 @@ async fn serializable_strangers_do_not_fail_because_of_us() {
     for client in clients {
         commit(client).await.expect("no panic").expect("committed");
     }
-    assert_eq!(bench.told(x.id).await, ["scan_clean"]);
-    assert_eq!(bench.told(y.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(x.id).await, ["scan_clean"]);
+    assert_eq!(bench.reasons(y.id).await, ["scan_clean"]);
 }
 
 /// The delivery of an event and the transaction that takes back its cause never wait for each other.
@@ -270,7 +273,7 @@ async fn taking_back_waits_for_no_delivery() {
         scanner.execute(sql, &[&subject.a, &status]).await.expect("at once");
     }
     bench.backend.batch_execute("COMMIT").await.expect("delivered");
-    assert_eq!(bench.told(subject.id).await, ["scan_infected", "scan_infected"]);
+    assert_eq!(bench.reasons(subject.id).await, ["scan_infected", "scan_infected"]);
 }
 
 /// Finalized by one, the last attachment flipped by another, neither committed: the last to commit writes the event.
@@ -292,6 +295,6 @@ async fn a_late_finalize_meets_the_last_flip() {
         for end in ends {
             end.await.expect("no panic").expect("committed");
         }
-        assert_eq!(bench.told(subject.id).await.len(), 1, "{first:?}");
+        assert_eq!(bench.reasons(subject.id).await.len(), 1, "{first:?}");
     }
 }

@@ -127,8 +127,8 @@ async fn people_hear_of_a_topic_that_is_away_and_that_it_is_back() {
     let bench = Bench::new().await;
     let mut kept = keep(&bench);
     kept.relay.send_replace(Some("NOT_FOUND: no such topic".to_owned()));
-    let told = kept.until(true).await;
-    assert!(told.starts_with("events wait in the outbox: they cannot be published (NOT_FOUND"), "{told}");
+    let text = kept.until(true).await;
+    assert!(text.starts_with("events wait in the outbox: they cannot be published (NOT_FOUND"), "{text}");
     // The incident's text changes, the incident stays the same.
     kept.relay.send_replace(Some("UNAVAILABLE".to_owned()));
     kept.stays(true).await;
@@ -146,8 +146,8 @@ async fn people_hear_of_rows_that_nobody_delivers_unless_that_is_wanted() {
     kept.on_purpose.store(true, Ordering::Relaxed);
     kept.stays(false).await;
     kept.on_purpose.store(false, Ordering::Relaxed);
-    let told = kept.until(true).await;
-    assert!(told.contains("1 are to be delivered, the first of them for 6 min"), "{told}");
+    let text = kept.until(true).await;
+    assert!(text.contains("1 are to be delivered, the first of them for 6 min"), "{text}");
     bench
         .alter(&format!("UPDATE router.outbox SET state = 'delivered', delivered_at = now() WHERE id = {id}"))
         .await;

@@ -50,7 +50,7 @@ async fn a_supervised_source_begins_to_flow_when_its_subscription_is_made() {
 }
 
 #[tokio::test]
-async fn a_closed_and_a_silent_endpoint_are_told_within_the_call_timeout() {
+async fn a_closed_and_a_silent_endpoint_are_reported_within_the_call_timeout() {
     let closed = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
@@ -148,7 +148,7 @@ async fn an_outage_is_felt_and_its_end_builds_the_stream_anew() {
     assert!(error.to_string().contains("refused"), "{error}");
     // The client is in its long steps by now; without a probe the return would be noticed much later.
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert!(changed.is_empty(), "told twice");
+    assert!(changed.is_empty(), "reported twice");
 
     let broker = Broker::start(address).await.unwrap();
     let begun = Instant::now();

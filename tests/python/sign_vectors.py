@@ -3,7 +3,7 @@
 Reads from standard input a JSON object {key_file, endpoint, requests: [{bucket, object, seconds, date, disposition}]}
 and prints a JSON array of URLs in the same order. `date` is the X-Goog-Date of our URL: the library's clock is set to
 it. It would sign the port of an endpoint, where Google's test vectors and the Rust library sign the host alone (on 443
-there is no difference), so it is told the host. Works offline; reads nothing but the key file, writes nothing but the
+there is no difference), so it is given the host. Works offline; reads nothing but the key file, writes nothing but the
 array.
 """
 

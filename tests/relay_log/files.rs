@@ -274,7 +274,7 @@ async fn a_copy_that_was_made_before_the_file_was_emptied_is_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_any_more_is_told() {
+async fn what_cannot_be_read_any_more_is_reported() {
     // Emptied without a copy.
     let mut desk = Desk::following().await;
     desk.write(0..5);
@@ -399,7 +399,7 @@ async fn a_file_of_somebody_elses_names_the_group_that_may_read_it() {
 }
 
 #[tokio::test]
-async fn a_position_of_another_file_is_told_and_the_end_is_followed() {
+async fn a_position_of_another_file_is_reported_and_the_end_is_followed() {
     let mut desk = Desk::following().await;
     desk.write(0..2);
     desk.expect(0..2).await;

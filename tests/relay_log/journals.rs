@@ -205,7 +205,7 @@ async fn only_the_units_lines_are_believed() {
 
 /// journald writes it before the first line that it keeps again, for each unit.
 #[tokio::test]
-async fn suppressed_lines_are_told_of_where_they_are_missing() {
+async fn suppressed_lines_are_reported_where_they_are_missing() {
     let mut desk = Desk::new();
     desk.expect(0..0).await;
     desk.write("a.journal", (0..2).map(line));
@@ -236,7 +236,7 @@ async fn a_shortened_journal_is_a_gap() {
 }
 
 #[tokio::test]
-async fn another_units_position_and_damaged_ones_are_told_and_the_end_is_followed() {
+async fn another_units_position_and_damaged_ones_are_reported_and_the_end_is_followed() {
     let mut desk = Desk::new();
     desk.write("a.journal", (0..5).map(line));
     desk.expect(0..0).await;

@@ -412,9 +412,9 @@ fn real_lines_say_what_postfix_meant() {
             let read = reader.text(line.as_bytes());
             assert_eq!(read.as_ref().map(|line| short(&line.entry)), *expected, "{line}");
             let at = read.and_then(|line| line.at).map(|at| at.to_string());
-            let told =
+            let expected_at =
                 (expected.is_some() && stamp.starts_with('2')).then_some("2026-11-22T06:02:21.123456Z");
-            assert_eq!(at.as_deref(), told, "only a stamp with year and zone tells a time: {line}");
+            assert_eq!(at.as_deref(), expected_at, "only a stamp with year and zone tells a time: {line}");
         }
     }
 }

@@ -63,7 +63,7 @@ async fn an_answer_finds_its_way_and_a_gap_is_seen() {
         assert_eq!((&line["submission_id"], &line["level"]), (&id.as_str().into(), &level.into()), "{line}");
         assert_eq!(line[field].to_string().trim_matches('"'), value, "{line}");
     }
-    let told = scene.router.log();
-    assert!(!told.contains("y.test") && !told.contains("phone"), "{told}");
+    let log = scene.router.log();
+    assert!(!log.contains("y.test") && !log.contains("phone"), "{log}");
     scene.stop().await;
 }

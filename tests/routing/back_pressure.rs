@@ -37,7 +37,7 @@ impl Scene {
         line.parse().expect("a number")
     }
 
-    fn told(&self, part: &str) -> bool {
+    fn posted(&self, part: &str) -> bool {
         let messages = self.stage.slack.messages();
         messages.iter().any(|message| message.visible_text().contains(part))
     }
@@ -45,7 +45,7 @@ impl Scene {
 
 /// A log that cannot be read stops nothing, and people are notified of its start and its end.
 #[tokio::test]
-async fn a_log_that_cannot_be_read_is_told_of_and_so_is_its_end() {
+async fn a_log_that_cannot_be_read_is_reported_and_so_is_its_end() {
     let place = tempfile::tempdir().expect("a directory");
     let log = place.path().join("mail.log");
     std::fs::create_dir(&log).expect("no file");
@@ -55,13 +55,13 @@ async fn a_log_that_cannot_be_read_is_told_of_and_so_is_its_end() {
         place.path().display(),
     );
     let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], &extra).await;
-    scene.until("told", async || scene.told("section relay_log")).await;
-    assert!(scene.told("the relay's log cannot be read"), "{:?}", scene.stage.slack.messages());
+    scene.until("message", async || scene.posted("section relay_log")).await;
+    assert!(scene.posted("the relay's log cannot be read"), "{:?}", scene.stage.slack.messages());
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed");
     std::fs::remove_dir(&log).expect("gone");
     std::fs::write(&log, "").expect("a log");
-    scene.until("told so", async || scene.told("over, after")).await;
+    scene.until("recovery", async || scene.posted("over, after")).await;
     scene.stop().await;
 }
 
@@ -82,11 +82,11 @@ async fn a_long_queue_slows_mails_down_and_never_stops_them() {
     assert_eq!(scene.metric("relay_queue_messages").await, 20.0, "counted up to twice the limit");
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed", "slowly is not never");
-    scene.until("told", async || scene.told("the relay's queue holds 20 messages or more")).await;
-    assert!(scene.told("section relay_queue"), "{:?}", scene.stage.slack.messages());
+    scene.until("message", async || scene.posted("the relay's queue holds 20 messages or more")).await;
+    assert!(scene.posted("section relay_queue"), "{:?}", scene.stage.slack.messages());
     depth.store(3, Ordering::SeqCst);
     scene.until("let go", async || scene.metric("relay_slowed").await < 0.5).await;
-    scene.until("told so", async || scene.told("over, after")).await;
+    scene.until("recovery", async || scene.posted("over, after")).await;
     // A queue that cannot be asked slows nothing down, and that is said.
     depth.store(25, Ordering::SeqCst);
     scene.until("slowed again", async || scene.metric("relay_slowed").await > 0.5).await;

@@ -13,7 +13,7 @@ fn form() -> Form {
 }
 
 #[tokio::test]
-async fn an_event_nobody_can_read_is_kept_as_it_came_and_told_by_digest_only() {
+async fn an_event_nobody_can_read_is_kept_as_it_came_and_logged_by_digest_only() {
     let scene = Scene::start(&[form()]).await;
     let big = format!("{{\"submission_id\":\"{}\",\"x\":\"{}\"}}", Uuid::nil(), "MARKER".repeat(12_000));
     let known = json!({"submission_id": Uuid::nil(), "x": "MARKER"}).to_string();
@@ -40,12 +40,12 @@ async fn an_event_nobody_can_read_is_kept_as_it_came_and_told_by_digest_only() {
     assert_eq!(letters, payloads, "byte by byte");
     for (data, kind, version, reason) in table {
         let sha256 = hex::encode(Sha256::digest(data.as_bytes()));
-        let told = lines(&scene.router);
+        let all = lines(&scene.router);
         let of_it = |line: &&Value| line["payload_sha256"] == sha256 && line["reason"] == reason;
-        let told: Vec<&Value> = told.iter().filter(of_it).filter(|line| line["event"] == "poison").collect();
-        assert_eq!(told.len(), 5, "{kind} {version} {reason}: once per delivery\n{}", scene.router.log());
-        assert_eq!(told[0]["payload_len"], data.len(), "{:?}", told[0]);
-        assert_eq!((&told[0]["event"], &told[0]["level"]), (&json!("poison"), &json!("warn")));
+        let poison: Vec<&Value> = all.iter().filter(of_it).filter(|line| line["event"] == "poison").collect();
+        assert_eq!(poison.len(), 5, "{kind} {version} {reason}: once per delivery\n{}", scene.router.log());
+        assert_eq!(poison[0]["payload_len"], data.len(), "{:?}", poison[0]);
+        assert_eq!((&poison[0]["event"], &poison[0]["level"]), (&json!("poison"), &json!("warn")));
     }
     assert!(!scene.router.log().contains("MARKER"), "no word of a payload in the journal");
     scene.stop().await;
@@ -58,11 +58,11 @@ async fn an_event_for_no_submission_becomes_a_dead_letter() {
     scene.publish(unknown);
     let letters = scene.dead_letters(1).await;
     assert!(String::from_utf8_lossy(&letters[0]).contains(&unknown.to_string()));
-    let told = scene.journal(unknown);
-    let told: Vec<&Value> = told.iter().filter(|line| line["event"] == "nacked").collect();
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert_eq!(told[0]["reason"], "unknown_submission");
-    assert!(told[0]["message"].to_string().contains("no such submission"), "{:?}", told[0]);
+    let journal = scene.journal(unknown);
+    let nacks: Vec<&Value> = journal.iter().filter(|line| line["event"] == "nacked").collect();
+    assert_eq!(nacks.len(), 5, "{nacks:?}");
+    assert_eq!(nacks[0]["reason"], "unknown_submission");
+    assert!(nacks[0]["message"].to_string().contains("no such submission"), "{:?}", nacks[0]);
     scene.stop().await;
 }
 
@@ -101,19 +101,19 @@ async fn a_template_that_cannot_be_rendered_fails_its_deliveries_and_names_itsel
     for form in &forms {
         let id = scene.submit(&SubmissionSeed::of(&form.id).field("name", "VALUE")).await.id;
         let row = scene.ended(id).await;
-        let told = format!("{}: {row:?}\n{:#?}", form.id, scene.journal(id));
-        assert_eq!(row.entry(&format!("2|after@{}.test", form.id))["state"], "accepted", "{told}");
+        let context = format!("{}: {row:?}\n{:#?}", form.id, scene.journal(id));
+        assert_eq!(row.entry(&format!("2|after@{}.test", form.id))["state"], "accepted", "{context}");
         if form.id == "sound" {
-            assert_eq!(row.status, "routed", "{told}");
+            assert_eq!(row.status, "routed", "{context}");
             continue;
         }
-        assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("refused")), "{told}");
+        assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("refused")), "{context}");
         for local in ["a", "b"] {
             let entry = row.entry(&format!("1|{local}@{}.test", form.id));
             assert_eq!(
                 (&entry["state"], &entry["error"]["stage"]),
                 (&json!("failed"), &json!("template")),
-                "{told}"
+                "{context}"
             );
             let why = entry["error"]["reply"].as_str().unwrap_or_default();
             let named = if form.id == "missing" { "template" } else { &format!("t-{}", form.id) };
@@ -182,10 +182,10 @@ async fn damaged_ledgers_fail_alone_with_the_original_kept_and_a_newer_one_is_le
         );
         let trail = scene.audit(*id).await;
         assert_eq!(trail[0].detail["original"], *original);
-        let told = scene.journal(*id);
+        let journal = scene.journal(*id);
         assert!(
-            told.iter().any(|l| l["event"] == "failed" && l["message"].to_string().contains("explain")),
-            "{told:?}"
+            journal.iter().any(|l| l["event"] == "failed" && l["message"].to_string().contains("explain")),
+            "{journal:?}"
         );
     }
     for (id, original) in strange.iter().zip(&odd) {
@@ -201,10 +201,10 @@ async fn damaged_ledgers_fail_alone_with_the_original_kept_and_a_newer_one_is_le
     let letters = scene.dead_letters(1).await;
     assert!(String::from_utf8_lossy(&letters[0]).contains(&newer.to_string()), "its event is given back");
     assert_eq!(scene.row(newer).await, before, "byte by byte, updated_at included");
-    let told = scene.journal(newer);
+    let journal = scene.journal(newer);
     assert!(
-        told.iter().any(|l| l["reason"] == "newer_ledger" && l["message"].to_string().contains("upgrade")),
-        "{told:?}"
+        journal.iter().any(|l| l["reason"] == "newer_ledger" && l["message"].to_string().contains("upgrade")),
+        "{journal:?}"
     );
     scene.stop().await;
 }

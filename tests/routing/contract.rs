@@ -17,17 +17,17 @@ const SHOW: &str =
     "CREATE POLICY attachments_app ON attachments FOR ALL TO forms_app USING (true) WITH CHECK (true)";
 
 /// Messages about the database, first and last: what was said at its start, and how often its end was reported.
-struct Told {
-    begun: Vec<String>,
+struct Reports {
+    first: Vec<String>,
     over: usize,
 }
 
-fn told(scene: &Scene) -> Told {
+fn reports(scene: &Scene) -> Reports {
     let about = |text: &String| text.contains("is not what the data contract says");
     let messages = scene.stage.slack.messages();
     let texts = messages.iter().map(|message| message.visible_text().clone()).filter(about);
-    let (over, begun): (Vec<_>, Vec<_>) = texts.partition(|text| text.contains("over, after"));
-    Told { begun, over: over.len() }
+    let (over, first): (Vec<_>, Vec<_>) = texts.partition(|text| text.contains("over, after"));
+    Reports { first, over: over.len() }
 }
 
 async fn alter(scene: &Scene, sql: &str) {
@@ -41,8 +41,8 @@ async fn opened(scene: &Scene, nth: usize, names: &[&str]) {
         lines(&scene.router).into_iter().filter(opening).count()
     };
     scene.until("opening", async || openings() == nth).await;
-    scene.until("message", async || told(scene).begun.len() == nth).await;
-    let message = told(scene).begun.pop().expect("a message");
+    scene.until("message", async || reports(scene).first.len() == nth).await;
+    let message = reports(scene).first.pop().expect("a message");
     for name in names.iter().chain(&["maple-router check", "section breaker_contract"]) {
         assert!(message.contains(name), "{name}: {message}");
     }
@@ -52,8 +52,8 @@ async fn opened(scene: &Scene, nth: usize, names: &[&str]) {
 
 /// Waits until its end was reported for the `nth` time, and nothing was reported twice.
 async fn over(scene: &Scene, nth: usize) {
-    scene.until("end", async || told(scene).over == nth).await;
-    assert_eq!(told(scene).begun.len(), nth);
+    scene.until("end", async || reports(scene).over == nth).await;
+    assert_eq!(reports(scene).first.len(), nth);
     let closed = lines(&scene.router).iter().filter(|line| line["event"] == "breaker_closed").count();
     assert_eq!(closed, nth, "{}", scene.router.log());
 }
@@ -74,10 +74,10 @@ async fn attachments_that_may_be_hidden_stop_everybody_until_they_are_seen(sourc
     scene.stage.relay.rule(Rule::at(At::AfterDot).to("slow@x.test").delay(Duration::from_secs(2)));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begun", |row| !row.entry("1|slow@x.test")["begun"].is_null()).await;
-    let begun = scene.submit(&SubmissionSeed::of("begun").attachment("a.pdf", "clean")).await;
-    scene.await_row(begun.id, "claim", |row| row.status == "processing").await;
+    let first = scene.submit(&SubmissionSeed::of("begun").attachment("a.pdf", "clean")).await;
+    scene.await_row(first.id, "claim", |row| row.status == "processing").await;
     alter(&scene, HIDE).await;
-    let mut seeded = vec![begun];
+    let mut seeded = vec![first];
     for (form, status) in
         [("infected", "infected"), ("pending", "pending"), ("clean", "clean"), ("plain", "")]
     {
@@ -98,8 +98,8 @@ async fn attachments_that_may_be_hidden_stop_everybody_until_they_are_seen(sourc
     // The slow mail alone: its intent came before the discovery, and the report after that.
     assert_eq!(recipients(&scene), ["slow@x.test"]);
     alter(&scene, SHOW).await;
-    let [begun, infected, pending, clean, plain] = seeded.try_into().expect("five");
-    for one in [begun.id, clean.id, plain.id] {
+    let [first, infected, pending, clean, plain] = seeded.try_into().expect("five");
+    for one in [first.id, clean.id, plain.id] {
         let row = scene.ended(one).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
     }
@@ -212,7 +212,7 @@ async fn a_row_that_a_trigger_refuses_is_no_fault_of_the_contract() {
     );
     alter(&scene, "DROP TRIGGER refuse ON submissions").await;
     assert_eq!(scene.ended(odd).await.ledger["attempts"], json!(1));
-    assert!(told(&scene).begun.is_empty());
+    assert!(reports(&scene).first.is_empty());
     scene.stop().await;
 }
 

@@ -121,7 +121,7 @@ fn only<'a>(list: &'a Value, kind: &str) -> &'a Value {
 
 devkit::with_either_source!(
     poison_goes_the_whole_way_by_itself,
-    people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later,
+    people_are_notified_once_of_each_kind_and_what_was_not_reported_is_reported_later,
 );
 
 async fn poison_goes_the_whole_way_by_itself(source: Source) {
@@ -148,7 +148,7 @@ async fn poison_goes_the_whole_way_by_itself(source: Source) {
 }
 
 /// Thirty letters of two kinds are two messages; a letter nobody could be notified of is reported after a restart.
-async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later(source: Source) {
+async fn people_are_notified_once_of_each_kind_and_what_was_not_reported_is_reported_later(source: Source) {
     let mut scene = Scene::soon(source).await;
     for n in 0..15 {
         scene.useless(&json!(format!("{POISON} {n}"))).await;
@@ -158,8 +158,8 @@ async fn people_are_told_once_of_each_kind_and_what_was_not_told_is_told_later(s
     scene.until("confirmed alerts", async || silent(&scene).await == 0).await;
     let posted = scene.stage.slack.messages();
     assert_eq!(posted.len(), 2, "one for each kind: {posted:?}");
-    let told = format!("{posted:?}");
-    assert!(told.contains("maple-router dlq list") && !told.contains("secret"), "{told}");
+    let text = format!("{posted:?}");
+    assert!(text.contains("maple-router dlq list") && !text.contains("secret"), "{text}");
     // Slack is away: the letter is kept and acked, and its alert waits in its record, over a restart.
     scene.stage.slack.down().await;
     scene.useless(&event(Uuid::from_u128(99))).await;

@@ -15,7 +15,7 @@ async fn scene(source: Source) -> Scene {
     Scene::with(StageOptions::of(source), &[form], "[log]\nlevel = \"debug\"").await
 }
 
-fn told(scene: &Scene, id: Uuid, event: &str) -> Vec<Value> {
+fn entries(scene: &Scene, id: Uuid, event: &str) -> Vec<Value> {
     scene.journal(id).into_iter().filter(|line| line["event"] == event).collect()
 }
 
@@ -28,10 +28,10 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(so
         (0..copies).for_each(|_| scene.publish(id));
         let row = scene.ended(id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
-        assert_eq!(told(&scene, id, "claimed").len(), 1);
+        assert_eq!(entries(&scene, id, "claimed").len(), 1);
         // One more event, when all is over.
         scene.publish(id);
-        let after = scene.await_row(id, "drop", |_| !told(&scene, id, "dropped").is_empty()).await;
+        let after = scene.await_row(id, "drop", |_| !entries(&scene, id, "dropped").is_empty()).await;
         assert_eq!(after, row, "nothing is touched");
         assert_eq!(scene.stage.relay.mails().len(), 1);
         scene.stage.relay.forget();
@@ -79,7 +79,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(sourc
         let before = scene.row(id).await;
         scene.publish(id);
         scene
-            .await_row(id, "drop", |_| told(&scene, id, "dropped").iter().any(|l| l["reason"] == reason))
+            .await_row(id, "drop", |_| entries(&scene, id, "dropped").iter().any(|l| l["reason"] == reason))
             .await;
         assert_eq!(scene.row(id).await, before, "{status}: byte by byte");
         assert_eq!(scene.audited(id).await, Vec::<String>::new(), "{status}");
@@ -104,7 +104,7 @@ async fn an_early_event_is_held_until_its_submission_is_due(source: Source) {
     let scene = scene(source).await;
     let id = due_in(&scene, 2.5).await;
     let due: f64 = due_of(&scene, id).await;
-    scene.await_row(id, "hold", |_| !told(&scene, id, "held").is_empty()).await;
+    scene.await_row(id, "hold", |_| !entries(&scene, id, "held").is_empty()).await;
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
     let sql = "SELECT extract(epoch FROM min((e.value->>'at')::timestamptz))::float8
@@ -127,10 +127,10 @@ async fn due_within_a_minute_is_held_later_is_given_back_and_neither_costs_an_at
     let scene = scene(Source::Pubsub).await;
     let (soon, late) = (due_in(&scene, 30.0).await, due_in(&scene, 300.0).await);
     let before = (scene.row(soon).await, scene.row(late).await);
-    scene.await_row(soon, "hold", |_| !told(&scene, soon, "held").is_empty()).await;
-    scene.await_row(late, "nack", |_| told(&scene, late, "nacked").len() >= 2).await;
-    assert!(told(&scene, late, "nacked").iter().all(|line| line["reason"] == "not_due"));
-    assert_eq!(told(&scene, soon, "held").len(), 1, "looked at once, then left until due");
+    scene.await_row(soon, "hold", |_| !entries(&scene, soon, "held").is_empty()).await;
+    scene.await_row(late, "nack", |_| entries(&scene, late, "nacked").len() >= 2).await;
+    assert!(entries(&scene, late, "nacked").iter().all(|line| line["reason"] == "not_due"));
+    assert_eq!(entries(&scene, soon, "held").len(), 1, "looked at once, then left until due");
     let letters = scene.dead_letters(1).await;
     assert!(String::from_utf8_lossy(&letters[0]).contains(&late.to_string()), "five deliveries were spent");
     let stats = scene.stage.broker.stats(SUBSCRIPTION).expect("stats");

@@ -42,7 +42,7 @@ fn count(scene: &Scene, event: &str) -> usize {
 }
 
 #[tokio::test]
-async fn submissions_are_routed_and_the_broker_hears_nothing() {
+async fn submissions_are_routed_and_the_broker_receives_nothing() {
     let scene = scene(&[form()], "").await;
     for id in ready(&scene, 20).await {
         let row = scene.ended(id).await;
@@ -69,7 +69,7 @@ async fn what_is_infected_fails_and_what_is_not_clean_waits_for_its_scan() {
     let later = ready(&scene, 1).await[0];
     assert_eq!(scene.ended(later).await.status, "routed", "whoever came after it has been looked at");
     assert_eq!(scene.row(id).await.ledger, json!({}), "untouched");
-    assert_eq!(scene.journal(id), [Value::Null; 0], "nobody was told to look at it");
+    assert_eq!(scene.journal(id), [Value::Null; 0], "nobody was asked to look at it");
     let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
     scan(&scanner, attachments[0], "clean").await.expect("marked");
     let row = scene.ended(id).await;
@@ -91,9 +91,9 @@ async fn what_is_deferred_is_tried_again_when_it_is_due_and_not_before() {
     assert!(paced, "nobody else spaces the attempts: {row:?}");
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 3), "{row:?}");
-    let told = scene.journal(id);
-    let of = |event: &str| told.iter().filter(|line| line["event"] == event).count();
-    assert_eq!((of("claimed"), of("released"), of("held"), of("nacked")), (3, 2, 0, 0), "{told:?}");
+    let journal = scene.journal(id);
+    let of = |event: &str| journal.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((of("claimed"), of("released"), of("held"), of("nacked")), (3, 2, 0, 0), "{journal:?}");
     scene.stop().await;
 }
 
@@ -104,9 +104,9 @@ async fn attempts_end_and_what_ended_does_not_come_again() {
     let id = ready(&scene, 1).await[0];
     let row = scene.ended(id).await;
     assert_eq!((row.reason(), row.attempts()), (Some("exhausted"), 5), "{row:?}");
-    let told = scene.journal(id).len();
+    let count = scene.journal(id).len();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.journal(id).len(), told, "{:?}", scene.journal(id));
+    assert_eq!(scene.journal(id).len(), count, "{:?}", scene.journal(id));
     scene.stop().await;
 }
 
@@ -204,15 +204,15 @@ async fn two_daemons_share_the_rows_and_nothing_is_sent_twice() {
 
 /// The outbox writes records of its own; people are notified of them although there is no dead-letter subscription.
 #[tokio::test]
-async fn people_are_told_of_records_that_somebody_else_wrote() {
+async fn people_are_notified_of_records_that_somebody_else_wrote() {
     let stage = stage_of(options(), &[form()]).await;
     let record = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256, attributes)
         VALUES (gen_random_uuid(), 'unreadable', now(), 'not_an_object', 'outbox:1', '\\x00', repeat('0', 64), '{}')";
     let eyes = stage.database.superuser().await.expect("superuser");
     eyes.batch_execute(record).await.expect("a record");
     let scene = Scene::on(stage, "[slack]\ngroup_wait = \"1s\"").await;
-    let told =
+    let alerted =
         async || scene.stage.slack.messages().iter().any(|m| m.visible_text().contains("the outbox gave up"));
-    scene.until("alert", told).await;
+    scene.until("alert", alerted).await;
     scene.stop().await;
 }

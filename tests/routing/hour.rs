@@ -110,10 +110,10 @@ impl EventSource for Events {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     continue;
                 };
-                let told = self.clone();
+                let events = self.clone();
                 let event = RoutingEvent { submission_id: id, form_id: None, reason: Reason::Finalized };
                 let (attributes, data): (_, Bytes) = event::encode(&event);
-                let settle = Settle::new(move |verdict| told.settled(id, verdict));
+                let settle = Settle::new(move |verdict| events.settled(id, verdict));
                 let (published_at, delivery_attempt) = (None, None);
                 let message_id = id.to_string();
                 return Ok(Incoming { message_id, published_at, delivery_attempt, attributes, data, settle });
@@ -176,7 +176,7 @@ struct Inside {
     gate: Gate,
     incidents: watch::Receiver<Open>,
     /// Counts of incidents raised and ended.
-    told: Arc<Mutex<(u32, u32)>>,
+    incident_counts: Arc<Mutex<(u32, u32)>>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -225,8 +225,8 @@ impl Inside {
             let smtp = smtp.clone();
             Box::pin(async move { offer(&smtp, "me@x.test").await.map_err(|fault| fault.reply.reply) })
         })));
-        let told = Arc::new(Mutex::new((0, 0)));
-        tasks.spawn(count(seen.clone(), Arc::clone(&told)));
+        let incident_counts = Arc::new(Mutex::new((0, 0)));
+        tasks.spawn(count(seen.clone(), Arc::clone(&incident_counts)));
         let events = Events::default();
         let source: Box<dyn EventSource> = match source {
             Source::Pubsub => Box::new(events.clone()),
@@ -250,7 +250,17 @@ impl Inside {
             let mut receiver = Receiver::new(worker, live, bounds, found);
             receiver.run(&mut source, &ending).await.expect("it ends well");
         });
-        Self { stage, clock, events, brought_while_paused, gate, incidents: seen, told, stop, tasks }
+        Self {
+            stage,
+            clock,
+            events,
+            brought_while_paused,
+            gate,
+            incidents: seen,
+            incident_counts,
+            stop,
+            tasks,
+        }
     }
 
     /// Lets an hour pass, second by second, with a moment of real time for real connections each.
@@ -308,7 +318,7 @@ impl Inside {
         assert_eq!(self.stage.relay.counters().mails, 2 * ids.len() as u64);
         assert!(self.stage.relay.digests().values().all(|copies| *copies == 1), "nothing twice");
         self.until("acks", async || self.acked().await == ids.len() as u64).await;
-        assert_eq!(*self.told.lock().expect("whole"), (1, 1), "one alert, one recovery");
+        assert_eq!(*self.incident_counts.lock().expect("whole"), (1, 1), "one alert, one recovery");
         assert_eq!(self.brought_while_paused.load(Ordering::SeqCst), 0);
         assert!(self.gate.is_open());
         self.stop.cancel();
@@ -324,15 +334,15 @@ fn probe_of(pool: Pool) -> maple_router::ops::breaker::Probe {
     })
 }
 
-async fn count(mut seen: watch::Receiver<Open>, told: Arc<Mutex<(u32, u32)>>) {
+async fn count(mut seen: watch::Receiver<Open>, counts: Arc<Mutex<(u32, u32)>>) {
     let mut open = 0;
     while seen.changed().await.is_ok() {
         let now = seen.borrow_and_update().len();
-        let mut told = told.lock().expect("whole");
+        let mut counts = counts.lock().expect("whole");
         if now > open {
-            told.0 += 1;
+            counts.0 += 1;
         } else {
-            told.1 += 1;
+            counts.1 += 1;
         }
         open = now;
     }

@@ -15,7 +15,7 @@ async fn infected_after_it_was_sent_is_told_of_once_and_stays_routed(source: Sou
     let mut other = scene.stage.router(binary(), "other", SOON).await.expect("a router");
     other.ready().await.expect("ready");
     let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
-    let told = |id: &str| {
+    let posted_about = |id: &str| {
         let posted = scene.stage.slack.messages();
         let texts = posted.iter().map(devkit::slack::SlackMessage::visible_text);
         texts
@@ -36,7 +36,7 @@ async fn infected_after_it_was_sent_is_told_of_once_and_stays_routed(source: Sou
         ids.push(id.to_string());
     }
     for id in &ids {
-        let texts = told(id);
+        let texts = posted_about(id);
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].contains("work for up to 6 d more"), "{texts:?}");
         assert!(

@@ -127,8 +127,8 @@ async fn a_link_ends_with_the_retention_of_its_submission() {
     let in_an_hour = Timestamp::now() + SignedDuration::from_hours(1);
     let seed = SubmissionSeed::of("f").retention_expires_at(in_an_hour);
     let seeded = submit(&scene, seed, &["a.pdf"]).await;
-    let told = text(&scene, &seeded).await;
-    let urls = urls(&told);
+    let mail = text(&scene, &seeded).await;
+    let urls = urls(&mail);
     let expires =
         urls[0].split("X-Goog-Expires=").nth(1).and_then(|rest| rest.split('&').next()).expect("a life");
     let expires: u64 = expires.parse().expect("seconds");
@@ -145,8 +145,8 @@ async fn after_retention_the_mail_says_so_and_asks_for_no_signature() {
     let gone = Timestamp::now() - SignedDuration::from_mins(1);
     let seed = SubmissionSeed::of("f").retention_expires_at(gone);
     let seeded = submit(&scene, seed, &["a.pdf"]).await;
-    let told = text(&scene, &seeded).await;
-    assert!(told.contains("a.pdf") && told.contains("its retention period has ended"), "{told}");
+    let mail = text(&scene, &seeded).await;
+    assert!(mail.contains("a.pdf") && mail.contains("its retention period has ended"), "{mail}");
     assert_eq!(scene.stage.google.sign_calls(), 0);
     scene.stop().await;
 }

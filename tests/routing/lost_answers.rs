@@ -31,7 +31,7 @@ async fn nothing_was_stale(scene: &Scene) {
     assert_eq!(stale, Some(0.0), "{}", scene.router.log());
 }
 
-fn told(scene: &Scene, id: uuid::Uuid, event: &str) -> Vec<Value> {
+fn entries(scene: &Scene, id: uuid::Uuid, event: &str) -> Vec<Value> {
     scene.journal(id).into_iter().filter(|line| line["event"] == event).collect()
 }
 
@@ -102,7 +102,7 @@ async fn a_refusal_at_the_claim_whose_answer_was_lost_is_known_as_our_own() {
         let row = scene.ended(id).await;
         assert_eq!(row.reason(), Some(reason), "{row:?}");
         let line = scene.await_line("failure", |l| l["event"] == "failed" && l["reason"] == reason).await;
-        assert_eq!(line["submission_id"], json!(id.to_string()), "{reason}: told");
+        assert_eq!(line["submission_id"], json!(id.to_string()), "{reason}: logged");
         assert_eq!(scene.settled().await.nacked, nacked, "{reason}: only what is spent is given back");
         assert_eq!(proxy.cuts().len(), place + 1, "{reason}");
         let so_far = f64::from(u8::try_from(place + 1).expect("three"));
@@ -119,7 +119,7 @@ async fn a_claim_whose_answer_was_lost_is_known_by_its_token(source: Source) {
     let row = scene.ended(id).await;
     assert_eq!(proxy.cuts(), ["claim"]);
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
-    assert_eq!((told(&scene, id, "claimed").len(), told(&scene, id, "dropped").len()), (1, 0));
+    assert_eq!((entries(&scene, id, "claimed").len(), entries(&scene, id, "dropped").len()), (1, 0));
     let stats = scene.settled().await;
     assert_eq!((stats.acked, stats.nacked), (1, 0), "{stats:?}");
     scene.stop().await;
@@ -134,7 +134,7 @@ async fn is_given_back(scene: &Scene, id: uuid::Uuid) {
     let released =
         |line: &Value| line["event"] == "released" && line["submission_id"] == json!(id.to_string());
     scene.await_line("released", released).await;
-    assert_eq!((told(scene, id, "claimed").len(), told(scene, id, "released").len()), (0, 1));
+    assert_eq!((entries(scene, id, "claimed").len(), entries(scene, id, "released").len()), (0, 1));
 }
 
 /// No worker is going to repeat the claim: it is given back, before the sweep takes its attempt for spent.
@@ -184,7 +184,7 @@ async fn a_begin_whose_answer_was_lost_is_no_doubt(source: Source) {
         assert_eq!(proxy.cuts(), ["begin"], "{policy}");
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{policy}: refunded: {row:?}");
         assert_eq!(row.entry("1|a@x.test")["doubted"], Value::Null, "{policy}: {row:?}");
-        assert_eq!(told(&scene, id, "released").len(), 1, "{policy}");
+        assert_eq!(entries(&scene, id, "released").len(), 1, "{policy}");
         assert_eq!(scene.stage.relay.mails().len(), 1, "{policy}");
         scene.stop().await;
     }

@@ -24,7 +24,7 @@ async fn breaker(scene: &Scene, dependency: &str) -> Option<f64> {
 }
 
 /// One opening, one end.
-async fn told_once(scene: &Scene, dependency: &str) {
+async fn reported_once(scene: &Scene, dependency: &str) {
     scene.await_line("end of the outage", |line| line["event"] == "breaker_closed").await;
     assert_eq!(
         (count(scene, "breaker_open"), count(scene, "breaker_closed")),
@@ -83,7 +83,7 @@ async fn without_a_relay_nobody_spends_an_attempt_and_the_stream_is_closed() {
     scene.stage.relay.restart().await.expect("the relay is back");
     routed_unspent(&scene, &[first, later].concat()).await;
     assert_eq!(scene.stage.relay.mails().len(), 10);
-    told_once(&scene, "relay").await;
+    reported_once(&scene, "relay").await;
     let stats = scene.settled().await;
     assert_eq!((stats.delivered, stats.acked, stats.nacked), (10, 10, 0), "each event came once: {stats:?}");
     scene.stop().await;
@@ -116,7 +116,7 @@ async fn a_relay_that_refuses_the_sender_is_an_outage_too(source: Source) {
     scene.await_line("outage", |line| line["event"] == "breaker_open").await;
     scene.stage.relay.clear_rules();
     routed_unspent(&scene, &ids).await;
-    told_once(&scene, "relay").await;
+    reported_once(&scene, "relay").await;
     scene.stop().await;
 }
 
@@ -158,7 +158,7 @@ async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt(sou
         assert_eq!(mail.1, 1, "nothing twice: {mail:?}");
     }
     assert_eq!(scene.stage.relay.counters().mails, 18);
-    told_once(&scene, "postgres").await;
+    reported_once(&scene, "postgres").await;
     scene.stop().await;
 }
 
@@ -173,7 +173,7 @@ async fn a_daemon_without_events_notices_that_the_database_is_gone(source: Sourc
     let opened = scene.await_line("outage", |line| line["event"] == "breaker_open").await;
     assert_eq!(opened["dependency"], "postgres");
     cluster.start_again().await.expect("it is back");
-    told_once(&scene, "postgres").await;
+    reported_once(&scene, "postgres").await;
     scene.stop().await;
 }
 
@@ -188,7 +188,7 @@ async fn without_a_signer_nobody_spends_an_attempt(source: Source) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     scene.stage.google.iam_script().clear();
     routed_unspent(&scene, &ids).await;
-    told_once(&scene, "signer").await;
+    reported_once(&scene, "signer").await;
     scene.stop().await;
 }
 
@@ -211,7 +211,7 @@ async fn a_relay_that_denies_everybody_is_one_outage_and_ends_with_a_trial(sourc
         // The first five showed it; only they may have spent one, and never more.
         assert!(row.status == "routed" && row.attempts() <= 2, "{row:?}");
     }
-    told_once(&scene, "relay").await;
+    reported_once(&scene, "relay").await;
     assert_eq!(scene.stage.relay.mails().len(), 12);
     scene.stop().await;
 }

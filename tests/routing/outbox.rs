@@ -154,7 +154,7 @@ async fn the_ledger_counts_the_attempts_and_the_outbox_only_what_is_wrong_with_a
         (2, BTreeSet::from(["unknown_submission".to_owned(), "unreadable".to_owned()]))
     );
     scene
-        .until("people are told", async || {
+        .until("message", async || {
             let sql = "SELECT count(*) FROM router.dead_letters WHERE alerted_at IS NULL";
             scene.eyes.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
         })

@@ -283,46 +283,46 @@ async fn hold(source: Source, cases: Vec<Case>) {
     }
     for (case, id) in cases.iter().zip(ids) {
         let row = scene.ended(id).await;
-        let told = format!("{}: {row:?}\n{:#?}", case.name, scene.journal(id));
-        assert_eq!((row.status.as_str(), row.reason()), (case.status, case.reason), "{told}");
-        assert_eq!(row.attempts(), case.attempts, "{told}");
-        entries(case, &row, &told);
+        let context = format!("{}: {row:?}\n{:#?}", case.name, scene.journal(id));
+        assert_eq!((row.status.as_str(), row.reason()), (case.status, case.reason), "{context}");
+        assert_eq!(row.attempts(), case.attempts, "{context}");
+        entries(case, &row, &context);
         let sent = scene.stage.relay.mails().into_iter().filter(|m| m.submission_id == Some(id.to_string()));
-        assert_eq!(sent.count(), case.mails, "{told}");
+        assert_eq!(sent.count(), case.mails, "{context}");
         let happyfox = row.entry("1|")["state"] == "not_implemented";
-        assert_eq!(row.happyfox_status.as_deref(), happyfox.then_some("deferred"), "{told}");
-        assert_eq!(outcomes(&scene, id), case.journal, "{told}");
+        assert_eq!(row.happyfox_status.as_deref(), happyfox.then_some("deferred"), "{context}");
+        assert_eq!(outcomes(&scene, id), case.journal, "{context}");
     }
     let stats = scene.settled().await;
     assert_eq!((stats.acked, stats.forwarded), (cases.len() as u64, 0), "{stats:?}");
     scene.stop().await;
 }
 
-fn entries(case: &Case, row: &Row, told: &str) {
+fn entries(case: &Case, row: &Row, context: &str) {
     for (key, state, failure) in &case.entries {
         let entry = row.entry(key);
-        assert_eq!(entry["state"], *state, "{key} of {told}");
-        assert!(entry["at"].is_string(), "{key} of {told}");
+        assert_eq!(entry["state"], *state, "{key} of {context}");
+        assert!(entry["at"].is_string(), "{key} of {context}");
         let error = &entry["error"];
         match failure {
-            None => assert!(error.is_null(), "{key} of {told}"),
+            None => assert!(error.is_null(), "{key} of {context}"),
             Some((class, stage, code)) => {
                 assert_eq!(
                     (&error["class"], &error["stage"]),
                     (&(*class).into(), &stage_word(stage)),
-                    "{told}"
+                    "{context}"
                 );
-                assert_eq!(error["code"].as_u64(), *code, "{key} of {told}");
-                assert!(error["reply"].as_str().is_some_and(|reply| !reply.is_empty()), "{key} of {told}");
+                assert_eq!(error["code"].as_u64(), *code, "{key} of {context}");
+                assert!(error["reply"].as_str().is_some_and(|reply| !reply.is_empty()), "{key} of {context}");
             }
         }
         if *state == "accepted" {
-            assert_eq!(entry["doubted"] == true, case.doubted, "{key} of {told}");
+            assert_eq!(entry["doubted"] == true, case.doubted, "{key} of {context}");
         }
     }
     if !case.entries.is_empty() {
         let known = row.ledger["deliveries"].as_object().map(serde_json::Map::len);
-        assert_eq!(known, Some(case.entries.len()), "{told}");
+        assert_eq!(known, Some(case.entries.len()), "{context}");
     }
 }
 
@@ -334,8 +334,8 @@ fn stage_word(stage: &str) -> serde_json::Value {
 /// `order outcome code` of every outcome in the journal.
 pub(crate) fn outcomes(scene: &Scene, id: uuid::Uuid) -> Vec<String> {
     // The resolution of a doubt is logged besides the outcome.
-    let told = |line: &serde_json::Value| line["outcome"].is_string() && line["event"] != "in_doubt";
-    let lines = scene.journal(id).into_iter().filter(told);
+    let is_outcome = |line: &serde_json::Value| line["outcome"].is_string() && line["event"] != "in_doubt";
+    let lines = scene.journal(id).into_iter().filter(is_outcome);
     lines
         .map(|line| {
             let code = line["smtp_code"].as_u64().map_or_else(|| "-".to_owned(), |code| code.to_string());

@@ -275,9 +275,9 @@ async fn a_damaged_file_pauses_everything_until_it_is_mended() {
     let file = scene.stage.dir().join("router").join("pauses.json");
     std::fs::write(&file, "[{\"scope\": \"al").expect("written");
     scene.router = scene.stage.router(binary(), "router", "").await.expect("a router");
-    let told =
+    let is_fault =
         |line: &Value| line["message"].as_str().is_some_and(|text| text.contains("everything is paused"));
-    scene.await_line("fault", told).await;
+    scene.await_line("fault", is_fault).await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(scene.row(id).await.ledger, json!({}));

@@ -144,8 +144,8 @@ const DELIVERED: [&str; 11] = [
     "postfix_queue_id",
 ];
 
-fn fields_are_as_agreed(told: &[Value]) {
-    for line in told {
+fn fields_are_as_agreed(journal: &[Value]) {
+    for line in journal {
         let fields = line.as_object().expect("an object");
         assert!(
             !line["message"].as_str().is_some_and(|text| text.contains(['\n', '\r'])),
@@ -206,13 +206,13 @@ async fn nothing_private_is_told_anywhere() {
     for event in EXPECTED {
         scene.await_line(event, |line| line["event"] == event).await;
     }
-    let told = lines(&scene.router);
-    assert!(told.iter().any(|line| line.to_string().contains("<address>")), "scrubbed, not left out");
+    let journal = lines(&scene.router);
+    assert!(journal.iter().any(|line| line.to_string().contains("<address>")), "scrubbed, not left out");
     assert!(scene.stage.relay.mails().iter().any(|mail| {
         String::from_utf8_lossy(&mail.raw).contains("X-Goog-Signature") && !mail.recipients.is_empty()
     }));
-    fields_are_as_agreed(&told);
-    let loud: Vec<&Value> = told
+    fields_are_as_agreed(&journal);
+    let loud: Vec<&Value> = journal
         .iter()
         .filter(|line| !line["target"].as_str().is_some_and(|target| target.starts_with("maple_router")))
         .collect();

@@ -60,8 +60,8 @@ async fn an_infected_attachment_fails_the_submission_and_nothing_is_sent(source:
         "{row:?}"
     );
     assert_eq!(scene.audited(id).await, ["submission_route_failed"]);
-    let told = scene.await_line("failure", |line| line["event"] == "failed").await;
-    assert!(told["message"].to_string().contains("rb-008"), "names the runbook: {told}");
+    let line = scene.await_line("failure", |line| line["event"] == "failed").await;
+    assert!(line["message"].to_string().contains("rb-008"), "names the runbook: {line}");
     assert_eq!(scene.stage.relay.mails().len(), 0);
     assert_eq!(scene.settled().await.forwarded, 0, "infected is acked, the row tells the rest");
     scene.stop().await;

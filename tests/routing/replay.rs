@@ -55,14 +55,18 @@ async fn what_was_refused_is_sent_and_what_was_accepted_is_not_sent_again(source
     scene.stage.relay.clear_rules();
     let answer = scene.replay(id, &["--json"]).await;
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let told: Value = answer.json().expect("JSON");
-    assert_eq!((&told["matched"], &told["changed"][0]["id"]), (&json!(1), &json!(id)), "{told:#}");
-    assert_eq!((&told["changed"][0]["deliveries"], &told["skipped"]), (&json!(1), &json!([])), "{told:#}");
+    let report: Value = answer.json().expect("JSON");
+    assert_eq!((&report["matched"], &report["changed"][0]["id"]), (&json!(1), &json!(id)), "{report:#}");
+    assert_eq!(
+        (&report["changed"][0]["deliveries"], &report["skipped"]),
+        (&json!(1), &json!([])),
+        "{report:#}"
+    );
     let is_announced = match source {
-        Source::Pubsub => told["changed"][0]["message_id"].is_string(),
-        Source::Postgres => told["warnings"].as_array().is_none_or(Vec::is_empty),
+        Source::Pubsub => report["changed"][0]["message_id"].is_string(),
+        Source::Postgres => report["warnings"].as_array().is_none_or(Vec::is_empty),
     };
-    assert!(is_announced, "it is announced: {told:#}");
+    assert!(is_announced, "it is announced: {report:#}");
     let row = scene.status(id, "routed").await;
     assert_eq!(row.attempts(), 1, "{row:?}");
     let every = [mail("a@x.test", id, 1, 0), mail("b@x.test", id, 1, 0), mail("c@x.test", id, 2, 0)];
@@ -139,9 +143,12 @@ async fn a_forced_action_goes_out_as_another_mail(source: Source) {
     let history = &row.entry("1|a@x.test")["history"][0];
     let former = format!("<maple.{}.1.0@greenpeace.org>", id.simple());
     assert_eq!(history["message_id"], former, "the former mail is not forgotten: {row:?}");
-    let told: Value = scene.verb(&["explain", &id.to_string(), "--json"]).await.json().expect("JSON");
-    assert_eq!(told["plan"][0]["generation"], 1, "{told:#}");
-    assert_eq!(told["deliveries"][0]["duplicates"], 0, "another mail is no duplicate: {told:#}");
+    let explanation: Value = scene.verb(&["explain", &id.to_string(), "--json"]).await.json().expect("JSON");
+    assert_eq!(explanation["plan"][0]["generation"], 1, "{explanation:#}");
+    assert_eq!(
+        explanation["deliveries"][0]["duplicates"], 0,
+        "another mail is no duplicate: {explanation:#}"
+    );
     scene.stop().await;
 }
 
@@ -200,10 +207,10 @@ async fn filters_choose_a_dry_run_tells_and_the_end_of_pubsub_stops_nobody() {
     let named = [ids[2].to_string(), ids[3].to_string(), ids[0].to_string()];
     let arguments = [&["replay", &named[0], &named[1], &named[2]], &reason[..], &["--json"]].concat();
     let answer = scene.stage.ask(binary(), &config, &arguments).await.expect("the verb runs");
-    let told: Value = answer.json().expect("JSON");
-    assert_eq!((answer.code, told["changed"].as_array().map(Vec::len)), (Some(1), Some(2)), "{answer:?}");
-    assert_eq!(told["skipped"][0]["id"], json!(ids[0]), "the routed one: {told:#}");
-    assert!(told["warnings"][0].as_str().expect("a warning").contains("sweep"), "{told:#}");
+    let report: Value = answer.json().expect("JSON");
+    assert_eq!((answer.code, report["changed"].as_array().map(Vec::len)), (Some(1), Some(2)), "{answer:?}");
+    assert_eq!(report["skipped"][0]["id"], json!(ids[0]), "the routed one: {report:#}");
+    assert!(report["warnings"][0].as_str().expect("a warning").contains("sweep"), "{report:#}");
     assert_eq!(scene.row(ids[3]).await.status, "received");
     scene.stop().await;
 }

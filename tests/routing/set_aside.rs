@@ -9,7 +9,7 @@ use crate::harness::{Scene, lines};
 
 const SOON: &str = "[slack]\ngroup_wait = \"1s\"";
 
-async fn a_row_that_refuses_its_claim_stops_nobody_and_is_told_of_once(source: Source) {
+async fn a_row_that_refuses_its_claim_stops_nobody_and_is_reported_once(source: Source) {
     for how in [Refusing::Trigger, Refusing::Silence, Refusing::Check] {
         let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], SOON).await;
         let odd = scene.submit(&SubmissionSeed::of("f").attachment("a.pdf", "pending")).await;
@@ -24,12 +24,12 @@ async fn a_row_that_refuses_its_claim_stops_nobody_and_is_told_of_once(source: S
         for id in &others {
             assert_eq!(scene.ended(*id).await.status, "routed", "{how:?}");
         }
-        let told = |text: &str| text.contains("set aside, because the database refuses a write");
+        let is_incident = |text: &str| text.contains("set aside, because the database refuses a write");
         let messages = || {
             let all = scene.stage.slack.messages();
             all.iter()
                 .map(|message| message.visible_text().clone())
-                .filter(|text| told(text))
+                .filter(|text| is_incident(text))
                 .collect::<Vec<_>>()
         };
         scene.until("message", async || !messages().is_empty()).await;
@@ -70,6 +70,6 @@ async fn a_table_altered_under_a_running_router_is_met_by_nobody(source: Source)
 }
 
 devkit::with_either_source!(
-    a_row_that_refuses_its_claim_stops_nobody_and_is_told_of_once,
+    a_row_that_refuses_its_claim_stops_nobody_and_is_reported_once,
     a_table_altered_under_a_running_router_is_met_by_nobody,
 );

@@ -31,7 +31,7 @@ async fn what_can_change_changes_and_a_bad_file_changes_nothing() {
     let scene = Scene::start(&[Form::new("f").mail_to("a@x.test")]).await;
     assert_eq!(scene.last_reload_ok().await, Some(1.0));
     // A bad file: nothing of it is used, not even what could be.
-    let told = scene
+    let line = scene
         .reload(
             |text| {
                 text.replace("[mail]", "[mail]\nallowed_destination_domains = [\"y.test\"]\nno_such_key = 1")
@@ -39,16 +39,16 @@ async fn what_can_change_changes_and_a_bad_file_changes_nothing() {
             "reload_failed",
         )
         .await;
-    assert!(told["message"].as_str().expect("text").contains("no_such_key"), "{told}");
+    assert!(line["message"].as_str().expect("text").contains("no_such_key"), "{line}");
     assert_eq!(scene.last_reload_ok().await, Some(0.0));
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed", "the old rules are in force");
     // A good one: the rule is in force at once, what needs a restart is named.
-    let told = scene
+    let line = scene
         .reload(|text| text.replace("no_such_key = 1", "").replace("maple.test", "other.test"), "reloaded")
         .await;
-    assert_eq!(told["changed"], "mail.allowed_destination_domains", "{told}");
-    assert_eq!(told["needs_restart"], "smtp.hello_name", "{told}");
+    assert_eq!(line["changed"], "mail.allowed_destination_domains", "{line}");
+    assert_eq!(line["needs_restart"], "smtp.hello_name", "{line}");
     assert_eq!(scene.last_reload_ok().await, Some(1.0));
     scene
         .until("the new rule", async || {

@@ -89,9 +89,9 @@ async fn a_killed_router_leaves_what_was_accepted_to_the_next_one(source: Source
     scene.restart().await;
     // Before it was ready: nothing is sent before it is known what was.
     recorded_and_sent_once(&scene, id).await;
-    let told: Vec<Value> =
+    let replayed: Vec<Value> =
         lines(&scene.router).into_iter().filter(|line| line["event"] == "spool_replayed").collect();
-    assert_eq!((told.len(), &told[0]["submission_id"]), (1, &json!(id)), "{told:?}");
+    assert_eq!((replayed.len(), &replayed[0]["submission_id"]), (1, &json!(id)), "{replayed:?}");
     scene.stop().await;
 }
 
@@ -226,10 +226,10 @@ async fn what_a_trigger_or_a_policy_keeps_away_is_tried_on_and_its_mail_not_sent
         scene.publish(*id);
         scene.await_spooled(*id).await;
     }
-    let told = async || {
+    let posted = async || {
         scene.stage.slack.messages().iter().any(|said| said.visible_text().contains("cannot be recorded"))
     };
-    scene.until("word of it in Slack", told).await;
+    scene.until("word of it in Slack", posted).await;
     assert_eq!(scene.row(refused).await.status, "received", "not claimed");
     let mended = "DROP TRIGGER broken ON submissions; DROP POLICY hidden ON submissions";
     scene.stage.database.alter(mended).await.expect("mended");
@@ -249,10 +249,10 @@ async fn what_is_set_aside_is_tried_at_each_start_and_not_sent_again_meanwhile(s
     let mut scene = Scene::on(stage, OFTEN).await;
     scene.publish(id);
     scene.await_spooled(id).await;
-    let told = async || {
+    let posted = async || {
         scene.stage.slack.messages().iter().any(|said| said.visible_text().contains(&id.to_string()))
     };
-    scene.until("word of it in Slack", told).await;
+    scene.until("word of it in Slack", posted).await;
     let ended = scene.router.stop().await.expect("it ends");
     assert!(ended.success(), "{ended}");
     fs::write(&file, sheet(id)).expect("mended");
@@ -318,10 +318,10 @@ async fn without_a_state_directory_it_says_so_and_goes_on(source: Source) {
     let scene = Scene::on(stage, "[state]\ndir = \"/proc/maple-nowhere\"").await;
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
     assert_eq!(scene.ended(id).await.status, "routed");
-    let told = lines(&scene.router).into_iter().filter(|line| {
+    let warnings = lines(&scene.router).into_iter().filter(|line| {
         line["level"] == "error" && line["message"].as_str().is_some_and(|text| text.contains("[state] dir"))
     });
-    assert_eq!(told.count(), 1, "{}", scene.router.log());
+    assert_eq!(warnings.count(), 1, "{}", scene.router.log());
     scene.stop().await;
 }
 

@@ -46,10 +46,10 @@ async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explaine
     crash(&mut scene, ALONE).await;
     assert_eq!(scene.row(id).await.status, "processing", "young: it may be alive");
     // Nobody can know yet; `explain` says so of standing intents.
-    let told =
+    let answer =
         scene.stage.ask(binary(), scene.router.config(), &["explain", &id.to_string(), "--json"]).await;
-    let told = told.expect("explained").json().expect("JSON");
-    assert_eq!(told["next"]["code"], "finish", "{told:#}");
+    let report = answer.expect("explained").json().expect("JSON");
+    assert_eq!(report["next"]["code"], "finish", "{report:#}");
     untouched(&scene, id, 700).await;
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
@@ -89,7 +89,7 @@ async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source)
 
 /// P9, by the real process: the others are routed, people hear of it once and of its end, and what the row holds is nowhere.
 #[tokio::test]
-async fn a_row_that_refuses_every_write_is_told_of_once_and_holds_up_nobody() {
+async fn a_row_that_refuses_every_write_is_reported_once_and_delays_nobody() {
     let forms = [Form::new("f").mail_to("a@x.test")];
     let extra = format!("{ALONE}\n[slack]\ngroup_wait = \"1s\"\n");
     let scene = Scene::with(StageOptions::of(Source::Pubsub), &forms, &extra).await;
@@ -108,12 +108,12 @@ async fn a_row_that_refuses_every_write_is_told_of_once_and_holds_up_nobody() {
     for id in ids {
         assert_eq!(scene.ended(id).await.status, "routed");
     }
-    let told = |part: &str| {
+    let posted = |part: &str| {
         let all = scene.stage.slack.messages();
         all.iter().map(SlackMessage::visible_text).filter(|text| text.contains(part)).count()
     };
-    scene.until("told", async || told("section set_aside") == 1).await;
-    assert_eq!(told(&format!("maple-router explain {bad}")), 1, "{:?}", scene.stage.slack.messages());
+    scene.until("message", async || posted("section set_aside") == 1).await;
+    assert_eq!(posted(&format!("maple-router explain {bad}")), 1, "{:?}", scene.stage.slack.messages());
     assert_eq!(metric(&scene, "rows_set_aside").await, 1.0);
     let line = scene.await_line("row set aside", |line| line["event"] == "set_aside").await;
     assert_eq!(line["submission_id"], json!(bad.to_string()), "{line}");
@@ -123,8 +123,8 @@ async fn a_row_that_refuses_every_write_is_told_of_once_and_holds_up_nobody() {
     scene.stage.database.refuse(Refusing::Trigger, &[]).await.expect("mended");
     assert_eq!(scene.ended(bad).await.status, "routed");
     scene.await_line("end of it", |line| line["event"] == "written_after_all").await;
-    scene.until("told so", async || told("over, after") == 1).await;
-    assert_eq!((metric(&scene, "rows_set_aside").await, told("section set_aside")), (0.0, 1));
+    scene.until("recovery", async || posted("over, after") == 1).await;
+    assert_eq!((metric(&scene, "rows_set_aside").await, posted("section set_aside")), (0.0, 1));
     scene.stop().await;
 }
 
@@ -207,15 +207,15 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
         let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
         untouched(&scene, id, 1000).await;
         assert_eq!(scene.ended(id).await.status, "routed");
-        let told =
+        let is_warning =
             |line: &serde_json::Value| line.to_string().contains("found submissions cannot be published");
-        scene.await_line("warning", told).await;
-        assert_eq!(lines(&scene.router).iter().filter(|line| told(line)).count(), 1);
+        scene.await_line("warning", is_warning).await;
+        assert_eq!(lines(&scene.router).iter().filter(|line| is_warning(line)).count(), 1);
     }
     scene.stop().await;
 }
 
-async fn what_may_not_be_sent_and_what_waits_too_long_is_told(source: Source) {
+async fn what_may_not_be_sent_and_what_waits_too_long_is_reported(source: Source) {
     let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
     let infected = SubmissionSeed::of("f").attachment("a.pdf", "infected");
     let infected = scene.unheard(&infected).await.id;
@@ -244,5 +244,5 @@ devkit::with_either_source!(
     what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explained,
     a_killed_router_that_had_begun_nothing_costs_no_attempt,
     two_routers_sweep_side_by_side_and_every_orphan_is_sent_once,
-    what_may_not_be_sent_and_what_waits_too_long_is_told,
+    what_may_not_be_sent_and_what_waits_too_long_is_reported,
 );

@@ -31,9 +31,9 @@ async fn few_lines(scene: &Scene, what: &str) {
     let before = lines(&scene.router).len();
     tokio::time::sleep(MINUTE).await;
     let all = lines(&scene.router);
-    let told = &all[before..];
-    let shown: Vec<String> = told.iter().take(30).map(ToString::to_string).collect();
-    assert!(told.len() <= MOST, "{what}: {} lines in a minute\n{}", told.len(), shown.join("\n"));
+    let new = &all[before..];
+    let shown: Vec<String> = new.iter().take(30).map(ToString::to_string).collect();
+    assert!(new.len() <= MOST, "{what}: {} lines in a minute\n{}", new.len(), shown.join("\n"));
 }
 
 fn forms() -> [Form; 2] {
@@ -42,7 +42,7 @@ fn forms() -> [Form; 2] {
 
 /// At the same time, because each is mostly waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_is_told_in_a_few_lines_whatever_is_away() {
+async fn an_outage_is_logged_in_a_few_lines_whatever_is_away() {
     tokio::join!(without_the_relay(), without_the_database(), without_pubsub(), without_slack());
 }
 

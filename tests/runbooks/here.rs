@@ -153,11 +153,11 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             so(scene.row("status").await == expected, expected)
         }
         ["maple-router", "pause", ..] => so(
-            scene.told(&["status", "--json"]).await["paused"].as_array().map(Vec::len) == Some(1),
+            scene.answer(&["status", "--json"]).await["paused"].as_array().map(Vec::len) == Some(1),
             "paused",
         ),
         ["maple-router", "resume", ..] => {
-            so(scene.told(&["status", "--json"]).await["paused"] == json!([]), "resumed")
+            so(scene.answer(&["status", "--json"]).await["paused"] == json!([]), "resumed")
         }
         ["maple-router", "mark-attachment", ..] => {
             let sql = "SELECT clamav_status::text FROM attachments WHERE submission_id = s.id";
@@ -171,10 +171,10 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         ),
         ["maple-router", "dlq", "redrive" | "discard", ..] => {
             so(published(scene) == usize::from(words[2] == "redrive"), "published again, or not")?;
-            so(scene.told(&["dlq", "list", "--json"]).await == json!([]), "closed")
+            so(scene.answer(&["dlq", "list", "--json"]).await == json!([]), "closed")
         }
         ["maple-router", "provision"] => {
-            let again = scene.told(&["provision", "--dry-run", "--json"]).await;
+            let again = scene.answer(&["provision", "--dry-run", "--json"]).await;
             let steps = again["steps"].as_array().ok_or("no steps")?;
             so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
         }
@@ -184,9 +184,9 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             so(there == if gone { "false" } else { "true" }, "the outbox is there, or gone")
         }
         ["psql", ..] if command.contains("UPDATE submissions") => {
-            let told = scene.told(&["explain", &scene.submission.to_string(), "--json"]).await;
+            let explanation = scene.answer(&["explain", &scene.submission.to_string(), "--json"]).await;
             so(
-                told["why"].as_str().is_some_and(|why| why.contains("failed by somebody else")),
+                explanation["why"].as_str().is_some_and(|why| why.contains("failed by somebody else")),
                 "explained so",
             )
         }

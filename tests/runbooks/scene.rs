@@ -65,7 +65,7 @@ impl Scene {
     }
 
     /// A reading verb's answer.
-    pub(crate) async fn told(&self, arguments: &[&str]) -> Value {
+    pub(crate) async fn answer(&self, arguments: &[&str]) -> Value {
         self.stage.verb(binary(), arguments).await.expect("the verb runs").json().expect("JSON")
     }
 

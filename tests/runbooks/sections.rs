@@ -116,9 +116,9 @@ fn every_runbook_says_first_what_one_sees_and_types() {
 #[test]
 fn every_step_of_the_drill_has_its_section_and_every_alert_its_step() {
     let steps: BTreeSet<String> = devkit::drill::steps().into_iter().map(str::to_owned).collect();
-    let mut told = headings(&in_runbooks("drill-red-blue.md"));
-    assert!(told.remove("Drill: red and blue"));
-    assert_eq!(steps, told, "steps of the program, sections of the runbook");
+    let mut sections = headings(&in_runbooks("drill-red-blue.md"));
+    assert!(sections.remove("Drill: red and blue"));
+    assert_eq!(steps, sections, "steps of the program, sections of the runbook");
     assert_eq!(at(Place::Drill).into_keys().collect::<Vec<_>>(), ["make drill"]);
 
     let rules = fs::read_to_string(root().join("monitoring/prometheus/alerts.yml")).expect("the rules");

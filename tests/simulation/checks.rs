@@ -33,22 +33,22 @@ pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, record) in &evidence.records {
         let before = wrong.len();
-        let mut told = Told { wrong: &mut wrong, id: *id };
-        ended(&mut told, record);
-        transitions(&mut told, record);
-        trail(&mut told, record);
-        attempts(&mut told, record);
-        plan(&mut told, record);
+        let mut findings = Findings { wrong: &mut wrong, id: *id };
+        ended(&mut findings, record);
+        transitions(&mut findings, record);
+        trail(&mut findings, record);
+        attempts(&mut findings, record);
+        plan(&mut findings, record);
         let mails: Vec<&Mail> = evidence
             .mails
             .iter()
             .map(AsRef::as_ref)
             .filter(|mail| mail.submission_id.as_deref() == Some(id.to_string().as_str()))
             .collect();
-        sends(&mut told, record, &mails, evidence);
-        clean(&mut told, record, evidence.unclean_since.get(id));
-        routed(&mut told, record, &mails);
-        alerted(&mut told, record, evidence);
+        sends(&mut findings, record, &mails, evidence);
+        clean(&mut findings, record, evidence.unclean_since.get(id));
+        routed(&mut findings, record, &mails);
+        alerted(&mut findings, record, evidence);
         if wrong.len() > before {
             let mails = mails.iter().map(|mail| {
                 let at = Timestamp::try_from(mail.at).expect("a time");
@@ -68,12 +68,12 @@ pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
     wrong
 }
 
-struct Told<'a> {
+struct Findings<'a> {
     wrong: &'a mut Vec<String>,
     id: Uuid,
 }
 
-impl Told<'_> {
+impl Findings<'_> {
     fn unless(&mut self, right: bool, what: impl FnOnce() -> String) {
         if !right {
             self.wrong.push(format!("{} of {}", what(), self.id));
@@ -86,15 +86,15 @@ fn is_terminal(status: &str) -> bool {
 }
 
 /// P2: what is ready ends; what is infected ends as failed; only what still waits for its scan may wait.
-fn ended(told: &mut Told<'_>, record: &Record) {
+fn ended(findings: &mut Findings<'_>, record: &Record) {
     let has = |status: &str| record.attachments.iter().any(|found| found == status);
     let status = record.status.as_str();
     let fine = is_terminal(status) || (status == "received" && has("pending") && !has("infected"));
-    told.unless(fine, || format!("P2: {status} {:?} at the end: {}", record.attachments, record.ledger));
+    findings.unless(fine, || format!("P2: {status} {:?} at the end: {}", record.attachments, record.ledger));
 }
 
 /// P4: a claim is ended once, by its holder (or by the sweep), and nobody else changes anything but facts.
-fn transitions(told: &mut Told<'_>, record: &Record) {
+fn transitions(findings: &mut Findings<'_>, record: &Record) {
     // By token and time: a claim whose answer was lost is repeated under its token, also when it was taken back meanwhile.
     let mut ended = BTreeSet::new();
     for change in &record.changes {
@@ -103,20 +103,20 @@ fn transitions(told: &mut Told<'_>, record: &Record) {
         let by_sweep = change.tx.starts_with("sweep") || change.tx.starts_with("stuck");
         let mine = holder == change.process || by_sweep;
         if change.from == "processing" && change.to != "processing" {
-            told.unless(mine, || {
+            findings.unless(mine, || {
                 format!("P4: {} ended the claim of {holder} in {}", change.process, change.tx)
             });
-            told.unless(ended.insert(change.before["claim"].to_string()), || {
+            findings.unless(ended.insert(change.before["claim"].to_string()), || {
                 format!("P4: claim {token} ended twice")
             });
             if is_terminal(&change.to) && !by_sweep {
                 let by = change.after["finished"]["token"].as_str();
-                told.unless(by == Some(token), || format!("P4: claim {token} finished by {by:?}"));
+                findings.unless(by == Some(token), || format!("P4: claim {token} finished by {by:?}"));
             }
         }
         let taken = change.from == "received" && change.to == "processing";
         let taker = change.after["claim"]["worker"].as_str().unwrap_or_default();
-        told.unless(!taken || taker == change.process, || {
+        findings.unless(!taken || taker == change.process, || {
             format!("P4: {} claimed for {taker}", change.process)
         });
         if change.from == "processing" && !mine {
@@ -125,18 +125,18 @@ fn transitions(told: &mut Told<'_>, record: &Record) {
                 && after
                     .iter()
                     .all(|(key, entry)| before.get(key) == Some(entry) || entry["state"] == "accepted");
-            told.unless(facts_only, || format!("P4: {} changed what {holder} holds", change.process));
+            findings.unless(facts_only, || format!("P4: {} changed what {holder} holds", change.process));
         }
         let back = is_terminal(&change.from) && !is_terminal(&change.to);
         let replayed = change.tx.starts_with("replay");
-        told.unless(!back || replayed, || {
+        findings.unless(!back || replayed, || {
             format!("P4: {} back to {} in {}", change.from, change.to, change.tx)
         });
     }
 }
 
 /// P3: exactly one audit row for each terminal transition, in its transaction, and none besides.
-fn trail(told: &mut Told<'_>, record: &Record) {
+fn trail(findings: &mut Findings<'_>, record: &Record) {
     let mut rows: Vec<(i64, &str)> = record
         .audit
         .iter()
@@ -149,25 +149,25 @@ fn trail(told: &mut Told<'_>, record: &Record) {
         }
         let word = if change.to == "routed" { "submission_routed" } else { "submission_route_failed" };
         let place = rows.iter().position(|row| *row == (change.xid, word));
-        told.unless(place.is_some(), || format!("P3: {} by {} without {word}", change.to, change.tx));
+        findings.unless(place.is_some(), || format!("P3: {} by {} without {word}", change.to, change.tx));
         place.map(|place| rows.remove(place));
     }
-    told.unless(rows.is_empty(), || format!("P3: audit rows of no transition: {rows:?}"));
+    findings.unless(rows.is_empty(), || format!("P3: audit rows of no transition: {rows:?}"));
     for fact in record.audit.iter().filter(|row| row.action == "email_sent") {
         let stands = record.changes.iter().any(|change| change.xid == fact.xid);
-        told.unless(stands, || format!("P3: email_sent without its fact: {}", fact.detail));
+        findings.unless(stands, || format!("P3: email_sent without its fact: {}", fact.detail));
     }
 }
 
 /// P8: attempts stay within bounds, rise by one with a claim, and a claim that left no trace is refunded.
-fn attempts(told: &mut Told<'_>, record: &Record) {
+fn attempts(findings: &mut Findings<'_>, record: &Record) {
     let count = |ledger: &Value| ledger["attempts"].as_u64().unwrap_or_default();
     let mut begun = BTreeSet::new();
     for change in &record.changes {
         let (before, after) = (count(&change.before), count(&change.after));
-        told.unless(after <= MAX_ATTEMPTS, || format!("P8: {after} attempts"));
+        findings.unless(after <= MAX_ATTEMPTS, || format!("P8: {after} attempts"));
         let claims = change.from == "received" && change.to == "processing";
-        told.unless(after <= before + u64::from(claims), || {
+        findings.unless(after <= before + u64::from(claims), || {
             format!("P8: {before} to {after} in {}", change.tx)
         });
         for (_, entry) in fresh_begins(change) {
@@ -184,18 +184,18 @@ fn attempts(told: &mut Told<'_>, record: &Record) {
             || change.tx == "record";
         let resets = change.before["resets"].as_u64().unwrap_or_default();
         let refunded = after + 1 == before || before == 0;
-        told.unless(!released || tried || refunded || resets >= 10, || {
+        findings.unless(!released || tried || refunded || resets >= 10, || {
             format!("P8: a claim that left no trace cost an attempt ({before} to {after} in {})", change.tx)
         });
     }
 }
 
 /// The plan is pinned: it never changes once it is there, except where an operator says so.
-fn plan(told: &mut Told<'_>, record: &Record) {
+fn plan(findings: &mut Findings<'_>, record: &Record) {
     for change in record.changes.iter().filter(|change| !change.tx.starts_with("replay")) {
         let (before, after) = (&change.before["plan"], &change.after["plan"]);
         let pinned = before.as_array().is_some_and(|plan| !plan.is_empty());
-        told.unless(!pinned || before == after, || format!("pinned plan changed in {}", change.tx));
+        findings.unless(!pinned || before == after, || format!("pinned plan changed in {}", change.tx));
     }
 }
 
@@ -210,23 +210,23 @@ enum Fate {
 
 /// P1: no intent after a fact; a mail only after its intent; as many mails as sends that may have delivered, all
 /// with the one Message-ID of their generation; a second one only out of doubt, and under `hold` none.
-fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
+fn sends(findings: &mut Findings<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
     let mut sent: BTreeMap<(String, u64), Vec<(Fate, Timestamp)>> = BTreeMap::new();
     for (place, change) in record.changes.iter().enumerate() {
         for key in unmarked(change) {
-            told.unless(false, || format!("P1: {key} is not in doubt after {}", change.tx));
+            findings.unless(false, || format!("P1: {key} is not in doubt after {}", change.tx));
         }
         for (key, entry) in fresh_begins(change) {
             let before = &change.before["deliveries"][&key];
             // A claim may pin the plan and record its first mail's intent in one write.
             let planless = change.before["plan"].as_array().is_none_or(Vec::is_empty);
             let pinned_here = before.is_null() && change.tx == "claim" && planless;
-            told.unless(before["state"] == "open" || pinned_here, || {
+            findings.unless(before["state"] == "open" || pinned_here, || {
                 format!("P1: {key} begun after {}", before["state"])
             });
             let doubtful = before["doubt"] == true || before["begun"].is_object();
             let asked_for = change.after["overrides"].as_array().is_some_and(|all| !all.is_empty());
-            told.unless(!(evidence.hold && doubtful) || asked_for, || {
+            findings.unless(!(evidence.hold && doubtful) || asked_for, || {
                 format!("P1: {key} in doubt, begun under hold")
             });
             let order = key.split('|').next().unwrap_or_default();
@@ -238,7 +238,7 @@ fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evide
     let mut at_relay: BTreeMap<(String, u64), Vec<&Mail>> = BTreeMap::new();
     for mail in mails {
         let Some((order, generation)) = mail.message_id.as_deref().and_then(origin) else {
-            told.unless(false, || format!("P1: a mail with Message-ID {:?}", mail.message_id));
+            findings.unless(false, || format!("P1: a mail with Message-ID {:?}", mail.message_id));
             continue;
         };
         for recipient in &mail.recipients {
@@ -248,13 +248,13 @@ fn sends(told: &mut Told<'_>, record: &Record, mails: &[&Mail], evidence: &Evide
     for (delivery, mails) in &at_relay {
         let sends = sent.get(delivery).map(Vec::as_slice).unwrap_or_default();
         let perhaps = sends.iter().filter(|(fate, _)| *fate == Fate::Perhaps).count();
-        told.unless(mails.len() <= perhaps, || {
+        findings.unless(mails.len() <= perhaps, || {
             format!("P1: {delivery:?} {} times at the relay after {sends:?}", mails.len())
         });
         let first = sends.iter().map(|(_, asked)| *asked).min();
         for mail in mails {
             let at = Timestamp::try_from(mail.at).expect("a time");
-            told.unless(first.is_some_and(|first| first <= at), || {
+            findings.unless(first.is_some_and(|first| first <= at), || {
                 format!("P1: {delivery:?} sent before begun")
             });
         }
@@ -285,19 +285,19 @@ fn fate(later: &[Change], key: &str, token: Option<&str>) -> Fate {
 
 /// P5: routed means that every action has a delivery, and every delivery a fact with its mail, or no client yet. Facts
 /// have mails in any case.
-fn routed(told: &mut Told<'_>, record: &Record, mails: &[&Mail]) {
+fn routed(findings: &mut Findings<'_>, record: &Record, mails: &[&Mail]) {
     let entries = deliveries(&record.ledger);
     if record.status == "routed" {
         let plan = record.ledger["plan"].as_array().cloned().unwrap_or_default();
-        told.unless(!plan.is_empty(), || "P5: routed without a plan".to_owned());
+        findings.unless(!plan.is_empty(), || "P5: routed without a plan".to_owned());
         for action in plan {
             let order = format!("{}|", action["action_order"]);
-            told.unless(entries.keys().any(|key| key.starts_with(&order)), || {
+            findings.unless(entries.keys().any(|key| key.starts_with(&order)), || {
                 format!("P5: action {order} without")
             });
         }
         let done = |entry: &Value| entry["state"] == "accepted" || entry["state"] == "not_implemented";
-        told.unless(entries.values().all(|e| done(e)), || {
+        findings.unless(entries.values().all(|e| done(e)), || {
             format!("P5: routed with {}", record.ledger["deliveries"])
         });
     }
@@ -309,37 +309,37 @@ fn routed(told: &mut Told<'_>, record: &Record, mails: &[&Mail]) {
             .filter(|mail| mail.message_id.as_deref() == Some(id) && mail.recipients.contains(&recipient));
         let facts = 1 + entry["dups"].as_array().map_or(0, Vec::len);
         let there = there.count();
-        told.unless(there >= facts, || format!("P5: {key} has {facts} facts and {there} mails: {entry}"));
+        findings.unless(there >= facts, || format!("P5: {key} has {facts} facts and {there} mails: {entry}"));
     }
 }
 
 /// P7: a failure is notified, for the end it had last; and nothing counts as notified that the webhook did not get.
 /// A message names one of those it is about.
-fn alerted(told: &mut Told<'_>, record: &Record, evidence: &Evidence) {
+fn alerted(findings: &mut Findings<'_>, record: &Record, evidence: &Evidence) {
     if record.status != "failed" {
         return;
     }
     let (finished, alert) = (&record.ledger["finished"], &record.ledger["alert"]);
     let confirmed = alert["confirmed_at"].is_string();
     let same = alert["for"] == finished["token"];
-    told.unless(confirmed && same, || format!("P7: nobody was told of {finished}: {alert}"));
+    findings.unless(confirmed && same, || format!("P7: nobody was notified of {finished}: {alert}"));
     let of_this_kind =
         |other: &Record| other.changes.iter().any(|c| c.after["finished"]["reason"] == finished["reason"]);
     let named =
         evidence.records.iter().filter(|(_, other)| of_this_kind(other)).map(|(id, _)| id.to_string());
     let mut named = named.filter(|id| evidence.alerts.iter().any(|text| text.contains(id)));
-    told.unless(!confirmed || named.next().is_some(), || {
+    findings.unless(!confirmed || named.next().is_some(), || {
         format!("P7: confirmed, and the webhook has nothing like {finished}: {:?}", evidence.alerts)
     });
 }
 
 /// P6: no intent is recorded while an attachment is not clean. An attachment that changed while the statement ran
 /// is judged by the statement's own snapshot, which is as old as the moment it came in.
-fn clean(told: &mut Told<'_>, record: &Record, unclean_since: Option<&Timestamp>) {
+fn clean(findings: &mut Findings<'_>, record: &Record, unclean_since: Option<&Timestamp>) {
     for change in &record.changes {
         let begins = fresh_begins(change).next().is_some();
         let surely = change.unclean > 0 && unclean_since.is_some_and(|since| *since < change.asked);
-        told.unless(!(begins && surely), || {
+        findings.unless(!(begins && surely), || {
             format!("P6: begun with {} attachments not clean", change.unclean)
         });
     }

@@ -474,7 +474,7 @@ impl World {
 
     async fn refuse(&self, sub: usize, refused: Refused) {
         let id = &self.submissions[sub].id;
-        let told = match refused {
+        let changed = match refused {
             Refused::Nothing => {
                 self.eyes.execute("DELETE FROM sim.refused WHERE submission = $1", &[id]).await
             }
@@ -484,7 +484,7 @@ impl World {
                 self.eyes.execute(sql, &[id, &(refused == Refused::Everything)]).await
             }
         };
-        told.expect("told to the trigger");
+        changed.expect("set for the trigger");
     }
 
     /// PostgreSQL's real clock.
@@ -495,7 +495,7 @@ impl World {
     /// Ends all faults: every part is there, everything works, nothing is caught.
     pub(crate) async fn heal(&mut self) {
         self.slack.script().clear();
-        self.eyes.execute("DELETE FROM sim.refused", &[]).await.expect("told to the trigger");
+        self.eyes.execute("DELETE FROM sim.refused", &[]).await.expect("set for the trigger");
         for daemon in 0..DAEMONS {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");

@@ -75,7 +75,7 @@ fn conforms<R: Rig + 'static>() {
         }
     });
     let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} failed at: {failed:?}; why is told above", R::NAME);
+    assert!(failed.is_empty(), "{} failed at: {failed:?}; why is printed above", R::NAME);
 }
 
 #[test]

@@ -81,7 +81,7 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
     // The same lines again, and once more by somebody else.
     let again = bench.see(&all).await;
     assert!(again.changed.is_empty(), "{again:?}");
-    assert_eq!(again.unnotified.len(), 1, "its teller may have died before it told");
+    assert_eq!(again.unnotified.len(), 1, "who notifies may have died before that");
     let of_another = bench.store.record_seen(&all, "another").await.expect("recorded");
     assert_eq!(format!("{of_another:?}"), format!("{:?}", SeenRecorded::default()));
     assert_eq!(bench.row(id).await, row);

@@ -234,13 +234,13 @@ async fn forty_facts_at_once_are_forty_facts() {
 /// A number that no double holds: our parser refuses the document, and PostgreSQL does not. Facts go in, each once, and the
 /// rest stays word for word.
 #[tokio::test]
-async fn a_fact_is_told_once_also_where_the_ledger_cannot_be_parsed() {
+async fn a_fact_is_audited_once_also_where_the_ledger_cannot_be_parsed() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
     let odd = "routing_result = routing_result || '{\"number\": 1e400, \"v\": 2}'";
     bench.tamper(id, odd).await;
-    let told = [("n1", "Q1"), ("n1", "Q1"), ("n2", "Q1"), ("n3", "Q2")];
-    for (nonce, queue_id) in told {
+    let replies = [("n1", "Q1"), ("n1", "Q1"), ("n2", "Q1"), ("n3", "Q2")];
+    for (nonce, queue_id) in replies {
         let facts = entries("t", nonce, &[(A, accepted(queue_id))]).facts;
         bench.store.merge_facts(id, "t", &facts).await.expect("merged");
     }

@@ -96,7 +96,7 @@ async fn behind_a_closed_gate_nothing_is_handed_on_and_no_orphan_is_touched() {
 
 /// A failing part does not keep the others from their work.
 #[tokio::test]
-async fn a_part_that_cannot_be_done_is_told_and_the_others_are_done() {
+async fn a_part_that_cannot_be_done_is_named_and_the_others_are_done() {
     let bench = Bench::new().await;
     let (sweeper, mut found) = bench.sweeper(10);
     let damaged = bench.insert(&SubmissionSeed::of("f").status("processing").ledger(json!([]))).await;

@@ -230,7 +230,7 @@ async fn a_row_that_cannot_be_written_fails_alone() {
 
 /// A stranger's trigger quietly keeps one row as it is: no caller gets the answer that it was written.
 #[tokio::test]
-async fn a_row_that_takes_no_write_is_not_told_as_written() {
+async fn a_row_that_takes_no_write_is_not_reported_as_written() {
     let bench = Bench::new().await;
     let ids = bench.many_claimed(5).await;
     let deaf = format!(

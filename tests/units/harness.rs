@@ -29,13 +29,13 @@ impl Systemd {
         let socket = stage.dir().join("notify");
         let ear = UnixDatagram::bind(&socket).expect("a socket");
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&heard);
+        let inbox = Arc::clone(&heard);
         // Ends with the test's process.
         std::thread::spawn(move || {
             let mut buffer = vec![0; 8192];
             while let Ok(length) = ear.recv(&mut buffer) {
                 let said = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                told.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+                inbox.lock().unwrap_or_else(PoisonError::into_inner).push(said);
             }
         });
         Self { socket, heard }

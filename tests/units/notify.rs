@@ -5,7 +5,7 @@ use devkit::forms::SubmissionSeed;
 use crate::harness::{Systemd, binary, has, stage};
 
 #[tokio::test]
-async fn a_life_is_told_from_ready_to_stopping() {
+async fn a_life_is_reported_from_ready_to_stopping() {
     let stage = stage().await;
     let systemd = Systemd::on(&stage);
     let mut router =
@@ -42,7 +42,7 @@ async fn a_life_is_told_from_ready_to_stopping() {
 }
 
 #[tokio::test]
-async fn a_stop_during_the_start_is_told_too() {
+async fn a_stop_during_the_start_is_reported_too() {
     let stage = stage().await;
     stage.broker.hang(true);
     let systemd = Systemd::on(&stage);

@@ -12,14 +12,14 @@ use crate::harness::{PATIENCE, Systemd, binary, stage};
 const SOON: &str = "[slack]\ngroup_wait = \"1s\"\n";
 
 /// Waits until a message in Slack says so.
-async fn told(stage: &Stage, words: &str) {
+async fn posted(stage: &Stage, words: &str) {
     for _ in 0..PATIENCE.as_millis() / 100 {
         if stage.slack.messages().iter().map(SlackMessage::visible_text).any(|text| text.contains(words)) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("nobody was told {words:?}: {:?}", stage.slack.messages());
+    panic!("nobody was notified of {words:?}: {:?}", stage.slack.messages());
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn with_the_relay_down_it_is_ready_and_holds_everything() {
     );
     let (code, body) = router.get("/-/ready").await.expect("it listens");
     assert_eq!(code, 503, "it takes nothing: {body}");
-    told(&stage, "the mail relay does not take mail").await;
+    posted(&stage, "the mail relay does not take mail").await;
     stage.relay.restart().await.expect("back");
     systemd.hears(ready, "STATUS=routing: ", &router).await;
     router.ready().await.expect("it takes work");
@@ -58,7 +58,7 @@ async fn with_the_database_down_it_is_ready_for_systemd_and_routes_once_the_cont
     let (code, body) = router.get("/-/ready").await.expect("it listens");
     assert_eq!(code, 503, "nothing is routed: {body}");
     systemd.hears(0, "STATUS=breaker open, waiting for postgres for", &router).await;
-    told(&stage, "PostgreSQL cannot be reached").await;
+    posted(&stage, "PostgreSQL cannot be reached").await;
     cluster.start_again().await.expect("back");
     systemd.hears(ready, "STATUS=routing: ", &router).await;
     router.ready().await.expect("it takes work");

@@ -187,7 +187,7 @@ fn what_run_refuses_is_refused_and_named_with_its_remedy() {
 }
 
 #[test]
-fn every_fault_is_told_at_once() {
+fn every_fault_is_named_at_once() {
     let place = Place::new();
     let text = place.sound().replace("topic = \"t\"\n", "topic = \"\"\n").replace("slack-webhook", "nothing");
     let config = place.put("config.toml", &text);

@@ -33,8 +33,8 @@ fn value(config: &Config, section: &str, key: &str) -> Value {
 #[test]
 fn the_configuration_is_sound_but_for_its_placeholders() {
     let config = text("config.toml");
-    let told: Vec<String> = problems(&loaded(&config)).iter().map(|p| p.keys[0].0.clone()).collect();
-    assert_eq!(told, ["database.url", "pubsub.project"], "each is named");
+    let keys: Vec<String> = problems(&loaded(&config)).iter().map(|p| p.keys[0].0.clone()).collect();
+    assert_eq!(keys, ["database.url", "pubsub.project"], "each is named");
     let own = loaded(&config.replace(PLACEHOLDER, "mine"));
     assert_eq!(problems(&own), []);
     assert_eq!(own.mail.from, "gpus-it-security@greenpeace.org");
@@ -121,7 +121,7 @@ const DAEMON: &str = "maple-router.service";
 const SWEEP: &str = "maple-router-sweep.service";
 
 #[test]
-fn the_daemon_is_told_the_stop_timeout_and_it_suffices() {
+fn the_daemon_is_given_the_stop_timeout_and_it_suffices() {
     let seconds = setting(DAEMON, "Service", "TimeoutStopSec");
     let environment = format!("MAPLE_ROUTER_TIMEOUT_STOP_SEC={seconds}");
     for unit in [DAEMON, SWEEP] {
@@ -139,9 +139,9 @@ fn the_daemon_is_told_the_stop_timeout_and_it_suffices() {
     let needed =
         config.routing.drain_timeout + 2 * config.database.statement_timeout + Duration::from_secs(5);
     assert!(Duration::from_secs(seconds) >= needed);
-    let told = under(needed.as_secs() - 1);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].to_string().contains("TimeoutStopSec"), "{}", told[0]);
+    let faults = under(needed.as_secs() - 1);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].to_string().contains("TimeoutStopSec"), "{}", faults[0]);
 }
 
 #[test]

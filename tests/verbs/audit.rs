@@ -24,9 +24,9 @@ async fn rows_without_a_key_are_counted_and_found_wanting() {
     let keyed = run(&stage, &["audit", "rekey"]).await;
     assert!(keyed.code == Some(0) && keyed.out.contains("2 rows with another key, 0a0a0a0a"), "{keyed:?}");
     rows(&json!({"domain": "example.org", "sha256": "00"}), 3).await;
-    let told = run(&stage, &["audit", "rekey"]).await;
-    assert!(told.code == Some(1) && told.out.contains("3 rows WITHOUT A KEY"), "{told:?}");
-    assert!(told.out.contains("detail->'recipient' ? 'sha256'"), "which they are: {told:?}");
+    let answer = run(&stage, &["audit", "rekey"]).await;
+    assert!(answer.code == Some(1) && answer.out.contains("3 rows WITHOUT A KEY"), "{answer:?}");
+    assert!(answer.out.contains("detail->'recipient' ? 'sha256'"), "which they are: {answer:?}");
     let found: Value = run(&stage, &["audit", "rekey", "--json"]).await.json().expect("JSON");
     let counted: Vec<(&Value, &Value, &Value)> = found["rows"]
         .as_array()
@@ -44,18 +44,18 @@ async fn the_key_is_the_configured_one_and_check_says_where_it_is_from() {
     let key = stage.dir().join("shared-audit-key");
     std::fs::write(&key, "0123456789abcdef0123456789abcdef\n").expect("written");
     let extra = format!("[audit]\nkey_file = \"{}\"", key.display());
-    let told = run_with(&stage, &extra, &["audit", "rekey"]).await;
-    assert!(told.out.contains("this host's key is "), "{told:?}");
+    let answer = run_with(&stage, &extra, &["audit", "rekey"]).await;
+    assert!(answer.out.contains("this host's key is "), "{answer:?}");
     let checked = run_with(&stage, &extra, &["check", "--config-only"]).await;
     assert!(checked.out.contains(&format!("audit-key read from {}", key.display())), "{checked:?}");
     std::fs::write(&key, "short\n").expect("written");
-    let told = run_with(&stage, &extra, &["audit", "rekey"]).await;
-    assert!(told.code == Some(78) && told.err.contains("fewer than 16 characters"), "{told:?}");
+    let answer = run_with(&stage, &extra, &["audit", "rekey"]).await;
+    assert!(answer.code == Some(78) && answer.err.contains("fewer than 16 characters"), "{answer:?}");
 }
 
 #[tokio::test]
 async fn a_log_that_may_not_be_read_is_no_empty_one() {
     let stage = stage_with(&forms(), false).await;
-    let told = run(&stage, &["audit", "rekey"]).await;
-    assert!(told.code == Some(1) && told.err.contains("not readable with this role"), "{told:?}");
+    let answer = run(&stage, &["audit", "rekey"]).await;
+    assert!(answer.code == Some(1) && answer.err.contains("not readable with this role"), "{answer:?}");
 }

@@ -72,29 +72,32 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
         })),
     )
     .await;
-    let told = json_of(&stage, &["explain", &id.to_string(), "--json"]).await;
-    let relay = |n: usize, key: &str| told["deliveries"][n]["relay"][key].clone();
+    let explanation = json_of(&stage, &["explain", &id.to_string(), "--json"]).await;
+    let relay = |n: usize, key: &str| explanation["deliveries"][n]["relay"][key].clone();
     assert_eq!(
         [relay(0, "status"), relay(1, "status"), relay(2, "status")],
         ["delivered", "bounced", "deferred"]
     );
     assert_eq!((relay(1, "dsn"), relay(1, "queue_id")), (json!("5.1.1"), json!("4XYZ")));
     assert_eq!(relay(0, "host"), "mx.example.org[192.0.2.1]:25");
-    assert!(relay(2, "since").is_string() && relay(1, "since").is_null(), "{told:#}");
+    assert!(relay(2, "since").is_string() && relay(1, "since").is_null(), "{explanation:#}");
     let text = relay(1, "text");
     assert!(
         text.as_str()
             .is_some_and(|text| text.contains("<address>: unknown user") || text.contains("unknown user"))
     );
     assert!(!text.as_str().unwrap_or_default().contains('@'), "scrubbed: {text}");
-    let why = told["why"].as_str().expect("why");
+    let why = explanation["why"].as_str().expect("why");
     for part in
         ["1 mail lost, refused further on: 5.1.1", "1 mail in the relay's queue since", "1 mail delivered"]
     {
         assert!(why.contains(part), "{part} in {why}");
     }
     assert!(
-        told["next"]["what"].as_str().expect("what").contains("the alert of the lost mail is sent until")
+        explanation["next"]["what"]
+            .as_str()
+            .expect("what")
+            .contains("the alert of the lost mail is sent until")
     );
     let page = run(&stage, &["explain", &id.to_string()]).await.out;
     fits_a_screen(&page);
@@ -109,8 +112,8 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
     let entry = &stored["deliveries"]["1|b@example.org"];
     assert_eq!((&entry["state"], entry.get("relay")), (&json!("open"), None), "{entry:#}");
     assert_eq!(entry["history"][0]["relay"]["status"], "bounced", "what was is history: {entry:#}");
-    let told = json_of(&stage, &["explain", &id.to_string(), "--json"]).await;
-    assert_eq!(told["deliveries"][1]["relay"], json!(null));
+    let explanation = json_of(&stage, &["explain", &id.to_string(), "--json"]).await;
+    assert_eq!(explanation["deliveries"][1]["relay"], json!(null));
 }
 
 #[tokio::test]
@@ -157,19 +160,20 @@ async fn list_finds_lost_mails_and_replay_takes_the_same_filter() {
     ] {
         seeded(&stage, "routed", other).await;
     }
-    let ids = |told: &Value| -> Vec<String> {
-        told.as_array()
+    let ids = |listed: &Value| -> Vec<String> {
+        listed
+            .as_array()
             .expect("lines")
             .iter()
             .map(|line| line["id"].as_str().expect("id").to_owned())
             .collect()
     };
-    let told = json_of(&stage, &["list", "--bounced", "--json"]).await;
-    assert_eq!(ids(&told), [bounced.clone(), expired.clone()]);
-    assert_eq!(told[0]["relay"], json!({"bounced": 1, "delivered": 1}));
-    let told =
+    let listed = json_of(&stage, &["list", "--bounced", "--json"]).await;
+    assert_eq!(ids(&listed), [bounced.clone(), expired.clone()]);
+    assert_eq!(listed[0]["relay"], json!({"bounced": 1, "delivered": 1}));
+    let listed =
         json_of(&stage, &["list", "--bounced", "--status", "routed", "--form", "contact", "--json"]).await;
-    assert_eq!(ids(&told), std::slice::from_ref(&bounced));
+    assert_eq!(ids(&listed), std::slice::from_ref(&bounced));
     assert_eq!(json_of(&stage, &["list", "--bounced", "--form", "press", "--json"]).await, json!([]));
     let text = run(&stage, &["list", "--bounced"]).await.out;
     assert!(text.contains("2 accepted (1 bounced)") && text.contains("(1 expired)"), "{text}");
@@ -221,17 +225,20 @@ async fn status_counts_what_was_accepted_and_not_delivered() {
     let null = json!({"accepted_undelivered": null, "oldest_seconds": null});
     assert_eq!(status(&stage).await["relay"], null);
     let status = async |arguments: &[&str]| run_with(&stage, FOLLOWED, arguments).await;
-    let told = status(&["status", "--json"]).await.json().expect("JSON");
-    assert_eq!(told["relay"]["accepted_undelivered"], json!(null));
+    let report = status(&["status", "--json"]).await.json().expect("JSON");
+    assert_eq!(report["relay"]["accepted_undelivered"], json!(null));
     assert!(status(&["status"]).await.out.contains("not known: no daemon of this host has followed it yet"));
     follows_since(&stage, &ago(&stage, 7200).await);
-    let told = status(&["status", "--json"]).await.json().expect("JSON")["relay"].clone();
-    assert_eq!(told["accepted_undelivered"], 3, "unheard, deferred, heard of its former mail only: {told:#}");
-    let oldest = told["oldest_seconds"].as_i64().expect("seconds");
-    assert!((3600..3700).contains(&oldest), "{told:#}");
+    let report = status(&["status", "--json"]).await.json().expect("JSON")["relay"].clone();
+    assert_eq!(
+        report["accepted_undelivered"], 3,
+        "unheard, deferred, heard of its former mail only: {report:#}"
+    );
+    let oldest = report["oldest_seconds"].as_i64().expect("seconds");
+    assert!((3600..3700).contains(&oldest), "{report:#}");
     let text = status(&["status"]).await.out;
     assert!(text.contains("undelivered    3 (accepted 60m ago)"), "{text}");
     follows_since(&stage, &ancient);
-    let told = status(&["status", "--json"]).await.json().expect("JSON")["relay"].clone();
-    assert_eq!(told["accepted_undelivered"], 4, "a week at most: {told:#}");
+    let report = status(&["status", "--json"]).await.json().expect("JSON")["relay"].clone();
+    assert_eq!(report["accepted_undelivered"], 4, "a week at most: {report:#}");
 }

@@ -40,47 +40,56 @@ fn finished(reason: &str) -> Value {
 async fn a_submission_that_waits_says_for_what() {
     let stage = stage(&forms()).await;
     let fresh = seed(&stage, SubmissionSeed::of("contact")).await.id;
-    let told = explained(&stage, fresh).await;
-    assert_eq!(told["next"]["code"], "claim", "{told:#}");
-    assert_eq!(told["readiness"]["state"], "ready");
-    assert_eq!((told["plan_pinned"].clone(), told["plan"].as_array().map(Vec::len)), (json!(false), Some(1)));
-    assert_eq!((told["attempts"].clone(), told["audit"].clone()), (json!(0), json!([])));
-    let when: Timestamp = told["next"]["when"].as_str().expect("when").parse().expect("a time");
+    let explanation = explained(&stage, fresh).await;
+    assert_eq!(explanation["next"]["code"], "claim", "{explanation:#}");
+    assert_eq!(explanation["readiness"]["state"], "ready");
+    assert_eq!(
+        (explanation["plan_pinned"].clone(), explanation["plan"].as_array().map(Vec::len)),
+        (json!(false), Some(1))
+    );
+    assert_eq!((explanation["attempts"].clone(), explanation["audit"].clone()), (json!(0), json!([])));
+    let when: Timestamp = explanation["next"]["when"].as_str().expect("when").parse().expect("a time");
     let latest = moved(&stage, 960).await;
     assert!(
         when <= latest && when > latest - SignedDuration::from_secs(60),
-        "orphan_after and a sweep: {told:#}"
+        "orphan_after and a sweep: {explanation:#}"
     );
-    assert_eq!(told["remedy"], json!([]), "nothing needs to be done: {told:#}");
+    assert_eq!(explanation["remedy"], json!([]), "nothing needs to be done: {explanation:#}");
     let text = page(&stage, fresh).await;
     fits_a_screen(&text);
     shown("fresh", &text);
 
     let orphan = seed(&stage, SubmissionSeed::of("contact").age(HOUR)).await.id;
-    let told = explained(&stage, orphan).await;
-    assert_eq!(told["next"]["when"], told["now"], "the next sweep at the latest: {told:#}");
-    assert!(told["remedy"].to_string().contains(&format!("maple-router publish {orphan}")), "{told:#}");
+    let explanation = explained(&stage, orphan).await;
+    assert_eq!(
+        explanation["next"]["when"], explanation["now"],
+        "the next sweep at the latest: {explanation:#}"
+    );
+    assert!(
+        explanation["remedy"].to_string().contains(&format!("maple-router publish {orphan}")),
+        "{explanation:#}"
+    );
 
     let scanning = SubmissionSeed::of("contact").attachment("a.pdf", "clean").attachment("b.pdf", "pending");
     let scanned = seed(&stage, scanning.clone()).await.id;
-    let told = explained(&stage, scanned).await;
-    assert_eq!(told["next"]["code"], "scan", "{told:#}");
-    assert_eq!(told["readiness"]["pending"], 1);
+    let explanation = explained(&stage, scanned).await;
+    assert_eq!(explanation["next"]["code"], "scan", "{explanation:#}");
+    assert_eq!(explanation["readiness"]["pending"], 1);
     shown("scanning", &page(&stage, scanned).await);
     let late = seed(&stage, scanning.age(2 * HOUR)).await;
-    let told = explained(&stage, late.id).await;
+    let explanation = explained(&stage, late.id).await;
     let expected = format!("mark-attachment {} --clean", late.attachments[1]);
-    assert!(told["remedy"].to_string().contains(&expected), "{told:#}");
+    assert!(explanation["remedy"].to_string().contains(&expected), "{explanation:#}");
 
     let infected = seed(&stage, SubmissionSeed::of("contact").attachment("x.exe", "infected")).await.id;
-    let told = explained(&stage, infected).await;
-    assert_eq!(told["next"]["code"], "fail", "{told:#}");
-    assert!(told["remedy"].to_string().contains("rb-008"), "{told:#}");
+    let explanation = explained(&stage, infected).await;
+    assert_eq!(explanation["next"]["code"], "fail", "{explanation:#}");
+    assert!(explanation["remedy"].to_string().contains("rb-008"), "{explanation:#}");
     shown("infected", &page(&stage, infected).await);
 
     let silent = seed(&stage, SubmissionSeed::of("silent")).await.id;
-    let told = explained(&stage, silent).await;
-    assert!(told["why"].as_str().expect("why").contains("no actions"), "{told:#}");
+    let explanation = explained(&stage, silent).await;
+    assert!(explanation["why"].as_str().expect("why").contains("no actions"), "{explanation:#}");
 }
 
 #[tokio::test]
@@ -96,14 +105,14 @@ async fn a_submission_between_two_attempts_names_the_answer_and_the_time() {
                 "code": 451, "enhanced": "4.3.0", "reply": "mailbox\u{1b}[31m busy\u{9b}2J"}}},
     });
     let id = seed(&stage, SubmissionSeed::of("contact").ledger(ledger)).await.id;
-    let told = explained(&stage, id).await;
-    assert_eq!(told["next"]["code"], "attempt", "{told:#}");
-    let when: Timestamp = told["next"]["when"].as_str().expect("when").parse().expect("a time");
+    let explanation = explained(&stage, id).await;
+    assert_eq!(explanation["next"]["code"], "attempt", "{explanation:#}");
+    let when: Timestamp = explanation["next"]["when"].as_str().expect("when").parse().expect("a time");
     assert_eq!(when, due);
-    let why = told["why"].as_str().expect("why");
+    let why = explanation["why"].as_str().expect("why");
     assert!(why.contains("attempt 2 of 5 left 1 delivery open: RCPT 451 4.3.0 mailbox"), "{why}");
     assert!(why.contains("1 delivery in doubt"), "{why}");
-    let open = &told["deliveries"][1];
+    let open = &explanation["deliveries"][1];
     assert_eq!((open["in_doubt"].clone(), open["code"].clone()), (json!(true), json!(451)));
     assert_eq!(open["recipient"], "b@example.org");
     let text = page(&stage, id).await;
@@ -128,27 +137,34 @@ async fn a_submission_in_work_names_its_worker_and_when_it_is_taken_back() {
     };
     let live = SubmissionSeed::of("contact").status("processing").ledger(claimed(0).await);
     let live = seed(&stage, live).await.id;
-    let told = explained(&stage, live).await;
-    assert_eq!(told["next"]["code"], "finish", "{told:#}");
-    assert_eq!(told["claim"]["worker"], "maple/4711");
-    assert_eq!(told["deliveries"][0]["in_doubt"], false, "its own worker is sending it");
-    assert_eq!(told["remedy"], json!([]));
+    let explanation = explained(&stage, live).await;
+    assert_eq!(explanation["next"]["code"], "finish", "{explanation:#}");
+    assert_eq!(explanation["claim"]["worker"], "maple/4711");
+    assert_eq!(explanation["deliveries"][0]["in_doubt"], false, "its own worker is sending it");
+    assert_eq!(explanation["remedy"], json!([]));
     shown("processing", &page(&stage, live).await);
 
     let stuck = SubmissionSeed::of("contact").status("processing").age(HOUR).ledger(claimed(3600).await);
     let stuck = seed(&stage, stuck).await.id;
-    let told = explained(&stage, stuck).await;
-    assert_eq!((&told["next"]["code"], &told["next"]["when"]), (&json!("rescue"), &told["now"]), "{told:#}");
-    assert!(
-        told["why"].as_str().expect("why").contains("has not touched it for longer than 10m"),
-        "{told:#}"
+    let explanation = explained(&stage, stuck).await;
+    assert_eq!(
+        (&explanation["next"]["code"], &explanation["next"]["when"]),
+        (&json!("rescue"), &explanation["now"]),
+        "{explanation:#}"
     );
-    assert!(told["remedy"].to_string().contains(&format!("maple-router release {stuck}")), "{told:#}");
+    assert!(
+        explanation["why"].as_str().expect("why").contains("has not touched it for longer than 10m"),
+        "{explanation:#}"
+    );
+    assert!(
+        explanation["remedy"].to_string().contains(&format!("maple-router release {stuck}")),
+        "{explanation:#}"
+    );
     shown("stuck", &page(&stage, stuck).await);
 
     let odd = seed(&stage, SubmissionSeed::of("contact").status("processing")).await.id;
-    let told = explained(&stage, odd).await;
-    assert!(told["why"].as_str().expect("why").contains("names no claim"), "{told:#}");
+    let explanation = explained(&stage, odd).await;
+    assert!(explanation["why"].as_str().expect("why").contains("names no claim"), "{explanation:#}");
 }
 
 #[tokio::test]
@@ -167,14 +183,18 @@ async fn a_routed_submission_shows_what_the_daemon_did_in_one_screen() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let told = explained(&stage, id).await;
-    assert_eq!(told["status"], "routed", "{told:#}\n{}", router.log());
-    assert_eq!(told["why"], "the relay accepted every delivery (2 of 2)");
-    let actions: Vec<&str> =
-        told["audit"].as_array().expect("audit").iter().filter_map(|row| row["action"].as_str()).collect();
+    let explanation = explained(&stage, id).await;
+    assert_eq!(explanation["status"], "routed", "{explanation:#}\n{}", router.log());
+    assert_eq!(explanation["why"], "the relay accepted every delivery (2 of 2)");
+    let actions: Vec<&str> = explanation["audit"]
+        .as_array()
+        .expect("audit")
+        .iter()
+        .filter_map(|row| row["action"].as_str())
+        .collect();
     assert_eq!(actions, ["email_sent", "email_sent", "submission_routed"]);
     let mail = &stage.relay.mails()[0];
-    for delivery in told["deliveries"].as_array().expect("deliveries") {
+    for delivery in explanation["deliveries"].as_array().expect("deliveries") {
         assert_eq!(delivery["queue_id"], mail.queue_id.as_str(), "{delivery:#}");
         let message_id = delivery["message_id"].as_str().expect("Message-ID").trim_matches(['<', '>']);
         assert_eq!(Some(message_id), mail.message_id.as_deref());
@@ -198,13 +218,13 @@ async fn a_failure_says_why_and_what_to_do() {
         "deliveries": {"1|a@example.org": {"state": "accepted"}, "1|b@example.org": failed("refused"),
                        "1|!1": {"state": "failed", "error": {"class": "refused", "stage": "address", "reply": "has no @"}}}});
     let id = seed(&stage, SubmissionSeed::of("contact").status("failed").ledger(refused)).await.id;
-    let told = explained(&stage, id).await;
+    let explanation = explained(&stage, id).await;
     assert_eq!(
-        (told["reason"].clone(), told["next"]["code"].clone()),
+        (explanation["reason"].clone(), explanation["next"]["code"].clone()),
         (json!("refused"), json!("alert")),
-        "{told:#}"
+        "{explanation:#}"
     );
-    let why = told["why"].as_str().expect("why");
+    let why = explanation["why"].as_str().expect("why");
     assert!(why.contains("2 deliveries refused for good: RCPT 550 5.1.1 no such user"), "{why}");
     assert!(why.contains("1 of 3 deliveries had been accepted"), "{why}");
     let text = page(&stage, id).await;
@@ -215,19 +235,25 @@ async fn a_failure_says_why_and_what_to_do() {
         "alert": {"for": "f", "confirmed_at": "2026-11-01T10:01:00Z"},
         "deliveries": {"1|a@example.org": failed("deferred"), "1|b@example.org": {"state": "failed", "doubt": true}}});
     let id = seed(&stage, SubmissionSeed::of("contact").status("failed").ledger(alerted)).await.id;
-    let told = explained(&stage, id).await;
-    let why = told["why"].as_str().expect("why");
+    let explanation = explained(&stage, id).await;
+    let why = explanation["why"].as_str().expect("why");
     assert!(why.contains("5 attempts spent, 2 deliveries still open"), "{why}");
     assert!(why.contains("1 delivery perhaps delivered all the same"), "{why}");
     assert!(
-        told["next"]["what"].as_str().expect("what").contains("Slack took its alert at 2026-11-01 10:01:00Z"),
-        "{told:#}"
+        explanation["next"]["what"]
+            .as_str()
+            .expect("what")
+            .contains("Slack took its alert at 2026-11-01 10:01:00Z"),
+        "{explanation:#}"
     );
 
     let by_scanner = SubmissionSeed::of("contact").status("failed").attachment("x.exe", "infected");
     let id = seed(&stage, by_scanner).await.id;
-    let told = explained(&stage, id).await;
-    assert!(told["why"].as_str().expect("why").contains("the scan worker failed it"), "{told:#}");
+    let explanation = explained(&stage, id).await;
+    assert!(
+        explanation["why"].as_str().expect("why").contains("the scan worker failed it"),
+        "{explanation:#}"
+    );
 }
 
 #[tokio::test]
@@ -235,25 +261,28 @@ async fn a_ledger_that_is_not_believed_is_said_to_be_so() {
     let stage = stage(&forms()).await;
     let damaged = json!({"v": 1, "attempts": "many"});
     let id = seed(&stage, SubmissionSeed::of("contact").ledger(damaged.clone())).await.id;
-    let told = explained(&stage, id).await;
-    assert_eq!(told["next"]["code"], "fail", "{told:#}");
-    assert!(told["ledger_fault"].as_str().expect("fault").contains("damaged"), "{told:#}");
+    let explanation = explained(&stage, id).await;
+    assert_eq!(explanation["next"]["code"], "fail", "{explanation:#}");
+    assert!(explanation["ledger_fault"].as_str().expect("fault").contains("damaged"), "{explanation:#}");
     shown("damaged", &page(&stage, id).await);
     for status in ["processing", "routed", "failed"] {
         for ledger in [damaged.clone(), json!([]), json!("x"), json!(null)] {
             let id = seed(&stage, SubmissionSeed::of("contact").status(status).ledger(ledger)).await.id;
-            let told = explained(&stage, id).await;
-            assert!(told["why"].as_str().expect("why").contains("damaged"), "{status} {told:#}");
+            let explanation = explained(&stage, id).await;
+            assert!(
+                explanation["why"].as_str().expect("why").contains("damaged"),
+                "{status} {explanation:#}"
+            );
         }
     }
     let newer = seed(&stage, SubmissionSeed::of("contact").ledger(json!({"v": 9, "plan": 3}))).await.id;
-    let told = explained(&stage, newer).await;
-    assert_eq!(told["next"]["code"], "upgrade", "{told:#}");
-    assert!(told["why"].as_str().expect("why").contains("version 9"), "{told:#}");
+    let explanation = explained(&stage, newer).await;
+    assert_eq!(explanation["next"]["code"], "upgrade", "{explanation:#}");
+    assert!(explanation["why"].as_str().expect("why").contains("version 9"), "{explanation:#}");
     shown("newer", &page(&stage, newer).await);
     let purged = seed(&stage, SubmissionSeed::of("contact").status("purged")).await.id;
-    let told = explained(&stage, purged).await;
-    assert_eq!(told["next"]["code"], "nothing", "{told:#}");
+    let explanation = explained(&stage, purged).await;
+    assert_eq!(explanation["next"]["code"], "nothing", "{explanation:#}");
     shown("purged", &page(&stage, purged).await);
 }
 
@@ -272,9 +301,12 @@ async fn a_document_that_no_parser_takes_stops_no_verb() {
         client.execute(sql, &[&id, &text]).await.expect("audited");
         let sql = "UPDATE submissions SET retention_expires_at = 'infinity' WHERE id = $1";
         client.execute(sql, &[&id]).await.expect("kept for ever");
-        let told = explained(&stage, id).await;
-        assert!(told["ledger_fault"].as_str().expect("a fault").contains("damaged"), "{told:#}");
-        assert_eq!(told["audit"][0]["action"], "submission_route_failed", "{told:#}");
+        let explanation = explained(&stage, id).await;
+        assert!(
+            explanation["ledger_fault"].as_str().expect("a fault").contains("damaged"),
+            "{explanation:#}"
+        );
+        assert_eq!(explanation["audit"][0]["action"], "submission_route_failed", "{explanation:#}");
         let listed = crate::harness::json_of(&stage, &["list", "--json"]).await;
         assert_eq!(listed[0]["reason"], "ledger unreadable", "{listed:#}");
         assert_eq!(run_beside(&stage, &["status"]).await.code, Some(0));
@@ -292,9 +324,9 @@ async fn a_document_that_no_parser_takes_stops_no_verb() {
 async fn an_audit_log_this_role_cannot_read_is_not_shown_as_empty() {
     let stage = stage_with(&forms(), false).await;
     let id = seed(&stage, SubmissionSeed::of("contact")).await.id;
-    let told = explained(&stage, id).await;
-    assert_eq!(told["audit"], Value::Null, "{told:#}");
-    assert_eq!(told["audit_note"], "audit not readable with this role");
+    let explanation = explained(&stage, id).await;
+    assert_eq!(explanation["audit"], Value::Null, "{explanation:#}");
+    assert_eq!(explanation["audit_note"], "audit not readable with this role");
     assert!(page(&stage, id).await.contains("audit not readable with this role"));
 }
 
@@ -307,8 +339,8 @@ async fn every_command_that_is_advised_exists() {
         let ledger =
             if reason.is_empty() { json!({}) } else { json!({"v": 1, "finished": finished(reason)}) };
         let seeded = SubmissionSeed::of("contact").status(status).age(HOUR).ledger(ledger);
-        let told = explained(&stage, seed(&stage, seeded).await.id).await;
-        for line in told["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str) {
+        let explanation = explained(&stage, seed(&stage, seeded).await.id).await;
+        for line in explanation["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str) {
             if let Some(command) = line.strip_prefix("maple-router ") {
                 let verb = command.split(' ').next().expect("a verb");
                 let help = run(&stage, &[verb, "--help"]).await;

@@ -124,7 +124,7 @@ async fn a_submission_is_watched_to_its_end() {
 
 /// By the backend's index, by the audit log, and by the index where that may not be read.
 #[tokio::test]
-async fn ends_are_told_as_they_come_whatever_there_is_to_find_them_by() {
+async fn ends_are_shown_as_they_come_whatever_there_is_to_find_them_by() {
     for (indexed, audited) in [(true, true), (false, true), (true, false)] {
         let stage = stage_with(&forms(), audited).await;
         let owner = stage.database.superuser().await.expect("superuser");
@@ -146,17 +146,17 @@ async fn ends_are_told_as_they_come_whatever_there_is_to_find_them_by() {
         let said = tail.says().await;
         assert!(said.contains(&format!("{one}  routed  contact")), "{indexed} {audited}: {said}");
         // The other one has nothing to say by which it could be known that it follows.
-        let mut told = None;
+        let mut found = None;
         for _ in 0..60 {
             end(&stage, two, "failed").await;
             if let Ok(line) = tokio::time::timeout(Duration::from_secs(1), json.out.next_line()).await {
-                told = line.expect("text");
+                found = line.expect("text");
                 break;
             }
         }
-        let told: Value = serde_json::from_str(&told.expect("a line")).expect("JSON");
+        let entry: Value = serde_json::from_str(&found.expect("a line")).expect("JSON");
         assert_eq!(
-            (&told["id"], &told["status"], &told["form_id"], &told["reason"]),
+            (&entry["id"], &entry["status"], &entry["form_id"], &entry["reason"]),
             (&json!(two), &json!("failed"), &json!("press"), &json!("refused")),
             "{indexed} {audited}"
         );

@@ -33,37 +33,37 @@ async fn the_beginning_of_an_id_is_enough_where_it_names_one_thing() {
         "dlq show 6f3e0f5c-1f0b",
         "dlq discard 6f3e0f5c-1f0b --reason why --dry-run",
     ] {
-        let told = run(&stage, &line.split(' ').collect::<Vec<_>>()).await;
+        let answer = run(&stage, &line.split(' ').collect::<Vec<_>>()).await;
         let expected =
             if line.starts_with("links") { "a.pdf" } else { "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11" };
-        let seen = told.out.contains(expected) || line.starts_with("render");
-        assert!(told.code == Some(0) && seen, "{line}: {told:?}");
+        let seen = answer.out.contains(expected) || line.starts_with("render");
+        assert!(answer.code == Some(0) && seen, "{line}: {answer:?}");
         let both = line.replace("6f3e0f5c-1f0b", "6f3e0f5c").replace("6F3E0F5C1F0B4", "6f3e0f5c");
         if both.starts_with("dlq") {
             continue;
         }
-        let told = run(&stage, &both.split(' ').collect::<Vec<_>>()).await;
-        assert_eq!(told.code, Some(2), "{both}: {told:?}");
+        let answer = run(&stage, &both.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(answer.code, Some(2), "{both}: {answer:?}");
         for candidate in [
             "6f3e0f5c-1f0b-4f0e-9a63-0a3b2a9f8c11  failed contact",
             "6f3e0f5c-1f0c-4f0e-9a63-0a3b2a9f8c11  received contact",
         ] {
-            assert!(told.err.contains(candidate), "{both}: {told:?}");
+            assert!(answer.err.contains(candidate), "{both}: {answer:?}");
         }
-        assert!(!told.err.contains("6f3f0000"), "{both}: {told:?}");
+        assert!(!answer.err.contains("6f3f0000"), "{both}: {answer:?}");
     }
-    let told = run(&stage, &["dlq", "show", "6f3"]).await;
-    assert_eq!(told.code, Some(2), "too short: {told:?}");
-    let told = run(&stage, &["dlq", "show", "6f3e"]).await;
-    assert_eq!(told.code, Some(0), "one of the two is no dead letter: {told:?}");
+    let answer = run(&stage, &["dlq", "show", "6f3"]).await;
+    assert_eq!(answer.code, Some(2), "too short: {answer:?}");
+    let answer = run(&stage, &["dlq", "show", "6f3e"]).await;
+    assert_eq!(answer.code, Some(0), "one of the two is no dead letter: {answer:?}");
     let none = run(&stage, &["explain", "abcd"]).await;
     assert!(none.code == Some(1) && none.err.contains("no submission whose id begins with abcd"), "{none:?}");
 
     let waiting = explained(&stage, id("6f3e0f5c-1f0c-4f0e-9a63-0a3b2a9f8c11")).await;
     let attachment = waiting["readiness"]["attachments"][0]["id"].as_str().expect("an id").to_owned();
-    let told = run(&stage, &["mark-attachment", &attachment[..18], "--clean"]).await;
+    let answer = run(&stage, &["mark-attachment", &attachment[..18], "--clean"]).await;
     assert!(
-        told.code == Some(0) && told.out.contains(&format!("attachment {attachment} is marked clean")),
-        "{told:?}"
+        answer.code == Some(0) && answer.out.contains(&format!("attachment {attachment} is marked clean")),
+        "{answer:?}"
     );
 }

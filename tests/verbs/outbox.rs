@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// The page is a screen, tells the cause and the command, and is as it was.
-    async fn told(&self, name: &str, id: Uuid, cause: &str, command: &str) {
+    async fn explains(&self, name: &str, id: Uuid, cause: &str, command: &str) {
         let answer = run_beside(&self.stage, &["explain", &id.to_string()]).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
         fits_a_screen(&answer.out);
@@ -108,40 +108,49 @@ impl Scene {
 async fn explain_tells_where_the_event_is_and_what_to_do_about_it() {
     let scene = Scene::new().await;
     let waiting = scene.submitted(HOUR).await;
-    let told = explained(&scene.stage, waiting).await;
-    let [event] = &told["events"].as_array().expect("events")[..] else { panic!("one event: {told:#}") };
+    let explanation = explained(&scene.stage, waiting).await;
+    let [event] = &explanation["events"].as_array().expect("events")[..] else {
+        panic!("one event: {explanation:#}")
+    };
     assert_eq!(
         (&event["state"], &event["reason"], &event["tries"]),
         (&json!("pending"), &json!("finalized"), &json!(0))
     );
     assert!(
-        told["why"].as_str().is_some_and(|why| why.contains("nobody has tried to deliver it")),
-        "{told:#}"
+        explanation["why"].as_str().is_some_and(|why| why.contains("nobody has tried to deliver it")),
+        "{explanation:#}"
     );
     scene.settle(Command::Fail, true).await;
     let cause = "its event waits in the outbox since";
-    scene.told("event_waits", waiting, cause, "maple-router check").await;
+    scene.explains("event_waits", waiting, cause, "maple-router check").await;
     scene.alter("UPDATE router.outbox SET available_at = now()").await;
     scene.settle(Command::GiveUp, true).await;
     let letter = scene.letters().await[0]["id"].as_str().expect("an id").to_owned();
     let redrive = format!("maple-router dlq redrive {letter} --reason TEXT");
-    scene.told("event_given_up", waiting, "its event was given up on (it cannot be read)", &redrive).await;
+    scene
+        .explains("event_given_up", waiting, "its event was given up on (it cannot be read)", &redrive)
+        .await;
     let mended = scene.dlq(&["redrive", &letter, "--reason", "mended"]).await;
     assert_eq!(mended.code, Some(0), "{mended:?}");
     scene.settle(Command::Succeed, false).await;
     let cause = "its event was published as message 4711 at";
-    scene.told("event_delivered", waiting, cause, "maple-router publish").await;
+    scene.explains("event_delivered", waiting, cause, "maple-router publish").await;
 
     // No event is written for a submission while the triggers are away.
     scene.alter("ALTER TABLE submissions DISABLE TRIGGER USER").await;
     let silent = scene.submitted(HOUR).await;
     scene.alter("ALTER TABLE submissions ENABLE TRIGGER USER").await;
     scene
-        .told("no_event", silent, "has no event at all: the triggers of schema router", "maple-router check")
+        .explains(
+            "no_event",
+            silent,
+            "has no event at all: the triggers of schema router",
+            "maple-router check",
+        )
         .await;
-    let told = explained(&scene.stage, silent).await;
+    let explanation = explained(&scene.stage, silent).await;
     let commands: Vec<&str> =
-        told["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str).collect();
+        explanation["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str).collect();
     let publish = format!("maple-router publish {silent}");
     assert!(commands.contains(&publish.as_str()), "{commands:?}");
     assert_eq!(run(&scene.stage, &["publish", &silent.to_string()]).await.code, Some(0));
@@ -161,14 +170,14 @@ async fn status_counts_what_waits_and_what_was_given_up_on() {
     scene
         .alter("UPDATE router.outbox SET available_at = now() - interval '7 min' WHERE state = 'pending'")
         .await;
-    let told = status(&scene.stage).await;
+    let report = status(&scene.stage).await;
     assert_eq!(
-        (&told["outbox"]["pending"], &told["outbox"]["dead_letter"]),
+        (&report["outbox"]["pending"], &report["outbox"]["dead_letter"]),
         (&json!(2), &json!(1)),
-        "{told:#}"
+        "{report:#}"
     );
-    let oldest = told["outbox"]["oldest_seconds"].as_u64().expect("a number");
-    assert!((420..600).contains(&oldest), "{told:#}");
+    let oldest = report["outbox"]["oldest_seconds"].as_u64().expect("a number");
+    assert!((420..600).contains(&oldest), "{report:#}");
     let text = run(&scene.stage, &["status"]).await.out;
     assert!(text.contains("2 wait (due for 7m), 1 given up on (maple-router dlq list)"), "{text}");
     scene.alter("DROP SCHEMA router CASCADE").await;
@@ -227,14 +236,14 @@ async fn what_the_outbox_gave_up_on_is_shown_redriven_and_discarded() {
 
 /// From the row to the message that people read, with a daemon that has no Pub/Sub configured.
 #[tokio::test]
-async fn people_are_told_who_gave_up() {
+async fn people_are_notified_who_gave_up() {
     let scene = Scene::new().await;
     let settings =
         "[slack]\ngroup_wait = \"100ms\"\n[outbox]\nbackoff_min = \"10ms\"\nbackoff_max = \"20ms\"";
     let mut router = scene.stage.router(binary(), "router", settings).await.expect("a router");
     router.ready().await.expect("ready");
     scene.alter("INSERT INTO router.outbox (kind, payload) VALUES ('nobody.knows', '{\"a\": 1}')").await;
-    let told = async || {
+    let posted = async || {
         let messages = scene.stage.slack.messages();
         messages
             .iter()
@@ -243,13 +252,13 @@ async fn people_are_told_who_gave_up() {
     };
     let mut text = None;
     for _ in 0..600 {
-        text = told().await;
+        text = posted().await;
         if text.is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let text = text.unwrap_or_else(|| panic!("nobody was told:\n{}", router.log()));
+    let text = text.unwrap_or_else(|| panic!("nobody was notified:\n{}", router.log()));
     assert!(text.contains("→ `maple-router dlq list`") && text.contains("section unreadable"), "{text}");
     assert!(router.log().contains("\"event\":\"dead_letter\""), "{}", router.log());
     let counted =

@@ -50,9 +50,9 @@ async fn finalize_sets_the_configured_column_once_and_says_who() {
     stage.database.alter("ALTER TABLE submissions ADD finalized_at timestamptz").await.expect("a column");
     let extra = "[readiness]\nfinalized_column = \"finalized_at\"\n";
     let id = seed(&stage, SubmissionSeed::of("contact")).await.id.to_string();
-    let told = run_with(&stage, extra, &["explain", &id, "--json"]).await.json().expect("JSON");
-    assert_eq!(told["readiness"]["state"], "not_finalized", "{told:#}");
-    assert_eq!(told["next"]["code"], "finalize", "{told:#}");
+    let explanation = run_with(&stage, extra, &["explain", &id, "--json"]).await.json().expect("JSON");
+    assert_eq!(explanation["readiness"]["state"], "not_finalized", "{explanation:#}");
+    assert_eq!(explanation["next"]["code"], "finalize", "{explanation:#}");
     for (round, said) in [(1, "finalized_at is set"), (2, "finalized_at was set already")] {
         let answer = run_with(&stage, extra, &["finalize", &id, "--reason", "backend forgot"]).await;
         assert!(answer.code == Some(0) && answer.out.contains(said), "{answer:?}");
@@ -80,8 +80,8 @@ async fn finalize_sets_the_configured_column_once_and_says_who() {
         .expect("the row")
         .get(0);
     assert!(updated, "updated_at is a liveness clock: no verb touches it");
-    let told = run_with(&stage, extra, &["explain", &id]).await.out;
-    assert!(told.contains("finalize by operator:") && told.contains("backend forgot"), "{told}");
+    let page = run_with(&stage, extra, &["explain", &id]).await.out;
+    assert!(page.contains("finalize by operator:") && page.contains("backend forgot"), "{page}");
 }
 
 #[tokio::test]

@@ -21,11 +21,11 @@ fn failed(reason: &str, alert: &Value) -> Value {
 #[tokio::test]
 async fn status_names_every_status_even_of_an_empty_database() {
     let stage = stage(&forms()).await;
-    let told = status(&stage).await;
+    let report = status(&stage).await;
     let none = json!({"received": 0, "processing": 0, "routed": 0, "failed": 0, "purged": 0});
-    assert_eq!((&told["counts"], &told["oldest_seconds"]), (&none, &none), "{told:#}");
+    assert_eq!((&report["counts"], &report["oldest_seconds"]), (&none, &none), "{report:#}");
     assert_eq!(
-        told,
+        report,
         json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
                "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": true, "daemon": {"state": "working"},
                "dead_letters": {"unreadable": 0, "unknown_submission": 0, "exhausted": 0},
@@ -39,9 +39,9 @@ async fn status_names_every_status_even_of_an_empty_database() {
 async fn status_of_a_host_without_a_daemon_is_found_wanting_and_counts_all_the_same() {
     let stage = stage(&forms()).await;
     seed(&stage, SubmissionSeed::of("contact")).await;
-    let told = run(&stage, &["status", "--json"]).await;
-    let report = told.json().expect("JSON");
-    assert_eq!((told.code, &report["daemon"]["state"]), (Some(1), &json!("silent")), "{told:?}");
+    let answer = run(&stage, &["status", "--json"]).await;
+    let report = answer.json().expect("JSON");
+    assert_eq!((answer.code, &report["daemon"]["state"]), (Some(1), &json!("silent")), "{answer:?}");
     assert_eq!((&report["daemon_reachable"], &report["counts"]["received"]), (&json!(false), &json!(1)));
     let text = run(&stage, &["status"]).await;
     assert!(text.code == Some(1) && text.out.contains("✗ no daemon answers on this host"), "{text:?}");
@@ -58,11 +58,11 @@ async fn status_counts_open_dead_letters_whatever_the_source_is() {
     let state = stage.dir().join("special");
     std::fs::create_dir_all(&state).expect("a state directory");
     std::fs::write(state.join("dead_letters.jsonl"), format!("{record}\n")).expect("a record");
-    let told = status(&stage).await;
+    let report = status(&stage).await;
     assert_eq!(
-        told["dead_letters"],
+        report["dead_letters"],
         json!({"unreadable": 1, "unknown_submission": 0, "exhausted": 1}),
-        "{told:#}"
+        "{report:#}"
     );
     let text = run_beside(&stage, &["status"]).await.out;
     assert!(
@@ -78,11 +78,11 @@ async fn status_counts_open_dead_letters_whatever_the_source_is() {
     stage.database.superuser().await.expect("superuser").execute(sql, &[]).await.expect("a record");
     let closed = run(&stage, &["dlq", "discard", &spent.to_string(), "--reason", "why"]).await;
     assert_eq!(closed.code, Some(0), "{closed:?}");
-    let told = status(&stage).await;
+    let report = status(&stage).await;
     assert_eq!(
-        told["dead_letters"],
+        report["dead_letters"],
         json!({"unreadable": 1, "unknown_submission": 1, "exhausted": 0}),
-        "{told:#}"
+        "{report:#}"
     );
 }
 
@@ -99,12 +99,12 @@ async fn status_counts_what_has_no_instant() {
             client.execute(&sql, &[&id]).await.expect("changed");
         }
     }
-    let told = status(&stage).await;
+    let report = status(&stage).await;
     for status in ["received", "failed"] {
         assert_eq!(
-            (&told["counts"][status], &told["oldest_seconds"][status]),
+            (&report["counts"][status], &report["oldest_seconds"][status]),
             (&json!(2), &json!(0)),
-            "{told:#}"
+            "{report:#}"
         );
     }
 }
@@ -164,30 +164,36 @@ async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
         }
     }
     seed(&stage, SubmissionSeed::of("contact").status("failed").attachment("x", "infected")).await;
-    let told = status(&stage).await;
+    let report = status(&stage).await;
     assert_eq!(
-        told["counts"],
+        report["counts"],
         json!({"received": 10, "processing": 8, "routed": 10, "failed": 12, "purged": 0}),
-        "{told:#}"
+        "{report:#}"
     );
     assert_eq!(
-        told["in_doubt"], 3,
-        "recorded, begun by a claim that is gone, begun by an older one: {told:#}"
+        report["in_doubt"], 3,
+        "recorded, begun by a claim that is gone, begun by an older one: {report:#}"
     );
-    assert_eq!(told["unalerted"], 3, "none at all, one for an earlier end, one by the scan worker: {told:#}");
-    assert_eq!(told["not_implemented_only"], 1, "{told:#}");
     assert_eq!(
-        told["attempts"],
+        report["unalerted"], 3,
+        "none at all, one for an earlier end, one by the scan worker: {report:#}"
+    );
+    assert_eq!(report["not_implemented_only"], 1, "{report:#}");
+    assert_eq!(
+        report["attempts"],
         json!({"0": 1, "1": 1, "2": 2}),
-        "what cannot be read is not counted: {told:#}"
+        "what cannot be read is not counted: {report:#}"
     );
-    let oldest = told["oldest_seconds"]["received"].as_i64().expect("seconds");
-    assert!((7200..7300).contains(&oldest), "{told:#}");
+    let oldest = report["oldest_seconds"]["received"].as_i64().expect("seconds");
+    assert!((7200..7300).contains(&oldest), "{report:#}");
     let text = run_beside(&stage, &["status"]).await.out;
     assert!(text.contains("! 3 deliveries in doubt") && text.contains("received"), "{text}");
     let before = "[routing]\nnot_before = 2999-01-01T00:00:00Z\n";
-    let told = run_with(&stage, before, &["status", "--json"]).await.json().expect("JSON");
-    assert_eq!(told["unalerted"], 2, "what the scan worker failed before not_before is history: {told:#}");
+    let report = run_with(&stage, before, &["status", "--json"]).await.json().expect("JSON");
+    assert_eq!(
+        report["unalerted"], 2,
+        "what the scan worker failed before not_before is history: {report:#}"
+    );
 }
 
 fn ids(listed: &Value) -> Vec<String> {
@@ -229,12 +235,12 @@ async fn list_shows_what_is_asked_for_oldest_first() {
         (vec!["--form", "nobody"], vec![]),
     ];
     for (filters, expected) in cases {
-        let told = json_of(&stage, &[&["list", "--json"], filters.as_slice()].concat()).await;
-        assert_eq!(ids(&told).iter().collect::<Vec<_>>(), expected, "{filters:?}");
+        let listed = json_of(&stage, &[&["list", "--json"], filters.as_slice()].concat()).await;
+        assert_eq!(ids(&listed).iter().collect::<Vec<_>>(), expected, "{filters:?}");
     }
-    let told = json_of(&stage, &["list", "--json"]).await;
+    let listed = json_of(&stage, &["list", "--json"]).await;
     let line = |id: &String| {
-        told.as_array().expect("lines").iter().find(|line| line["id"] == **id).expect("listed").clone()
+        listed.as_array().expect("lines").iter().find(|line| line["id"] == **id).expect("listed").clone()
     };
     assert_eq!(line(&routed)["deliveries"], json!({"accepted": 2, "not_implemented": 1}));
     assert_eq!((line(&routed)["attempts"].clone(), line(&routed)["reason"].clone()), (json!(1), json!(null)));
@@ -268,8 +274,8 @@ async fn list_shows_what_is_asked_for_oldest_first() {
         assert!(!format!("{answer:?}").to_lowercase().contains("a@example"), "never shown: {answer:?}");
     }
     let message_id = format!("<maple.{}.1.0@greenpeace.org>", routed.replace('-', ""));
-    let told = json_of(&stage, &["list", "--json", "--message-id", &message_id]).await;
-    assert_eq!(ids(&told), [routed.as_str()]);
+    let listed = json_of(&stage, &["list", "--json", "--message-id", &message_id]).await;
+    assert_eq!(ids(&listed), [routed.as_str()]);
     assert_eq!(run(&stage, &["list", "--message-id", "<x@y>"]).await.code, Some(2));
     assert!(run(&stage, &["list", "--since", "2999-01-01"]).await.out.contains("no submission matches"));
     assert_eq!(ids(&json_of(&stage, &["list", "--json", "--since", "2020-01-01"]).await).len(), 6);

@@ -74,10 +74,10 @@ async fn only_what_is_open_is_addressed_and_a_pinned_plan_wins() {
                        "1|!1": {"state": "failed"}}});
     let id = seed(&stage, SubmissionSeed::of("contact").ledger(pinned).attachment("x", "pending")).await.id;
     let answer = run(&stage, &["render", &id.to_string(), "--json"]).await;
-    let told = answer.json().expect("JSON");
-    assert_eq!(told[0]["recipients"], json!(["b@example.org"]), "{told:#}");
+    let report = answer.json().expect("JSON");
+    assert_eq!(report[0]["recipients"], json!(["b@example.org"]), "{report:#}");
     assert!(answer.err.contains("1 of 1 attachments not clean"), "{answer:?}");
-    assert!(!told[0]["eml"].as_str().expect("eml").contains("X-Goog"), "no link to what is not clean");
+    assert!(!report[0]["eml"].as_str().expect("eml").contains("X-Goog"), "no link to what is not clean");
     let narrow = stage
         .config("special", 0, "")
         .replace("[mail]", "[mail]\nallowed_destination_domains = [\"example.net\"]");

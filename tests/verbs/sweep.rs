@@ -52,11 +52,11 @@ async fn one_pass_does_what_the_daemon_would_and_announces_what_it_finds() {
     assert_eq!(row(&stage, spent).await.1["finished"]["reason"], "exhausted");
     assert_eq!(row(&stage, infected).await.0, "failed");
     assert_eq!(backlog(&stage), 2, "the stuck one and orphan {orphan}");
-    let told = explained(&stage, stuck).await;
+    let explanation = explained(&stage, stuck).await;
     assert_eq!(
-        (&told["deliveries"][0]["in_doubt"], &told["attempts"]),
+        (&explanation["deliveries"][0]["in_doubt"], &explanation["attempts"]),
         (&json!(true), &json!(1)),
-        "{told:#}"
+        "{explanation:#}"
     );
     let status = status(&stage).await;
     assert_eq!(status["in_doubt"], 1, "{status:#}");
@@ -140,8 +140,11 @@ async fn a_claim_is_released_with_a_reason_however_young_and_the_override_stands
         assert!(noted["actor"].as_str().expect("actor").starts_with("operator:") && noted["at"].is_string());
     }
     assert_eq!(backlog(&stage), 1, "what is open is announced");
-    let told = explained(&stage, spent).await;
-    assert!(told["audit"][0]["actor"].as_str().expect("actor").starts_with("operator:"), "{told:#}");
+    let explanation = explained(&stage, spent).await;
+    assert!(
+        explanation["audit"][0]["actor"].as_str().expect("actor").starts_with("operator:"),
+        "{explanation:#}"
+    );
 }
 
 #[tokio::test]
@@ -152,8 +155,8 @@ async fn filters_choose_among_what_is_being_worked_on() {
     seed(&stage, SubmissionSeed::of("f").age(HOUR)).await;
     let answer =
         run(&stage, &["release", "--older-than", "30m", "--form", "f", "--reason", "x", "--json"]).await;
-    let told = answer.json().expect("JSON");
-    assert_eq!((&told["matched"], &told["changed"][0]["id"]), (&json!(1), &json!(old)), "{told:#}");
+    let report = answer.json().expect("JSON");
+    assert_eq!((&report["matched"], &report["changed"][0]["id"]), (&json!(1), &json!(old)), "{report:#}");
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(row(&stage, young).await.0, "processing");
     let none = run(&stage, &["release", "--form", "g", "--reason", "x"]).await;

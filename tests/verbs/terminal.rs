@@ -76,8 +76,8 @@ async fn colours_and_progress_are_for_people() {
     let all = "replay --form contact --dry-run --reason why";
     let seen = on_a_terminal(&stage, &[], all).await;
     assert!(seen.contains("3/3") && seen.contains("3 matched, 3 would be changed, 0 skipped"), "{seen:?}");
-    let told = run(&stage, &all.split(' ').collect::<Vec<_>>()).await;
-    assert!(!told.err.contains("3/3") && told.code == Some(0), "{told:?}");
+    let answer = run(&stage, &all.split(' ').collect::<Vec<_>>()).await;
+    assert!(!answer.err.contains("3/3") && answer.code == Some(0), "{answer:?}");
     let publish = format!("publish {} {}", ids[0], ids[1]);
     let seen = on_a_terminal(&stage, &[], &publish).await;
     assert!(seen.contains("2/2") && seen.contains("2 matched, 2 changed, 0 skipped"), "{seen:?}");
@@ -182,20 +182,20 @@ async fn libraries_speak_on_a_persons_own_terminal_only() {
         .output()
         .await
         .expect("the verb runs");
-    let told = String::from_utf8_lossy(&piped.stderr).into_owned();
+    let text = String::from_utf8_lossy(&piped.stderr).into_owned();
     assert!(
-        told.contains(
+        text.contains(
             "RUST_LOG (trace) is for this program only: libraries stay at warn, except on a terminal"
         ),
-        "{told}"
+        "{text}"
     );
-    assert!(!told.contains("DEBUG") && !told.contains("TRACE"), "{told}");
+    assert!(!text.contains("DEBUG") && !text.contains("TRACE"), "{text}");
     let narrow = on_a_terminal(&stage, &[("RUST_LOG", "warn,maple_router=debug")], "list").await;
     assert!(!narrow.contains("RUST_LOG"), "{narrow}");
 }
 
 #[tokio::test]
-async fn a_mistyped_form_is_told_with_the_nearest_name() {
+async fn a_mistyped_form_is_named_with_the_nearest_name() {
     let stage = stage(&forms()).await;
     for line in [
         "list --form conatct",
@@ -204,10 +204,10 @@ async fn a_mistyped_form_is_told_with_the_nearest_name() {
         "pause --form conatct --force --reason why",
         "pause --form conatct --reason why",
     ] {
-        let told = run(&stage, &line.split(' ').collect::<Vec<_>>()).await;
+        let answer = run(&stage, &line.split(' ').collect::<Vec<_>>()).await;
         let refused = line == "pause --form conatct --reason why";
-        assert_eq!(told.code, Some(i32::from(refused)), "{line}: {told:?}");
-        assert!(told.err.contains("there is no form conatct; did you mean contact?"), "{line}: {told:?}");
+        assert_eq!(answer.code, Some(i32::from(refused)), "{line}: {answer:?}");
+        assert!(answer.err.contains("there is no form conatct; did you mean contact?"), "{line}: {answer:?}");
     }
     assert!(run(&stage, &["list", "--form", "contact"]).await.err.is_empty());
     let none = run(&stage, &["release", "--reason", "why"]).await;

@@ -50,7 +50,7 @@ impl Host {
     }
 
     /// The page is a screen, tells the cause and the command, and is as it was.
-    async fn told(&self, name: &str, id: Uuid, cause: &str, command: &str) {
+    async fn explains(&self, name: &str, id: Uuid, cause: &str, command: &str) {
         let answer = self.type_in(&["explain", &id.to_string()]).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
         fits_a_screen(&answer.out);
@@ -61,9 +61,9 @@ impl Host {
 
     /// Pastes the commands of this program that the page names, in their order; returns what they said.
     async fn paste(&self, id: Uuid) -> Vec<(String, Answer)> {
-        let told = self.explained(id).await;
+        let explanation = self.explained(id).await;
         let mut said = Vec::new();
-        for line in told["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str) {
+        for line in explanation["remedy"].as_array().expect("remedy").iter().filter_map(Value::as_str) {
             let Some((_, command)) = line.split_once("maple-router ") else { continue };
             if line.contains("systemctl") || line.contains("journalctl") {
                 continue;
@@ -72,7 +72,7 @@ impl Host {
                 command.split(' ').map(|word| if word == "TEXT" { "mended" } else { word }).collect();
             said.push((command.to_owned(), self.type_in(&words).await));
         }
-        assert!(!said.is_empty(), "no command: {told:#}");
+        assert!(!said.is_empty(), "no command: {explanation:#}");
         said
     }
 
@@ -139,14 +139,15 @@ async fn what_waits_names_what_it_waits_for() {
 
     let scanning = SubmissionSeed::of("contact").age(2 * HOUR).attachment("a.pdf", "pending");
     let scanning = seed(stage, scanning).await.id;
-    host.told("scan", scanning, "1 of 1 attachment still to be scanned", "maple-router mark-attachment")
+    host.explains("scan", scanning, "1 of 1 attachment still to be scanned", "maple-router mark-attachment")
         .await;
     host.mend(scanning).await;
     assert_eq!(host.explained(scanning).await["readiness"]["state"], "ready");
     assert_eq!(backlog(), 1, "it is announced");
 
     let lost = seed(stage, SubmissionSeed::of("contact").age(HOUR)).await.id;
-    host.told("never_published", lost, "its event is lost, or nobody receives", "maple-router publish").await;
+    host.explains("never_published", lost, "its event is lost, or nobody receives", "maple-router publish")
+        .await;
     assert!(
         host.paste(lost).await.iter().any(|(line, did)| line.starts_with("publish") && did.code == Some(0))
     );
@@ -158,13 +159,14 @@ async fn what_waits_names_what_it_waits_for() {
         "deliveries": {"1|a@example.org": {"state": "open", "begun": {"token": "t", "at": at}}}});
     let stuck = SubmissionSeed::of("contact").status("processing").age(HOUR).ledger(claim);
     let stuck = seed(stage, stuck).await.id;
-    host.told("stuck", stuck, "has not touched it for longer than 10m", "maple-router release").await;
+    host.explains("stuck", stuck, "has not touched it for longer than 10m", "maple-router release").await;
     host.mend(stuck).await;
     assert_eq!(host.status(stuck).await, "received");
 
     let doubtful = json!({"state": "open", "doubt": true, "message_id": "<m@x>"});
     let doubtful = seed(stage, SubmissionSeed::of("contact").ledger(tried(None, &doubtful))).await.id;
-    host.told("in_doubt", doubtful, "1 delivery in doubt: perhaps delivered", "maple-router publish").await;
+    host.explains("in_doubt", doubtful, "1 delivery in doubt: perhaps delivered", "maple-router publish")
+        .await;
     let before = backlog();
     host.mend(doubtful).await;
     assert_eq!(backlog(), before + 1);
@@ -172,8 +174,13 @@ async fn what_waits_names_what_it_waits_for() {
     let due = now(stage).await + SignedDuration::from_secs(290);
     let slow = json!({"state": "open", "error": {"class": "deferred", "stage": "connect", "reply": "connection refused"}});
     let backing_off = seed(stage, SubmissionSeed::of("contact").ledger(tried(Some(&due), &slow))).await.id;
-    host.told("backing_off", backing_off, "attempt 3 of 5 as soon as it is due", "systemctl status postfix")
-        .await;
+    host.explains(
+        "backing_off",
+        backing_off,
+        "attempt 3 of 5 as soon as it is due",
+        "systemctl status postfix",
+    )
+    .await;
     for (command, answer) in host.paste(backing_off).await {
         assert!(command == "check" && answer.out.contains("relay"), "{command}: {answer:?}");
     }
@@ -206,12 +213,12 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
     for id in [infected, refused, exhausted, held, nobody, damaged] {
         host.failed(id).await;
     }
-    host.told("infected", infected, "the scan found malware in 1 attachment", "rb-008").await;
-    host.told("refused", refused, "RCPT 550 5.1.1 no such user", "maple-router replay").await;
-    host.told("dead_lettered", exhausted, "RCPT 451 4.2.0 mailbox busy", "maple-router replay").await;
-    host.told("held", held, "perhaps delivered, and held", "maple-router replay").await;
-    host.told("no_actions", nobody, "its form had no actions", "maple-router replay").await;
-    host.told("damaged", damaged, "its ledger could not be read", "maple-router replay").await;
+    host.explains("infected", infected, "the scan found malware in 1 attachment", "rb-008").await;
+    host.explains("refused", refused, "RCPT 550 5.1.1 no such user", "maple-router replay").await;
+    host.explains("dead_lettered", exhausted, "RCPT 451 4.2.0 mailbox busy", "maple-router replay").await;
+    host.explains("held", held, "perhaps delivered, and held", "maple-router replay").await;
+    host.explains("no_actions", nobody, "its form had no actions", "maple-router replay").await;
+    host.explains("damaged", damaged, "its ledger could not be read", "maple-router replay").await;
     let letters = host.type_in(&["dlq", "list", "--json"]).await.json().expect("JSON");
     assert!(letters.as_array().expect("letters").iter().any(|letter| letter["id"] == exhausted.to_string()));
 
@@ -229,14 +236,14 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
 }
 
 #[tokio::test]
-async fn a_breaker_is_told_of_as_the_daemon_tells() {
+async fn a_breaker_is_shown_as_the_daemon_has_it() {
     let host = Host::with_daemon(&[Form::new("contact").mail_to("a@example.org")], "").await;
     host.stage.relay.stop().await;
     let first = host.submit(SubmissionSeed::of("contact")).await;
     let is_open = async || host.explained(first).await["daemon"]["state"] == "breaker_open";
     host.until("open breaker", is_open).await;
     let waiting = host.submit(SubmissionSeed::of("contact")).await;
-    host.told(
+    host.explains(
         "breaker_open",
         waiting,
         "the breaker is open: the relay (Postfix) failed",
@@ -253,7 +260,7 @@ async fn a_breaker_is_told_of_as_the_daemon_tells() {
 }
 
 #[tokio::test]
-async fn a_pause_is_told_of_and_ended_by_the_command() {
+async fn a_pause_is_shown_and_ended_by_the_command() {
     let host = Host::with_daemon(&[Form::new("contact us").mail_to("a@example.org")], "").await;
     let paused = host.type_in(&["pause", "--form", "contact us", "--reason", "the press office moves"]).await;
     assert_eq!(paused.code, Some(0), "{paused:?}");
@@ -262,12 +269,13 @@ async fn a_pause_is_told_of_and_ended_by_the_command() {
     })
     .await;
     let id = host.submit(SubmissionSeed::of("contact us")).await;
-    host.told("paused", id, "is paused since", "maple-router resume --form 'contact us' --reason TEXT").await;
+    host.explains("paused", id, "is paused since", "maple-router resume --form 'contact us' --reason TEXT")
+        .await;
     // The command as a shell reads it.
-    let told = host.explained(id).await;
+    let explanation = host.explained(id).await;
     let config = host.router.as_ref().expect("a router").config().display().to_string();
     for n in [0, 1] {
-        let line = told["remedy"][n].as_str().expect("a command").replace("TEXT", "moved");
+        let line = explanation["remedy"][n].as_str().expect("a command").replace("TEXT", "moved");
         let (_, arguments) = line.split_once("maple-router ").expect("a command");
         let line = format!("{} --config {config} {arguments}", binary().display());
         let shell = tokio::process::Command::new("sh").args(["-c", &line]).output().await.expect("a shell");
@@ -300,12 +308,15 @@ async fn an_id_that_is_no_submissions_is_looked_for_elsewhere() {
     let letters = async || host.type_in(&["dlq", "list", "--json"]).await.json().expect("JSON");
     host.until("record", async || letters().await[0]["id"].is_string()).await;
     let letter = letters().await[0]["id"].as_str().expect("an id").to_owned();
-    let told = host.type_in(&["explain", &early.to_string()]).await;
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.err.contains("its event became a dead letter") && told.err.contains(&letter), "{told:?}");
-    let told = host.type_in(&["explain", &letter]).await;
-    assert!(told.err.contains("is a dead letter, not a submission"), "{told:?}");
-    assert!(told.err.contains(&format!("maple-router dlq show {letter}")), "{told:?}");
+    let answer = host.type_in(&["explain", &early.to_string()]).await;
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    assert!(
+        answer.err.contains("its event became a dead letter") && answer.err.contains(&letter),
+        "{answer:?}"
+    );
+    let answer = host.type_in(&["explain", &letter]).await;
+    assert!(answer.err.contains("is a dead letter, not a submission"), "{answer:?}");
+    assert!(answer.err.contains(&format!("maple-router dlq show {letter}")), "{answer:?}");
     assert_eq!(host.type_in(&["dlq", "show", &letter]).await.code, Some(0));
     // The row came after its event: what is open names the letter, and the command takes it from there.
     let client = host.stage.database.superuser().await.expect("superuser");
@@ -319,14 +330,16 @@ async fn an_id_that_is_no_submissions_is_looked_for_elsewhere() {
     ] {
         client.execute(sql, &[]).await.expect("moved");
     }
-    let told = host.explained(early).await;
+    let explanation = host.explained(early).await;
     assert!(
-        told["why"].as_str().is_some_and(|why| why.contains("became a dead letter (unknown submission)")),
-        "{told:#}"
+        explanation["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("became a dead letter (unknown submission)")),
+        "{explanation:#}"
     );
-    assert_eq!(told["dead_letter"]["id"], letter);
+    assert_eq!(explanation["dead_letter"]["id"], letter);
     let redrive = format!("maple-router dlq redrive {letter} --reason TEXT");
-    assert!(told["remedy"].to_string().contains(&redrive), "{told:#}");
+    assert!(explanation["remedy"].to_string().contains(&redrive), "{explanation:#}");
     host.mend(early).await;
     assert_eq!(letters().await, json!([]));
 }

@@ -102,9 +102,9 @@ async fn check_and_status_do_not_speak_of_what_is_not_used() {
     let mut router = stage.router(binary(), "router", "").await.expect("a router");
     router.ready().await.expect("ready");
     let answer = stage.ask(binary(), router.config(), &["status", "--json"]).await.expect("asked");
-    let told: Value = answer.json().expect("JSON");
-    let breakers = told["breaker"].as_array().expect("breakers");
-    assert!(breakers.len() == 4 && breakers.iter().all(|one| one["dependency"] != "pubsub"), "{told:#}");
+    let report: Value = answer.json().expect("JSON");
+    let breakers = report["breaker"].as_array().expect("breakers");
+    assert!(breakers.len() == 4 && breakers.iter().all(|one| one["dependency"] != "pubsub"), "{report:#}");
     assert!(router.stop().await.expect("stops").success());
 }
 
@@ -135,8 +135,8 @@ async fn with_an_outbox_what_is_announced_is_in_it() {
     )
     .await;
     assert!(said.out.contains("event outbox:"), "{said:?}");
-    let told = explained(&stage, ready).await;
-    assert!(told["next"]["what"].to_string().contains("when its event comes"), "{told:#}");
+    let explanation = explained(&stage, ready).await;
+    assert!(explanation["next"]["what"].to_string().contains("when its event comes"), "{explanation:#}");
 }
 
 #[tokio::test]

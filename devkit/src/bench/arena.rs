@@ -49,7 +49,7 @@ impl<'a> Arena<'a> {
             "" => "the router's defaults".to_owned(),
             lines => format!("the router with {}", lines.lines().collect::<Vec<_>>().join(" ")),
         };
-        let setting = format!("{}, {}, {router}", meter::machine(), told(&cluster).await?);
+        let setting = format!("{}, {}, {router}", meter::machine(), server(&cluster).await?);
         Ok(Self { options, setting, cluster })
     }
 
@@ -95,7 +95,7 @@ impl<'a> Arena<'a> {
 }
 
 /// The server's version, and the time by its clock.
-async fn told(cluster: &Cluster) -> Result<String> {
+async fn server(cluster: &Cluster) -> Result<String> {
     // The database lives as long as its value.
     let database = cluster.database(Variant::default()).await?;
     let superuser = database.superuser().await?;

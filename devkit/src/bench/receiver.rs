@@ -54,7 +54,7 @@ const QUIET: u32 = 250;
 /// A receiver of one trial; ends with its value.
 #[derive(Debug)]
 pub(super) enum Receiver {
-    Sink { child: Box<Child>, port: u16, told: PathBuf, _dir: TempDir },
+    Sink { child: Box<Child>, port: u16, counters: PathBuf, _dir: TempDir },
     Postfix(Box<Postfix>),
 }
 
@@ -74,21 +74,25 @@ impl Receiver {
 
     async fn sink() -> Result<Self> {
         let dir = TempDir::with_prefix("maple-bench-sink-")?;
-        let told = dir.path().join("counters");
+        let counters = dir.path().join("counters");
         let port = free_port()?;
         let mut command = Command::new("/usr/sbin/smtp-sink");
         if geteuid().is_root() {
             command.args(["-u", "nobody"]);
         }
         command.args(["-c", &format!("127.0.0.1:{port}"), "1024"]);
-        command.stdin(Stdio::null()).stdout(File::create(&told)?).stderr(Stdio::null()).kill_on_drop(true);
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(&counters)?)
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         let mut child = command.spawn().context("starting smtp-sink (`scripts/install-missing delivery`)")?;
         for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
             if let Some(status) = child.try_wait()? {
                 bail!("smtp-sink ended with {status}");
             }
             if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-                return Ok(Self::Sink { child: Box::new(child), port, told, _dir: dir });
+                return Ok(Self::Sink { child: Box::new(child), port, counters, _dir: dir });
             }
             tokio::time::sleep(STEP).await;
         }
@@ -127,8 +131,8 @@ impl Receiver {
 
     fn count(&self) -> Result<usize> {
         match self {
-            Self::Sink { told, .. } => {
-                let text = std::fs::read_to_string(told)?;
+            Self::Sink { counters, .. } => {
+                let text = std::fs::read_to_string(counters)?;
                 Ok(counter(&text).unwrap_or(0))
             }
             // Logged by cleanup, once a mail.

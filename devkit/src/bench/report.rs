@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_line_for_each_and_the_router_is_held_against_the_others() {
+    fn the_table_has_a_line_for_each_and_the_router_is_compared_with_the_others() {
         let mut limit = run("limit-combined", 1, 0.5);
         (limit.cpu, limit.peak_mib) = (None, None);
         let runs = [limit, run("router", 1, 1.0), run("python", 1, 4.0)];

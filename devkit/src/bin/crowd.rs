@@ -88,7 +88,7 @@ async fn play(arguments: Arguments) -> Result<bool> {
         good &= report.wrong.is_empty();
     }
     program::say(if good {
-        "every one was told once and routed once"
+        "every one was announced once and routed once"
     } else {
         "NOT everything was as it should be"
     });

@@ -90,7 +90,7 @@ impl StreamingPull {
         if let Err(status) = ended
             && responses.send(Err(status)).await.is_err()
         {
-            tracing::trace!("the client left before it could be told why its stream ended");
+            tracing::trace!("the client left before it could be sent why its stream ended");
         }
     }
 

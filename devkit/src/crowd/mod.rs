@@ -99,7 +99,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
     let mut said = now();
     let drained = loop {
         tokio::time::sleep(DEATH_EVERY).await;
-        crowd.hear();
+        crowd.receive();
         let count = witness::progress(&eyes).await?;
         if said.elapsed() > Duration::from_secs(10) {
             said = now();
@@ -128,7 +128,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
         }
     };
     let took = began.elapsed();
-    crowd.hear();
+    crowd.receive();
     let mut report = witness::judge(&eyes, &stage).await?;
     let head = format!(
         "{:?}: {:.0} s, {deaths} clients killed, {terminated} sessions terminated in a transaction, router {}",
@@ -137,7 +137,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<Report> {
         if router.end()?.is_none() { "alive" } else { "DEAD" }
     );
     report.figures.insert(0, head);
-    report.wrong.append(&mut crowd.heard);
+    report.wrong.append(&mut crowd.complaints);
     if !drained {
         report
             .wrong
@@ -157,23 +157,23 @@ struct Crowd {
     alive: Vec<(Part, AbortHandle)>,
     tasks: JoinSet<()>,
     tell: mpsc::UnboundedSender<String>,
-    told: mpsc::UnboundedReceiver<String>,
-    heard: Vec<String>,
+    reports: mpsc::UnboundedReceiver<String>,
+    complaints: Vec<String>,
     over: Vec<Part>,
     seed: u64,
 }
 
 impl Crowd {
     fn gather(options: &Options, stage: &Stage) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (tell, reports) = mpsc::unbounded_channel();
         let mut crowd = Self {
             program: options.client.clone(),
             urls: [Part::Backend, Part::Scanner].map(|part| (part, stage.database.url_as(part.role()))),
             alive: Vec::new(),
             tasks: JoinSet::new(),
             tell,
-            told,
-            heard: Vec::new(),
+            reports,
+            complaints: Vec::new(),
             over: Vec::new(),
             seed: options.seed << 20,
         };
@@ -202,10 +202,10 @@ impl Crowd {
     }
 
     /// Takes in what clients reported and none should ever see.
-    fn hear(&mut self) {
-        while let Ok(line) = self.told.try_recv() {
-            if self.heard.len() < 100 {
-                self.heard.push(line);
+    fn receive(&mut self) {
+        while let Ok(line) = self.reports.try_recv() {
+            if self.complaints.len() < 100 {
+                self.complaints.push(line);
             }
         }
     }

@@ -152,9 +152,9 @@ pub(super) async fn judge(eyes: &Client, stage: &Stage) -> Result<Report> {
         ),
     ] {
         let rows = eyes.query(sql, &[]).await?;
-        let told: Vec<String> =
+        let counts: Vec<String> =
             rows.iter().map(|row| format!("{} {}", row.get::<_, String>(0), row.get::<_, i64>(1))).collect();
-        report.figures.push(format!("{what}: {}", told.join(", ")));
+        report.figures.push(format!("{what}: {}", counts.join(", ")));
     }
     let forms = "SELECT count(*) FROM submissions WHERE form_id <> $1";
     if eyes.query_one(forms, &[&FORM]).await?.get::<_, i64>(0) > 0 {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::narration::Tone;
 
 /// One entry in words; `None` for what would only distract. `again` says whether its event was seen before.
-pub(super) fn told(entry: &Value, again: bool) -> Option<(Tone, String)> {
+pub(super) fn in_words(entry: &Value, again: bool) -> Option<(Tone, String)> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| entry.get(key).and_then(Value::as_u64).unwrap_or_default();
     let message = text("message");
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_told_in_words() {
+    fn entries_are_put_in_words() {
         let cases = [
             (
                 json!({"event": "claimed", "attempt": 2, "level": "info", "message": "claimed with 1 deliveries"}),
@@ -99,9 +99,12 @@ mod tests {
         ];
         for (entry, expected) in cases {
             let expected = expected.map(|(tone, text)| (tone, text.to_owned()));
-            assert_eq!(told(&entry, false), expected, "{entry}");
+            assert_eq!(in_words(&entry, false), expected, "{entry}");
         }
         let second = json!({"event": "received", "delivery_attempt": 1, "reason": "finalized"});
-        assert_eq!(told(&second, true), Some((Tone::Faint, "another event for it (finalized)".to_owned())));
+        assert_eq!(
+            in_words(&second, true),
+            Some((Tone::Faint, "another event for it (finalized)".to_owned()))
+        );
     }
 }

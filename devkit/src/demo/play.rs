@@ -70,7 +70,7 @@ impl<'a> Player<'a> {
             self.narrator.headline(format!(
                 "{number}. {}: {}",
                 scenario.label,
-                scenario.told(self.stage.source())
+                scenario.announcement(self.stage.source())
             ));
             self.one(scenario, played).await?;
             tokio::time::sleep(self.pace).await;

@@ -61,11 +61,11 @@ impl Report {
         if source == Source::Postgres {
             report.show(theatre, &["dlq", "list"], UNPARSEABLE).await?;
         }
-        for told in played.iter().filter(|played| played.scenario.label == EXPLAINED) {
-            report.show(theatre, &["explain", &told.id.to_string()], told.scenario.label).await?;
+        for story in played.iter().filter(|played| played.scenario.label == EXPLAINED) {
+            report.show(theatre, &["explain", &story.id.to_string()], story.scenario.label).await?;
         }
-        for told in played.iter().filter(|played| played.scenario.label == LINKED) {
-            report.follow_link(theatre, told).await?;
+        for story in played.iter().filter(|played| played.scenario.label == LINKED) {
+            report.follow_link(theatre, story).await?;
         }
         Ok(report)
     }

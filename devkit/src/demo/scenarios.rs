@@ -28,7 +28,7 @@ pub(super) struct Scenario {
 
 impl Scenario {
     /// Announcement to the reader.
-    pub(super) fn told(&self, source: Source) -> &'static str {
+    pub(super) fn announcement(&self, source: Source) -> &'static str {
         self.without_broker.filter(|_| source == Source::Postgres).unwrap_or(self.story)
     }
 

@@ -76,8 +76,8 @@ impl<'a> Watch<'a> {
         let (id, event) = (text("submission_id"), text("event"));
         let again = event == "received" && !self.seen.insert(id.to_owned());
         let label = if event == "poison" { UNPARSEABLE } else { self.label(id) };
-        if let Some((tone, told)) = journal::told(&entry, again) {
-            self.narrator.say_at(at, "router", label, tone, told);
+        if let Some((tone, words)) = journal::in_words(&entry, again) {
+            self.narrator.say_at(at, "router", label, tone, words);
         }
     }
 

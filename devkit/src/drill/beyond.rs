@@ -42,11 +42,11 @@ impl Postfix {
         std::fs::write(&log, "")?;
         let (depth, listener) =
             (Arc::new(AtomicUsize::new(0)), UnixListener::bind(dir.join("public/showq"))?);
-        let told = Arc::clone(&depth);
+        let size = Arc::clone(&depth);
         let showq = tokio::spawn(async move {
             while let Ok((mut caller, _)) = listener.accept().await {
                 let mut answer = Vec::new();
-                for n in 0..told.load(Ordering::SeqCst) {
+                for n in 0..size.load(Ordering::SeqCst) {
                     answer.extend(format!("queue_name\0deferred\0queue_id\0A{n:07}\0\0").into_bytes());
                 }
                 answer.push(0);
@@ -80,15 +80,15 @@ impl Postfix {
 
     /// Postfix's log line for the mail's fate.
     fn became(&self, (queue_id, _): &(String, String), dsn: &str, status: &str) -> Result<()> {
-        let told = format!(
+        let text = format!(
             "to=<a@example.org>, relay=mx.example.org[192.0.2.1]:25, delay=1, delays=0/0/0/1, dsn={dsn}, status={status}"
         );
-        self.write("smtp[103]", queue_id, &told)
+        self.write("smtp[103]", queue_id, &text)
     }
 
-    fn write(&self, program: &str, queue_id: &str, told: &str) -> Result<()> {
+    fn write(&self, program: &str, queue_id: &str, text: &str) -> Result<()> {
         let mut log = std::fs::OpenOptions::new().append(true).open(&self.log)?;
-        Ok(writeln!(log, "Nov 22 08:00:00 maple postfix/{program}: {queue_id}: {told}")?)
+        Ok(writeln!(log, "Nov 22 08:00:00 maple postfix/{program}: {queue_id}: {text}")?)
     }
 }
 

@@ -86,10 +86,10 @@ async fn broken_config(world: &mut World) -> Result<()> {
     world.router.signal("HUP").await?;
     world.journal("reload_failed", "max_in_fligth").await?;
     world.alert("MapleRouterReloadFailed").await?;
-    let told = world.shell(&format!("maple-router --config {} check", path.display())).await?;
+    let answer = world.shell(&format!("maple-router --config {} check", path.display())).await?;
     anyhow::ensure!(
-        told.code == Some(78) && told.out.contains("max_in_flight"),
-        "it names the key: {told:?}"
+        answer.code == Some(78) && answer.out.contains("max_in_flight"),
+        "it names the key: {answer:?}"
     );
     world.say("  pasted    maple-router check: exit 78, names the key");
     let ids = world.submit("contact", 1).await?;
@@ -188,12 +188,12 @@ async fn sweep_broken(world: &mut World) -> Result<()> {
     world.become_all(&ids, "routed").await?;
     world.say("  routed    whatever an event announces");
     world.alert("MapleRouterSweepStalled").await?;
-    let told = world.shell("maple-router sweep --once").await?;
+    let answer = world.shell("maple-router sweep --once").await?;
     let mended =
         format!("ALTER ROLE forms_app IN DATABASE {database} RESET search_path; DROP SCHEMA red CASCADE");
     world.tamper(&mended).await?;
     world.stage.database.disconnect("forms_app").await?;
-    anyhow::ensure!(told.code != Some(0) && told.err.contains("red was here"), "it says why: {told:?}");
+    anyhow::ensure!(answer.code != Some(0) && answer.err.contains("red was here"), "it says why: {answer:?}");
     world.say("  pasted    maple-router sweep --once: says why");
     world.prometheus.falls_silent("MapleRouterSweepStalled", super::world::PATIENCE).await
 }
@@ -247,8 +247,8 @@ async fn paused(world: &mut World) -> Result<()> {
     let ids = world.submit("forgotten", 1).await?;
     world.alert("MapleRouterPausedTooLong").await?;
     world.explain(ids[0], &["paused since", "red"]).await?;
-    let told = world.shell("maple-router status").await?;
-    anyhow::ensure!(told.out.contains("paused"), "status tells who: {told:?}");
+    let answer = world.shell("maple-router status").await?;
+    anyhow::ensure!(answer.out.contains("paused"), "status tells who: {answer:?}");
     let ended = world.shell("maple-router resume --form forgotten --reason drill").await?;
     anyhow::ensure!(ended.code == Some(0), "{ended:?}");
     world.become_all(&ids, "routed").await

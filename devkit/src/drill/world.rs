@@ -159,8 +159,8 @@ impl World {
 
     /// Prints one line for the reader.
     pub(super) fn say(&self, line: &str) {
-        let told = format!("{:6.1} s  {line}\n", now().saturating_duration_since(self.began).as_secs_f64());
-        if io::stdout().write_all(told.as_bytes()).is_err() {
+        let text = format!("{:6.1} s  {line}\n", now().saturating_duration_since(self.began).as_secs_f64());
+        if io::stdout().write_all(text.as_bytes()).is_err() {
             // The reader has gone; the exit code still speaks.
         }
     }

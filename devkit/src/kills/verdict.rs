@@ -113,10 +113,10 @@ fn doubts(journal: &str, counts: &mut Counts) -> Doubts {
 pub(super) fn judge(options: &Options, counts: Counts, took: Duration) -> Report {
     let Counts { submissions, failed, mails, kills, held, doubts, duplicates, lost, mut wrong } = counts;
     let caught: u64 = held.values().sum();
-    let told = wrong.len();
+    let count = wrong.len();
     wrong.truncate(SHOWN);
-    if told > SHOWN {
-        wrong.push(format!("… and {} more", told - SHOWN));
+    if count > SHOWN {
+        wrong.push(format!("… and {} more", count - SHOWN));
     }
     if caught * 5 < kills {
         wrong.push(format!(
@@ -135,8 +135,8 @@ pub(super) fn judge(options: &Options, counts: Counts, took: Duration) -> Report
         wrong.push(format!("doubt was resolved by a log that nobody reads: {doubts:?}"));
     }
     let list = |map: Vec<(String, u64)>| {
-        let told: Vec<String> = map.into_iter().map(|(name, n)| format!("{n} {name}")).collect();
-        told.join(", ")
+        let parts: Vec<String> = map.into_iter().map(|(name, n)| format!("{n} {name}")).collect();
+        parts.join(", ")
     };
     let held = list(held.into_iter().map(|(name, n)| (name.to_owned(), n)).collect());
     let doubts = list(doubts.into_iter().collect());

@@ -353,8 +353,8 @@ impl Postfix {
         let status = tokio::time::timeout(PATIENCE, status).await;
         let status = status.with_context(|| format!("postfix {word} does not end"))??;
         if !status.success() {
-            let told = std::fs::read_to_string(&said).unwrap_or_default();
-            bail!("postfix {word} ended with {status}: {}\nits log:\n{}", told.trim(), self.log());
+            let message = std::fs::read_to_string(&said).unwrap_or_default();
+            bail!("postfix {word} ended with {status}: {}\nits log:\n{}", message.trim(), self.log());
         }
         Ok(())
     }

@@ -150,8 +150,9 @@ impl Drop for Cluster {
 fn base_dir(durable: bool) -> PathBuf {
     const ENOUGH_KIB: u64 = 2 * 1024 * 1024;
     let asked = Command::new("df").args(["--output=size", "-k", "/dev/shm"]).output();
-    let size =
-        asked.ok().and_then(|told| String::from_utf8(told.stdout).ok()?.lines().nth(1)?.trim().parse().ok());
+    let size = asked
+        .ok()
+        .and_then(|output| String::from_utf8(output.stdout).ok()?.lines().nth(1)?.trim().parse().ok());
     if !durable && size.is_some_and(|kib: u64| kib >= ENOUGH_KIB) {
         return PathBuf::from("/dev/shm");
     }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_acts_from_its_skip_on_and_as_often_as_told() {
+    fn a_rule_acts_from_its_skip_on_and_as_often_as_it_says() {
         let mut script = Script::default();
         script.add(Rule::at(Stage::Mail).skip(1).times(2).disconnect());
         let acts: Vec<_> = (0..5).map(|_| script.ask(&moment(Stage::Mail, &[])).act).collect();

@@ -38,7 +38,7 @@ impl Load {
     pub(super) async fn submit(mut self, world: &World) -> Result<Vec<Uuid>> {
         let mut submitted = Vec::new();
         let mut backend = None;
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let elapsed = world.elapsed();
             let due = (elapsed.as_secs_f64() / self.over.as_secs_f64() * self.planned as f64) as usize;
@@ -57,8 +57,8 @@ impl Load {
             if elapsed >= self.over && submitted.len() as u64 >= self.planned {
                 return Ok(submitted);
             }
-            if elapsed.as_secs() / 60 > told {
-                told = elapsed.as_secs() / 60;
+            if elapsed.as_secs() / 60 > reported {
+                reported = elapsed.as_secs() / 60;
                 world.say(&format!("{} submitted", submitted.len()));
             }
             tokio::time::sleep(STEP).await;

@@ -35,7 +35,7 @@ const ECHO: Duration = Duration::from_secs(60);
 
 /// The report of an outage.
 #[derive(Debug, Serialize)]
-struct Told {
+struct Report {
     part: Part,
     seconds: u64,
     submitted: u64,
@@ -54,7 +54,7 @@ struct Told {
     ended_well: bool,
 }
 
-impl Told {
+impl Report {
     fn is_good(&self) -> bool {
         self.routed == self.submitted
             && self.attempts_spent.is_empty()
@@ -109,12 +109,12 @@ pub async fn run(options: Options, part: Part) -> Result<bool> {
     world.say(&format!("drained: {drained:?}; listening for {ECHO:?} more"));
     tokio::time::sleep(ECHO).await;
     let ended_well = router.stop().await?.success();
-    let told = tell(&world, part, &options, ids, drained, ended_well).await?;
-    let text = serde_json::to_string_pretty(&told)?;
+    let report = tell(&world, part, &options, ids, drained, ended_well).await?;
+    let text = serde_json::to_string_pretty(&report)?;
     std::fs::write(options.dir.join("outage-report.json"), &text)?;
     world.say(&text);
-    world.say(if told.is_good() { "as it must be" } else { "NOT as it must be" });
-    Ok(told.is_good())
+    world.say(if report.is_good() { "as it must be" } else { "NOT as it must be" });
+    Ok(report.is_good())
 }
 
 async fn publish(world: &World, ids: &[Uuid], began: Duration) -> Result<()> {
@@ -133,7 +133,7 @@ async fn tell(
     ids: Vec<Uuid>,
     drained: Option<Duration>,
     ended_well: bool,
-) -> Result<Told> {
+) -> Result<Report> {
     let evidence = witness::gather(world, ids, drained).await?;
     let rows: Vec<_> =
         evidence.ids().into_iter().filter_map(|id| Some((id, evidence.rows.get(&id)?))).collect();
@@ -155,7 +155,7 @@ async fn tell(
         }
     }
     let stats = world.stage.events().await?;
-    Ok(Told {
+    Ok(Report {
         part,
         seconds: options.seconds,
         submitted: u64::try_from(rows.len())?,

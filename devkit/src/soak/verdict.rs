@@ -62,7 +62,7 @@ pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) 
     }
     let strangers = evidence.received.keys().filter(|id| !evidence.rows.contains_key(id));
     faults.unexplained.extend(strangers.map(|id| format!("{id}: mails of no submission")));
-    let told = slack_tells(&evidence.slack);
+    let notified = slack_tells(&evidence.slack);
     let failed: u64 = tally.failed.values().sum();
     let checks = vec![
         check("all terminal", &faults.open, format!("{} submitted", tally.submitted)),
@@ -81,12 +81,12 @@ pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) 
         check(
             "every failure confirmed to Slack",
             &faults.unalerted,
-            format!("{failed} failures, {} messages that tell of {told}", evidence.slack.len()),
+            format!("{failed} failures, {} messages that tell of {notified}", evidence.slack.len()),
         ),
         Check {
-            name: "Slack was told of every failure",
-            good: told >= failed,
-            found: format!("{told} of {failed}"),
+            name: "Slack was notified of every failure",
+            good: notified >= failed,
+            found: format!("{notified} of {failed}"),
         },
         Check {
             name: "every event settled",
@@ -179,17 +179,17 @@ fn deliveries(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, fault
 }
 
 fn check(name: &'static str, faults: &[String], found: String) -> Check {
-    let mut told = found;
+    let mut text = found;
     if !faults.is_empty() {
         let named: Vec<&str> = faults.iter().take(NAMED).map(String::as_str).collect();
-        told = format!("{} NOT: {}", faults.len(), named.join(" · "));
+        text = format!("{} NOT: {}", faults.len(), named.join(" · "));
     }
-    Check { name, good: faults.is_empty(), found: told }
+    Check { name, good: faults.is_empty(), found: text }
 }
 
 fn memory(growths: &[Growth]) -> Check {
     const NAME: &str = "resident memory grows less than 1 MiB in 10 minutes";
-    let told: Vec<String> = growths
+    let lines: Vec<String> = growths
         .iter()
         .map(|g| {
             let (first, last) = g.resident_mib;
@@ -199,15 +199,15 @@ fn memory(growths: &[Growth]) -> Check {
             )
         })
         .collect();
-    if told.is_empty() {
+    if lines.is_empty() {
         return Check { name: NAME, good: true, found: "not judged: no daemon lived for 300 s".to_owned() };
     }
-    Check { name: NAME, good: growths.iter().all(|g| g.mib_in_10_min < MOST), found: told.join(" · ") }
+    Check { name: NAME, good: growths.iter().all(|g| g.mib_in_10_min < MOST), found: lines.join(" · ") }
 }
 
 fn by_whom(changes: &BTreeMap<String, u64>) -> String {
-    let told: Vec<String> = changes.iter().map(|(what, count)| format!("{what}: {count}")).collect();
-    told.join(" · ")
+    let counts: Vec<String> = changes.iter().map(|(what, count)| format!("{what}: {count}")).collect();
+    counts.join(" · ")
 }
 
 /// Number of failures that the messages report, by the number that stands before `×`.
@@ -278,7 +278,7 @@ mod tests {
                     row.status = "failed".to_owned();
                     row.ledger["finished"]["reason"] = json!("refused");
                 },
-                &["every failure confirmed", "Slack was told of every failure"],
+                &["every failure confirmed", "Slack was notified of every failure"],
             ),
         ];
         for (number, (breaks, expected)) in table.into_iter().enumerate() {

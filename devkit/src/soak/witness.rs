@@ -154,21 +154,21 @@ async fn read_changes(eyes: &Client, evidence: &mut Evidence) -> Result<()> {
             (row.get(3), row.get(4), row.get(5));
         let (holds, ends): (Option<String>, Option<String>) = (row.get(6), row.get(7));
         let idle: f64 = row.get(8);
-        let told = format!(
+        let line = format!(
             "{id}: {before} → {after} by {} ({act}) while {} held it, untouched for {idle:.1} s",
             daemon.as_deref().unwrap_or("nobody"),
             holder.as_deref().unwrap_or("nobody"),
         );
         *evidence.changes.entry(format!("{before} → {after} ({act})")).or_default() += 1;
         if matches!(before.as_str(), "routed" | "failed" | "purged") {
-            evidence.reopened.push(told);
+            evidence.reopened.push(line);
         } else if before == "processing" && BY_THE_HOLDER.contains(&act.as_str()) {
             let with_its_token = after == "received" || ends == holds;
             if daemon != holder || !with_its_token {
-                evidence.stale_changes.push(told);
+                evidence.stale_changes.push(line);
             }
         } else if before == "processing" && idle < STUCK_AFTER.as_secs_f64() {
-            evidence.hasty_sweeps.push(told);
+            evidence.hasty_sweeps.push(line);
         }
     }
     Ok(())

@@ -154,8 +154,8 @@ impl World {
 
     /// Prints one line for the reader, with the time since the start.
     pub(super) fn say(&self, line: &str) {
-        let told = format!("{:7.1} s  {line}\n", self.elapsed().as_secs_f64());
-        if io::stdout().write_all(told.as_bytes()).is_err() {
+        let text = format!("{:7.1} s  {line}\n", self.elapsed().as_secs_f64());
+        if io::stdout().write_all(text.as_bytes()).is_err() {
             // The reader has gone; the report is a file as well.
         }
     }

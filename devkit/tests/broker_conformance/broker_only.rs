@@ -180,7 +180,7 @@ async fn the_client_comes_back_when_its_stream_breaks() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stream_fails_with_the_code_it_is_told_until_mended() -> Result<()> {
+async fn a_stream_fails_with_the_code_that_is_set_until_mended() -> Result<()> {
     let place = Place::new().await?;
     let subscription = place.world.subscription("look");
     let mut open = place.world.stream("look").await?;
@@ -294,8 +294,8 @@ async fn its_numbers_tell_the_story_of_a_message() -> Result<()> {
     last.nack();
     let mut morgue = world.stream("morgue").await?;
     next(&mut morgue).await?.1.ack();
-    let told = Stats { delivered: 2, nacked: 2, forwarded: 1, streams: 1, ..Stats::default() };
-    assert_eq!(broker.stats(&strict)?, told);
+    let expected = Stats { delivered: 2, nacked: 2, forwarded: 1, streams: 1, ..Stats::default() };
+    assert_eq!(broker.stats(&strict)?, expected);
     // The other subscription still has its own copy.
     assert_eq!(place.stats()?.backlog, 1);
     Ok(())
