@@ -159,7 +159,7 @@ fn decisions_are_pure() {
                 && !name.starts_with("kernel/rows")
                 && !KERNEL_SHELL.contains(&name)
     };
-    wall("pure files do no I/O and know no clock, no chance", pure, IMPURE);
+    wall("pure files do no I/O and know no clock, no rng", pure, IMPURE);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::google::loopback::Server;
 
 #[derive(Debug)]
-struct Heard {
+struct Received {
     secret: String,
     beats: AtomicU64,
     refused: AtomicU64,
@@ -26,7 +26,7 @@ struct Heard {
 /// A service that would call people if no heartbeat came.
 #[derive(Debug)]
 pub struct HeartbeatService {
-    heard: Arc<Heard>,
+    received: Arc<Received>,
     address: SocketAddr,
     _server: Server,
 }
@@ -38,51 +38,51 @@ impl HeartbeatService {
     /// When no port can be had.
     #[expect(clippy::disallowed_methods, reason = "the secret must only be unlike any other")]
     pub async fn start() -> Result<Self> {
-        let heard = Arc::new(Heard {
+        let received = Arc::new(Received {
             secret: Uuid::new_v4().simple().to_string(),
             beats: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             answer: AtomicU16::new(200),
         });
-        let router = Router::new().route("/ping/{secret}", get(hear)).with_state(Arc::clone(&heard));
+        let router = Router::new().route("/ping/{secret}", get(receive)).with_state(Arc::clone(&received));
         let server = Server::start(router).await?;
-        Ok(Self { heard, address: server.address(), _server: server })
+        Ok(Self { received, address: server.address(), _server: server })
     }
 
     /// The secret URL.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/ping/{}", self.address, self.heard.secret)
+        format!("http://{}/ping/{}", self.address, self.received.secret)
     }
 
     /// The URL's secret part, which no log may contain.
     #[must_use]
     pub fn secret(&self) -> &str {
-        &self.heard.secret
+        &self.received.secret
     }
 
     /// Heartbeats that were taken.
     #[must_use]
     pub fn beats(&self) -> u64 {
-        self.heard.beats.load(Ordering::Relaxed)
+        self.received.beats.load(Ordering::Relaxed)
     }
 
     /// Heartbeats that were answered with something else.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.heard.refused.load(Ordering::Relaxed)
+        self.received.refused.load(Ordering::Relaxed)
     }
 
     /// Sets the status of all later answers; anything in 200–299 takes a heartbeat.
     pub fn answer(&self, status: u16) {
-        self.heard.answer.store(status, Ordering::Relaxed);
+        self.received.answer.store(status, Ordering::Relaxed);
     }
 }
 
-async fn hear(State(heard): State<Arc<Heard>>, Path(secret): Path<String>) -> StatusCode {
-    let status = if secret == heard.secret { heard.answer.load(Ordering::Relaxed) } else { 404 };
+async fn receive(State(received): State<Arc<Received>>, Path(secret): Path<String>) -> StatusCode {
+    let status = if secret == received.secret { received.answer.load(Ordering::Relaxed) } else { 404 };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let count = if status.is_success() { &heard.beats } else { &heard.refused };
+    let count = if status.is_success() { &received.beats } else { &received.refused };
     count.fetch_add(1, Ordering::Relaxed);
     status
 }

@@ -55,7 +55,7 @@ pub enum Order {
         at: Moment,
     },
     /// Waits until somebody stands there.
-    Held {
+    Caught {
         /// Longest wait.
         seconds: u64,
     },
@@ -86,7 +86,7 @@ pub enum Moment {
 
 /// The parts, running; dropped in this order.
 pub struct Parts {
-    held: Option<Trapped>,
+    trapped: Option<Trapped>,
     stage: Stage,
     cluster: Cluster,
     password: String,
@@ -110,7 +110,7 @@ impl Parts {
         let options =
             StageOptions { variant, retry: RETRY, ack_deadline: ACK_DEADLINE, ..StageOptions::default() };
         let stage = Stage::on(database, options).await?;
-        Ok(Self { held: None, stage, cluster, password })
+        Ok(Self { trapped: None, stage, cluster, password })
     }
 
     /// Addresses of all parts, and their secrets: for a configuration of the router.
@@ -165,16 +165,16 @@ impl Parts {
                     Moment::Dot => At::Dot,
                     Moment::AfterDot => At::AfterDot,
                 };
-                self.held = Some(self.stage.relay.trap(Rule::at(stage)));
+                self.trapped = Some(self.stage.relay.trap(Rule::at(stage)));
                 Ok(json!({}))
             }
-            Order::Held { seconds } => {
-                let held = self.held.as_ref().context("nothing is to be held")?;
-                held.hit(Duration::from_secs(seconds)).await?;
+            Order::Caught { seconds } => {
+                let trapped = self.trapped.as_ref().context("nothing is to be caught")?;
+                trapped.hit(Duration::from_secs(seconds)).await?;
                 Ok(json!({}))
             }
             Order::LetGo {} => {
-                self.held.take().context("nothing is held")?.release();
+                self.trapped.take().context("nothing is caught")?.release();
                 Ok(json!({}))
             }
             Order::RefuseRecipients { line } => {

@@ -52,7 +52,7 @@ impl Trapped {
     /// Time since the catch; zero before it. A part kept longer than its own timers allow goes on without the reply
     /// it waits for.
     #[must_use]
-    pub fn held_for(&self) -> Duration {
+    pub fn caught_for(&self) -> Duration {
         self.caught.borrow().map(|since| now().saturating_duration_since(since)).unwrap_or_default()
     }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_decided_beforehand_is_not_held() {
+    async fn who_was_decided_beforehand_is_not_caught() {
         let (snare, trapped) = Snare::set();
         trapped.cut();
         assert_eq!(snare.stand().await, Fate::Cut);

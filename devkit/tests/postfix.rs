@@ -143,31 +143,31 @@ async fn the_wire_stands_still_before_the_dot_and_before_its_answer() {
     let wire = RelayWire::start(postfix.port()).await.unwrap();
     let send = async |id: &'static str| submit(wire.port(), "s@x.test", &["a@x.test"], &message(id)).await;
 
-    let held = wire.trap(WireTrap::DotSent, 1);
+    let trapped = wire.trap(WireTrap::DotSent, 1);
     let cut = tokio::join!(send("cut"), async {
-        held.hit(PATIENCE).await.unwrap();
+        trapped.hit(PATIENCE).await.unwrap();
         postfix.logged(&["cleanup", "message-id=<cut@x.test>"], PATIENCE).await.unwrap();
-        held.cut();
+        trapped.cut();
     });
     assert!(cut.0.is_err(), "{:?}", cut.0);
     postfix.logged(&["lost connection after DATA"], PATIENCE).await.unwrap();
     assert!(postfix.queue().await.unwrap().is_empty(), "without its dot there is no mail");
 
-    let held = wire.trap(WireTrap::DotAnswered, 1);
-    let cut = tokio::join!(send("unheard"), async {
-        held.hit(PATIENCE).await.unwrap();
+    let trapped = wire.trap(WireTrap::DotAnswered, 1);
+    let cut = tokio::join!(send("unread"), async {
+        trapped.hit(PATIENCE).await.unwrap();
         upstream.await_mails(1, PATIENCE).await.unwrap();
-        held.cut();
+        trapped.cut();
     });
     assert!(cut.0.is_err(), "{:?}", cut.0);
 
-    let held = wire.trap(WireTrap::DotSent, 1);
-    let heard = tokio::join!(send("late"), async {
-        held.hit(PATIENCE).await.unwrap();
-        held.release();
+    let trapped = wire.trap(WireTrap::DotSent, 1);
+    let sent = tokio::join!(send("late"), async {
+        trapped.hit(PATIENCE).await.unwrap();
+        trapped.release();
     });
-    assert!(heard.0.is_ok(), "{:?}", heard.0);
+    assert!(sent.0.is_ok(), "{:?}", sent.0);
     let ids = async || upstream.await_mails(2, PATIENCE).await.unwrap();
     let ids: Vec<_> = ids().await.iter().filter_map(|mail| mail.message_id.clone()).collect();
-    assert_eq!(ids, ["unheard@x.test", "late@x.test"]);
+    assert_eq!(ids, ["unread@x.test", "late@x.test"]);
 }

@@ -45,7 +45,7 @@ async fn a_named_transaction_stands_still_where_it_was_asked_to() {
         (Trap::CommitAnswered("a"), true, 1, 1),
     ];
     let mut so_far = 0;
-    for (place, cut, while_held, afterwards) in table {
+    for (place, cut, while_caught, afterwards) in table {
         let trapped = proxy.trap(place, 2);
         let client = connect(&proxy).await;
         act(&client, "a").await.unwrap();
@@ -54,7 +54,7 @@ async fn a_named_transaction_stands_still_where_it_was_asked_to() {
         so_far += 2;
         let acting = tokio::spawn(async move { act(&client, "a").await });
         trapped.hit(PATIENCE).await.unwrap();
-        assert_eq!(done(&database).await, so_far + while_held, "{place:?}");
+        assert_eq!(done(&database).await, so_far + while_caught, "{place:?}");
         assert!(!acting.is_finished(), "{place:?}");
         if cut {
             trapped.cut();
@@ -123,7 +123,7 @@ async fn it_is_known_for_whom_the_server_is_at_work() {
 async fn dialogue(port: u16) -> String {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
     let mut stream = BufReader::new(stream);
-    let mut heard = String::new();
+    let mut replies = String::new();
     let pieces =
         ["", "EHLO a", "MAIL FROM:<a@x>", "RCPT TO:<b@x>", "DATA", "Subject: s\r\n\r\nt\r\n.", "QUIT"];
     for piece in pieces {
@@ -134,15 +134,15 @@ async fn dialogue(port: u16) -> String {
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line).await.unwrap_or_default() == 0 {
-                return heard;
+                return replies;
             }
-            heard.push_str(&line);
+            replies.push_str(&line);
             if line.as_bytes().get(3) != Some(&b'-') {
                 break;
             }
         }
     }
-    heard
+    replies
 }
 
 #[tokio::test]
@@ -173,9 +173,9 @@ async fn the_relay_stands_still_at_every_stage() {
             } else {
                 trapped.release();
             }
-            let heard = talking.await.unwrap();
-            let bye = heard.contains("221 ");
-            assert_eq!(bye, !cut, "{stage:?}, cut: {cut}: {heard}");
+            let replies = talking.await.unwrap();
+            let bye = replies.contains("221 ");
+            assert_eq!(bye, !cut, "{stage:?}, cut: {cut}: {replies}");
             let expected = if cut { stored } else { 1 };
             assert_eq!(relay.counters().mails - before, expected, "{stage:?}, cut: {cut}");
         }
@@ -183,7 +183,7 @@ async fn the_relay_stands_still_at_every_stage() {
 }
 
 #[tokio::test]
-async fn an_ack_is_held_and_can_be_forgotten() {
+async fn an_ack_is_caught_and_can_be_forgotten() {
     let (topic, subscription) = ("projects/p/topics/trap", "projects/p/subscriptions/trap");
     let broker = Broker::start("127.0.0.1:0".parse().unwrap()).await.unwrap();
     broker.create_topic(topic).unwrap();

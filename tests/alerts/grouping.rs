@@ -97,7 +97,7 @@ async fn notices_without_end_are_refused_rather_than_kept() {
     bench.clock.settled(1).await;
     // The task does not get to run in between.
     let mut asked: Vec<_> = (0..1_000).map(|n| alerter.alerts.notice(notice(&n.to_string()))).collect();
-    let refused = asked.iter_mut().filter_map(|hear| hear.try_recv().err());
+    let refused = asked.iter_mut().filter_map(|answer| answer.try_recv().err());
     let refused = refused.filter(|e| matches!(e, tokio::sync::oneshot::error::TryRecvError::Closed)).count();
     assert_eq!(refused, 1_000 - 256);
     bench.pass(31 * SECOND).await;

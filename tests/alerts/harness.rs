@@ -31,7 +31,7 @@ use crate::clock::MockClock;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// Intervals as shipped.
-pub(crate) const PACE: AlertIntervals =
+pub(crate) const INTERVALS: AlertIntervals =
     AlertIntervals { group_wait: Duration::from_secs(30), repeat_interval: Duration::from_secs(4 * 3600) };
 
 pub(crate) struct Bench {
@@ -127,7 +127,7 @@ impl Bench {
         let (incidents, seen) = Incidents::new();
         let parts = AlerterParts {
             sender: Arc::new(sender),
-            intervals: PACE,
+            intervals: INTERVALS,
             incidents: seen,
             clock: self.clock.clone(),
             rng: self.rng(),

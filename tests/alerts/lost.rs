@@ -18,7 +18,7 @@ use crate::harness::*;
 const BOB: &str = "1|bob@x.test";
 const ALICE: &str = "1|alice@y.test";
 
-fn mark(status: &str, dsn: &str) -> Value {
+fn relay_entry(status: &str, dsn: &str) -> Value {
     let said = match status {
         "expired" => "connect to mx.y.test[192.0.2.1]:25: Connection refused (for alice@y.test)",
         _ => "host mx.x.test[192.0.2.1] said: 550 5.1.1 <bob@x.test>: User bob unknown",
@@ -38,10 +38,10 @@ impl Bench {
     }
 
     /// A routed submission with these delivery states.
-    async fn routed(&self, marks: &[(&str, Value)]) -> Uuid {
-        let entry = |mark: &Value| json!({"state": "accepted", "queue_id": "4XYZ", "relay": mark});
+    async fn routed(&self, relay_entries: &[(&str, Value)]) -> Uuid {
+        let entry = |relay: &Value| json!({"state": "accepted", "queue_id": "4XYZ", "relay": relay});
         let deliveries: serde_json::Map<String, Value> =
-            marks.iter().map(|(key, mark)| ((*key).to_owned(), entry(mark))).collect();
+            relay_entries.iter().map(|(key, relay)| ((*key).to_owned(), entry(relay))).collect();
         let ledger = json!({"v": 1, "attempts": 1, "theirs": [1], "deliveries": deliveries});
         let seed = devkit::forms::SubmissionSeed::of("contact").status("routed").ledger(ledger);
         seed.insert(&self.backend).await.expect("a row").id
@@ -73,8 +73,10 @@ fn lost(id: Uuid, key: &str, status: RelayStatus, dsn: &str) -> Lost {
 async fn lost_mails_are_reported_once_by_cause_and_the_ledger_says_so() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
-    let both = bench.routed(&[(BOB, mark("bounced", "5.1.1")), (ALICE, mark("expired", "4.4.1"))]).await;
-    let one = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
+    let both = bench
+        .routed(&[(BOB, relay_entry("bounced", "5.1.1")), (ALICE, relay_entry("expired", "4.4.1"))])
+        .await;
+    let one = bench.routed(&[(BOB, relay_entry("bounced", "5.1.1"))]).await;
     bench.failed(refused(550)).await;
     let before = bench.row(both).await;
     pending_notices.add(lost(both, BOB, RelayStatus::Bounced, "5.1.1"));
@@ -111,7 +113,7 @@ async fn lost_mails_are_reported_once_by_cause_and_the_ledger_says_so() {
     );
     let mut as_before = row.ledger.clone();
     for key in [BOB, ALICE] {
-        as_before["deliveries"][key]["relay"].as_object_mut().expect("a mark").remove("told_at");
+        as_before["deliveries"][key]["relay"].as_object_mut().expect("a relay entry").remove("told_at");
     }
     assert_eq!(as_before, before.ledger, "nothing else has changed");
     assert_eq!(pending_notices.snapshot(), Snapshot::default(), "nothing waits any more");
@@ -124,16 +126,16 @@ async fn lost_mails_are_reported_once_by_cause_and_the_ledger_says_so() {
 async fn what_was_replayed_reported_or_purged_meanwhile_is_not_reported() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
-    let mut again = mark("bounced", "5.1.1");
+    let mut again = relay_entry("bounced", "5.1.1");
     again["generation"] = json!(1);
-    let mut known = mark("bounced", "5.1.1");
+    let mut known = relay_entry("bounced", "5.1.1");
     known["told_at"] = json!("2026-11-01T10:00:00Z");
-    let marks = [again, known, mark("delivered", "2.0.0"), json!("damaged"), json!(null)];
-    for mark in marks {
-        let id = bench.routed(&[(BOB, mark)]).await;
+    let relay_entries = [again, known, relay_entry("delivered", "2.0.0"), json!("damaged"), json!(null)];
+    for relay in relay_entries {
+        let id = bench.routed(&[(BOB, relay)]).await;
         pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     }
-    let purged = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
+    let purged = bench.routed(&[(BOB, relay_entry("bounced", "5.1.1"))]).await;
     pending_notices.add(lost(purged, BOB, RelayStatus::Bounced, "5.1.1"));
     bench.tamper(&format!("status = 'purged' WHERE id = '{purged}'")).await;
     pending_notices.add(lost(Uuid::from_u128(4), BOB, RelayStatus::Bounced, "5.1.1"));
@@ -147,7 +149,7 @@ async fn what_was_replayed_reported_or_purged_meanwhile_is_not_reported() {
 async fn slack_away_and_a_restart_lose_none_of_them() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
-    let id = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
+    let id = bench.routed(&[(BOB, relay_entry("bounced", "5.1.1"))]).await;
     pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     bench.slack.script().always(Mishap::Status(500));
     let alerter = bench.start_with(&pending_notices);
@@ -167,7 +169,7 @@ async fn slack_away_and_a_restart_lose_none_of_them() {
 async fn a_ledger_that_is_locked_is_written_later_and_nobody_is_notified_twice() {
     let bench = Bench::new().await;
     let pending_notices = bench.pending_notices();
-    let id = bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await;
+    let id = bench.routed(&[(BOB, relay_entry("bounced", "5.1.1"))]).await;
     pending_notices.add(lost(id, BOB, RelayStatus::Bounced, "5.1.1"));
     let locker = bench.db.client_as("forms_app").await.expect("forms_app");
     let lock = format!("BEGIN; SELECT FROM submissions WHERE id = '{id}' FOR UPDATE");
@@ -215,7 +217,7 @@ async fn a_row_that_refuses_its_notification_keeps_no_other_from_it() {
     let bench = Bench::new().await;
     let mut ids = Vec::new();
     for _ in 0..4 {
-        ids.push(bench.routed(&[(BOB, mark("bounced", "5.1.1"))]).await);
+        ids.push(bench.routed(&[(BOB, relay_entry("bounced", "5.1.1"))]).await);
     }
     ids.sort();
     bench.db.refuse(Refusing::Trigger, &ids[1..2]).await.expect("refused");

@@ -56,7 +56,7 @@ def upgrades_while_routing(world):
     configured, pid = machine.run(["cat", CONFIG]).stdout, world.pid()
     parts.ask("hold", at="dot")
     sending = parts.submit()
-    parts.ask("held", seconds=20)
+    parts.ask("caught", seconds=20)
     upgrading = world.install(world.deb)
     until("the old one is asked to stop", lambda: machine.unit()["ActiveState"] == "deactivating")
     meanwhile = [parts.submit() for _ in range(5)]

@@ -11,7 +11,7 @@ def stops_while_sending(world):
     since = world.now()
     parts.ask("hold", at="dot")
     sending = parts.submit()
-    parts.ask("held", seconds=20)
+    parts.ask("caught", seconds=20)
     waiting = [parts.submit() for _ in range(3)]
     until("they are claimed", lambda: all(parts.look(one)["status"] == "processing" for one in waiting))
     stopping = machine.start(["systemctl", "stop", UNIT])
@@ -31,7 +31,7 @@ def stops_while_sending(world):
     for one in waiting:
         seen = parts.look(one)
         world.need(seen["status"] == "received" and seen["ledger"]["attempts"] == 0 and not seen["mails"],
-                   f"what was not begun: {seen}")
+                   f"what was not sent: {seen}")
     took = (int(unit["InactiveEnterTimestampMonotonic"]) - int(unit["ActiveExitTimestampMonotonic"])) / 1e6
     world.shown(f"Result=success after {took:.1f} s of {unit['TimeoutStopUSec']}: the mail arrived and is recorded, three that "
                 "were claimed went back with no attempt spent")
@@ -54,7 +54,7 @@ def is_frozen(world):
     since, pid = world.now(), world.pid()
     parts.ask("hold", at="after_dot")
     sending = parts.submit()
-    parts.ask("held", seconds=20)
+    parts.ask("caught", seconds=20)
     machine.run(f"kill -STOP {pid}")
     parts.ask("let_go")
     meanwhile = parts.submit()

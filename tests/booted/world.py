@@ -26,7 +26,7 @@ SHORT = {
     "log": {"level": "info"},
 }
 
-# For mails that are held while something slow goes on.
+# For mails that are caught while something slow goes on.
 PATIENT = {
     "smtp": {"dot_timeout": "60s", "delivery_deadline": "70s"},
     "routing": {"stuck_after": "90s", "claim_deadline": "300s", "drain_timeout": "80s"},

@@ -122,13 +122,13 @@ impl Following {
     }
 }
 
-async fn marked(bench: &Bench, id: Uuid) {
+async fn recorded(bench: &Bench, id: Uuid) {
     let so = async {
-        while bench.mark(id, B).await["status"] != json!("bounced") {
+        while bench.relay_entry(id, B).await["status"] != json!("bounced") {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, so).await.expect("marked");
+    tokio::time::timeout(PATIENCE, so).await.expect("recorded");
 }
 
 #[tokio::test]
@@ -143,19 +143,19 @@ async fn a_row_that_refuses_its_mark_halts_nothing_and_its_mark_outlives_the_pro
     let together: Vec<LogLine> = ids[..3].iter().flat_map(|id| bounced(*id)).collect();
     following.log.send(together).expect("read");
     for id in &ids[1..3] {
-        marked(&bench, *id).await;
+        recorded(&bench, *id).await;
     }
     following.log.send(bounced(ids[3])).expect("read");
-    marked(&bench, ids[3]).await;
-    assert_eq!(bench.mark(ids[0], B).await, Value::Null);
+    recorded(&bench, ids[3]).await;
+    assert_eq!(bench.relay_entry(ids[0], B).await, Value::Null);
     assert_eq!(following.incidents.keys(), [SET_ASIDE]);
     let saved = following.stop().await;
     assert_eq!(saved["position"], "20", "the log was read on: {saved}");
-    let kept = saved["pending"].as_array().expect("marks");
+    let kept = saved["pending"].as_array().expect("entries");
     assert_eq!(kept.len(), 1, "{saved}");
     assert_eq!(kept[0]["origin"]["submission"], json!(ids[0]), "{saved}");
     bench.refuse(Refusing::Check, &[]).await;
     let next = Following::start(&bench).await;
-    marked(&bench, ids[0]).await;
+    recorded(&bench, ids[0]).await;
     assert_eq!(next.stop().await["pending"], json!([]));
 }

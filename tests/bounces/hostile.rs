@@ -110,10 +110,10 @@ fn what_is_nested_repeated_or_endless_takes_neither_stack_nor_time() {
     ];
     let reading = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || {
         for (name, mail) in mails {
-            let begun = now();
+            let started = now();
             is_bounded(&read(mail.as_bytes()));
             // A loose bound: in proportion it is some milliseconds, and squared it would be minutes.
-            assert!(now() - begun < Duration::from_secs(20), "{name}");
+            assert!(now() - started < Duration::from_secs(20), "{name}");
         }
     });
     reading.expect("a thread").join().expect("nothing panics");

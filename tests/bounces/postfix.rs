@@ -1,5 +1,5 @@
-//! A real Postfix, set up as the runbook says: what it cannot deliver it returns to the token's address, and the router hears
-//! of it there, with its log unreadable.
+//! A real Postfix, set up as the runbook says: what it cannot deliver it returns to the token's address, and the router
+//! reads it there, with its log unreadable.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ async fn scene(options: PostfixOptions) -> Scene {
 }
 
 impl Scene {
-    async fn mark(&self, id: Uuid, key: &str) -> Value {
+    async fn relay_entry(&self, id: Uuid, key: &str) -> Value {
         ledger(&self.stage, id).await.1["deliveries"][key]["relay"].clone()
     }
 }
@@ -69,18 +69,20 @@ async fn what_the_next_server_refuses_comes_back_and_is_reported_without_the_log
     router.ready().await.expect("ready");
     let id = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
     let log = || format!("{}\n{}", router.log(), postfix.log());
-    until("bounce", log, async || scene.mark(id, "1|b@example.net").await["status"] == json!("bounced"))
-        .await;
+    until("bounce", log, async || {
+        scene.relay_entry(id, "1|b@example.net").await["status"] == json!("bounced")
+    })
+    .await;
     let (status, row) = ledger(stage, id).await;
     assert_eq!(
         (status.as_str(), &row["deliveries"]["1|b@example.net"]["state"]),
         ("routed", &json!("accepted"))
     );
     assert_eq!(row["deliveries"]["1|a@example.net"]["relay"], Value::Null, "nobody returned that one");
-    let mark = scene.mark(id, "1|b@example.net").await;
-    assert_eq!(mark["dsn"], json!("5.1.1"), "{mark}");
-    assert!(mark["text"].as_str().is_some_and(|text| text.contains("no such user here")), "{mark}");
-    assert!(mark["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{mark}");
+    let entry = scene.relay_entry(id, "1|b@example.net").await;
+    assert_eq!(entry["dsn"], json!("5.1.1"), "{entry}");
+    assert!(entry["text"].as_str().is_some_and(|text| text.contains("no such user here")), "{entry}");
+    assert!(entry["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{entry}");
     until("move", log, async || list(maildir, "new").is_empty() && list(maildir, "cur").len() == 1).await;
     let mails = stage.relay.mails();
     assert_eq!((mails.len(), mails[0].recipients.len()), (1, 1), "the other one has it");
@@ -106,7 +108,8 @@ async fn what_waits_too_long_comes_back_as_expired() {
     router.ready().await.expect("ready");
     let id = SubmissionSeed::of("f").insert(&backend).await.expect("a row").id;
     let log = || format!("{}\n{}", router.log(), postfix.log());
-    until("end", log, async || scene.mark(id, "1|a@example.net").await["status"] == json!("expired")).await;
-    assert_eq!(scene.mark(id, "1|a@example.net").await["dsn"], json!("4.2.2"));
+    until("end", log, async || scene.relay_entry(id, "1|a@example.net").await["status"] == json!("expired"))
+        .await;
+    assert_eq!(scene.relay_entry(id, "1|a@example.net").await["dsn"], json!("4.2.2"));
     assert!(router.stop().await.expect("stops").success());
 }

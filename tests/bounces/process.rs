@@ -48,7 +48,7 @@ pub(crate) async fn ledger(stage: &Stage, id: Uuid) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn it_sends_from_an_address_of_its_own_and_hears_what_comes_back() {
+async fn it_sends_from_an_address_of_its_own_and_reads_what_comes_back() {
     let (stage, maildir, extra) = stage().await;
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
     let mut router = stage.router(binary(), "router", &extra).await.expect("a router");

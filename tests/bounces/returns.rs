@@ -156,7 +156,7 @@ impl Bench {
         (row.status, row.ledger, row.updated_at)
     }
 
-    pub(crate) async fn mark(&self, id: Uuid, key: &str) -> Value {
+    pub(crate) async fn relay_entry(&self, id: Uuid, key: &str) -> Value {
         self.row(id).await.1["deliveries"][key]["relay"].clone()
     }
 
@@ -184,13 +184,13 @@ async fn a_mail_that_comes_back_is_recorded_then_moved_then_reported() {
     let before = bench.row(id).await;
     deliver(&bench.dir, "1.a.host", &sample("postfix-failed", origin(id)));
     bench.returns().look().await;
-    let mark = bench.mark(id, B).await;
+    let entry = bench.relay_entry(id, B).await;
     assert_eq!(
-        (&mark["status"], &mark["dsn"], &mark["relay"], &mark["by"], &mark["queue_id"]),
+        (&entry["status"], &entry["dsn"], &entry["relay"], &entry["by"], &entry["queue_id"]),
         (&json!("bounced"), &json!("5.1.1"), &json!("mx.example.net"), &json!("returned@host"), &Value::Null)
     );
-    assert!(mark["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{mark}");
-    assert_eq!(bench.mark(id, B_OF_TWO).await, Value::Null, "the other action is as it was");
+    assert!(entry["message_id"].as_str().is_some_and(|id| id.starts_with("<maple.")), "{entry}");
+    assert_eq!(bench.relay_entry(id, B_OF_TWO).await, Value::Null, "the other action is as it was");
     let after = bench.row(id).await;
     assert_eq!((&after.0, &after.2), (&before.0, &before.2), "neither the status nor its time moves");
     let failures = bench.failures(id).await;
@@ -215,12 +215,12 @@ async fn what_a_co_recipient_could_have_written_is_reported_and_no_fact() {
     let of_two = Origin { action_order: 2, ..origin(id) };
     deliver(&bench.dir, "1.delivered", &sample("postfix-delivered", of_two));
     bench.returns().look().await;
-    assert_eq!(bench.mark(id, B_OF_TWO).await, Value::Null, "that it got there proves nothing");
+    assert_eq!(bench.relay_entry(id, B_OF_TWO).await, Value::Null, "that it got there proves nothing");
     deliver(&bench.dir, "2.failed", &sample("postfix-failed", of_two));
     bench.returns().look().await;
-    let mark = bench.mark(id, B_OF_TWO).await;
-    assert_eq!((&mark["status"], &mark["claimed"]), (&json!("bounced"), &json!(true)));
-    assert_eq!(bench.mark(id, A_OF_TWO).await, Value::Null);
+    let entry = bench.relay_entry(id, B_OF_TWO).await;
+    assert_eq!((&entry["status"], &entry["claimed"]), (&json!("bounced"), &json!(true)));
+    assert_eq!(bench.relay_entry(id, A_OF_TWO).await, Value::Null);
     assert_eq!(bench.failures(id).await, Vec::<Value>::new(), "it is not audited");
     let notices = bench.notices.lock().expect("a lock");
     assert!(
@@ -273,7 +273,7 @@ async fn what_is_delivered_and_comes_back_later_is_lost() {
     ] {
         deliver(&bench.dir, name, &sample(mail, origin(id)));
         bench.returns().look().await;
-        assert_eq!(bench.mark(id, B).await["status"], json!(status), "{name}");
+        assert_eq!(bench.relay_entry(id, B).await["status"], json!(status), "{name}");
     }
     assert_eq!(bench.failures(id).await.len(), 1);
 }
@@ -329,19 +329,19 @@ async fn what_cannot_be_recorded_now_waits_where_it_is() {
     deliver(&bench.dir, "1.locked", &sample("postfix-failed", origin(id)));
     deliver(&bench.dir, "2.free", &sample("postfix-failed", origin(other)));
     let mut locker = bench.db.superuser().await.expect("a locker");
-    let held = locker.transaction().await.expect("a transaction");
-    held.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
+    let lock = locker.transaction().await.expect("a transaction");
+    lock.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
     let mut returns = bench.returns();
     returns.look().await;
     assert_eq!(list(&bench.dir, "new"), ["1.locked"], "it holds nobody up");
-    assert_eq!(bench.mark(other, B).await["status"], json!("bounced"));
-    held.rollback().await.expect("let go");
+    assert_eq!(bench.relay_entry(other, B).await["status"], json!("bounced"));
+    lock.rollback().await.expect("let go");
     let nowhere = bench.db.url_as("forms_app").replace(bench.db.name(), "nowhere");
     bench.returns_of(store(nowhere)).look().await;
-    assert_eq!((list(&bench.dir, "new").len(), bench.mark(id, B).await), (1, Value::Null));
+    assert_eq!((list(&bench.dir, "new").len(), bench.relay_entry(id, B).await), (1, Value::Null));
     returns.look().await;
     assert_eq!(
-        (list(&bench.dir, "new").len(), bench.mark(id, B).await["status"].clone()),
+        (list(&bench.dir, "new").len(), bench.relay_entry(id, B).await["status"].clone()),
         (0, json!("bounced"))
     );
 }
@@ -357,12 +357,12 @@ async fn a_mail_whose_row_refuses_it_keeps_no_other_and_is_tried_again() {
     let mut returns = bench.returns();
     for _ in 0..2 {
         returns.look().await;
-        assert_eq!(bench.mark(good, B).await["status"], json!("bounced"));
+        assert_eq!(bench.relay_entry(good, B).await["status"], json!("bounced"));
         assert_eq!(list(&bench.dir, "new"), ["1.a.host"], "neither lost nor set before a person");
     }
     bench.refuse(Refusing::Trigger, &[]).await;
     bench.returns().look().await;
-    assert_eq!(bench.mark(bad, B).await["status"], json!("bounced"));
+    assert_eq!(bench.relay_entry(bad, B).await["status"], json!("bounced"));
     assert_eq!(list(&bench.dir, "new").len(), 0);
 }
 
@@ -376,7 +376,7 @@ async fn many_are_read_in_one_look_a_page_at_a_time() {
     deliver(&bench.dir, "9999", &sample("postfix-failed", origin(id)));
     bench.returns().look().await;
     assert_eq!((list(&bench.dir, "new").len(), list(&bench.dir, "cur").len()), (0, 451));
-    assert_eq!(bench.mark(id, B).await["status"], json!("bounced"));
+    assert_eq!(bench.relay_entry(id, B).await["status"], json!("bounced"));
 }
 
 #[tokio::test]

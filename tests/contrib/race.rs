@@ -42,7 +42,7 @@ impl Race {
 
     /// Both set the status, each in an open transaction: the second waits until the first has committed. Returns
     /// what each sees before its commit.
-    async fn both_mark(&mut self, begin: &str) -> [Value; 2] {
+    async fn both_set_status(&mut self, begin: &str) -> [Value; 2] {
         let pids = (self.one.ask(json!({"do": "pid"})).await, self.other.ask(json!({"do": "pid"})).await);
         let (first, second, look) = (self.set_scan_status(0), self.set_scan_status(1), self.look());
         self.one.sql(begin).await;
@@ -85,7 +85,7 @@ async fn without_lock_and_before_the_commit_nobody_would_publish() {
 #[tokio::test]
 async fn the_lock_makes_the_second_scanner_wait_and_see_the_first() {
     let mut race = Race::new().await;
-    let seen = race.both_mark("BEGIN").await;
+    let seen = race.both_set_status("BEGIN").await;
     assert_eq!(seen, [json!(["waiting", 1]), json!(["ready", 0])]);
 }
 
@@ -96,7 +96,7 @@ async fn after_the_commit_it_is_seen_under_repeatable_read_as_well() {
     for python in [&mut race.one, &mut race.other] {
         python.sql("SET default_transaction_isolation = 'repeatable read'").await;
     }
-    let seen = race.both_mark("BEGIN").await;
+    let seen = race.both_set_status("BEGIN").await;
     assert_eq!(seen, [json!(["waiting", 1]), json!(["waiting", 1])]);
     let evaluate = race.evaluate();
     assert_eq!(race.other.ask(evaluate).await, json!(["ready", 0]));
@@ -176,9 +176,9 @@ async fn the_lock_is_held_until_the_verdict_is_committed() {
     let mut race = Race::new().await;
     let [set_scan_status, pid] = [race.set_scan_status(0), race.one.ask(json!({"do": "pid"})).await];
     let slow = race.db.client_as("forms_scanner").await.expect("a scanner");
-    let held = "SELECT pg_backend_pid() FROM attachments WHERE id = $1 FOR UPDATE";
+    let locked = "SELECT pg_backend_pid() FROM attachments WHERE id = $1 FOR UPDATE";
     slow.batch_execute("BEGIN").await.expect("begun");
-    let holder: i32 = slow.query_one(held, &[&race.seeded.attachments[0]]).await.expect("the row").get(0);
+    let holder: i32 = slow.query_one(locked, &[&race.seeded.attachments[0]]).await.expect("the row").get(0);
     race.one.tell(set_scan_status).await;
     race.one.waits_for(&pid, &json!(holder), &race.eyes).await;
     let free = "SELECT FROM submissions WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED";

@@ -197,7 +197,7 @@ async fn what_a_killed_build_left_is_built_anew() {
 
 /// A writer that takes a while: we give up, let everybody who came meanwhile pass, and try again.
 #[tokio::test]
-async fn a_long_writer_is_waited_for_in_short_turns() {
+async fn a_long_writer_is_waited_for_in_short_tries() {
     for direction in ["there", "back"] {
         let db = database(Variant::default()).await;
         if direction == "back" {

@@ -165,7 +165,7 @@ async fn locks_statements_and_the_pool_have_their_limits() {
     holding.batch_execute("SELECT pg_advisory_xact_lock(7)").await.expect("the lock");
     let locked =
         pool.transaction("lock", async |tx| Ok(tx.batch_execute("SELECT pg_advisory_xact_lock(7)").await?));
-    let error = locked.await.expect_err("it is held");
+    let error = locked.await.expect_err("it is locked");
     assert_eq!((error.sqlstate(), error.kind()), (Some("55P03"), DbErrorKind::Busy));
 
     let slow = pool.transaction("slow", async |tx| Ok(tx.batch_execute("SELECT pg_sleep(10)").await?));
@@ -271,7 +271,7 @@ async fn faults_carry_no_row_and_say_what_is_missing() {
 }
 
 #[tokio::test]
-async fn a_listener_hears_and_knows_when_it_is_deaf() {
+async fn a_listener_receives_and_knows_when_it_is_disconnected() {
     let db = with_form().await;
     let elsewhere = Database {
         url: "postgres://forms_app@127.0.0.1:1/pooled".to_owned(),

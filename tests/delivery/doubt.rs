@@ -8,7 +8,7 @@ use maple_router::routing::delivery::sender::ReturnAddress;
 use maple_router::routing::submission::message_id::Origin;
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Scene, beyond};
+use crate::harness::{PATIENCE, Scene, relay_status};
 
 const KEYS: [&str; 2] = ["1|a@x.test", "1|b@x.test"];
 
@@ -87,7 +87,7 @@ async fn what_the_relay_still_has_in_its_queue_is_found() {
     trapped.cut();
     scene.up().await;
     let row = scene.routed(id).await;
-    assert!(KEYS.iter().all(|key| beyond(&row, key) != "delivered"), "{row:?}");
+    assert!(KEYS.iter().all(|key| relay_status(&row, key) != "delivered"), "{row:?}");
     scene.stage.relay.restart().await.expect("it is back");
     scene.known(id, &KEYS, "delivered").await;
     once(&scene, id);
@@ -129,7 +129,7 @@ async fn a_session_that_has_not_ended_proves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_hold_what_nothing_proves_is_held() {
+async fn under_hold_what_nothing_proves_is_put_on_hold() {
     let (mut scene, wire) = wired_with("[routing]\nin_doubt = \"hold\"\n").await;
     let (id, trapped) = killed_at(&mut scene, &wire, WireTrap::DotSent).await;
     scene.up().await;

@@ -32,7 +32,7 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 /// The delivery status after the relay's acceptance: `delivered`, `deferred`, `bounced`, `expired`, or empty.
-pub(crate) fn beyond<'a>(row: &'a Row, key: &str) -> &'a str {
+pub(crate) fn relay_status<'a>(row: &'a Row, key: &str) -> &'a str {
     row.entry(key)["relay"]["status"].as_str().unwrap_or_default()
 }
 
@@ -139,7 +139,7 @@ impl Scene {
 
     /// Waits until delivery tracking has this status of these deliveries.
     pub(crate) async fn known(&self, id: Uuid, keys: &[&str], status: &str) -> Row {
-        let so = |row: &Row| keys.iter().all(|key| beyond(row, key) == status);
+        let so = |row: &Row| keys.iter().all(|key| relay_status(row, key) == status);
         self.await_row(id, &format!("{status} for {keys:?}"), so).await
     }
 

@@ -5,7 +5,7 @@ use devkit::forms::Form;
 use devkit::smtp::{Client, Rule, Stage as At, submit};
 use uuid::Uuid;
 
-use crate::harness::{PATIENCE, Scene, beyond};
+use crate::harness::{PATIENCE, Scene, relay_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_look_like_postfix_s_change_nothing() {
@@ -71,5 +71,5 @@ async fn mails(scene: &Scene, id: Uuid, queue_id: &str) {
         scene.postfix.logged(&["qmgr", &taken, "removed"], PATIENCE).await.expect("all are done with");
     }
     let row = scene.row(id).await;
-    assert_eq!(beyond(&row, "1|a@x.test"), "deferred", "{row:?}\n{}", scene.logs());
+    assert_eq!(relay_status(&row, "1|a@x.test"), "deferred", "{row:?}\n{}", scene.logs());
 }

@@ -8,7 +8,7 @@ use devkit::postfix::Rotation;
 use devkit::smtp::{Rule, Stage as At};
 use uuid::Uuid;
 
-use crate::harness::{Scene, beyond};
+use crate::harness::{Scene, relay_status};
 
 const ALL: [&str; 2] = ["1|a@x.test", "1|b@x.test"];
 
@@ -98,7 +98,7 @@ async fn nothing_is_missed_while_the_daemon_is_down() {
     }
     for id in refused {
         let row = scene.known(*id, &["1|a@x.test"], "bounced").await;
-        assert_eq!(beyond(&row, "1|b@x.test"), "delivered", "{row:?}");
+        assert_eq!(relay_status(&row, "1|b@x.test"), "delivered", "{row:?}");
         assert_eq!(scene.failures(*id).await.len(), 1, "notified once");
     }
     // A second read from the saved position logs nothing again.

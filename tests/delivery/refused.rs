@@ -1,4 +1,4 @@
-//! The most important sights: one of three recipients is refused further on, and every report of it agrees; and
+//! The most important views: one of three recipients is refused further on, and every report of it agrees; and
 //! mails that wait too long.
 
 use std::time::Duration;
@@ -25,9 +25,9 @@ async fn one_of_three_is_refused_upstream_and_everybody_says_so() {
 
     // The ledger: accepted by the relay, and lost after that. The row stays as it is.
     assert_eq!((row.status.as_str(), &row.updated_at), ("routed", &routed.updated_at), "{row:?}");
-    let mark = &row.entry("1|b@x.test")["relay"];
-    assert_eq!(mark["dsn"], "5.1.1", "{row:?}");
-    assert!(mark["text"].as_str().is_some_and(|text| text.contains("User unknown")), "{row:?}");
+    let relay = &row.entry("1|b@x.test")["relay"];
+    assert_eq!(relay["dsn"], "5.1.1", "{row:?}");
+    assert!(relay["text"].as_str().is_some_and(|text| text.contains("User unknown")), "{row:?}");
     for key in ["1|a@x.test", "1|b@x.test", "1|c@x.test"] {
         assert_eq!(row.entry(key)["state"], "accepted", "{row:?}");
         assert_eq!(row.entry(key)["relay"]["queue_id"], row.entry(key)["queue_id"], "{row:?}");

@@ -5,7 +5,7 @@ use devkit::forms::Form;
 use devkit::postfix::PostfixOptions;
 use devkit::smtp::{Act, Rule, Stage as At};
 
-use crate::harness::{Scene, beyond};
+use crate::harness::{Scene, relay_status};
 
 /// Name, which is the form's and the recipients' domain, and what the upstream does.
 fn upstreams() -> Vec<(&'static str, Rule)> {
@@ -34,12 +34,12 @@ async fn what_is_deferred_is_known_since_when_and_delivered_in_the_end() {
         let keys = [format!("1|a@{name}.test"), format!("1|b@{name}.test")];
         let keys = keys.each_ref().map(String::as_str);
         let row = scene.known(*id, &keys, "deferred").await;
-        let mark = &row.entry(keys[0])["relay"];
-        assert!(mark["since"].is_string(), "{name}: {row:?}");
-        assert!(mark["dsn"].as_str().is_some_and(|dsn| dsn.starts_with("4.")), "{name}: {row:?}");
+        let relay = &row.entry(keys[0])["relay"];
+        assert!(relay["since"].is_string(), "{name}: {row:?}");
+        assert!(relay["dsn"].as_str().is_some_and(|dsn| dsn.starts_with("4.")), "{name}: {row:?}");
         assert_eq!(scene.routed(*id).await.status, "routed", "{name}: it waits in the relay, not here");
         assert!(scene.failures(*id).await.is_empty(), "{name}: nothing is lost yet");
-        since.push(mark["since"].clone());
+        since.push(relay["since"].clone());
     }
     scene.stage.relay.clear_rules();
     for ((name, id), since) in submitted.iter().zip(since) {
@@ -62,9 +62,9 @@ async fn an_upstream_without_the_tls_that_is_demanded_defers() {
     let mut scene = Scene::with(options, &[Form::new("f").mail_to("a@x.test")]).await;
     let id = scene.submit("f").await;
     let row = scene.known(id, &["1|a@x.test"], "deferred").await;
-    let mark = &row.entry("1|a@x.test")["relay"];
-    assert_eq!(mark["dsn"], "4.7.4", "{row:?}");
-    assert!(mark["text"].as_str().is_some_and(|text| text.contains("TLS is required")), "{row:?}");
+    let relay = &row.entry("1|a@x.test")["relay"];
+    assert_eq!(relay["dsn"], "4.7.4", "{row:?}");
+    assert!(relay["text"].as_str().is_some_and(|text| text.contains("TLS is required")), "{row:?}");
     scene.postfix.set("smtp_tls_security_level", "none").await.expect("set");
     scene.known(id, &["1|a@x.test"], "delivered").await;
     scene.down().await;
@@ -84,7 +84,7 @@ async fn an_upstream_that_is_not_there_defers_and_one_that_is_slow_does_not() {
     scene.stage.relay.rule(Rule::at(At::Dot).to("@s.test").delay(slow));
     let id = scene.submit("s").await;
     let row = scene.routed(id).await;
-    assert_eq!(beyond(&row, "1|s@s.test"), "", "nothing is known yet: {row:?}");
+    assert_eq!(relay_status(&row, "1|s@s.test"), "", "nothing is known yet: {row:?}");
     let row = scene.known(id, &["1|s@s.test"], "delivered").await;
     assert!(row.entry("1|s@s.test")["relay"]["since"].is_null(), "it never was deferred: {row:?}");
     scene.down().await;

@@ -19,7 +19,7 @@ use tokio_postgres::Client;
 /// Rows of the table that is not grown.
 const SMALL: u64 = 1_000;
 /// Rounds that leave the choice of plans to PostgreSQL: it plans anew five times, then compares.
-const TURNS: usize = 7;
+const ROUNDS: usize = 7;
 
 fn grown() -> u64 {
     std::env::var("GROWN").ok().map_or(200_000, |rows| rows.parse().expect("GROWN is a number of rows"))
@@ -62,8 +62,8 @@ impl Place {
     /// Returns what everything costs here now, as PostgreSQL plans it round after round.
     async fn costs(&self, log: &mut Log, with_schema: bool, backlog: bool) -> Costs {
         let router = Router::on(&self.db, with_schema, backlog).await;
-        for _ in 0..TURNS {
-            router.turn().await;
+        for _ in 0..ROUNDS {
+            router.round().await;
         }
         log.costs(&self.eyes, self.db.name()).await
     }
@@ -101,13 +101,13 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
     let unsaid = judge::unsaid(&after);
     assert!(without.is_empty(), "without schema router: {without:#?}");
     assert!(with.is_empty(), "with schema router: {with:#?}");
-    assert!(unsaid.is_empty(), "a turn (tests/grown/router.rs) says every statement; not these: {unsaid:?}");
+    assert!(unsaid.is_empty(), "a round (tests/grown/router.rs) says every statement; not these: {unsaid:?}");
 
     // The check itself works: without the indexes the growth is seen.
     for (index, _) in judge::NEEDED {
         large.run(&format!("DROP INDEX {index}")).await;
     }
-    Router::on(&large.db, true, false).await.turn().await;
+    Router::on(&large.db, true, false).await.round().await;
     let lacking = log.costs(&large.eyes, large.db.name()).await;
     let faults = judge::faults(&before, &lacking, &with_router);
     for (index, seen_by) in judge::NEEDED {

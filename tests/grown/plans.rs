@@ -69,20 +69,20 @@ pub(crate) type Costs = BTreeMap<String, Cost>;
 pub(crate) struct Log {
     path: PathBuf,
     read: u64,
-    marks: u32,
+    markers: u32,
 }
 
 impl Log {
     pub(crate) fn of(socket_dir: &Path) -> Self {
         // `.log` becomes `.json` where that is the format.
-        Self { path: socket_dir.join("data/plans/plans.json"), read: 0, marks: 0 }
+        Self { path: socket_dir.join("data/plans/plans.json"), read: 0, markers: 0 }
     }
 
     /// What `forms_app` did in `database` since the last look. The server's log lags: a marker line is waited for.
     pub(crate) async fn costs(&mut self, eyes: &Client, database: &str) -> Costs {
-        self.marks += 1;
-        let record = format!("mark {} {}", std::process::id(), self.marks);
-        eyes.batch_execute(&format!("DO $$BEGIN RAISE LOG '{record}'; END$$")).await.expect("a mark");
+        self.markers += 1;
+        let record = format!("marker {} {}", std::process::id(), self.markers);
+        eyes.batch_execute(&format!("DO $$BEGIN RAISE LOG '{record}'; END$$")).await.expect("a marker");
         let text = loop {
             let text = self.rest();
             if text.contains(&record) {

@@ -95,7 +95,7 @@ impl Router {
     }
 
     /// Runs everything once.
-    pub(crate) async fn turn(&self) {
+    pub(crate) async fn round(&self) {
         self.route().await;
         self.sweep().await;
         self.tell().await;
@@ -138,8 +138,8 @@ impl Router {
         for id in &ids {
             store.content(*id).await.expect("read").expect("there");
         }
-        let held: Vec<_> = ids.iter().map(|id| (*id, "t".to_owned())).collect();
-        assert_eq!(store.heartbeat(&held).await.expect("heard").confirmed.len(), ids.len());
+        let claims: Vec<_> = ids.iter().map(|id| (*id, "t".to_owned())).collect();
+        assert_eq!(store.heartbeat(&claims).await.expect("a heartbeat").confirmed.len(), ids.len());
         let keys = [A, B].map(str::to_owned);
         join_all(ids.iter().map(|id| store.begin(*id, "t", &keys))).await;
         store.begin(ids[0], "stale", &keys).await.expect("answered");
@@ -288,8 +288,8 @@ impl Router {
         assert!(outbox.waits(State::Pending, &all).await.expect("looked"), "these do");
         let rows = outbox.claim(State::Pending, &all, PAGE, HOUR, token).await.expect("taken");
         assert!(rows.len() >= 3, "{}", rows.len());
-        let held: Vec<_> = rows.iter().map(|row| (row.id, token)).collect();
-        outbox.extend(&held, HOUR).await.expect("extended");
+        let leases: Vec<_> = rows.iter().map(|row| (row.id, token)).collect();
+        outbox.extend(&leases, HOUR).await.expect("extended");
         let settlings: Vec<_> = rows.iter().enumerate().map(|(n, row)| settling(n, row.id, token)).collect();
         outbox.settle(&settlings).await.expect("settled");
         // One event whose lease runs out, and one whose time comes.

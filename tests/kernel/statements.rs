@@ -134,7 +134,7 @@ async fn a_persons_version_beats_a_workers_lease_and_not_another_person() {
 }
 
 #[tokio::test]
-async fn attempts_are_given_back_kept_or_begun_anew() {
+async fn attempts_are_given_back_kept_or_started_anew() {
     let bench = Bench::new().await;
     for (attempts, expected) in [(Attempts::Keep, 1), (Attempts::Refund, 0), (Attempts::Reset, 0)] {
         let id = bench.parcel(State::Packing, true).await;

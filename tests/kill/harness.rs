@@ -111,7 +111,7 @@ impl Scene {
     /// Inserts one, and its event is lost.
     pub(crate) async fn submit_quietly(&self) -> Uuid {
         let seed = SubmissionSeed::of("f");
-        self.stage.submit_unheard(&seed, &self.backend).await.expect("a row").id
+        self.stage.submit_unannounced(&seed, &self.backend).await.expect("a row").id
     }
 
     /// The database was restarted: looks and inserts over new connections.

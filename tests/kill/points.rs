@@ -106,7 +106,7 @@ const OUTBOX: &[Point] = {
         point("event not taken", Wire(TakenSent("outbox_claim"), 1), Cut, ONCE, NO_DOUBT, 1),
         point("event taken after the end", Wire(TakenSent("outbox_claim"), 1), Release, ONCE, NO_DOUBT, 1),
         point("event taken", Wire(TakenAnswered("outbox_claim"), 1), Cut, ONCE, NO_DOUBT, 1),
-        point("mark lost", Wire(CommitSent("outbox_settle"), 1), Cut, ONCE, NO_DOUBT, 1),
+        point("settlement lost", Wire(CommitSent("outbox_settle"), 1), Cut, ONCE, NO_DOUBT, 1),
         point("marked after the end", Wire(CommitSent("outbox_settle"), 1), Release, ONCE, NO_DOUBT, 1),
         point("marked", Wire(CommitAnswered("outbox_settle"), 1), Cut, ONCE, NO_DOUBT, 1),
     ]
@@ -135,8 +135,8 @@ pub(crate) struct TooLate(Duration);
 
 /// Called when what was to happen to the caught router has happened.
 pub(crate) fn in_time(trapped: &Trapped) -> Result<(), TooLate> {
-    let held = trapped.held_for();
-    if held < AT_THE_POINT { Ok(()) } else { Err(TooLate(held)) }
+    let caught = trapped.caught_for();
+    if caught < AT_THE_POINT { Ok(()) } else { Err(TooLate(caught)) }
 }
 
 /// A router that is caught at a point.
@@ -179,7 +179,7 @@ impl Point {
             Place::Wire(Trap::CommitAnswered("record"), _) => row.status == "routed",
             Place::Wire(..) | Place::Relay(..) | Place::Ack => true,
         };
-        if written { Ok(()) } else { Err(TooLate(trapped.held_for())) }
+        if written { Ok(()) } else { Err(TooLate(trapped.caught_for())) }
     }
 
     async fn caught(&self, scene: &Scene, trapped: Trapped) -> Caught {
@@ -208,8 +208,8 @@ pub(crate) async fn play<Playing>(
                 // A panic ends this point only: the others tell as much.
                 match AssertUnwindSafe(play(point)).catch_unwind().await {
                     Ok(Ok(())) => return None,
-                    Ok(Err(TooLate(held))) => {
-                        println!("{}: met after {held:?}, too late: once more", point.name);
+                    Ok(Err(TooLate(caught))) => {
+                        println!("{}: met after {caught:?}, too late: once more", point.name);
                     }
                     Err(_) => break,
                 }

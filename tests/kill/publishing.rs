@@ -59,8 +59,8 @@ async fn killed_at((name, trap, fate, published): (&str, Trap, Fate, u64)) -> Re
 
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{name}: {row:?}");
-    let is_marked = async || outbox(&scene).await["state"] == "delivered";
-    scene.until("mark", is_marked).await;
+    let is_delivered = async || outbox(&scene).await["state"] == "delivered";
+    scene.until("delivered row", is_delivered).await;
     let acked = async || scene.stage.events().await.expect("stats").acked >= published;
     scene.until("acks", acked).await;
     scene.settled().await;

@@ -7,7 +7,7 @@ use stateright::Property;
 
 use super::product;
 use super::steps::Routing;
-use super::world::{DELIVERIES, Heard, Step, World};
+use super::world::{DELIVERIES, Outcome, Step, World};
 
 pub(crate) const P1_FACT: &str = "P1: nothing is begun after its fact";
 pub(crate) const P1_SPOOL: &str = "P1: nothing is begun by a daemon whose spool has its fact";
@@ -30,8 +30,8 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
     let always = Property::<Routing>::always;
     let sometimes = Property::<Routing>::sometimes;
     vec![
-        always(P1_FACT, |_, world| !world.witness.begun_after_fact),
-        always(P1_SPOOL, |_, world| !world.witness.begun_spooled),
+        always(P1_FACT, |_, world| !world.witness.intent_after_fact),
+        always(P1_SPOOL, |_, world| !world.witness.intent_spooled),
         always(P1_DOUBT, |model, world| {
             let asked = world.left.replays < model.left.replays;
             twice(world).all(|(d, g)| world.witness.doubted[d][g] && (!model.protocol.hold || asked))
@@ -58,8 +58,8 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
                 Some(_) | None => true,
             }
         }),
-        always(P6, |_, world| !world.witness.begun_unclean),
-        always(P10, |_, world| !world.witness.begun_hidden),
+        always(P6, |_, world| !world.witness.intent_unclean),
+        always(P10, |_, world| !world.witness.intent_hidden),
         always(P8, |model, world| world.row.attempts <= model.protocol.max_attempts),
         always(P8_SENT, |_, world| !world.witness.refunded_sent),
         always(P8_REFUND, |model, world| match world.row.finished {
@@ -89,13 +89,14 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
             world.spool.is_some() && world.row.status.is_terminal()
         }),
         sometimes("a fact waits in a state directory while another daemon has a claim", |_, world| {
-            let others =
-                |host: u8| (0..2_u8).any(|w| w != host && world.workers[usize::from(w)].step == Step::Begun);
+            let others = |host: u8| {
+                (0..2_u8).any(|w| w != host && world.workers[usize::from(w)].step == Step::AtFence)
+            };
             world.spool.is_some_and(|spool| others(spool.host))
         }),
         sometimes("a forced replay sends again", |_, world| world.relay.iter().any(|sent| sent[1] > 0)),
         sometimes("an outcome is unknown", |_, world| {
-            world.workers.iter().any(|worker| worker.heard.contains(&Heard::Unknown))
+            world.workers.iter().any(|worker| worker.outcomes.contains(&Outcome::Unknown))
         }),
     ]
 }

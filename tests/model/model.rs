@@ -38,7 +38,7 @@ fn routing(protocol: Protocol, faults: u8) -> Routing {
         stops: faults,
         events: faults,
         reloads: faults,
-        turns: faults,
+        rescans: faults,
         answers: faults,
         outages: faults,
         hidings: faults,
@@ -83,7 +83,7 @@ fn every_order_is_right_over_two_actions() {
 }
 
 #[test]
-fn every_order_is_right_where_doubt_is_held() {
+fn every_order_is_right_where_doubt_is_on_hold() {
     all_is_right(Protocol { hold: true, ..protocol(Shape::OneAction) });
 }
 

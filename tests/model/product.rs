@@ -136,7 +136,7 @@ impl Shape {
             stored["token"] = json!(name(entry.by));
             stored["late"] = json!(entry.late);
         }
-        if let Some(token) = entry.begun {
+        if let Some(token) = entry.intent {
             stored["begun"] = json!({"token": name(token), "at": NOW});
         }
         for (name, value) in [("doubt", entry.doubt), ("doubted", entry.doubted)] {
@@ -144,7 +144,7 @@ impl Shape {
                 stored[name] = json!(true);
             }
         }
-        if entry.held {
+        if entry.on_hold {
             stored["error"] = json!({"class": ErrorClass::InDoubt, "stage": Stage::Dot, "reply": ""});
         }
         stored
@@ -279,11 +279,11 @@ pub(crate) fn replayed(shape: Shape, row: &Row, infected: bool, force_action: Op
             let open = &after.deliveries[key];
             *entry = Entry {
                 state: open.state,
-                begun: None,
+                intent: None,
                 by: if open.state == DeliveryState::Accepted { entry.by } else { GONE },
                 doubt: open.doubt,
                 doubted: open.doubted,
-                held: open.error.as_ref().is_some_and(|error| error.class == ErrorClass::InDoubt)
+                on_hold: open.error.as_ref().is_some_and(|error| error.class == ErrorClass::InDoubt)
                     && open.state == DeliveryState::Failed,
                 late: open.late,
             };

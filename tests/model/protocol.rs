@@ -7,7 +7,7 @@ use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 
 use super::product::{self, Claim, Shape};
-use super::world::{Attachment, DELIVERIES, Heard, Row, Step, Token, World, has};
+use super::world::{Attachment, DELIVERIES, Outcome, Row, Step, Token, World, has};
 
 /// A rule of the protocol that can be switched off, to see that its loss is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Protocol {
         let (row, worker) = (&world.row, &mut world.workers[w]);
         (worker.step, worker.slow) = (Step::Claimed, false);
         (worker.plan, worker.knows) = (row.plan, row.entries);
-        (worker.keys, worker.heard, worker.repeated) = (0, [Heard::Nothing; DELIVERIES], false);
+        (worker.keys, worker.outcomes, worker.repeated) = (0, [Outcome::Nothing; DELIVERIES], false);
     }
 
     /// The ledger as the worker knows it.
@@ -169,7 +169,7 @@ impl Protocol {
         let token = World::token_of(w);
         let (send, hold) = product::open_deliveries(self.shape, &known, order, token, self.hold);
         for d in (0..DELIVERIES).filter(|d| has(hold, *d)) {
-            world.workers[w].heard[d] = Heard::Held;
+            world.workers[w].outcomes[d] = Outcome::OnHold;
         }
         if send == 0 {
             world.workers[w].step = Step::Recording;
@@ -181,8 +181,8 @@ impl Protocol {
     /// `Store::begin`.
     fn begin(&self, world: &mut World, w: usize, order: i32, keys: u8) {
         let token = World::token_of(w);
-        let marked: Vec<usize> = (0..DELIVERIES).filter(|d| has(keys, *d)).collect();
-        let open = marked.iter().all(|d| world.row.entries[*d].state == DeliveryState::Open);
+        let sending: Vec<usize> = (0..DELIVERIES).filter(|d| has(keys, *d)).collect();
+        let open = sending.iter().all(|d| world.row.entries[*d].state == DeliveryState::Open);
         if !self.fence(world, token) {
             world.workers[w].step = Step::Settling { ack: true };
             return;
@@ -203,20 +203,20 @@ impl Protocol {
         if !open && self.holds(Rule::OpenAtBegin) {
             let worker = &mut world.workers[w];
             worker.tried &= !(1 << order);
-            (worker.step, worker.heard) = (Step::Recording, [Heard::Nothing; DELIVERIES]);
+            (worker.step, worker.outcomes) = (Step::Recording, [Outcome::Nothing; DELIVERIES]);
             return;
         }
-        world.witness.begun_after_fact |=
-            marked.iter().any(|d| world.row.entries[*d].state == DeliveryState::Accepted);
-        world.witness.begun_unclean |= world.attachment != Attachment::Clean;
-        world.witness.begun_hidden |= world.hidden;
-        world.witness.begun_spooled |= has_spooled(world, w);
-        for d in &marked {
-            world.row.entries[*d].begun = Some(token);
+        world.witness.intent_after_fact |=
+            sending.iter().any(|d| world.row.entries[*d].state == DeliveryState::Accepted);
+        world.witness.intent_unclean |= world.attachment != Attachment::Clean;
+        world.witness.intent_hidden |= world.hidden;
+        world.witness.intent_spooled |= has_spooled(world, w);
+        for d in &sending {
+            world.row.entries[*d].intent = Some(token);
         }
-        let generation = world.row.generation[marked[0]];
+        let generation = world.row.generation[sending[0]];
         let worker = &mut world.workers[w];
-        (worker.step, worker.slow, worker.keys, worker.generation) = (Step::Begun, false, keys, generation);
+        (worker.step, worker.slow, worker.keys, worker.generation) = (Step::AtFence, false, keys, generation);
     }
 
     /// Asks the fence before the final dot.
@@ -224,7 +224,7 @@ impl Protocol {
         let worker = &mut world.workers[w];
         if worker.slow && self.holds(Rule::DotFence) {
             for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
-                worker.heard[d] = Heard::Deferred;
+                worker.outcomes[d] = Outcome::Deferred;
             }
             worker.tally.itself();
             worker.step = Step::Recording;
@@ -237,21 +237,21 @@ impl Protocol {
     pub(crate) fn outage(world: &mut World, w: usize) {
         let worker = &mut world.workers[w];
         for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
-            worker.heard[d] = Heard::Deferred;
+            worker.outcomes[d] = Outcome::Deferred;
         }
         worker.tally.outage();
         worker.step = Step::Recording;
     }
 
     /// The relay answers to the dot.
-    pub(crate) fn dot(world: &mut World, w: usize, answers: [Heard; DELIVERIES]) {
+    pub(crate) fn dot(world: &mut World, w: usize, outcomes: [Outcome; DELIVERIES]) {
         let worker = &mut world.workers[w];
         for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
-            worker.heard[d] = answers[d];
-            if answers[d] == Heard::Deferred {
+            worker.outcomes[d] = outcomes[d];
+            if outcomes[d] == Outcome::Deferred {
                 worker.tally.itself();
             }
-            if answers[d] == Heard::Accepted {
+            if outcomes[d] == Outcome::Accepted {
                 let copies = &mut world.relay[d][usize::from(worker.generation)];
                 *copies = (*copies + 1).min(3);
             }
@@ -262,13 +262,13 @@ impl Protocol {
     /// `Store::record`, and what the worker makes of its answer. With `answer_lost` it commits and is repeated.
     pub(crate) fn record(&self, world: &mut World, w: usize, answer_lost: bool) {
         let token = World::token_of(w);
-        let (heard, repeated) = (world.workers[w].heard, world.workers[w].repeated);
+        let (outcomes, repeated) = (world.workers[w].outcomes, world.workers[w].repeated);
         if !repeated {
-            for d in (0..DELIVERIES).filter(|d| heard[*d] == Heard::Accepted) {
+            for d in (0..DELIVERIES).filter(|d| outcomes[*d] == Outcome::Accepted) {
                 Self::merge(&mut world.row, d, token, world.workers[w].generation);
             }
         }
-        let recorded = self.conclude(world, w, &heard);
+        let recorded = self.conclude(world, w, &outcomes);
         if answer_lost {
             world.workers[w].repeated = true;
             return;
@@ -276,13 +276,13 @@ impl Protocol {
         self.answered(world, w, &recorded);
     }
 
-    fn conclude(&self, world: &mut World, w: usize, heard: &[Heard; DELIVERIES]) -> Recorded {
+    fn conclude(&self, world: &mut World, w: usize, outcomes: &[Outcome; DELIVERIES]) -> Recorded {
         let token = World::token_of(w);
         if !self.fence(world, token) {
             return Recorded::Stale;
         }
-        for (d, heard) in heard.iter().enumerate() {
-            Self::outcome(&mut world.row.entries[d], *heard, token);
+        for (d, outcome) in outcomes.iter().enumerate() {
+            Self::outcome(&mut world.row.entries[d], *outcome, token);
         }
         let tried = world.workers[w].tried;
         if product::next_action(self.shape, &world.row, tried).is_some() {
@@ -292,9 +292,9 @@ impl Protocol {
             world.row
         } else {
             let mut memory = Self::known(world, w);
-            for (entry, heard) in memory.entries.iter_mut().zip(heard) {
-                Self::outcome(entry, *heard, token);
-                if *heard == Heard::Accepted {
+            for (entry, outcome) in memory.entries.iter_mut().zip(outcomes) {
+                Self::outcome(entry, *outcome, token);
+                if *outcome == Outcome::Accepted {
                     entry.state = DeliveryState::Accepted;
                 }
             }

@@ -6,7 +6,7 @@ use maple_router::routing::table::Status;
 
 use super::product;
 use super::protocol::{Protocol, Rule};
-use super::world::{Attachment, DELIVERIES, Entry, GONE, Heard, Row, Spool, Step, Token, World, has};
+use super::world::{Attachment, DELIVERIES, Entry, GONE, Outcome, Row, Spool, Step, Token, World, has};
 
 impl Protocol {
     /// `Draft::merge`: whoever brings it. A fact of a former generation, or a second one, is kept beside the entry.
@@ -17,22 +17,22 @@ impl Protocol {
         if former || entry.state == DeliveryState::Accepted {
             return;
         }
-        let doubted = entry.doubted || entry.doubt || entry.begun.is_some_and(|by| by != token);
+        let doubted = entry.doubted || entry.doubt || entry.intent.is_some_and(|by| by != token);
         *entry =
             Entry { state: DeliveryState::Accepted, by: token, doubted, late: ended, ..Entry::default() };
     }
 
     /// `Draft::note`: a delivery that has a fact keeps it.
-    pub(super) fn outcome(entry: &mut Entry, heard: Heard, token: Token) {
-        if entry.state != DeliveryState::Open || matches!(heard, Heard::Nothing | Heard::Accepted) {
+    pub(super) fn outcome(entry: &mut Entry, outcome: Outcome, token: Token) {
+        if entry.state != DeliveryState::Open || matches!(outcome, Outcome::Nothing | Outcome::Accepted) {
             return;
         }
-        (entry.begun, entry.by) = (None, token);
-        match heard {
-            Heard::Refused => entry.state = DeliveryState::Failed,
-            Heard::Held => (entry.state, entry.held) = (DeliveryState::Failed, true),
-            Heard::Unknown => entry.doubt = true,
-            Heard::Deferred | Heard::Nothing | Heard::Accepted => {}
+        (entry.intent, entry.by) = (None, token);
+        match outcome {
+            Outcome::Refused => entry.state = DeliveryState::Failed,
+            Outcome::OnHold => (entry.state, entry.on_hold) = (DeliveryState::Failed, true),
+            Outcome::Unknown => entry.doubt = true,
+            Outcome::Deferred | Outcome::Nothing | Outcome::Accepted => {}
         }
     }
 
@@ -81,7 +81,7 @@ impl Protocol {
         let row = &mut world.row;
         (row.status, row.claim, row.due) = (Status::Received, None, false);
         for entry in row.entries.iter_mut().filter(|entry| entry.state == DeliveryState::Open) {
-            if let Some(by) = entry.begun.take() {
+            if let Some(by) = entry.intent.take() {
                 entry.doubt |= by != token;
             }
         }
@@ -104,11 +104,11 @@ impl Protocol {
         let decision = product::stuck(self.shape, &world.row, infected, attempts, resets);
         let sent = product::perhaps_sent(self.shape, &world.row);
         let began =
-            world.row.entries.iter().any(|entry| entry.begun.is_some() && entry.begun == world.row.claim);
+            world.row.entries.iter().any(|entry| entry.intent.is_some() && entry.intent == world.row.claim);
         world.witness.refunded_sent |= began && matches!(decision, StuckDecision::Reset { refund: true });
         if decision != StuckDecision::Leave {
             for d in (0..DELIVERIES).filter(|d| has(sent, *d)) {
-                world.row.entries[d].begun = None;
+                world.row.entries[d].intent = None;
                 world.row.entries[d].doubt |= self.holds(Rule::Doubt);
             }
         }

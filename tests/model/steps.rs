@@ -8,7 +8,7 @@ use stateright::{Model, Property};
 use super::laws;
 use super::liveness::Graph;
 use super::protocol::{Protocol, Rule};
-use super::world::{Attachment, DELIVERIES, Form, Heard, Left, Spool, Step, WORKERS, World, has};
+use super::world::{Attachment, DELIVERIES, Form, Left, Outcome, Spool, Step, WORKERS, World, has};
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) enum Action {
     AskAgain(usize),
     GoOn(usize),
     AskFence(usize),
-    Dot(usize, [Heard; DELIVERIES]),
+    Dot(usize, [Outcome; DELIVERIES]),
     Record(usize),
     Release(usize, bool),
     Fail(usize),
@@ -38,7 +38,7 @@ pub(crate) enum Action {
     LoseEvent,
     RepeatEvent,
     Reload(Form),
-    Turn(Attachment),
+    Rescan(Attachment),
     Hide,
     Outage(usize),
     LoseRelayAnswer(usize),
@@ -77,8 +77,10 @@ impl Routing {
                 }
                 Step::Asking => actions.push(Action::AskAgain(w)),
                 Step::Claimed => actions.push(Action::GoOn(w)),
-                Step::Begun => actions.push(Action::AskFence(w)),
-                Step::AtDot => answers(worker.keys).for_each(|heard| actions.push(Action::Dot(w, heard))),
+                Step::AtFence => actions.push(Action::AskFence(w)),
+                Step::AtDot => {
+                    outcomes(worker.keys).for_each(|outcomes| actions.push(Action::Dot(w, outcomes)));
+                }
                 Step::Recording => actions.push(Action::Record(w)),
                 Step::Releasing { refund } => actions.push(Action::Release(w, refund)),
                 Step::Failing => actions.push(Action::Fail(w)),
@@ -118,16 +120,16 @@ impl Routing {
             }
             if left.stops > 0 && !worker.stopping && !idle && !settling {
                 actions.push(Action::Stop(w));
-                let facts = worker.heard.contains(&Heard::Accepted);
+                let facts = worker.outcomes.contains(&Outcome::Accepted);
                 if world.spool.is_none() && worker.step == Step::Recording && facts {
                     actions.push(Action::ForceStop(w));
                 }
             }
-            let facts = worker.step == Step::Recording && worker.heard.contains(&Heard::Accepted);
+            let facts = worker.step == Step::Recording && worker.outcomes.contains(&Outcome::Accepted);
             if left.refusals > 0 && facts && !worker.repeated && world.spool.is_none() {
                 actions.push(Action::Refuse(w));
             }
-            if left.outages > 0 && worker.step == Step::Begun {
+            if left.outages > 0 && worker.step == Step::AtFence {
                 actions.push(Action::Outage(w));
             }
             if left.answers > 0 {
@@ -137,12 +139,13 @@ impl Routing {
                         if !worker.repeated {
                             actions.push(Action::LoseRecordAnswer(w));
                         }
-                        let telling = |d: usize| matches!(worker.heard[d], Heard::Accepted | Heard::Deferred);
+                        let telling =
+                            |d: usize| matches!(worker.outcomes[d], Outcome::Accepted | Outcome::Deferred);
                         if !worker.repeated && (0..DELIVERIES).any(|d| has(worker.keys, d) && telling(d)) {
                             actions.push(Action::LoseRelayAnswer(w));
                         }
                     }
-                    Step::Idle | Step::Asking | Step::Claimed | Step::Begun | Step::AtDot => {}
+                    Step::Idle | Step::Asking | Step::Claimed | Step::AtFence | Step::AtDot => {}
                     Step::Releasing { .. } | Step::Failing | Step::Settling { .. } => {}
                 }
             }
@@ -159,8 +162,8 @@ impl Routing {
             let others = [Form::First, Form::Second, Form::WithoutActions].into_iter();
             actions.extend(others.filter(|form| *form != world.form).map(Action::Reload));
         }
-        if left.turns > 0 && world.attachment == Attachment::Clean {
-            actions.extend([Action::Turn(Attachment::Pending), Action::Turn(Attachment::Infected)]);
+        if left.rescans > 0 && world.attachment == Attachment::Clean {
+            actions.extend([Action::Rescan(Attachment::Pending), Action::Rescan(Attachment::Infected)]);
         }
         if left.hidings > 0 && !world.hidden {
             actions.push(Action::Hide);
@@ -248,8 +251,8 @@ impl Routing {
                 world.left.reloads -= 1;
                 world.form = form;
             }
-            Action::Turn(attachment) => {
-                world.left.turns -= 1;
+            Action::Rescan(attachment) => {
+                world.left.rescans -= 1;
                 world.attachment = attachment;
             }
             Action::Show => world.hidden = false,
@@ -270,8 +273,8 @@ impl Routing {
                 }
                 worker.perhaps_sent = true;
                 for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
-                    if matches!(worker.heard[d], Heard::Accepted | Heard::Deferred) {
-                        worker.heard[d] = Heard::Unknown;
+                    if matches!(worker.outcomes[d], Outcome::Accepted | Outcome::Deferred) {
+                        worker.outcomes[d] = Outcome::Unknown;
                     }
                 }
             }
@@ -299,7 +302,7 @@ impl Routing {
 /// Worker `w` gives its record up; the acceptances it received lie in its daemon's state directory.
 fn spooled(world: &mut World, w: usize) {
     leaves_unnotified(world, w);
-    let accepted = (0..DELIVERIES).filter(|d| world.workers[w].heard[*d] == Heard::Accepted);
+    let accepted = (0..DELIVERIES).filter(|d| world.workers[w].outcomes[*d] == Outcome::Accepted);
     let facts = accepted.map(|d| 1 << d).sum();
     let (generation, host) = (world.workers[w].generation, if w == 0 { 0 } else { 1 });
     world.spool = Some(Spool { host, token: World::token_of(w), facts, generation });
@@ -310,15 +313,16 @@ fn spooled(world: &mut World, w: usize) {
 fn leaves_unnotified(world: &mut World, w: usize) {
     let worker = &world.workers[w];
     for d in (0..DELIVERIES).filter(|d| has(worker.keys, *d)) {
-        let heard = worker.step == Step::Recording && worker.heard[d] == Heard::Accepted && !worker.repeated;
-        world.witness.unnotified[d] |= heard || worker.step == Step::AtDot;
+        let unrecorded_fact =
+            worker.step == Step::Recording && worker.outcomes[d] == Outcome::Accepted && !worker.repeated;
+        world.witness.unnotified[d] |= unrecorded_fact || worker.step == Step::AtDot;
     }
 }
 
 /// Every answer the relay can give to a send of `keys`.
-fn answers(keys: u8) -> impl Iterator<Item = [Heard; DELIVERIES]> {
-    const EACH: [Heard; 3] = [Heard::Accepted, Heard::Deferred, Heard::Refused];
-    let of = move |d: usize| if has(keys, d) { &EACH[..] } else { &[Heard::Nothing][..] };
+fn outcomes(keys: u8) -> impl Iterator<Item = [Outcome; DELIVERIES]> {
+    const EACH: [Outcome; 3] = [Outcome::Accepted, Outcome::Deferred, Outcome::Refused];
+    let of = move |d: usize| if has(keys, d) { &EACH[..] } else { &[Outcome::Nothing][..] };
     of(0).iter().flat_map(move |a| of(1).iter().map(|b| [*a, *b]))
 }
 
@@ -334,7 +338,7 @@ impl Action {
                 | Self::LoseEvent
                 | Self::RepeatEvent
                 | Self::Reload(_)
-                | Self::Turn(_)
+                | Self::Rescan(_)
                 | Self::Hide
                 | Self::Outage(_)
                 | Self::LoseRelayAnswer(_)

@@ -42,13 +42,13 @@ pub(crate) enum Attachment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Entry {
     pub(crate) state: DeliveryState,
-    pub(crate) begun: Option<Token>,
+    pub(crate) intent: Option<Token>,
     /// The claim that recorded what it is.
     pub(crate) by: Token,
     pub(crate) doubt: bool,
     pub(crate) doubted: bool,
     /// Failed because it was in doubt, under `hold`.
-    pub(crate) held: bool,
+    pub(crate) on_hold: bool,
     /// The fact came after the end.
     pub(crate) late: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Row {
 
 /// A worker's answer for one delivery that is not recorded yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(crate) enum Heard {
+pub(crate) enum Outcome {
     #[default]
     Nothing,
     Accepted,
@@ -81,7 +81,7 @@ pub(crate) enum Heard {
     Refused,
     Unknown,
     /// Not sent: in doubt, under `hold`.
-    Held,
+    OnHold,
 }
 
 /// A worker's step.
@@ -94,7 +94,7 @@ pub(crate) enum Step {
     /// Has a claim and the ledger as last read.
     Claimed,
     /// The intents are committed; the fence was not asked yet.
-    Begun,
+    AtFence,
     /// The fence let it pass: the final dot is being written.
     AtDot,
     /// Has outcomes to record, or none.
@@ -125,7 +125,7 @@ pub(crate) struct Worker {
     /// Deliveries of the send under way, a bit each, and their generation.
     pub(crate) keys: u8,
     pub(crate) generation: u8,
-    pub(crate) heard: [Heard; DELIVERIES],
+    pub(crate) outcomes: [Outcome; DELIVERIES],
     /// An earlier try to record this committed, but its answer was lost.
     pub(crate) repeated: bool,
     /// The product's own account of what was left open under this claim, and why.
@@ -156,7 +156,7 @@ pub(crate) struct Left {
     pub(crate) events: u8,
     pub(crate) reloads: u8,
     /// Changes of a clean attachment to pending or infected.
-    pub(crate) turns: u8,
+    pub(crate) rescans: u8,
     /// An answer of the relay or of the database is lost.
     pub(crate) answers: u8,
     /// The relay cannot be reached for one send.
@@ -177,13 +177,13 @@ pub(crate) struct Witness {
     /// The status was changed by somebody whose claim was not the row's.
     pub(crate) stale_change: bool,
     /// A delivery was started that had its fact.
-    pub(crate) begun_after_fact: bool,
+    pub(crate) intent_after_fact: bool,
     /// A delivery was started by a daemon that has facts of its submission in its state directory.
-    pub(crate) begun_spooled: bool,
+    pub(crate) intent_spooled: bool,
     /// A delivery was started while the attachment was not clean.
-    pub(crate) begun_unclean: bool,
+    pub(crate) intent_unclean: bool,
     /// A delivery was started while the attachment could not be seen.
-    pub(crate) begun_hidden: bool,
+    pub(crate) intent_hidden: bool,
     /// Claims since the last replay that were not given back by a stop, or before an intent.
     pub(crate) tries: u8,
     /// The sweep or the worker gave back the attempt of a claim under which something may have been sent.
@@ -293,7 +293,7 @@ impl World {
         };
         let known = self.workers.iter_mut().flat_map(|worker| worker.knows.iter_mut());
         for entry in self.row.entries.iter_mut().chain(known) {
-            entry.begun.as_mut().into_iter().for_each(change);
+            entry.intent.as_mut().into_iter().for_each(change);
             change(&mut entry.by);
         }
         self.row.claim.as_mut().into_iter().for_each(change);

@@ -197,7 +197,7 @@ async fn a_row_that_somebody_holds_holds_up_nobody_else() {
     holder
         .batch_execute(&format!("BEGIN; SELECT FROM router.outbox WHERE id = {first} FOR UPDATE"))
         .await
-        .expect("held");
+        .expect("locked");
     let ids = |rows: Vec<Row<Outbox>>| rows.iter().map(|row| row.id).collect::<Vec<_>>();
     assert_eq!(
         ids(bench.store.claim(State::Pending, &ALL, 10, LEASE, Uuid::new_v4()).await.expect("claimed")),

@@ -183,7 +183,7 @@ async fn a_submission_that_somebody_keeps_holds_up_nobody_for_long() {
     bench.asking(1).await;
     end.await.expect("no panic").expect("committed");
     let waited: bool = bench.eyes.query_one(sql, &[&now]).await.expect("the time").get(0);
-    assert!(waited, "twenty and more seconds are what each waiting in its turn would come to");
+    assert!(waited, "twenty and more seconds are what each waiting after the other would come to");
     for id in [one.id, two.id] {
         assert_eq!(bench.reasons(id).await, ["scan_clean"]);
     }

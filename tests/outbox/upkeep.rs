@@ -123,7 +123,7 @@ fn old_rows_go_page_by_page_and_the_others_are_measured() {
 }
 
 #[tokio::test]
-async fn people_hear_of_a_topic_that_is_away_and_that_it_is_back() {
+async fn people_are_notified_of_a_topic_that_is_away_and_that_it_is_back() {
     let bench = Bench::new().await;
     let mut kept = keep(&bench);
     kept.relay.send_replace(Some("NOT_FOUND: no such topic".to_owned()));
@@ -137,7 +137,7 @@ async fn people_hear_of_a_topic_that_is_away_and_that_it_is_back() {
 }
 
 #[tokio::test]
-async fn people_hear_of_rows_that_nobody_delivers_unless_that_is_wanted() {
+async fn people_are_notified_of_rows_that_nobody_delivers_unless_that_is_wanted() {
     let bench = Bench::new().await;
     let id = bench.row(State::Pending).await;
     let overdue = format!("UPDATE router.outbox SET available_at = now() - interval '6 min' WHERE id = {id}");

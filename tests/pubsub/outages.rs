@@ -23,10 +23,10 @@ async fn an_unknown_subscription_is_named_at_start() {
     assert!(error.to_string().contains("maple-router provision"), "{error}");
 
     let mut source = fixture.source().await;
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = soon(source.next()).await.unwrap_err();
     assert_eq!(error, SourceError::NotFound { subscription: fixture.settings.subscription.clone() });
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(
         matches!(soon(source.next()).await, Err(SourceError::Ended { .. })),
         "an ended source stays ended"
@@ -60,7 +60,7 @@ async fn a_closed_and_a_silent_endpoint_are_reported_within_the_call_timeout() {
         let mut fixture = server().await;
         fixture.settings = settings_at(&endpoint.to_string());
         fixture.settings.call_timeout = Duration::from_secs(2);
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(
             fixture.levels().await,
             [("subscription", CheckLevel::Fail), ("dead_letter", CheckLevel::Warn)]
@@ -71,7 +71,7 @@ async fn a_closed_and_a_silent_endpoint_are_reported_within_the_call_timeout() {
         let publisher = PubsubPublisher::open(&fixture.settings).await.unwrap();
         let error = soon(publisher.publish(Attributes::new(), Bytes::new())).await.unwrap_err();
         assert!(error.to_string().contains("cannot be reached"), "{error}");
-        let took = begun.elapsed();
+        let took = started.elapsed();
         assert!(took < 4 * fixture.settings.call_timeout + Duration::from_secs(3), "{endpoint}: {took:?}");
     }
 }
@@ -151,13 +151,13 @@ async fn an_outage_is_felt_and_its_end_builds_the_stream_anew() {
     assert!(changed.is_empty(), "reported twice");
 
     let broker = Broker::start(address).await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let fixture = Fixture { settings, broker };
     provision(&fixture.settings, false).await.unwrap();
     fixture.publish(1).await;
     assert_eq!(soon(changed.recv()).await, Some(ProbeEvent::Found));
     reader.await.unwrap().settle.ack();
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
     assert!(reports.lock().unwrap().contains(&Report::Discarded));
     watch.abort();
 }

@@ -26,9 +26,9 @@ async fn short_leases() -> Fixture {
 
 /// Waits until the server's counts are so; the counts when they never are.
 async fn until_so(fixture: &Fixture, so: impl Fn(&Fixture) -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !so(fixture) {
-        assert!(begun.elapsed() < AT_ONCE, "{:?}", fixture.stats());
+        assert!(started.elapsed() < AT_ONCE, "{:?}", fixture.stats());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -48,7 +48,7 @@ async fn what_the_client_has_read_and_not_passed_on_is_given_back_too() {
     let fixture = provisioned().await;
     fixture.publish(1).await;
     let mut source = fixture.source().await;
-    let held = next(&mut *source).await;
+    let leased = next(&mut *source).await;
     // All of them before the server or the client runs: one response then has them all.
     let topic = fixture.settings.topic.clone().unwrap();
     for n in 0..900 {
@@ -60,7 +60,7 @@ async fn what_the_client_has_read_and_not_passed_on_is_given_back_too() {
     assert!(source.buffered() < 900, "the client had passed on all of them");
     soon(source.quiet()).await;
     until_so(&fixture, |f| f.stats().outstanding == 1 && f.stats().backlog == 900).await;
-    held.settle.ack();
+    leased.settle.ack();
     assert!(soon(source.stop(PATIENCE)).await);
 }
 
@@ -69,10 +69,10 @@ async fn a_dropped_source_gives_back_what_waited_and_leaves_what_is_in_work() {
     let fixture = provisioned().await;
     fixture.publish(4).await;
     let mut source: Box<PubsubSource> = fixture.source().await;
-    let held = next(&mut *source).await;
+    let leased = next(&mut *source).await;
     drop(source);
     until_so(&fixture, |f| f.stats().outstanding == 1 && f.stats().streams == 0).await;
-    held.settle.ack();
+    leased.settle.ack();
     until_so(&fixture, |f| f.stats().acked == 1).await;
     assert_eq!(fixture.stats().backlog, 3);
 }
@@ -82,23 +82,23 @@ async fn a_rebuild_costs_no_delivery_attempts() {
     let fixture = short_leases().await;
     let (mut source, reports) = supervised(&fixture.settings);
     fixture.publish(6).await;
-    let mut held = take(&mut *source, 2).await;
+    let mut leased = take(&mut *source, 2).await;
     until_so(&fixture, |f| f.stats().outstanding == 6).await;
     tokio::time::sleep(QUIET).await;
 
     source.rebuild().ask();
     for message in take(&mut *source, 4).await {
         assert_eq!(message.delivery_attempt, Some(1));
-        held.push(message);
+        leased.push(message);
     }
     assert!(next_if_any(&mut *source).await.is_none());
     assert!(reports.lock().unwrap().contains(&Report::Discarded));
     until_so(&fixture, |f| f.stats().streams == 1).await;
     fixture.publish(1).await;
-    held.push(next(&mut *source).await);
+    leased.push(next(&mut *source).await);
     assert!(tokio::time::timeout(ACK_DEADLINE * 3 / 2, source.next()).await.is_err(), "something came again");
 
-    for message in held {
+    for message in leased {
         message.settle.ack();
     }
     assert!(soon(source.stop(PATIENCE)).await, "the stop waits for the answers of both sources");
@@ -113,11 +113,11 @@ async fn a_stream_that_was_refused_leaves_what_is_in_work_in_work() {
     let name = fixture.settings.subscription.clone();
     let (mut source, reports) = supervised(&fixture.settings);
     fixture.publish(2).await;
-    let held = take(&mut *source, 2).await;
+    let leased = take(&mut *source, 2).await;
     fixture.broker.fail_streams(&name, Code::PermissionDenied).unwrap();
     assert!(next_if_any(&mut *source).await.is_none());
     assert!(matches!(&reports.lock().unwrap()[1], Report::Lost { .. }));
-    for message in held {
+    for message in leased {
         message.settle.ack();
     }
     until_so(&fixture, |f| f.stats().acked == 2).await;
@@ -129,13 +129,13 @@ async fn a_quiet_supervised_source_builds_nothing_anew() {
     let fixture = provisioned().await;
     let (mut source, reports) = supervised(&fixture.settings);
     fixture.publish(1).await;
-    let held = next(&mut *source).await;
+    let leased = next(&mut *source).await;
     soon(source.quiet()).await;
     source.rebuild().ask();
     fixture.publish(3).await;
     assert!(next_if_any(&mut *source).await.is_none());
     assert_eq!(reports.lock().unwrap().as_slice(), [Report::Opened]);
-    held.settle.ack();
+    leased.settle.ack();
     assert!(soon(source.stop(PATIENCE)).await);
     let stats = fixture.stats();
     assert_eq!((stats.acked, stats.delivered, stats.backlog), (1, 1, 3), "{stats:?}");

@@ -41,7 +41,7 @@ async fn a_thousand_submissions_twice_each_over_three_daemons_are_mailed_exactly
         let seed = SubmissionSeed::of(["one", "two", "acts"][form]).field("f", "v");
         let seed = if rng.random_bool(0.1) { seed.attachment("a.pdf", "clean") } else { seed };
         // Events come only when all of them can be taken.
-        wanted.insert(stage.submit_unheard(&seed, &backend).await.expect("a row").id, form);
+        wanted.insert(stage.submit_unannounced(&seed, &backend).await.expect("a row").id, form);
     }
     let mut routers = Vec::new();
     for number in 0..DAEMONS {

@@ -139,7 +139,7 @@ const RIGHTS: [(&str, &str, &str, &str); 4] = [
         "table templates is missing",
     ),
     (
-        "every submission, out of sight",
+        "every submission, hidden",
         "DROP POLICY submissions_app ON submissions",
         "CREATE POLICY submissions_app ON submissions FOR ALL TO forms_app USING (true) WITH CHECK (true)",
         "rows of submissions",
@@ -189,7 +189,7 @@ async fn a_right_that_is_away_for_a_while_fails_nobody_and_spends_nothing(source
 #[tokio::test]
 async fn a_row_that_a_trigger_refuses_is_no_fault_of_the_contract() {
     let scene = Scene::with(StageOptions::default(), &[Form::new("f").mail_to("a@x.test")], SOON).await;
-    let odd = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let odd = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     let trigger = format!(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN RAISE insufficient_privilege USING MESSAGE = 'not this one'; END $$;

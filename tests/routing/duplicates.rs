@@ -24,7 +24,7 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(so
     // Slow enough that copies meet it while it is being sent.
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(500)));
     for copies in [2, 5] {
-        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+        let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
         (0..copies).for_each(|_| scene.publish(id));
         let row = scene.ended(id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
@@ -44,7 +44,7 @@ async fn an_event_published_five_times_is_one_routing_and_every_copy_is_acked(so
 async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt(source: Source) {
     let scene = scene(source).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later").times(1));
-    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     (0..3).for_each(|_| scene.publish(id));
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 2), "{row:?}");
@@ -59,23 +59,23 @@ async fn copies_of_an_event_whose_submission_is_released_all_come_again_and_cost
 
 async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(source: Source) {
     let scene = scene(source).await;
-    let held = json!({
+    let claimed = json!({
         "v": 1, "attempts": 1,
         "claim": {"token": "theirs", "worker": "other/1", "at": "2026-01-01T00:00:00Z", "deadline": "2036-01-01T00:00:00Z"},
         "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
         "deliveries": {"1|a@x.test": {"state": "open", "begun": {"token": "theirs", "at": "2026-01-01T00:00:00Z"}}},
     });
     let table = [
-        ("processing", held.clone(), "held_elsewhere"),
+        ("processing", claimed.clone(), "held_elsewhere"),
         ("processing", json!([]), "held_elsewhere"),
         ("routed", json!({}), "finished"),
-        ("failed", held, "finished"),
+        ("failed", claimed, "finished"),
         ("failed", json!({"v": 7}), "finished"),
         ("purged", json!({}), "finished"),
     ];
     for (status, ledger, reason) in table {
         let seed = SubmissionSeed::of("f").status(status).ledger(ledger).attachment("a", "infected");
-        let id = scene.unheard(&seed).await.id;
+        let id = scene.unannounced(&seed).await.id;
         let before = scene.row(id).await;
         scene.publish(id);
         scene
@@ -92,7 +92,7 @@ async fn what_another_worker_holds_and_what_has_ended_is_dropped_untouched(sourc
 
 /// A released submission that is due after `seconds` of database time.
 async fn due_in(scene: &Scene, seconds: f64) -> Uuid {
-    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     let sql = "UPDATE submissions SET routing_result = jsonb_build_object('v', 1, 'attempts', 1,
                'next_attempt_at', clock_timestamp() + make_interval(secs => $2)) WHERE id = $1";
     scene.backend.execute(sql, &[&id, &seconds]).await.expect("due later");
@@ -100,7 +100,7 @@ async fn due_in(scene: &Scene, seconds: f64) -> Uuid {
     id
 }
 
-async fn an_early_event_is_held_until_its_submission_is_due(source: Source) {
+async fn an_early_event_is_deferred_until_its_submission_is_due(source: Source) {
     let scene = scene(source).await;
     let id = due_in(&scene, 2.5).await;
     let due: f64 = due_of(&scene, id).await;
@@ -111,7 +111,7 @@ async fn an_early_event_is_held_until_its_submission_is_due(source: Source) {
                FROM submissions s, jsonb_each(s.routing_result->'deliveries') e WHERE s.id = $1";
     let sent: f64 = scene.eyes.query_one(sql, &[&id]).await.expect("when").get(0);
     assert!(sent >= due, "not before it is due: {sent} < {due}");
-    assert_eq!(scene.settled().await.nacked, 0, "held, not given back");
+    assert_eq!(scene.settled().await.nacked, 0, "deferred, not given back");
     scene.stop().await;
 }
 
@@ -123,7 +123,7 @@ async fn due_of(scene: &Scene, id: Uuid) -> f64 {
 
 /// Pub/Sub alone: what is given back five times reaches the dead-letter topic there.
 #[tokio::test]
-async fn due_within_a_minute_is_held_later_is_given_back_and_neither_costs_an_attempt() {
+async fn due_within_a_minute_is_deferred_later_is_given_back_and_neither_costs_an_attempt() {
     let scene = scene(Source::Pubsub).await;
     let (soon, late) = (due_in(&scene, 30.0).await, due_in(&scene, 300.0).await);
     let before = (scene.row(soon).await, scene.row(late).await);
@@ -139,12 +139,12 @@ async fn due_within_a_minute_is_held_later_is_given_back_and_neither_costs_an_at
     let Scene { mut router, stage, .. } = scene;
     assert!(router.stop().await.expect("stops").success(), "{}", router.log());
     let stats = stage.broker.stats(SUBSCRIPTION).expect("stats");
-    assert_eq!((stats.outstanding, stats.backlog), (0, 1), "a stop gives back what was held: {stats:?}");
+    assert_eq!((stats.outstanding, stats.backlog), (0, 1), "a stop gives back what was deferred: {stats:?}");
 }
 
 devkit::with_either_source!(
     an_event_published_five_times_is_one_routing_and_every_copy_is_acked,
     copies_of_an_event_whose_submission_is_released_all_come_again_and_cost_one_attempt,
     what_another_worker_holds_and_what_has_ended_is_dropped_untouched,
-    an_early_event_is_held_until_its_submission_is_due,
+    an_early_event_is_deferred_until_its_submission_is_due,
 );

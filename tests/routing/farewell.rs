@@ -35,7 +35,7 @@ async fn http_connections_that_say_nothing_do_not_hold_up_a_stop(source: Source)
 }
 
 /// Every connection is free and every mail is ready at the moment at which they are asked for: the stop still comes first.
-async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(source: Source) {
+async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_connection_is_free(source: Source) {
     let mut scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test")]).await;
     // A signed submission is ready to be sent when the stop has started, and not before.
     scene.stage.google.iam_script().always(Mishap::Delay(Duration::from_secs(4)));
@@ -59,7 +59,7 @@ async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free(
 
 /// Beside a relay that was fast, mails have their intents recorded with their claims and wait for their connection. When the
 /// daemon stops meanwhile, mails in dialogue are finished; nothing of the others was sent: intents and attempts go back.
-async fn what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_doubt(source: Source) {
+async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_without_a_doubt(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let mut scene = Scene::on(stage, "[smtp]\nlanes = 1\n").await;
     for _ in 0..4 {
@@ -91,6 +91,6 @@ async fn what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_d
 
 devkit::with_either_source!(
     http_connections_that_say_nothing_do_not_hold_up_a_stop,
-    a_stop_that_comes_before_a_begin_comes_first_even_where_a_lane_is_free,
-    what_waits_for_its_lane_when_the_daemon_stops_is_given_back_without_a_doubt,
+    a_stop_that_comes_before_a_begin_comes_first_even_where_a_connection_is_free,
+    what_waits_for_its_connection_when_the_daemon_stops_is_given_back_without_a_doubt,
 );

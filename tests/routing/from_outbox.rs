@@ -87,8 +87,8 @@ async fn what_is_deferred_is_tried_again_when_it_is_due_and_not_before() {
     assert!(row.ledger["next_attempt_at"].is_string(), "{row:?}");
     let sql = "SELECT ((routing_result->>'next_attempt_at')::timestamptz - updated_at) > interval '1.5 s'
         FROM submissions WHERE id = $1";
-    let paced: bool = scene.eyes.query_one(sql, &[&id]).await.expect("the row").get(0);
-    assert!(paced, "nobody else spaces the attempts: {row:?}");
+    let is_spaced: bool = scene.eyes.query_one(sql, &[&id]).await.expect("the row").get(0);
+    assert!(is_spaced, "nobody else spaces the attempts: {row:?}");
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 3), "{row:?}");
     let journal = scene.journal(id);

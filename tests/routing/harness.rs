@@ -82,9 +82,9 @@ impl Scene {
         seeded
     }
 
-    /// Inserts, and nobody hears of it.
-    pub(crate) async fn unheard(&self, seed: &SubmissionSeed) -> Seeded {
-        self.stage.submit_unheard(seed, &self.backend).await.expect("a row")
+    /// Inserts, and publishes no event.
+    pub(crate) async fn unannounced(&self, seed: &SubmissionSeed) -> Seeded {
+        self.stage.submit_unannounced(seed, &self.backend).await.expect("a row")
     }
 
     /// Publishes one more event.

@@ -48,14 +48,14 @@ const MOST: usize = 64;
 /// Stands still until it is moved.
 #[derive(Debug, Clone)]
 struct Standing {
-    begun: Instant,
+    started: Instant,
     passed: watch::Sender<Duration>,
 }
 
 impl Standing {
     #[expect(clippy::disallowed_methods, reason = "any instant will do as the first")]
     fn new() -> Self {
-        Self { begun: Instant::now(), passed: watch::Sender::new(Duration::ZERO) }
+        Self { started: Instant::now(), passed: watch::Sender::new(Duration::ZERO) }
     }
 
     fn advance(&self, by: Duration) {
@@ -65,7 +65,7 @@ impl Standing {
 
 impl Clock for Standing {
     fn monotonic(&self) -> Instant {
-        self.begun + *self.passed.borrow()
+        self.started + *self.passed.borrow()
     }
 
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {

@@ -30,7 +30,7 @@ fn log_has(scene: &Scene, text: &str) -> bool {
 async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_is_free(source: Source) {
     let scene = Scene::of(source, &[form()]).await;
     let mut other = scene.stage.database.client_as("forms_app").await.expect("forms_app");
-    let locked = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let locked = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     let lock = other.transaction().await.expect("a transaction");
     lock.query_one(LOCK, &[&locked]).await.expect("locked");
     scene.publish(locked);
@@ -53,7 +53,7 @@ async fn a_row_somebody_has_locked_stops_no_other_claim_and_is_claimed_when_it_i
 async fn an_attachment_being_inserted_does_not_hold_up_its_submission(source: Source) {
     let scene = Scene::of(source, &[form()]).await;
     let mut other = scene.stage.database.client_as("forms_app").await.expect("forms_app");
-    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     let insertion = other.transaction().await.expect("a transaction");
     let sql = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object) VALUES ($1, 'n', 'b', 'o')";
     insertion.execute(sql, &[&id]).await.expect("inserted");

@@ -144,7 +144,7 @@ async fn without_a_database_nobody_spends_an_attempt_and_nothing_is_in_doubt(sou
     let mut ids = submit(&scene, "f", 6).await;
     scene.await_row(ids[0], "begun", |row| !row.entry("1|a@x.test")["begun"].is_null()).await;
     for _ in 0..3 {
-        ids.push(scene.unheard(&SubmissionSeed::of("f")).await.id);
+        ids.push(scene.unannounced(&SubmissionSeed::of("f")).await.id);
     }
     cluster.stop().await;
     ids[6..].iter().for_each(|id| scene.publish(*id));

@@ -109,7 +109,7 @@ async fn what_was_prepared_is_routed_when_it_is_committed() {
 }
 
 #[tokio::test]
-async fn without_a_bell_the_poll_finds_them() {
+async fn without_a_listener_the_poll_finds_them() {
     let deaf = "[database]\nlisten_url = \"postgres://forms_app@127.0.0.1:1/nowhere\"";
     let scene = scene(Source::Postgres, deaf).await;
     let id = insert(&scene, &SubmissionSeed::of("f")).await.id;

@@ -94,16 +94,16 @@ async fn a_paused_form_waits_and_others_do_not(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test"), Form::new("g").mail_to("a@x.test")];
     let scene = Scene::of(source, &forms).await;
     pause(&scene, "--form f").await;
-    let held = scene.submit(&SubmissionSeed::of("f")).await.id;
+    let paused = scene.submit(&SubmissionSeed::of("f")).await.id;
     let other = scene.submit(&SubmissionSeed::of("g")).await.id;
     assert_eq!(scene.ended(other).await.status, "routed");
     let dropped = |line: &Value| line["event"] == "dropped" && line["reason"] == "paused";
     scene.await_line("drop", dropped).await;
-    assert_eq!(scene.row(held).await.ledger, json!({}), "untouched");
+    assert_eq!(scene.row(paused).await.ledger, json!({}), "untouched");
     // The event is gone; a later event (the sweep's) finds the row as it was.
     scene.settled().await;
     // The sweep does not look at the row either, until it is resumed.
-    let old = scene.unheard(&SubmissionSeed::of("f").age(Duration::from_secs(3600))).await.id;
+    let old = scene.unannounced(&SubmissionSeed::of("f").age(Duration::from_secs(3600))).await.id;
     let orphans = async || done(&scene, "sweep --once --json").await.json().expect("JSON")["orphans"].clone();
     assert_eq!(orphans().await, 0);
     assert_eq!(scene.row(old).await.ledger, json!({}), "untouched");
@@ -111,8 +111,8 @@ async fn a_paused_form_waits_and_others_do_not(source: Source) {
     // The router's own sweep may have been first.
     orphans().await;
     assert_eq!(scene.ended(old).await.status, "routed");
-    scene.publish(held);
-    let row = scene.ended(held).await;
+    scene.publish(paused);
+    let row = scene.ended(paused).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
     scene.stop().await;
 }

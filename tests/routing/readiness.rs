@@ -16,9 +16,9 @@ fn form() -> Form {
 }
 
 /// Writes what the scan worker does.
-async fn mark(scene: &Scene, attachment: Uuid, status: &str) {
+async fn set_status(scene: &Scene, attachment: Uuid, status: &str) {
     let scanner = scene.stage.database.client_as("forms_scanner").await.expect("the scanner");
-    scan(&scanner, attachment, status).await.expect("marked");
+    scan(&scanner, attachment, status).await.expect("set");
 }
 
 /// Waits until an event for it was dropped (again).
@@ -32,16 +32,16 @@ async fn dropped(scene: &Scene, id: Uuid, times: usize, reason: &str) -> Row {
 async fn a_pending_attachment_drops_the_event_and_the_scan_brings_it_back(source: Source) {
     let scene = Scene::of(source, &[form()]).await;
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending").attachment("b.pdf", "pending");
-    let Seeded { id, attachments } = scene.unheard(&seed).await;
+    let Seeded { id, attachments } = scene.unannounced(&seed).await;
     // Too early: schema router alone would not announce it yet.
     scene.publish(id);
     let row = dropped(&scene, id, 1, "not_clean").await;
     assert_eq!((row.status.as_str(), &row.ledger), ("received", &json!({})), "untouched");
     assert_eq!(scene.settled().await.acked, 1, "dropped is acked: its scan brings it back");
-    mark(&scene, attachments[0], "clean").await;
+    set_status(&scene, attachments[0], "clean").await;
     scene.publish(id);
     dropped(&scene, id, 2, "not_clean").await;
-    mark(&scene, attachments[1], "clean").await;
+    set_status(&scene, attachments[1], "clean").await;
     scene.stage.announce(id, "scan_clean").expect("published");
     let row = scene.ended(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");
@@ -83,7 +83,7 @@ async fn claimed_and_waiting(source: Source, seed: &SubmissionSeed) -> (Scene, U
 async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send(source: Source) {
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
     let (scene, slow, waiting) = claimed_and_waiting(source, &seed).await;
-    mark(&scene, waiting.attachments[0], "infected").await;
+    set_status(&scene, waiting.attachments[0], "infected").await;
     let row = scene.ended(waiting.id).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
     let released = scene.journal(waiting.id).iter().any(|line| line["event"] == "released");
@@ -98,13 +98,13 @@ async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_
 async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt(source: Source) {
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
     let (scene, _, waiting) = claimed_and_waiting(source, &seed).await;
-    mark(&scene, waiting.attachments[0], "pending").await;
+    set_status(&scene, waiting.attachments[0], "pending").await;
     let row = scene.await_row(waiting.id, "release", |row| row.status == "received").await;
     assert_eq!(row.attempts(), 0, "refunded: {row:?}");
     assert_eq!(row.ledger.get("claim"), None, "{row:?}");
     assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
     dropped(&scene, waiting.id, 1, "not_clean").await;
-    mark(&scene, waiting.attachments[0], "clean").await;
+    set_status(&scene, waiting.attachments[0], "clean").await;
     scene.publish(waiting.id);
     let row = scene.ended(waiting.id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");

@@ -104,14 +104,14 @@ async fn an_infected_one_is_replayed_once_it_is_clean_and_not_before(source: Sou
     scene.stop().await;
 }
 
-async fn what_was_held_in_doubt_is_sent_because_the_operator_says_so(source: Source) {
+async fn what_was_on_hold_in_doubt_is_sent_because_the_operator_says_so(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test").mail_to("b@x.test")];
     let scene = Scene::with(StageOptions::of(source), &forms, &extra("in_doubt = \"hold\"")).await;
     // Lost after the dot, and not kept.
     scene.stage.relay.rule(Rule::at(At::Dot).to("a@x.test").times(1).disconnect());
     let id = scene.submit(&SubmissionSeed::of("f")).await.id;
-    let held = scene.ended(id).await;
-    assert_eq!(held.reason(), Some("in_doubt"), "{held:?}");
+    let on_hold = scene.ended(id).await;
+    assert_eq!(on_hold.reason(), Some("in_doubt"), "{on_hold:?}");
     assert_eq!(scene.mails(), [mail("b@x.test", id, 2, 0)]);
     assert_eq!(scene.replay(id, &[]).await.code, Some(0));
     let row = scene.status(id, "routed").await;
@@ -219,7 +219,7 @@ devkit::with_either_source!(
     what_was_refused_is_sent_and_what_was_accepted_is_not_sent_again,
     what_was_exhausted_has_its_attempts_again,
     an_infected_one_is_replayed_once_it_is_clean_and_not_before,
-    what_was_held_in_doubt_is_sent_because_the_operator_says_so,
+    what_was_on_hold_in_doubt_is_sent_because_the_operator_says_so,
     a_forced_action_goes_out_as_another_mail,
     a_corrected_form_is_taken_with_replan,
 );

@@ -16,7 +16,7 @@ impl Scene {
         let path = self.router.config();
         let text = fs::read_to_string(path).expect("a configuration");
         fs::write(path, change(&text)).expect("written");
-        self.router.signal("HUP").await.expect("heard");
+        self.router.signal("HUP").await.expect("sent");
         self.until(event, async || said(event) > before).await;
         lines(&self.router).into_iter().rfind(|line| line["event"] == event).expect("said")
     }

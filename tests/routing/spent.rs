@@ -81,17 +81,17 @@ async fn held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed(source:
         ("failed", Some("in_doubt"), 2),
         "{row:?}"
     );
-    let held = row.entry("1|a@x.test");
-    assert_eq!((&held["state"], &held["doubt"]), (&json!("failed"), &json!(true)), "{row:?}");
-    assert_eq!(held["error"]["class"], "in_doubt", "{row:?}");
+    let entry = row.entry("1|a@x.test");
+    assert_eq!((&entry["state"], &entry["doubt"]), (&json!("failed"), &json!(true)), "{row:?}");
+    assert_eq!(entry["error"]["class"], "in_doubt", "{row:?}");
     assert_eq!(row.entry("1|b@x.test")["state"], "accepted", "{row:?}");
     assert_eq!(row.entry("2|c@x.test")["state"], "accepted", "{row:?}");
     assert_eq!(
         scene.audited(id).await,
         ["email_sent", "email_sent", "email_failed", "submission_route_failed"]
     );
-    let held = "maple_router_in_doubt_total{resolution=\"neither_held\"}";
-    assert_eq!(scene.router.metric(held).await.expect("metrics"), Some(1.0));
+    let series = "maple_router_in_doubt_total{resolution=\"neither_held\"}";
+    assert_eq!(scene.router.metric(series).await.expect("metrics"), Some(1.0));
     scene.stop().await;
 }
 

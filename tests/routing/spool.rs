@@ -205,7 +205,7 @@ async fn what_a_trigger_or_a_policy_keeps_away_is_tried_on_and_its_mail_not_sent
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let id = stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
+        let id = stage.submit_unannounced(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
         fs::write(spool_of(&stage).join(format!("{id}.n.json")), sheet(id)).expect("written");
         ids.push(id);
     }
@@ -243,7 +243,7 @@ async fn what_a_trigger_or_a_policy_keeps_away_is_tried_on_and_its_mail_not_sent
 async fn what_is_set_aside_is_tried_at_each_start_and_not_sent_again_meanwhile(source: Source) {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
-    let id = stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
+    let id = stage.submit_unannounced(&SubmissionSeed::of("f"), &backend).await.expect("a row").id;
     let file = spool_of(&stage).join(format!("{id}.n.bad"));
     fs::write(&file, &sheet(id)[..40]).expect("half a file");
     let mut scene = Scene::on(stage, OFTEN).await;
@@ -267,7 +267,7 @@ async fn what_is_not_its_own_stops_nobody_and_is_named_once(source: Source) {
     let backend = stage.database.client_as("forms_app").await.expect("forms_app");
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(stage.submit_unheard(&SubmissionSeed::of("f"), &backend).await.expect("a row").id);
+        ids.push(stage.submit_unannounced(&SubmissionSeed::of("f"), &backend).await.expect("a row").id);
     }
     let spool = spool_of(&stage);
     fs::create_dir(spool.join("0-directory.json")).expect("a directory");

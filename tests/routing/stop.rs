@@ -108,7 +108,7 @@ async fn a_stop_refunds_nothing_that_may_have_been_delivered(source: Source) {
             let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
             scene.await_row(slow, "claim", |row| row.status == "processing").await;
             trapped.cut();
-            busy.hit(PATIENCE).await.expect("the lane is taken");
+            busy.hit(PATIENCE).await.expect("the connection is taken");
             scene.await_row(id, "doubt", |row| row.entry("1|lost@y.test")["doubt"] == true).await;
             scene.router.signal("TERM").await.expect("sent");
         } else {
@@ -119,7 +119,7 @@ async fn a_stop_refunds_nothing_that_may_have_been_delivered(source: Source) {
         let row = scene.await_row(id, "release", |row| row.status == "received").await;
         busy.release();
         assert!(scene.router.ended().await.expect("ends").success(), "{}", scene.router.log());
-        assert_eq!(row.attempts(), 1, "waiting for a lane: {is_waiting}: {row:?}");
+        assert_eq!(row.attempts(), 1, "waiting for a connection: {is_waiting}: {row:?}");
         assert_eq!(row.entry("1|lost@y.test")["doubt"], true, "{row:?}");
         assert_eq!(row.entry("2|b@x.test"), &json!({"state": "open"}), "{row:?}");
     }

@@ -68,8 +68,8 @@ async fn what_a_killed_router_had_begun_is_sent_again_and_every_copy_is_explaine
 
 async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test"), Form::new("slow").mail_to("slow@x.test")];
-    let one_lane = "[smtp]\nlanes = 1\n[routing]\nsweep_interval = \"1s\"";
-    let mut scene = Scene::with(StageOptions::of(source), &forms, one_lane).await;
+    let one_connection = "[smtp]\nlanes = 1\n[routing]\nsweep_interval = \"1s\"";
+    let mut scene = Scene::with(StageOptions::of(source), &forms, one_connection).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("slow@x.test").silence().times(1));
     let slow = scene.submit(&SubmissionSeed::of("slow")).await.id;
     scene.await_row(slow, "begin", |row| !row.entry("1|slow@x.test")["begun"].is_null()).await;
@@ -87,7 +87,8 @@ async fn a_killed_router_that_had_begun_nothing_costs_no_attempt(source: Source)
     scene.stop().await;
 }
 
-/// P9, by the real process: the others are routed, people hear of it once and of its end, and what the row holds is nowhere.
+/// P9, by the real process: the others are routed, people are notified of it once and of its end, and what the row
+/// holds is nowhere.
 #[tokio::test]
 async fn a_row_that_refuses_every_write_is_reported_once_and_delays_nobody() {
     let forms = [Form::new("f").mail_to("a@x.test")];
@@ -98,7 +99,7 @@ async fn a_row_that_refuses_every_write_is_reported_once_and_delays_nobody() {
     scene.eyes.execute(&format!("SELECT pg_advisory_lock{lock}"), &[]).await.expect("locked");
     let mut ids = Vec::new();
     for _ in 0..4 {
-        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+        let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
         untouched(&scene, id, 2000).await;
         ids.push(id);
     }
@@ -132,7 +133,7 @@ async fn a_row_that_refuses_every_write_is_reported_once_and_delays_nobody() {
 async fn a_submission_whose_event_was_lost_is_routed_without_any(source: Source) {
     let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], ALONE).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("a@x.test").reply("451 4.3.0 later").times(1));
-    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     untouched(&scene, id, 890).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(scene.row(id).await.attempts(), 0, "its event may still come");
@@ -159,7 +160,7 @@ async fn a_lost_event_is_made_up_for_while_the_router_is_busy_and_its_event_publ
     for _ in 0..20 {
         busy.push(scene.submit(&SubmissionSeed::of("busy")).await.id);
     }
-    let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+    let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
     untouched(&scene, id, 1000).await;
     assert_eq!(scene.ended(id).await.status, "routed");
     for id in busy {
@@ -177,7 +178,7 @@ async fn two_routers_sweep_side_by_side_and_every_orphan_is_sent_once(source: So
     other.ready().await.expect("ready");
     let mut ids = Vec::new();
     for _ in 0..40 {
-        ids.push(scene.unheard(&SubmissionSeed::of("f")).await.id);
+        ids.push(scene.unannounced(&SubmissionSeed::of("f")).await.id);
     }
     scene
         .eyes
@@ -204,7 +205,7 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
     let scene =
         Scene::with(StageOptions::of(Source::Pubsub), &[Form::new("f").mail_to("a@x.test")], extra).await;
     for _ in 0..2 {
-        let id = scene.unheard(&SubmissionSeed::of("f")).await.id;
+        let id = scene.unannounced(&SubmissionSeed::of("f")).await.id;
         untouched(&scene, id, 1000).await;
         assert_eq!(scene.ended(id).await.status, "routed");
         let is_warning =
@@ -218,16 +219,16 @@ async fn without_the_right_to_publish_everything_is_claimed_here_and_it_is_said_
 async fn what_may_not_be_sent_and_what_waits_too_long_is_reported(source: Source) {
     let scene = Scene::with(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")], OFTEN).await;
     let infected = SubmissionSeed::of("f").attachment("a.pdf", "infected");
-    let infected = scene.unheard(&infected).await.id;
+    let infected = scene.unannounced(&infected).await.id;
     let row = scene.ended(infected).await;
     assert_eq!((row.status.as_str(), row.reason()), ("failed", Some("infected")), "{row:?}");
     let scanning = SubmissionSeed::of("f").attachment("a.pdf", "pending").age(Duration::from_secs(7200));
-    let scanning = scene.unheard(&scanning).await.id;
+    let scanning = scene.unannounced(&scanning).await.id;
     let line = scene.await_line("warning", |line| line["event"] == "unready").await;
     assert_eq!(line["submission_id"], scanning.to_string(), "{line}");
     // Damaged, and nobody's event: found as an orphan, judged by the claim.
     let damaged = SubmissionSeed::of("f").ledger(json!({"next_attempt_at": "2026-02-31T00:00:00Z"}));
-    let damaged = scene.unheard(&damaged).await.id;
+    let damaged = scene.unannounced(&damaged).await.id;
     untouched(&scene, damaged, 1000).await;
     assert_eq!(scene.ended(damaged).await.reason(), Some("ledger_damaged"));
     assert_eq!(metric(&scene, "submissions_total{outcome=\"failed\"}").await, 2.0);

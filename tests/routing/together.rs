@@ -21,7 +21,7 @@ const HOLD: &str = "SELECT s.id FROM submissions s WHERE EXISTS
 async fn in_doubt(source: Source, taking: Duration) -> i64 {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let scene = Scene::on(stage, &format!("[smtp]\nlanes = {CONNECTIONS}\n")).await;
-    let held = scene.stage.database.superuser().await.expect("a connection");
+    let locker = scene.stage.database.superuser().await.expect("a connection");
     // Long enough for its row to be locked meanwhile.
     scene.stage.relay.rule(Rule::at(Stage::Dot).delay(taking));
     // The first mails measure how long a send takes.
@@ -32,18 +32,18 @@ async fn in_doubt(source: Source, taking: Duration) -> i64 {
     for id in &ids {
         scene.ended(*id).await;
     }
-    held.batch_execute("BEGIN").await.expect("a transaction");
+    locker.batch_execute("BEGIN").await.expect("a transaction");
     for _ in FIRST..MANY {
         ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
     }
     for _ in 0..300 {
-        held.query(HOLD, &[]).await.expect("held");
+        locker.query(HOLD, &[]).await.expect("locked");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let begun = "SELECT count(*) FROM submissions, jsonb_each(routing_result->'deliveries') AS d
+    let intents = "SELECT count(*) FROM submissions, jsonb_each(routing_result->'deliveries') AS d
                     WHERE d.value ? 'begun'";
-    let in_doubt: i64 = scene.eyes.query_one(begun, &[]).await.expect("counted").get(0);
-    held.batch_execute("ROLLBACK").await.expect("let go");
+    let in_doubt: i64 = scene.eyes.query_one(intents, &[]).await.expect("counted").get(0);
+    locker.batch_execute("ROLLBACK").await.expect("let go");
     for id in &ids {
         let row = scene.ended(*id).await;
         assert_eq!((row.status.as_str(), row.attempts()), ("routed", 1), "{row:?}");

@@ -35,7 +35,7 @@ async fn scene(source: Source, smtp: &str) -> Scene {
 async fn burst(scene: &Scene, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for _ in 0..n {
-        ids.push(scene.unheard(&SubmissionSeed::of("f")).await.id);
+        ids.push(scene.unannounced(&SubmissionSeed::of("f")).await.id);
     }
     ids.iter().for_each(|id| scene.publish(*id));
     ids
@@ -58,14 +58,14 @@ async fn all_are_routed(scene: &Scene, ids: &[Uuid]) {
     assert_eq!(scene.settled().await.forwarded, 0);
 }
 
-async fn waiting_too_long_for_a_turn_spends_no_attempt(source: Source) {
+async fn waiting_too_long_for_the_rate_limit_spends_no_attempt(source: Source) {
     let scene = scene(source, "max_per_minute = 60").await;
     let ids = burst(&scene, 5).await;
     all_are_routed(&scene, &ids).await;
     scene.stop().await;
 }
 
-async fn waiting_too_long_for_a_lane_spends_no_attempt(source: Source) {
+async fn waiting_too_long_for_a_connection_spends_no_attempt(source: Source) {
     let scene = scene(source, "lanes = 1").await;
     scene.stage.relay.rule(Rule::at(At::AfterDot).delay(Duration::from_millis(1500)));
     let ids = burst(&scene, 3).await;
@@ -74,21 +74,23 @@ async fn waiting_too_long_for_a_lane_spends_no_attempt(source: Source) {
 }
 
 /// The rate limit's next permit is a minute away, the claim lives for four seconds.
-async fn a_turn_that_would_come_too_late_is_not_waited_for(source: Source) {
+async fn a_rate_limit_that_would_last_too_long_is_not_waited_for(source: Source) {
     let scene = scene(source, "max_per_minute = 1").await;
     let first = burst(&scene, 1).await[0];
     assert_eq!(scene.ended(first).await.status, "routed");
     let id = burst(&scene, 1).await[0];
     let back = scene.await_row(id, "release", |row| row.ledger.get("next_attempt_at").is_some());
-    let row = tokio::time::timeout(Duration::from_secs(20), back).await.expect("long before its turn");
+    let row = tokio::time::timeout(Duration::from_secs(20), back)
+        .await
+        .expect("long before the rate limit allows it");
     assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "refunded: {row:?}");
     assert_eq!(row.entry("1|a@x.test"), &json!({"state": "open"}), "{row:?}");
-    assert_eq!(scene.stage.relay.mails().len(), 1, "nothing begun");
+    assert_eq!(scene.stage.relay.mails().len(), 1, "no other send");
     scene.stop().await;
 }
 
 devkit::with_either_source!(
-    waiting_too_long_for_a_turn_spends_no_attempt,
-    waiting_too_long_for_a_lane_spends_no_attempt,
-    a_turn_that_would_come_too_late_is_not_waited_for,
+    waiting_too_long_for_the_rate_limit_spends_no_attempt,
+    waiting_too_long_for_a_connection_spends_no_attempt,
+    a_rate_limit_that_would_last_too_long_is_not_waited_for,
 );

@@ -50,7 +50,7 @@ async fn an_event_that_comes_while_the_claim_is_being_written_is_not_acked_with_
     let first = scene.submit(&infected).await.id;
     await_claim_at_the_gate(&scene).await;
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "pending");
-    let (beside, scanned) = (scene.submit(&infected).await.id, scene.unheard(&seed).await);
+    let (beside, scanned) = (scene.submit(&infected).await.id, scene.unannounced(&seed).await);
     scene.publish(scanned.id);
     await_received(&scene, beside, 1).await;
     await_received(&scene, scanned.id, 1).await;

@@ -16,7 +16,7 @@ pub(crate) const BUCKET: &str = "maple-uploads";
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// Quick to give up, so that an outage takes a test no seconds.
-pub(crate) const PACE: RetryPolicy = RetryPolicy {
+pub(crate) const RETRY: RetryPolicy = RetryPolicy {
     timeout: Duration::from_millis(300),
     attempts: 3,
     backoff_min: Duration::from_millis(5),
@@ -39,7 +39,7 @@ pub(crate) fn by_metadata(fake: &GoogleFake) -> UrlSigner {
         storage_endpoint: fake.storage_endpoint(),
         ..SignedUrl::default()
     };
-    UrlSigner::with_retry_policy(&config, Some(&fake.metadata_host()), PACE).unwrap()
+    UrlSigner::with_retry_policy(&config, Some(&fake.metadata_host()), RETRY).unwrap()
 }
 
 /// A future that would wait for ever fails the test instead.
@@ -61,7 +61,7 @@ pub(crate) fn by_key_file(fake: &GoogleFake) -> (UrlSigner, TempDir) {
     let path = dir.path().join("key.json");
     fake.write_key_file(&path).unwrap();
     (
-        UrlSigner::with_retry_policy(&key_file_config(&path, &fake.storage_endpoint()), None, PACE).unwrap(),
+        UrlSigner::with_retry_policy(&key_file_config(&path, &fake.storage_endpoint()), None, RETRY).unwrap(),
         dir,
     )
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use devkit::google::{GoogleFake, Mishap};
 use maple_router::gateway::signed_url::SignError;
 
-use crate::harness::{BUCKET, PACE, by_metadata, in_time, now, open, query, request};
+use crate::harness::{BUCKET, RETRY, by_metadata, in_time, now, open, query, request};
 
 #[tokio::test]
 async fn a_vm_without_keys_makes_links_that_open() {
@@ -56,7 +56,11 @@ async fn iam_that_stays_away_is_unreachable_and_the_asking_ends() {
             matches!(error, SignError::Unreachable { .. }) && error.is_transient(),
             "{mishap:?}: {error}"
         );
-        assert!(started.elapsed() < 3 * PACE.timeout + Duration::from_millis(600), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() < 3 * RETRY.timeout + Duration::from_millis(600),
+            "{:?}",
+            started.elapsed()
+        );
         assert_eq!(fake.sign_calls() - before, 3, "{mishap:?}");
         fake.iam_script().clear();
         signer.sign(&request("o", "o")).await.unwrap();

@@ -162,7 +162,7 @@ fn trail(findings: &mut Findings<'_>, record: &Record) {
 /// P8: attempts stay within bounds, rise by one with a claim, and a claim that left no trace is refunded.
 fn attempts(findings: &mut Findings<'_>, record: &Record) {
     let count = |ledger: &Value| ledger["attempts"].as_u64().unwrap_or_default();
-    let mut begun = BTreeSet::new();
+    let mut tried_tokens = BTreeSet::new();
     for change in &record.changes {
         let (before, after) = (count(&change.before), count(&change.after));
         findings.unless(after <= MAX_ATTEMPTS, || format!("P8: {after} attempts"));
@@ -171,15 +171,15 @@ fn attempts(findings: &mut Findings<'_>, record: &Record) {
             format!("P8: {before} to {after} in {}", change.tx)
         });
         for (_, entry) in fresh_begins(change) {
-            begun.insert(entry["begun"]["token"].as_str().unwrap_or_default().to_owned());
+            tried_tokens.insert(entry["begun"]["token"].as_str().unwrap_or_default().to_owned());
         }
         let token = change.before["claim"]["token"].as_str().unwrap_or_default();
         // A decision without a send leaves a trace as well.
         if change.tx == "record" && change.before["deliveries"] != change.after["deliveries"] {
-            begun.insert(token.to_owned());
+            tried_tokens.insert(token.to_owned());
         }
         let released = change.from == "processing" && change.to == "received";
-        let tried = begun.contains(token)
+        let tried = tried_tokens.contains(token)
             || change.before["plan"].as_array().is_none_or(Vec::is_empty)
             || change.tx == "record";
         let resets = change.before["resets"].as_u64().unwrap_or_default();
@@ -351,12 +351,12 @@ fn unmarked(change: &Change) -> Vec<String> {
     let own = change.before["claim"]["token"].as_str();
     let knows = matches!(change.tx.as_str(), "record" | "release");
     let went = |key: &str, entry: &Value| {
-        let begun = &change.before["deliveries"][key]["begun"];
-        begun.is_object()
+        let intent = &change.before["deliveries"][key]["begun"];
+        intent.is_object()
             && entry["begun"].is_null()
             && entry["state"] == "open"
             && entry["doubt"] != true
-            && !(knows && begun["token"].as_str() == own)
+            && !(knows && intent["token"].as_str() == own)
     };
     let entries = deliveries(&change.after).into_iter();
     entries.filter(|(key, entry)| went(key, entry)).map(|(key, _)| key).collect()
@@ -364,10 +364,10 @@ fn unmarked(change: &Change) -> Vec<String> {
 
 /// Deliveries whose intent this change recorded, as they are after it.
 fn fresh_begins(change: &Change) -> impl Iterator<Item = (String, &Value)> {
-    let marked = |key: &str, entry: &Value| {
+    let is_fresh = |key: &str, entry: &Value| {
         entry["begun"].is_object() && entry["begun"] != change.before["deliveries"][key]["begun"]
     };
-    deliveries(&change.after).into_iter().filter(move |(key, entry)| marked(key, entry))
+    deliveries(&change.after).into_iter().filter(move |(key, entry)| is_fresh(key, entry))
 }
 
 fn deliveries(ledger: &Value) -> BTreeMap<String, &Value> {

@@ -34,7 +34,7 @@ fn a_claim_is_repeated_after_it_was_taken_back() {
 
 /// A delivery on hold was recorded without a send; the process died before it could end the claim.
 #[test]
-fn a_held_delivery_is_recorded_and_its_process_dies() {
+fn a_delivery_on_hold_is_recorded_and_its_process_dies() {
     let steps = [
         &each(Op::CrashAt, Point::Smtp(At::Stored))[..],
         &[Op::Submit(0, FormKind::Mixed, Files::None), Op::Advance(700), Op::Advance(100)],

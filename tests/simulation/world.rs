@@ -30,7 +30,7 @@ use crate::topic::Topic;
 
 /// Polls of the runtime in which nothing moves, before nothing runs any more. A poll carries what goes on here one
 /// step further, to whichever task is next, and far fewer steps than these lie between two that are counted.
-const TURNS: u32 = 24;
+const ROUNDS: u32 = 24;
 /// Quiet polls in a row, with all file system waits done in between: two such waits may follow upon each other.
 const QUIET: u32 = 3;
 /// Longest wait for the server's next word.
@@ -290,7 +290,7 @@ impl World {
             // The only thread for such work takes it in order: what was there before this is done.
             tokio::task::spawn_blocking(|| ()).await.expect("the file system's thread");
             let last = self.activity();
-            for _ in 0..TURNS {
+            for _ in 0..ROUNDS {
                 tokio::task::yield_now().await;
             }
             if self.doom().await || self.activity() != last {
@@ -373,10 +373,10 @@ impl World {
 
     fn resume(&mut self, daemon: usize) -> bool {
         let Some(process) = &mut self.processes[daemon] else { return false };
-        let held = |armed: &mut Armed| armed.seen && armed.doom == Doom::Stall;
-        let held: Vec<Armed> = process.traps.extract_if(.., held).collect();
-        let any = !held.is_empty();
-        held.into_iter().for_each(|armed| armed.trapped.release());
+        let is_stalled = |armed: &mut Armed| armed.seen && armed.doom == Doom::Stall;
+        let stalled: Vec<Armed> = process.traps.extract_if(.., is_stalled).collect();
+        let any = !stalled.is_empty();
+        stalled.into_iter().for_each(|armed| armed.trapped.release());
         any
     }
 

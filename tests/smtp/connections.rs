@@ -47,7 +47,7 @@ async fn localhost_is_tried_at_all_its_addresses() {
 }
 
 #[tokio::test]
-async fn lanes_bound_what_is_sent_at_once() {
+async fn connections_bound_what_is_sent_at_once() {
     let server = relay().await;
     let connections = connections(SmtpSettings { connections: 2, ..settings(&server) });
     assert_eq!(connections.free(), 2);
@@ -81,7 +81,7 @@ async fn a_connection_idle_for_long_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn sends_keep_to_the_pace_across_lanes() {
+async fn sends_keep_to_the_rate_limit_across_connections() {
     let server = relay().await;
     let connections =
         connections(SmtpSettings { connections: 4, max_per_minute: Some(600), ..settings(&server) });
@@ -100,7 +100,7 @@ async fn sends_keep_to_the_pace_across_lanes() {
 }
 
 #[tokio::test]
-async fn a_brake_slows_all_lanes_together_beside_the_pace() {
+async fn a_throttle_slows_all_connections_together_beside_the_rate_limit() {
     let server = relay().await;
     let connections =
         connections(SmtpSettings { connections: 4, max_per_minute: Some(6_000), ..settings(&server) });
@@ -155,7 +155,7 @@ async fn the_probe_names_what_is_wrong_and_what_to_do() {
 
 /// Nagle's algorithm would slow one connection to about 22 messages a second; the figure is printed, the bound is loose.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_lane_is_not_slowed_down_by_nagle() {
+async fn one_connection_is_not_slowed_down_by_nagle() {
     let server =
         SmtpServer::start(SmtpOptions { keep: Keep::Digests, ..SmtpOptions::default() }).await.unwrap();
     let connections = connections(settings(&server));
@@ -166,7 +166,7 @@ async fn one_lane_is_not_slowed_down_by_nagle() {
         assert_eq!(shorts(&send_on(&mut connection, &["b@y.test"]).await), ["accepted"]);
     }
     let rate = f64::from(u32::try_from(N).unwrap()) / started.elapsed().as_secs_f64();
-    println!("{rate:.0} messages a second on one lane");
+    println!("{rate:.0} messages a second on one connection");
     assert!(rate > 50.0, "{rate:.0} messages a second: is TCP_NODELAY off?");
     assert_eq!(server.digests().values().sum::<u64>(), N);
     assert!(server.mails().is_empty());

@@ -127,10 +127,10 @@ async fn an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered
     let plain = SmtpServer::start(SmtpOptions { extensions: Vec::new(), ..SmtpOptions::default() })
         .await
         .expect("a relay");
-    let lanes_plain = connections(settings(&plain));
-    let outcomes = send(&lanes_plain, &["jörg@y.test", "b@y.test"]).await;
+    let connections_plain = connections(settings(&plain));
+    let outcomes = send(&connections_plain, &["jörg@y.test", "b@y.test"]).await;
     assert_eq!(shorts(&outcomes), ["refused rcpt", "accepted"]);
-    assert_eq!(shorts(&send(&lanes_plain, &["jörg@y.test"]).await), ["refused rcpt"]);
+    assert_eq!(shorts(&send(&connections_plain, &["jörg@y.test"]).await), ["refused rcpt"]);
     assert_eq!(plain.counters().connections, 1);
 
     let server = relay_with(manner).await;
@@ -139,7 +139,7 @@ async fn an_address_that_needs_smtputf8_is_refused_alone_where_it_is_not_offered
 }
 
 #[tokio::test]
-async fn a_message_beyond_the_relays_size_is_refused_before_it_is_sent() {
+async fn a_message_above_the_relays_size_is_refused_before_it_is_sent() {
     let extensions = vec!["SIZE 50".to_owned()];
     let server = SmtpServer::start(SmtpOptions { extensions, ..SmtpOptions::default() }).await.unwrap();
     let outcomes = send(&connections(settings(&server)), &["b@y.test"]).await;

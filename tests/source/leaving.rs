@@ -16,7 +16,7 @@ pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     let rig = R::set_up().await;
     let mut announced = rig.announce(12).await;
     let mut source = rig.open().await;
-    let mut held = take::<R>(&mut *source, 4).await;
+    let mut leased = take::<R>(&mut *source, 4).await;
     tokio::time::sleep(MOMENT).await;
     soon::<R, _>("quiet", source.quiet()).await;
     soon::<R, _>("quiet again", source.quiet()).await;
@@ -26,18 +26,18 @@ pub(crate) async fn gives_back_when_quiet_what_it_had_not_handed_out<R: Rig>() {
     assert!(!matches!(late, Ok(Ok(_))), "{}: a quiet source brought {late:?}", R::NAME);
 
     // Events given back now go to others, too.
-    let given_back = held.pop().unwrap();
-    let mut mine = all_named::<R>(&held);
+    let given_back = leased.pop().unwrap();
+    let mut mine = all_named::<R>(&leased);
     given_back.settle.nack();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut another = rig.open().await;
     let theirs = take::<R>(&mut *another, 12).await;
-    assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
+    assert!(started.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, started.elapsed());
     let other_ids = all_named::<R>(&theirs);
     assert!(mine.is_disjoint(&other_ids), "{}: given to two", R::NAME);
     mine.extend(other_ids);
     assert_eq!(mine, announced, "{}", R::NAME);
-    finish(held);
+    finish(leased);
     finish(theirs);
     assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
     is_done_with(&rig, another).await;
@@ -48,22 +48,22 @@ pub(crate) async fn waits_for_answers_when_it_stops<R: Rig>() {
     let rig = R::set_up().await;
     let announced = rig.announce(20).await;
     let mut source = rig.open().await;
-    let mut held = take::<R>(&mut *source, 10).await;
-    let before = held.split_off(5);
+    let mut leased = take::<R>(&mut *source, 10).await;
+    let before = leased.split_off(5);
     let mut finished = all_named::<R>(&before);
     finish(before);
     tokio::time::sleep(MOMENT).await;
     let stopping = tokio::spawn(source.stop(PATIENCE));
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!stopping.is_finished(), "{}: five are not answered", R::NAME);
-    finished.extend(all_named::<R>(&held));
-    finish(held);
+    finished.extend(all_named::<R>(&leased));
+    finish(leased);
     assert!(soon::<R, _>("the stop", stopping).await.unwrap(), "{}: the stop", R::NAME);
     assert_eq!(rig.left().await, 10, "{}: an answer did not count", R::NAME);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut another = rig.open().await;
     let rest = take::<R>(&mut *another, 10).await;
-    assert!(begun.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, begun.elapsed());
+    assert!(started.elapsed() < AT_ONCE, "{}: they waited for a lease: {:?}", R::NAME, started.elapsed());
     finished.extend(all_named::<R>(&rest));
     assert_eq!(finished, announced, "{}", R::NAME);
     finish(rest);
@@ -74,13 +74,13 @@ pub(crate) async fn stops_waiting_for_answers_in_time<R: Rig>() {
     let rig = R::set_up().await;
     let announced = rig.announce(1).await;
     let mut source = rig.open().await;
-    let held = take::<R>(&mut *source, 1).await;
-    let begun = Instant::now();
+    let leased = take::<R>(&mut *source, 1).await;
+    let started = Instant::now();
     assert!(!source.stop(QUIET).await, "{}: nothing was answered", R::NAME);
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(took >= QUIET && took < QUIET + AT_ONCE, "{}: {took:?}", R::NAME);
     // Too late: it may count, or come again; it is not lost.
-    drop(held);
+    drop(leased);
     let mut another = rig.open().await;
     let again = take::<R>(&mut *another, 1).await;
     assert_eq!(all_named::<R>(&again), announced, "{}", R::NAME);
@@ -89,17 +89,17 @@ pub(crate) async fn stops_waiting_for_answers_in_time<R: Rig>() {
 }
 
 /// The process dies: no answer, no word, its connections broken.
-pub(crate) async fn leaves_to_others_what_it_held_when_it_died<R: Rig>() {
+pub(crate) async fn leaves_to_others_what_it_had_leased_when_it_died<R: Rig>() {
     let rig = R::set_up().await;
     let announced = rig.announce(6).await;
-    let held = tokio::task::block_in_place(|| die_with(&rig, 3));
-    assert!(held.is_subset(&announced), "{}", R::NAME);
-    let begun = Instant::now();
+    let leased = tokio::task::block_in_place(|| die_with(&rig, 3));
+    assert!(leased.is_subset(&announced), "{}", R::NAME);
+    let started = Instant::now();
     let mut another = rig.open().await;
     let mut seen = BTreeSet::new();
     until_deadline::<R>(&rig, &mut *another, &mut seen, announced.len()).await;
     assert_eq!(seen, announced, "{}", R::NAME);
-    assert!(begun.elapsed() < R::LEASE + PATIENCE, "{}: {:?}", R::NAME, begun.elapsed());
+    assert!(started.elapsed() < R::LEASE + PATIENCE, "{}: {:?}", R::NAME, started.elapsed());
     is_done_with(&rig, another).await;
 }
 
@@ -109,9 +109,9 @@ async fn until_deadline<R: Rig>(
     seen: &mut BTreeSet<Uuid>,
     count: usize,
 ) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while seen.len() < count {
-        let waited = begun.elapsed();
+        let waited = started.elapsed();
         assert!(waited < R::LEASE + PATIENCE, "{}: {} of {count} after {waited:?}", R::NAME, seen.len());
         if let Some(event) = next_if_any(source).await {
             let id = crate::rig::named(&event).unwrap();
@@ -119,7 +119,7 @@ async fn until_deadline<R: Rig>(
             finish(vec![event]);
         }
     }
-    until::<R>("nothing held", async || rig.held().await == 0).await;
+    until::<R>("nothing leased", async || rig.leased().await == 0).await;
 }
 
 /// An instance in a runtime of its own takes some and ends with it: nothing of it runs on, nothing is said.
@@ -128,15 +128,15 @@ fn die_with<R: Rig>(rig: &R, count: usize) -> BTreeSet<Uuid> {
         let dying = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let runtime = runtime.unwrap();
-            let held = runtime.block_on(async {
+            let leased = runtime.block_on(async {
                 let mut source = rig.open().await;
                 let events = take::<R>(&mut *source, count).await;
-                let held = all_named::<R>(&events);
+                let leased = all_named::<R>(&events);
                 std::mem::forget((source, events));
-                held
+                leased
             });
             runtime.shutdown_background();
-            held
+            leased
         });
         dying.join().unwrap()
     })

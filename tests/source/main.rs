@@ -43,7 +43,7 @@ fn cases<R: Rig + 'static>() -> Vec<Case> {
     cases!(R:
         sharing: brings_nothing_while_paused, gives_nobody_what_another_holds, holds_no_more_than_its_share,
             loses_nothing_when_waits_are_given_up, shares_the_work;
-        leaving: gives_back_when_quiet_what_it_had_not_handed_out, leaves_to_others_what_it_held_when_it_died,
+        leaving: gives_back_when_quiet_what_it_had_not_handed_out, leaves_to_others_what_it_had_leased_when_it_died,
             stops_waiting_for_answers_in_time, waits_for_answers_when_it_stops;
         outages: goes_on_when_its_server_is_back, keeps_what_is_announced_while_its_server_is_away;
         receiving: brings_many_once_each, comes_again_after_a_nack, comes_again_when_the_answer_is_dropped, comes_once,

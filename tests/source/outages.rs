@@ -18,11 +18,11 @@ async fn work_off<R: Rig>(
     mut source: Box<dyn EventSource>,
     wanted: &BTreeSet<Uuid>,
 ) -> Box<dyn EventSource> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut seen = BTreeSet::new();
     // An answer that was lost on the way is no answer: what it was for comes again.
     while seen != *wanted || rig.left().await > 0 {
-        assert!(begun.elapsed() < 2 * PATIENCE, "{}: {} of {} came", R::NAME, seen.len(), wanted.len());
+        assert!(started.elapsed() < 2 * PATIENCE, "{}: {} of {} came", R::NAME, seen.len(), wanted.len());
         match tokio::time::timeout(Duration::from_secs(1), source.next()).await {
             Ok(Ok(event)) => {
                 seen.extend(named(&event));
@@ -64,11 +64,11 @@ pub(crate) async fn keeps_what_is_announced_while_its_server_is_away<R: Rig>() {
     let mut rig = R::set_up().await;
     let announced = rig.announce(8).await;
     let mut source = rig.open().await;
-    let held = vec![next::<R>(&mut *source).await, next::<R>(&mut *source).await];
+    let leased = vec![next::<R>(&mut *source).await, next::<R>(&mut *source).await];
     rig.away().await;
     tokio::time::sleep(OUTAGE).await;
     // No server gets the answer.
-    drop(held);
+    drop(leased);
     rig.back().await;
     let source = work_off(&rig, source, &announced).await;
     is_done_with(&rig, source).await;

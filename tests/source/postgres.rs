@@ -120,7 +120,7 @@ impl Rig for Outbox {
         self.0.backend.execute(sql, &[]).await.unwrap() == 1
     }
 
-    async fn held(&self) -> usize {
+    async fn leased(&self) -> usize {
         self.0.count("SELECT count(*) FROM router.outbox WHERE state = 'delivering'").await
     }
 

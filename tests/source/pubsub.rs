@@ -89,7 +89,7 @@ impl Rig for Pubsub {
         true
     }
 
-    async fn held(&self) -> usize {
+    async fn leased(&self) -> usize {
         self.stats().outstanding
     }
 

@@ -17,7 +17,7 @@ pub(crate) async fn comes_once<R: Rig>() {
     let events = take::<R>(&mut *source, 3).await;
     assert_eq!(all_named::<R>(&events), announced, "{}", R::NAME);
     let again = next_if_any(&mut *source).await;
-    assert!(again.is_none(), "{}: came again although it is held: {again:?}", R::NAME);
+    assert!(again.is_none(), "{}: came again although it is leased: {again:?}", R::NAME);
     finish(events);
     is_done_with(&rig, source).await;
 }
@@ -30,19 +30,19 @@ pub(crate) async fn comes_again_after_a_nack<R: Rig>() {
     let id = first.message_id.clone();
     first.settle.nack();
     let mut times = 0;
-    let begun = Instant::now();
+    let started = Instant::now();
     let last = loop {
         let event = next::<R>(&mut *source).await;
         assert_eq!(all_named::<R>(std::slice::from_ref(&event)), announced, "{}", R::NAME);
         assert_eq!(event.message_id, id, "{}: the same event", R::NAME);
         times += 1;
         // Four deliveries are enough to see that it waits; Pub/Sub sets the fifth aside.
-        if times == 3 || begun.elapsed() > QUIET {
+        if times == 3 || started.elapsed() > QUIET {
             break event;
         }
         event.settle.nack();
     };
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(took > QUIET / 25 * times, "{}: {times} times within {took:?}", R::NAME);
     finish(vec![last]);
     is_done_with(&rig, source).await;
@@ -66,10 +66,10 @@ pub(crate) async fn keeps_what_is_rejected<R: Rig>() {
         return;
     }
     let mut source = rig.open().await;
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut times = 0;
     while rig.set_aside().await == 0 {
-        assert!(begun.elapsed() < 3 * PATIENCE, "{}: rejected {times} times, and still there", R::NAME);
+        assert!(started.elapsed() < 3 * PATIENCE, "{}: rejected {times} times, and still there", R::NAME);
         if let Some(event) = next_if_any(&mut *source).await {
             assert_eq!(named(&event), None, "{}", R::NAME);
             times += 1;

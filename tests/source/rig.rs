@@ -42,7 +42,7 @@ pub(crate) trait Rig: Sized + Sync {
     async fn announce_garbage(&self) -> bool;
 
     /// Events that some instance holds, as the server counts.
-    async fn held(&self) -> usize;
+    async fn leased(&self) -> usize;
 
     /// Events that are not done with, leased or not.
     async fn left(&self) -> usize;

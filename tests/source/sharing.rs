@@ -44,16 +44,16 @@ pub(crate) async fn gives_nobody_what_another_holds<R: Rig>() {
     let rig = R::set_up().await;
     let mut one = rig.open().await;
     rig.announce(2).await;
-    let mut held = take::<R>(&mut *one, 2).await;
+    let mut leased = take::<R>(&mut *one, 2).await;
     soon::<R, _>("quiet", one.quiet()).await;
     let mut another = rig.open().await;
     rig.announce(2).await;
-    held.extend(take::<R>(&mut *another, 2).await);
+    leased.extend(take::<R>(&mut *another, 2).await);
     let mut third = rig.open().await;
     let taken = tokio::time::timeout(R::LEASE * 3 / 2, third.next()).await;
-    assert!(taken.is_err(), "{}: a third was given what is held: {taken:?}", R::NAME);
-    assert_eq!(all_named::<R>(&held).len(), 4, "{}", R::NAME);
-    finish(held);
+    assert!(taken.is_err(), "{}: a third was given what is leased: {taken:?}", R::NAME);
+    assert_eq!(all_named::<R>(&leased).len(), 4, "{}", R::NAME);
+    finish(leased);
     for source in [one, another] {
         assert!(soon::<R, _>("the stop", source.stop(PATIENCE)).await, "{}: the stop", R::NAME);
     }
@@ -65,15 +65,15 @@ pub(crate) async fn holds_no_more_than_its_share<R: Rig>() {
     let rig = R::set_up().await;
     let announced = rig.announce(3 * R::SHARE).await;
     let mut source = rig.open().await;
-    let mut held = Vec::new();
+    let mut leased = Vec::new();
     while let Some(event) = next_if_any(&mut *source).await {
-        held.push(event);
-        assert!(held.len() <= R::SHARE, "{}: {} held at once", R::NAME, held.len());
+        leased.push(event);
+        assert!(leased.len() <= R::SHARE, "{}: {} leased at once", R::NAME, leased.len());
     }
-    assert!(!held.is_empty(), "{}", R::NAME);
-    assert!(rig.held().await <= R::SHARE, "{}: {} held", R::NAME, rig.held().await);
-    let mut seen = all_named::<R>(&held);
-    finish(held);
+    assert!(!leased.is_empty(), "{}", R::NAME);
+    assert!(rig.leased().await <= R::SHARE, "{}: {} leased", R::NAME, rig.leased().await);
+    let mut seen = all_named::<R>(&leased);
+    finish(leased);
     seen.extend(work_off(&mut *source).await);
     assert_eq!(seen, announced, "{}: the rest came when there was room", R::NAME);
     is_done_with(&rig, source).await;
@@ -133,7 +133,7 @@ pub(crate) async fn brings_nothing_while_paused<R: Rig>() {
     let rig = R::set_up().await;
     let mut source = rig.open().await;
     let mut announced = rig.announce(2).await;
-    let mut held = take::<R>(&mut *source, 2).await;
+    let mut leased = take::<R>(&mut *source, 2).await;
     soon::<R, _>("the pause", source.pause()).await;
     soon::<R, _>("a second pause", source.pause()).await;
     tokio::time::sleep(MOMENT).await;
@@ -141,13 +141,13 @@ pub(crate) async fn brings_nothing_while_paused<R: Rig>() {
     if R::PAUSES {
         let early = tokio::time::timeout(QUIET, source.next()).await;
         assert!(early.is_err(), "{}: brought while paused: {early:?}", R::NAME);
-        assert_eq!(rig.held().await, 2, "{}: taken while paused", R::NAME);
+        assert_eq!(rig.leased().await, 2, "{}: taken while paused", R::NAME);
     } else {
         tokio::time::sleep(QUIET).await;
     }
-    let mut seen = all_named::<R>(&held);
-    let last = held.pop().unwrap();
-    finish(held);
+    let mut seen = all_named::<R>(&leased);
+    let last = leased.pop().unwrap();
+    finish(leased);
     last.settle.nack();
     source.resume();
     source.resume();

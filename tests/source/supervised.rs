@@ -43,8 +43,8 @@ impl<R: Rebuilt> Rig for Supervised<R> {
         self.0.announce_garbage().await
     }
 
-    async fn held(&self) -> usize {
-        self.0.held().await
+    async fn leased(&self) -> usize {
+        self.0.leased().await
     }
 
     async fn left(&self) -> usize {

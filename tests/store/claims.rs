@@ -238,9 +238,9 @@ async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
         assert_eq!(row.intents, expected);
         let stored = bench.row(id).await.ledger;
         for key in [A, B] {
-            let mark = &stored["deliveries"][key];
-            assert_eq!(mark["begun"]["token"] == "t", expected.contains(&key.to_owned()), "{mark}");
-            assert_eq!(mark["log_mark"] == "m", expected.contains(&key.to_owned()), "{mark}");
+            let delivery = &stored["deliveries"][key];
+            assert_eq!(delivery["begun"]["token"] == "t", expected.contains(&key.to_owned()), "{delivery}");
+            assert_eq!(delivery["log_mark"] == "m", expected.contains(&key.to_owned()), "{delivery}");
         }
         assert!(stored["deliveries"][C].get("begun").is_none(), "of another action");
     }

@@ -69,9 +69,12 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
             "{entry}"
         );
     }
-    let mark = &row.entry(B)["relay"];
-    assert!(mark["since"].is_string() && mark["told_at"].is_null(), "{mark}");
-    assert_eq!((&mark["by"], &mark["queue_id"], &mark["dsn"]), (&json!("me"), &json!("QB"), &json!("5.1.1")));
+    let relay = &row.entry(B)["relay"];
+    assert!(relay["since"].is_string() && relay["told_at"].is_null(), "{relay}");
+    assert_eq!(
+        (&relay["by"], &relay["queue_id"], &relay["dsn"]),
+        (&json!("me"), &json!("QB"), &json!("5.1.1"))
+    );
     let trail = bench.audit(id).await;
     let (action, detail) = trail.last().expect("a trail");
     assert_eq!((action.as_str(), &detail["error"]["stage"]), ("email_failed", &json!("delivery")));
@@ -102,12 +105,12 @@ async fn what_is_not_there_is_left_alone_and_what_is_locked_comes_again() {
     let all: Vec<Seen> =
         [id, purged, damaged, unknown].map(|id| seen(id, A, RelayStatus::Delivered, "QA")).to_vec();
     let mut locker = bench.db.superuser().await.expect("a locker");
-    let held = locker.transaction().await.expect("a transaction");
-    held.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
+    let lock = locker.transaction().await.expect("a transaction");
+    lock.query_one("SELECT id FROM submissions WHERE id = $1 FOR UPDATE", &[&id]).await.expect("locked");
     let recorded = bench.see(&all).await;
     assert_eq!(recorded.busy, [all[0].clone()]);
     assert!(recorded.changed.is_empty());
-    held.rollback().await.expect("let go");
+    lock.rollback().await.expect("let go");
     assert_eq!(bench.see(&recorded.busy).await.changed.len(), 1);
     assert_eq!((bench.row(purged).await, bench.row(damaged).await), (was_purged, was_damaged));
 }

@@ -97,12 +97,12 @@ async fn a_policy_that_goes_while_begin_waits_for_the_row_is_missed() {
     let mut owner = bench.db.superuser().await.expect("superuser");
     let altering = owner.transaction().await.expect("a transaction");
     let lock = "SELECT FROM submissions WHERE id = $1 FOR UPDATE";
-    altering.execute(lock, &[&id]).await.expect("the row is held");
+    altering.execute(lock, &[&id]).await.expect("the row is locked");
     let store = bench.store.clone();
     let begin = tokio::spawn(async move { store.begin(id, "t", &keys(&[A, B])).await });
     waiting(&bench.eyes, 1).await;
-    let mark = "UPDATE attachments SET clamav_status = 'infected' WHERE submission_id = $1";
-    altering.execute(mark, &[&id]).await.expect("infected");
+    let infected = "UPDATE attachments SET clamav_status = 'infected' WHERE submission_id = $1";
+    altering.execute(infected, &[&id]).await.expect("infected");
     altering.batch_execute(HIDE).await.expect("dropped");
     altering.commit().await.expect("committed");
     hidden(&begin.await.expect("no panic"));
@@ -146,7 +146,7 @@ async fn the_sweep_does_nothing_about_attachments_that_it_may_not_see() {
 }
 
 #[tokio::test]
-async fn a_submission_that_is_out_of_sight_is_not_gone() {
+async fn a_hidden_submission_is_not_gone() {
     let bench = Bench::new().await;
     let (sent, waits, nobody) = (bench.claimed("t").await, bench.ready().await, Uuid::from_u128(7));
     assert_eq!(bench.store.begin(sent, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);

@@ -176,8 +176,8 @@ async fn mixed_writers_in_mixed_orders_never_deadlock() {
                     }
                     1 => {
                         let claims: Vec<_> = batch.iter().map(|id| (*id, format!("0/{id}"))).collect();
-                        let heard = store.heartbeat(&claims).await.expect("heard");
-                        let unknown = claims.len() - heard.confirmed.len() - heard.lost.len();
+                        let beat = store.heartbeat(&claims).await.expect("a heartbeat");
+                        let unknown = claims.len() - beat.confirmed.len() - beat.lost.len();
                         met.fetch_add(unknown, Ordering::Relaxed);
                         let old =
                             "UPDATE submissions SET updated_at = now() - interval '2000 s' WHERE id = $1";

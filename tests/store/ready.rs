@@ -50,12 +50,12 @@ async fn an_attachment_that_turns_while_begin_waits_for_the_row_is_seen() {
         let mut scanner = bench.db.client_as("forms_scanner").await.expect("the scanner");
         let marking = scanner.transaction().await.expect("a transaction");
         let lock = "UPDATE submissions SET updated_at = now() WHERE id = $1";
-        marking.execute(lock, &[&id]).await.expect("the row is held");
+        marking.execute(lock, &[&id]).await.expect("the row is locked");
         let store = bench.store.clone();
         let begin = tokio::spawn(async move { store.begin(id, "t", &keys(&[A, B])).await });
         waiting(&bench.eyes, 1).await;
-        let mark = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1";
-        marking.execute(mark, &[&attachment, &status]).await.expect("marked");
+        let update = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1";
+        marking.execute(update, &[&attachment, &status]).await.expect("marked");
         marking.commit().await.expect("committed");
         assert_eq!(begin.await.expect("no panic").expect("answered"), expected, "{status}");
         assert!(bench.row(id).await.entry(A).get("begun").is_none());
@@ -71,9 +71,9 @@ async fn nothing_is_decided_about_a_row_while_its_attachment_is_being_marked() {
         let mut scanner = bench.db.client_as("forms_scanner").await.expect("the scanner");
         let marking = scanner.transaction().await.expect("a transaction");
         let lock = "UPDATE submissions SET updated_at = now() WHERE id = $1";
-        marking.execute(lock, &[&id]).await.expect("the row is held");
-        let mark = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1";
-        marking.execute(mark, &[&attachment, &status]).await.expect("marked");
+        marking.execute(lock, &[&id]).await.expect("the row is locked");
+        let update = "UPDATE attachments SET clamav_status = $2::text::clamav_status WHERE id = $1";
+        marking.execute(update, &[&attachment, &status]).await.expect("marked");
         assert!(matches!(bench.claim(id, "t").await, Claimed::Busy), "neither taken nor dropped");
         marking.commit().await.expect("committed");
         let claimed = bench.claim(id, "t").await;

@@ -142,7 +142,7 @@ async fn what_is_no_rows_fault_sets_nothing_aside() {
 
 /// Of returned mails and the relay's log: the statuses of other submissions are recorded in the same call.
 #[tokio::test]
-async fn a_row_that_refuses_its_mark_keeps_no_other_from_theirs() {
+async fn a_row_that_refuses_its_relay_entry_keeps_no_other_from_theirs() {
     use maple_router::ports::RelayStatus;
     use maple_router::routing::delivery::Seen;
     use maple_router::routing::submission::message_id::Origin;
@@ -201,11 +201,11 @@ async fn a_row_that_refuses_to_be_touched_keeps_no_other_claim_from_its_heartbea
     let (odd, stale) = (claims[3].0, claims[7].0);
     for how in [Refusing::Trigger, Refusing::Check] {
         bench.db.refuse(how, &[odd]).await.expect("refused");
-        let heard = bench.store.heartbeat(&claims).await.expect("heard");
+        let beat = bench.store.heartbeat(&claims).await.expect("a heartbeat");
         let others: BTreeSet<Uuid> =
             claims.iter().map(|(id, _)| *id).filter(|id| ![odd, stale].contains(id)).collect();
-        assert_eq!((heard.confirmed, heard.lost), (others, BTreeSet::from([stale])), "{how:?}");
-        assert_eq!(heard.refused.iter().map(|refused| refused.id).collect::<Vec<_>>(), [odd], "{how:?}");
+        assert_eq!((beat.confirmed, beat.lost), (others, BTreeSet::from([stale])), "{how:?}");
+        assert_eq!(beat.refused.iter().map(|refused| refused.id).collect::<Vec<_>>(), [odd], "{how:?}");
     }
     bench.db.alter("REVOKE UPDATE ON submissions FROM forms_app").await.expect("revoked");
     let error = bench.store.heartbeat(&claims).await.expect_err("nobody's own fault");

@@ -57,10 +57,10 @@ async fn what_was_begun_is_in_doubt_and_the_attempt_is_spent() {
     }
     assert_eq!(row.entry(C).get("doubt"), None, "{row:?}");
     // An intent that an older claim left counts as well, though not against the new claim's refund.
-    let mark = format!(
+    let older = format!(
         "routing_result = jsonb_set(routing_result, '{{deliveries,{C},begun}}', '{{\"token\": \"older\", \"at\": \"2026-01-01T00:00:00Z\"}}')"
     );
-    bench.tamper(id, &mark).await;
+    bench.tamper(id, &older).await;
     bench.claim(id, "t2").await;
     bench.untouched(id, 700).await;
     assert_eq!(bench.sweep_stuck().await, HashMap::from([(id, reset(1, true, 1))]));
@@ -241,8 +241,8 @@ async fn the_sweep_waits_for_nobody_and_a_late_worker_finds_its_claim_gone() {
     let stale = scope(free, "t", &tried);
     assert!(matches!(bench.store.fail(stale, FailReason::Infected).await, Ok(Recorded::Stale)));
     assert!(matches!(bench.store.release(stale, true).await, Ok(Recorded::Stale)));
-    let heard = bench.store.heartbeat(&[(free, "t".to_owned())]).await.expect("a heartbeat");
-    assert_eq!(heard.lost, BTreeSet::from([free]), "the fence falls");
+    let beat = bench.store.heartbeat(&[(free, "t".to_owned())]).await.expect("a heartbeat");
+    assert_eq!(beat.lost, BTreeSet::from([free]), "the fence falls");
     assert_eq!(bench.row(free).await, before);
     // The stale claim's acceptance is a fact all the same, and ends the doubt.
     let recorded = bench.store.record(stale, &entries("t", "n", &[(A, accepted("QA"))])).await;
@@ -270,7 +270,11 @@ async fn a_race_between_the_sweep_and_the_worker_has_one_winner() {
             bench.store.record(scope(id, "t", &tried), &ends),
             async {
                 let claim = [(id, "t".to_owned())];
-                if round % 2 == 0 { Some(bench.store.heartbeat(&claim).await.expect("heard")) } else { None }
+                if round % 2 == 0 {
+                    Some(bench.store.heartbeat(&claim).await.expect("a heartbeat"))
+                } else {
+                    None
+                }
             },
         );
         let swept = swept.expect("swept").expect("alone").rows.len();

@@ -1,4 +1,4 @@
-//! A service manager's ear: the socket a daemon notifies, and what came over it, in its order.
+//! A service manager's end: the socket a daemon notifies, and what came over it, in its order.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -18,27 +18,27 @@ pub(crate) async fn stage() -> Stage {
     Stage::start(StageOptions::default()).await.expect("a stage")
 }
 
-/// Hears what one daemon says.
+/// Receives what one daemon says.
 pub(crate) struct Systemd {
     socket: std::path::PathBuf,
-    heard: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl Systemd {
     pub(crate) fn on(stage: &Stage) -> Self {
         let socket = stage.dir().join("notify");
-        let ear = UnixDatagram::bind(&socket).expect("a socket");
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let inbox = Arc::clone(&heard);
+        let receiver = UnixDatagram::bind(&socket).expect("a socket");
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let inbox = Arc::clone(&messages);
         // Ends with the test's process.
         std::thread::spawn(move || {
             let mut buffer = vec![0; 8192];
-            while let Ok(length) = ear.recv(&mut buffer) {
+            while let Ok(length) = receiver.recv(&mut buffer) {
                 let said = String::from_utf8_lossy(&buffer[..length]).into_owned();
                 inbox.lock().unwrap_or_else(PoisonError::into_inner).push(said);
             }
         });
-        Self { socket, heard }
+        Self { socket, messages }
     }
 
     /// Environment of a unit's process.
@@ -49,29 +49,29 @@ impl Systemd {
     }
 
     /// Every message received, in order.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Number of messages so far.
     pub(crate) fn count(&self) -> usize {
-        self.heard().len()
+        self.messages().len()
     }
 
     /// How often the router reported itself alive.
     pub(crate) fn alive(&self) -> usize {
-        self.heard().iter().filter(|said| has(said, "WATCHDOG=1")).count()
+        self.messages().iter().filter(|said| has(said, "WATCHDOG=1")).count()
     }
 
     /// Waits for a message with a line that starts so, from message `from` on; returns its index.
-    pub(crate) async fn hears(&self, from: usize, line: &str, router: &Router) -> usize {
+    pub(crate) async fn receives(&self, from: usize, line: &str, router: &Router) -> usize {
         for _ in 0..PATIENCE.as_millis() / 20 {
-            if let Some(place) = self.heard().iter().skip(from).position(|said| has(said, line)) {
+            if let Some(place) = self.messages().iter().skip(from).position(|said| has(said, line)) {
                 return from + place;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{line:?} was not heard from message {from} on: {:#?}\n{}", self.heard(), router.log());
+        panic!("{line:?} was not received from message {from} on: {:#?}\n{}", self.messages(), router.log());
     }
 }
 

@@ -29,8 +29,8 @@ async fn with_the_relay_down_it_is_ready_and_holds_everything() {
     let systemd = Systemd::on(&stage);
     let mut router =
         stage.router_under(binary(), "one", SOON, &systemd.variables(None)).await.expect("a process");
-    let ready = systemd.hears(0, "READY=1", &router).await;
-    systemd.hears(0, "STATUS=breaker open: relay for", &router).await;
+    let ready = systemd.receives(0, "READY=1", &router).await;
+    systemd.receives(0, "STATUS=breaker open: relay for", &router).await;
     assert_eq!(
         router.metric("maple_router_breaker_open{dependency=\"relay\"}").await.expect("metrics"),
         Some(1.0)
@@ -39,7 +39,7 @@ async fn with_the_relay_down_it_is_ready_and_holds_everything() {
     assert_eq!(code, 503, "it takes nothing: {body}");
     posted(&stage, "the mail relay does not take mail").await;
     stage.relay.restart().await.expect("back");
-    systemd.hears(ready, "STATUS=routing: ", &router).await;
+    systemd.receives(ready, "STATUS=routing: ", &router).await;
     router.ready().await.expect("it takes work");
     assert!(router.stop().await.expect("stops").success(), "{}", router.log());
 }
@@ -54,13 +54,13 @@ async fn with_the_database_down_it_is_ready_for_systemd_and_routes_once_the_cont
     let systemd = Systemd::on(&stage);
     let mut router =
         stage.router_under(binary(), "one", SOON, &systemd.variables(None)).await.expect("a process");
-    let ready = systemd.hears(0, "READY=1", &router).await;
+    let ready = systemd.receives(0, "READY=1", &router).await;
     let (code, body) = router.get("/-/ready").await.expect("it listens");
     assert_eq!(code, 503, "nothing is routed: {body}");
-    systemd.hears(0, "STATUS=breaker open, waiting for postgres for", &router).await;
+    systemd.receives(0, "STATUS=breaker open, waiting for postgres for", &router).await;
     posted(&stage, "PostgreSQL cannot be reached").await;
     cluster.start_again().await.expect("back");
-    systemd.hears(ready, "STATUS=routing: ", &router).await;
+    systemd.receives(ready, "STATUS=routing: ", &router).await;
     router.ready().await.expect("it takes work");
     assert!(router.stop().await.expect("stops").success(), "{}", router.log());
 }
@@ -76,7 +76,7 @@ async fn a_database_that_comes_back_without_the_contract_is_refused_then() {
     let systemd = Systemd::on(&stage);
     let mut router =
         stage.router_under(binary(), "one", SOON, &systemd.variables(None)).await.expect("a process");
-    systemd.hears(0, "READY=1", &router).await;
+    systemd.receives(0, "READY=1", &router).await;
     cluster.start_again().await.expect("back");
     assert_eq!(router.ended().await.expect("it ends").code(), Some(78), "{}", router.log());
 }
@@ -89,8 +89,8 @@ async fn without_pubsub_it_is_ready_and_the_sweep_goes_on() {
     let nobody = "[pubsub]\nendpoint = \"http://127.0.0.1:1\"\n";
     let mut router =
         stage.router_under(binary(), "one", nobody, &systemd.variables(None)).await.expect("a process");
-    systemd.hears(0, "STATUS=waiting for pubsub for", &router).await;
-    systemd.hears(0, "READY=1", &router).await;
+    systemd.receives(0, "STATUS=waiting for pubsub for", &router).await;
+    systemd.receives(0, "READY=1", &router).await;
     router.ready().await.expect("it takes what the sweep finds");
     assert!(router.stop().await.expect("stops").success(), "{}", router.log());
 }

@@ -11,15 +11,15 @@ use crate::harness::binary;
 struct Place {
     dir: tempfile::TempDir,
     /// Stands for database, relay, Pub/Sub and Google at once.
-    ear: TcpListener,
+    listener: TcpListener,
 }
 
 impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let ear = TcpListener::bind("127.0.0.1:0").expect("a port");
-        ear.set_nonblocking(true).expect("a listener that does not wait");
-        let place = Self { dir, ear };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a listener that does not wait");
+        let place = Self { dir, listener };
         place.put("slack-webhook", "https://hooks.slack.com/services/T0/B0/x");
         place
     }
@@ -33,7 +33,7 @@ impl Place {
     }
 
     fn sound(&self) -> String {
-        let port = self.ear.local_addr().expect("an address").port();
+        let port = self.listener.local_addr().expect("an address").port();
         format!(
             r#"[database]
 url = "postgres://forms_app@127.0.0.1:{port}/forms"
@@ -102,7 +102,7 @@ fn a_sound_configuration_passes_whatever_is_down_and_nobody_is_asked() {
     let (code, said) = place.preflight(&config, &[]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("config") && said.contains("secrets") && said.contains("0 failed"), "{said}");
-    assert!(place.ear.accept().is_err(), "somebody was asked");
+    assert!(place.listener.accept().is_err(), "somebody was asked");
     let json = place.said(&["check", "--config-only", "--json"], &config, &[]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(report["ok"], true, "{report}");
@@ -181,7 +181,7 @@ fn what_run_refuses_is_refused_and_named_with_its_remedy() {
             String::from_utf8_lossy(&run.stderr)
         );
     }
-    assert!(place.ear.accept().is_err(), "somebody was asked");
+    assert!(place.listener.accept().is_err(), "somebody was asked");
     let (code, said) = place.preflight(Path::new("/nowhere/config.toml"), &[]);
     assert_eq!(code, 78, "{said}");
 }

@@ -1,4 +1,4 @@
-//! systemd hears "alive" while there is progress, and nothing while there is none: of a real process, whose threads, and
+//! systemd receives "alive" while there is progress, and nothing while there is none: of a real process, whose threads, and
 //! whose database, are made to stand still from outside.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ async fn alive_again(systemd: &Systemd, more: usize, router: &Router) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{more} times alive was not heard: {:#?}\n{}", systemd.heard(), router.log());
+    panic!("{more} times alive was not received: {:#?}\n{}", systemd.messages(), router.log());
 }
 
 /// Threads of a process by name.
@@ -58,16 +58,16 @@ fn state(path: &Path) -> Option<char> {
 }
 
 /// Some threads of a process, stopped as a debugger would; they go on when this is dropped.
-struct Held {
+struct Stopped {
     release: Option<mpsc::Sender<()>>,
     holder: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Held {
+impl Stopped {
     /// Only the thread that seizes may release: a thread of its own does both.
-    fn hold(pid: u32, tids: Vec<Pid>) -> Self {
+    fn stop(pid: u32, tids: Vec<Pid>) -> Self {
         let (release, released) = mpsc::channel::<()>();
-        let (held, holds) = mpsc::channel();
+        let (stopped, stops) = mpsc::channel();
         let holder = std::thread::spawn(move || {
             for tid in &tids {
                 ptrace::seize(*tid, ptrace::Options::empty()).expect("seized");
@@ -77,7 +77,7 @@ impl Held {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
-            held.send(()).expect("somebody waits");
+            stopped.send(()).expect("somebody waits");
             // Ends when the sender is dropped.
             assert!(released.recv().is_err(), "nothing is ever sent");
             for tid in tids {
@@ -85,12 +85,12 @@ impl Held {
                 ptrace::detach(tid, None).unwrap_or_default();
             }
         });
-        holds.recv().expect("held");
+        stops.recv().expect("stopped");
         Self { release: Some(release), holder: Some(holder) }
     }
 }
 
-impl Drop for Held {
+impl Drop for Stopped {
     fn drop(&mut self) {
         drop(self.release.take());
         if let Some(holder) = self.holder.take() {
@@ -108,14 +108,14 @@ async fn an_event_loop_that_stands_still_is_silent() {
     let pid = router.pid().expect("it runs");
     let workers = threads(pid, "tokio-rt-worker");
     assert!(workers.len() >= 2, "{workers:?}");
-    let held = Held::hold(pid, workers);
+    let stopped = Stopped::stop(pid, workers);
     // Once more it may be said; then a proof is older than half of the limit.
     tokio::time::sleep(LIMIT).await;
     let silent = systemd.alive();
     tokio::time::sleep(LIMIT).await;
     assert_eq!(systemd.alive(), silent, "systemd would have killed it:\n{}", router.log());
     logged(&router, "no progress: the event loop runs no tasks").await;
-    drop(held);
+    drop(stopped);
     alive_again(&systemd, 2, &router).await;
     logged(&router, "progress is made again").await;
 }
@@ -179,7 +179,7 @@ async fn an_outage_or_a_pause_is_no_standstill() {
     let config = router.config().to_owned();
     let answer = stage.ask(binary(), &config, &["pause", "--reason", "a test"]).await.expect("a verb");
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    systemd.hears(0, "STATUS=paused: all", &router).await;
+    systemd.receives(0, "STATUS=paused: all", &router).await;
     alive_again(&systemd, 5, &router).await;
     cluster.stop().await;
     logged(&router, "breaker_open").await;

@@ -134,9 +134,9 @@ async fn ends_are_shown_as_they_come_whatever_there_is_to_find_them_by() {
         let before = seed(&stage, SubmissionSeed::of("contact")).await.id;
         end(&stage, before, "routed").await;
         let mut tail = Follower::new(&stage, &["tail"]);
-        let begun =
+        let first_line =
             tokio::time::timeout(PATIENCE, tail.err.next_line()).await.expect("in time").expect("text");
-        assert!(begun.is_some_and(|line| line.starts_with("following")), "{indexed} {audited}");
+        assert!(first_line.is_some_and(|line| line.starts_with("following")), "{indexed} {audited}");
         let mut json = Follower::new(&stage, &["tail", "--form", "press", "--json"]);
         let (one, two) = (
             seed(&stage, SubmissionSeed::of("contact")).await.id,

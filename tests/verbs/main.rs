@@ -1,7 +1,7 @@
 //! The verbs about submissions, as people and scripts meet them: the real binary on a whole stage.
 
 mod audit;
-mod beyond;
+mod delivery_tracking;
 mod explain;
 mod follow;
 mod harness;

@@ -128,7 +128,7 @@ async fn malware_is_published_so_that_it_fails_and_is_taken_back_only_with_a_rea
 }
 
 #[tokio::test]
-async fn a_mark_stands_and_a_strange_ledger_is_left_alone() {
+async fn a_status_stands_and_a_strange_ledger_is_left_alone() {
     let stage = stage(&forms()).await;
     for strange in [json!({"v": 9, "overrides": 7}), json!([1]), json!({"v": 1, "overrides": "x"})] {
         let seeded = SubmissionSeed::of("contact").ledger(strange.clone()).attachment("a", "pending");
@@ -141,7 +141,7 @@ async fn a_mark_stands_and_a_strange_ledger_is_left_alone() {
 }
 
 #[tokio::test]
-async fn pubsub_down_ends_in_69_and_the_mark_stands() {
+async fn pubsub_down_ends_in_69_and_the_status_stands() {
     let stage = stage(&forms()).await;
     let seeded = seed(&stage, SubmissionSeed::of("contact").attachment("a", "pending")).await;
     let text = stage.config("special", 0, "").replace(&stage.broker.endpoint(), "http://127.0.0.1:9");

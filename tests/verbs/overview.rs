@@ -112,17 +112,17 @@ async fn status_counts_what_has_no_instant() {
 #[tokio::test]
 async fn status_counts_what_is_wrong_and_no_ledger_stops_it() {
     let stage = stage(&forms()).await;
-    let begun =
+    let intent =
         |token: &str| json!({"state": "open", "begun": {"token": token, "at": "2026-11-01T10:00:00Z"}});
     let open =
         |attempts: Value, deliveries: Value| json!({"v": 1, "attempts": attempts, "deliveries": deliveries});
     let claim = json!({"token": "t", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"});
     let mut live = open(
         json!(1),
-        json!({"1|a@x": begun("t"), "1|b@x": begun("old"), "1|c@x": {"state": "accepted", "doubt": true}}),
+        json!({"1|a@x": intent("t"), "1|b@x": intent("old"), "1|c@x": {"state": "accepted", "doubt": true}}),
     );
     live["claim"] = claim;
-    let mut left_behind = open(json!(2), json!({"1|a@x": begun("gone")}));
+    let mut left_behind = open(json!(2), json!({"1|a@x": intent("gone")}));
     left_behind["claim"] = json!({"token": "gone", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"});
     let not_implemented = json!({"v": 1, "plan": [], "deliveries": {"1|": {"state": "not_implemented"}}});
     let mixed =

@@ -207,16 +207,16 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
     let infected = host.submit(seed("contact").attachment("x.exe", "infected")).await;
     let refused = host.submit(seed("refused")).await;
     let exhausted = host.submit(seed("slow")).await;
-    let held = host.submit(seed("lost")).await;
+    let on_hold = host.submit(seed("lost")).await;
     let nobody = host.submit(seed("silent")).await;
     let damaged = host.submit(seed("contact").ledger(json!({"v": 1, "attempts": "many"}))).await;
-    for id in [infected, refused, exhausted, held, nobody, damaged] {
+    for id in [infected, refused, exhausted, on_hold, nobody, damaged] {
         host.failed(id).await;
     }
     host.explains("infected", infected, "the scan found malware in 1 attachment", "rb-008").await;
     host.explains("refused", refused, "RCPT 550 5.1.1 no such user", "maple-router replay").await;
     host.explains("dead_lettered", exhausted, "RCPT 451 4.2.0 mailbox busy", "maple-router replay").await;
-    host.explains("held", held, "perhaps delivered, and held", "maple-router replay").await;
+    host.explains("held", on_hold, "perhaps delivered, and held", "maple-router replay").await;
     host.explains("no_actions", nobody, "its form had no actions", "maple-router replay").await;
     host.explains("damaged", damaged, "its ledger could not be read", "maple-router replay").await;
     let letters = host.type_in(&["dlq", "list", "--json"]).await.json().expect("JSON");
@@ -227,7 +227,7 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
     devkit::forms::load_into(&host.stage.database, &[Form::new("silent").mail_to("b@example.org")])
         .await
         .expect("reloaded");
-    for id in [infected, refused, held, nobody, damaged, exhausted] {
+    for id in [infected, refused, on_hold, nobody, damaged, exhausted] {
         for (command, answer) in host.paste(id).await {
             assert!(answer.code == Some(0) || command == "check", "{command}: {answer:?}");
         }

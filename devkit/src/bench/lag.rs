@@ -47,7 +47,7 @@ pub(super) async fn measure(arena: &Arena<'_>, say: &impl Fn(&str)) -> Result<Ve
     let mut all = Vec::new();
     for rate in &arena.options.lag_rates {
         for contestant in &arena.options.contestants {
-            let lag = pace(arena, *contestant, *rate).await?;
+            let lag = at_rate(arena, *contestant, *rate).await?;
             say(&line(&lag));
             all.push(lag);
         }
@@ -70,7 +70,7 @@ fn line(lag: &Lag) -> String {
     )
 }
 
-async fn pace(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
+async fn at_rate(arena: &Arena<'_>, contestant: Contestant, rate: u32) -> Result<Lag> {
     let trial = arena.trial(Some(contestant), Shape::One, Kind::Sink, 0).await?;
     let mut running = Running::start(arena, &trial, contestant).await?;
     let pid = running.pid()?;

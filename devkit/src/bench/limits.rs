@@ -58,7 +58,7 @@ pub(super) async fn play(
     round: usize,
 ) -> Result<Run> {
     let trial = arena.trial(None, shape, receiver, arena.options.size(shape).submissions).await?;
-    let heard = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
+    let transcript = if limit == Limit::Smtp { None } else { Some(listen(arena, shape).await?) };
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
         clients.push(trial.stage.database.client_as("forms_app").await?);
@@ -72,8 +72,8 @@ pub(super) async fn play(
     let (mails, rows) = tokio::join!(
         async { if limit == Limit::Database { Ok(()) } else { send(arena, &trial).await } },
         async {
-            match &heard {
-                Some(heard) => replay(heard, &trial, &clients).await,
+            match &transcript {
+                Some(transcript) => replay(transcript, &trial, &clients).await,
                 None => Ok(()),
             }
         },
@@ -115,7 +115,7 @@ pub(super) async fn play(
 /// Routed before one is listened to: a router that does not know yet how fast its relay is says more.
 const WARM: usize = 16;
 
-/// Hears what the router says about one submission of this shape while its relay is fast.
+/// Records what the router says about one submission of this shape while its relay is fast.
 async fn listen(arena: &Arena<'_>, shape: Shape) -> Result<Transcript> {
     let trial = arena.trial(None, shape, receiver::Kind::Sink, WARM + 1).await?;
     let aloud =
@@ -134,10 +134,10 @@ async fn listen(arena: &Arena<'_>, shape: Shape) -> Result<Transcript> {
     trial.stage.publish(*id, "finalized")?;
     routed(&trial, trial.ids.len()).await?;
     router.stop().await?;
-    let heard = Transcript::read(&arena.postgres_log(), from, *id)?;
+    let transcript = Transcript::read(&arena.postgres_log(), from, *id)?;
     // The database limit's statements, for the reader of the figures.
-    std::fs::write(arena.options.out.join(format!("statements-{shape}.txt")), heard.to_string())?;
-    Ok(heard)
+    std::fs::write(arena.options.out.join(format!("statements-{shape}.txt")), transcript.to_string())?;
+    Ok(transcript)
 }
 
 /// Waits until so many are.
@@ -152,11 +152,11 @@ async fn routed(trial: &Trial, count: usize) -> Result<()> {
     bail!("the router did not route {count}")
 }
 
-async fn replay(heard: &Transcript, trial: &Trial, clients: &[Client]) -> Result<()> {
+async fn replay(transcript: &Transcript, trial: &Trial, clients: &[Client]) -> Result<()> {
     let share = trial.ids.len().div_ceil(clients.len()).max(1);
     let said =
         clients.iter().zip(trial.ids.chunks(share)).map(|(client, ids): (&Client, &[Uuid])| async move {
-            let prepared = heard.prepare(client).await?;
+            let prepared = transcript.prepare(client).await?;
             for batch in ids.chunks(BATCH) {
                 prepared.say(batch).await?;
             }

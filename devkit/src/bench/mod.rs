@@ -110,7 +110,7 @@ pub async fn run(options: &Options, say: impl Fn(&str)) -> Result<bool> {
     let rounds: usize = options.shapes.iter().map(|shape| options.size(*shape).repeat).sum();
     let players = options.limits.len() + options.contestants.len();
     say(&format!(
-        "{}: {} turns, then the lag in {} paces of {} s",
+        "{}: {} rounds, then the lag at {} rates for {} s each",
         arena.setting,
         options.receivers.len() * rounds * players,
         options.contestants.len() * options.lag_rates.len(),

@@ -48,14 +48,14 @@ pub(super) fn write(out: &Path, runs: &[Run], lags: &[Lag]) -> Result<()> {
         });
     }
     // One block for each rate: a contestant that cannot keep up at the highest would dwarf all the others.
-    let mut paces: Vec<u32> = lags.iter().filter(|lag| lag.wrong.is_empty()).map(|lag| lag.asked).collect();
-    paces.dedup();
-    for pace in paces {
-        let at = lags.iter().filter(|lag| lag.asked == pace && lag.wrong.is_empty());
+    let mut rates: Vec<u32> = lags.iter().filter(|lag| lag.wrong.is_empty()).map(|lag| lag.asked).collect();
+    rates.dedup();
+    for rate in rates {
+        let at = lags.iter().filter(|lag| lag.asked == rate && lag.wrong.is_empty());
         let bars = at.flat_map(|lag| {
             [(format!("{}, p50", lag.who), lag.p50_ms), (format!("{}, p99", lag.who), lag.p99_ms)]
         });
-        blocks.push(Block { title: format!("routing lag at {pace}/s, ms"), bars: bars.collect() });
+        blocks.push(Block { title: format!("routing lag at {rate}/s, ms"), bars: bars.collect() });
     }
     blocks.retain(|block| !block.bars.is_empty());
     std::fs::write(out.join("bench.svg"), svg(&blocks))?;

@@ -42,7 +42,7 @@ pub(super) fn text(setting: &str, runs: &[Run], lags: &[Lag]) -> String {
         let all = medians(runs, &shape, &receiver);
         let submissions = all.first().map_or(0, |medians| medians.submissions);
         out.push_str(&format!(
-            "\n### {}, to {receiver} ({submissions} submissions a turn, medians)\n\n{}",
+            "\n### {}, to {receiver} ({submissions} submissions a round, medians)\n\n{}",
             words(&shape),
             table(&all)
         ));
@@ -57,7 +57,7 @@ pub(super) fn text(setting: &str, runs: &[Run], lags: &[Lag]) -> String {
     let wrong = runs.iter().map(|run| &run.wrong).chain(lags.iter().map(|lag| &lag.wrong));
     let wrong = wrong.filter(|wrong| !wrong.is_empty()).count();
     if wrong > 0 {
-        out.push_str(&format!("\n{wrong} turns were NOT verified and do not count; see above.\n"));
+        out.push_str(&format!("\n{wrong} rounds were NOT verified and do not count; see above.\n"));
     }
     out
 }
@@ -71,7 +71,7 @@ fn cell(value: Option<f64>, digits: usize) -> String {
 }
 
 fn table(all: &[Medians]) -> String {
-    let mut out = "| who | turns | rate /s | slowest, fastest | CPU s/1,000 | PostgreSQL | receiver | bench | peak MiB | others % | load |\n\
+    let mut out = "| who | rounds | rate /s | slowest, fastest | CPU s/1,000 | PostgreSQL | receiver | bench | peak MiB | others % | load |\n\
                    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for m in all {

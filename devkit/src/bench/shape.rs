@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_the_same_in_every_turn_and_differ() {
+    fn ids_are_the_same_in_every_round_and_differ() {
         let mut some = ids(500);
         assert_eq!(some, ids(500));
         assert_eq!(some[..100], ids(100)[..]);

@@ -209,7 +209,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn turns_that_were_not_verified_do_not_count() {
+    fn rounds_that_were_not_verified_do_not_count() {
         let mut runs = vec![run("a", 1, 1.0), run("b", 1, 4.0), run("a", 2, 2.0), run("a", 3, 0.1)];
         runs[3].wrong.push("mails: 1, not 2".to_owned());
         let all = medians(&runs, "one", "sink");

@@ -91,7 +91,7 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Held {
+struct Entry {
     message: Arc<PubsubMessage>,
     failures: u32,
     place: Place,
@@ -117,7 +117,7 @@ impl Window {
 /// Messages of one subscription; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    held: HashMap<u64, Held>,
+    entries: HashMap<u64, Entry>,
     /// Waiting messages in the order in which they became ready, so that one that fails over and over starves none.
     ready: BTreeMap<u64, u64>,
     /// When a lease or a pause ends.
@@ -136,7 +136,7 @@ impl Queue {
         let seq = self.next_seq;
         self.next_seq += 1;
         let order = self.line_up(seq);
-        self.held.insert(seq, Held { message, failures: 0, place: Place::Ready(order) });
+        self.entries.insert(seq, Entry { message, failures: 0, place: Place::Ready(order) });
     }
 
     /// Registers a stream; a limit of zero or less means none.
@@ -167,11 +167,11 @@ impl Queue {
         let mut batch_bytes = 0_usize;
         while taken.len() < most {
             let Some((&order, &seq)) = self.ready.first_key_value() else { break };
-            let Some(held) = self.held.get_mut(&seq) else {
+            let Some(entry) = self.entries.get_mut(&seq) else {
                 self.ready.remove(&order);
                 continue;
             };
-            let bytes = size(&held.message);
+            let bytes = size(&entry.message);
             if !taken.is_empty() && batch_bytes.saturating_add(bytes) > BATCH_BYTES {
                 break;
             }
@@ -184,12 +184,12 @@ impl Queue {
             }
             batch_bytes += bytes;
             self.ready.remove(&order);
-            held.place = Place::Leased { until, stream };
+            entry.place = Place::Leased { until, stream };
             self.due.insert((until, seq));
             self.leased += 1;
             self.counts.delivered += 1;
-            let delivery = Delivery { seq, attempt: held.failures + 1 };
-            taken.push(Taken { delivery, message: Arc::clone(&held.message) });
+            let delivery = Delivery { seq, attempt: entry.failures + 1 };
+            taken.push(Taken { delivery, message: Arc::clone(&entry.message) });
         }
         taken
     }
@@ -197,16 +197,16 @@ impl Queue {
     /// Acknowledges a message. An ack that comes after its lease ran out still counts while the message is here: the
     /// service promises no more than at-least-once, and accepts such acks as well.
     pub(super) fn ack(&mut self, delivery: Delivery) -> bool {
-        let Some(held) = self.held.remove(&delivery.seq) else { return false };
-        self.leave(delivery.seq, held.place, size(&held.message));
+        let Some(entry) = self.entries.remove(&delivery.seq) else { return false };
+        self.leave(delivery.seq, entry.place, size(&entry.message));
         self.counts.acked += 1;
         true
     }
 
     /// Moves the end of a lease. A delivery that is no longer current is left as it is.
     pub(super) fn extend(&mut self, delivery: Delivery, new_until: Instant) -> bool {
-        let Some(held) = self.current(delivery) else { return false };
-        let Place::Leased { until, .. } = &mut held.place else { return false };
+        let Some(entry) = self.current(delivery) else { return false };
+        let Place::Leased { until, .. } = &mut entry.place else { return false };
         let old = std::mem::replace(until, new_until);
         self.due.remove(&(old, delivery.seq));
         self.due.insert((new_until, delivery.seq));
@@ -227,7 +227,7 @@ impl Queue {
             if at > now {
                 break;
             }
-            match self.held.get(&seq).map(|held| held.place) {
+            match self.entries.get(&seq).map(|entry| entry.place) {
                 Some(Place::Leased { .. }) => {
                     self.counts.expired += 1;
                     // The pause counts from the end of the lease, not from when we came round to see it.
@@ -248,7 +248,7 @@ impl Queue {
     /// Takes back a message that could not be forwarded, to be delivered once more.
     pub(super) fn put_back(&mut self, exhausted: Exhausted, now: Instant, rules: &Rules) {
         let Exhausted { seq, failures, message } = exhausted;
-        self.held.insert(seq, Held { message, failures, place: Place::Paused(now) });
+        self.entries.insert(seq, Entry { message, failures, place: Place::Paused(now) });
         self.pause(seq, now, rules);
     }
 
@@ -269,25 +269,25 @@ impl Queue {
 
     /// Counts for [`Stats`].
     pub(super) fn stats(&self) -> Stats {
-        let backlog = self.held.len() - self.leased;
+        let backlog = self.entries.len() - self.leased;
         Stats { outstanding: self.leased, backlog, streams: self.windows.len(), ..self.counts }
     }
 
     /// The message of `delivery`, if that delivery is its current lease.
-    fn current(&mut self, delivery: Delivery) -> Option<&mut Held> {
-        self.held.get_mut(&delivery.seq).filter(|held| {
-            matches!(held.place, Place::Leased { .. }) && held.failures + 1 == delivery.attempt
+    fn current(&mut self, delivery: Delivery) -> Option<&mut Entry> {
+        self.entries.get_mut(&delivery.seq).filter(|entry| {
+            matches!(entry.place, Place::Leased { .. }) && entry.failures + 1 == delivery.attempt
         })
     }
 
     /// Records that one delivery of a leased message failed.
     fn fail(&mut self, seq: u64, now: Instant, rules: &Rules) -> Option<Exhausted> {
-        let held = self.held.get_mut(&seq)?;
-        held.failures += 1;
-        let (place, bytes, failures) = (held.place, size(&held.message), held.failures);
+        let entry = self.entries.get_mut(&seq)?;
+        entry.failures += 1;
+        let (place, bytes, failures) = (entry.place, size(&entry.message), entry.failures);
         self.leave(seq, place, bytes);
         if rules.exhausted(failures) {
-            let message = self.held.remove(&seq)?.message;
+            let message = self.entries.remove(&seq)?.message;
             return Some(Exhausted { seq, failures, message });
         }
         self.pause(seq, now, rules);
@@ -296,20 +296,20 @@ impl Queue {
 
     /// Puts a failed message where its next delivery is found.
     fn pause(&mut self, seq: u64, now: Instant, rules: &Rules) {
-        let Some(held) = self.held.get_mut(&seq) else { return };
-        let delay = rules.delay(held.failures);
+        let Some(entry) = self.entries.get_mut(&seq) else { return };
+        let delay = rules.delay(entry.failures);
         if delay == Duration::ZERO {
             self.make_ready(seq);
         } else {
-            held.place = Place::Paused(now + delay);
+            entry.place = Place::Paused(now + delay);
             self.due.insert((now + delay, seq));
         }
     }
 
     fn make_ready(&mut self, seq: u64) {
         let order = self.line_up(seq);
-        if let Some(held) = self.held.get_mut(&seq) {
-            held.place = Place::Ready(order);
+        if let Some(entry) = self.entries.get_mut(&seq) {
+            entry.place = Place::Ready(order);
         }
     }
 

@@ -27,7 +27,7 @@ fn rules() -> Rules {
     Rules { ack_deadline: LEASE, retry: None, dead_letter: None }
 }
 
-fn paced() -> Rules {
+fn with_retry() -> Rules {
     Rules { retry: Some(Backoff { min: seconds(1), max: seconds(4) }), ..rules() }
 }
 
@@ -100,7 +100,7 @@ fn a_late_ack_still_counts() {
 
 #[test]
 fn a_failed_message_pauses_longer_every_time() {
-    let (mut queue, mut now, rules) = (queue(1), start(), paced());
+    let (mut queue, mut now, rules) = (queue(1), start(), with_retry());
     for pause in [1, 2, 4, 4] {
         let delivery = pull(&mut queue, now)[0];
         queue.nack(delivery, now, &rules);
@@ -187,7 +187,7 @@ fn ack_nack_and_expiry_make_room_again() {
 }
 
 #[test]
-fn streams_share_and_what_a_closed_one_held_stays_leased() {
+fn streams_share_and_what_a_closed_one_had_stays_leased() {
     let (mut queue, now) = (queue(10), start());
     let (one, two) = (queue.open_window(0, 0), queue.open_window(0, 0));
     assert_eq!(queue.take(Taker::Stream(one), now + LEASE).len(), 5, "half, as there are two");
@@ -218,7 +218,7 @@ fn a_response_is_bounded_in_bytes_but_never_empty() {
 #[test]
 fn the_indexes_agree_whatever_happens() {
     let (mut queue, mut now, rules) =
-        (Queue::default(), start(), Rules { retry: paced().retry, ..patient(3) });
+        (Queue::default(), start(), Rules { retry: with_retry().retry, ..patient(3) });
     let streams = [queue.open_window(3, 0), queue.open_window(0, 45)];
     let mut out: Vec<Delivery> = Vec::new();
     let mut dice = 0x9E37_79B9_7F4A_7C15_u64;
@@ -253,11 +253,11 @@ fn the_indexes_agree_whatever_happens() {
 }
 
 fn check_indexes(queue: &Queue, expected: usize) {
-    assert_eq!(queue.held.len(), expected);
-    let mut held_by: HashMap<StreamId, (usize, usize)> = HashMap::new();
+    assert_eq!(queue.entries.len(), expected);
+    let mut leased_by: HashMap<StreamId, (usize, usize)> = HashMap::new();
     let (mut ready, mut due) = (0, 0);
-    for (seq, held) in &queue.held {
-        match held.place {
+    for (seq, entry) in &queue.entries {
+        match entry.place {
             Place::Ready(order) => {
                 ready += 1;
                 assert_eq!(queue.ready.get(&order), Some(seq));
@@ -269,16 +269,16 @@ fn check_indexes(queue: &Queue, expected: usize) {
             Place::Leased { until, stream } => {
                 due += 1;
                 assert!(queue.due.contains(&(until, *seq)));
-                let sum = held_by.entry(stream.expect("only streams take here")).or_default();
+                let sum = leased_by.entry(stream.expect("only streams take here")).or_default();
                 sum.0 += 1;
-                sum.1 += size(&held.message);
+                sum.1 += size(&entry.message);
             }
         }
     }
     assert_eq!((queue.ready.len(), queue.due.len()), (ready, due));
-    assert_eq!(queue.leased, held_by.values().map(|(messages, _)| messages).sum::<usize>());
+    assert_eq!(queue.leased, leased_by.values().map(|(messages, _)| messages).sum::<usize>());
     for (id, window) in &queue.windows {
-        assert_eq!(held_by.get(id).copied().unwrap_or_default(), (window.messages, window.bytes));
+        assert_eq!(leased_by.get(id).copied().unwrap_or_default(), (window.messages, window.bytes));
         assert!(window.messages <= window.max_messages);
         assert!(window.bytes <= window.max_bytes || window.messages == 1);
     }

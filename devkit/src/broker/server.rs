@@ -89,7 +89,7 @@ async fn serve_connection(
 ) {
     let born = hang.borrow().generation;
     // A second handle keeps the connection open towards the peer when our end is given up.
-    let Ok((stream, held)) = doubled(stream) else { return };
+    let Ok((stream, second)) = doubled(stream) else { return };
     let mut forgetting = hang.clone();
     let forgotten = async {
         drop(forgetting.wait_for(|hang| hang.generation != born).await);
@@ -99,14 +99,14 @@ async fn serve_connection(
         () = converse(stream, router, closing.clone(), &mut hang, born) => {}
         () = forgotten => closing.cancelled().await,
     }
-    drop(held);
+    drop(second);
 }
 
 fn doubled(stream: TcpStream) -> std::io::Result<(TcpStream, std::net::TcpStream)> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
-    let held = stream.try_clone()?;
-    Ok((TcpStream::from_std(stream)?, held))
+    let second = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, second))
 }
 
 async fn converse(

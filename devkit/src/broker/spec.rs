@@ -320,10 +320,10 @@ mod tests {
         assert_eq!((updated.ack_deadline_seconds, updated.filter.as_str()), (60, ""));
 
         let policy = RetryPolicy { minimum_backoff: Some(seconds_of(1)), maximum_backoff: None };
-        let paced = Description { retry_policy: Some(policy), ..described() };
-        let updated = update(&described(), &paced, &mask(&["retry_policy"])).expect("may be updated");
+        let with_policy = Description { retry_policy: Some(policy), ..described() };
+        let updated = update(&described(), &with_policy, &mask(&["retry_policy"])).expect("may be updated");
         assert_eq!(updated.retry_policy, Some(policy));
-        let updated = update(&paced, &described(), &mask(&["retry_policy"])).expect("may be cleared");
+        let updated = update(&with_policy, &described(), &mask(&["retry_policy"])).expect("may be cleared");
         assert_eq!(updated.retry_policy, None);
 
         for bad in [&["filter"][..], &["topic"], &["ack_deadline_seconds", "name"], &[]] {

@@ -105,9 +105,9 @@ impl Report {
 
     fn row(&mut self, cells: [&str; 5], faults: &[String]) {
         let [label, form, status, attempts, outcome] = cells.map(str::to_owned);
-        let mark = if faults.is_empty() { GOOD } else { "NO" };
+        let verdict = if faults.is_empty() { GOOD } else { "NO" };
         self.faults.extend(faults.iter().map(|fault| format!("{label}: {fault}")));
-        self.rows.push([mark.to_owned(), label, form, status, attempts, outcome]);
+        self.rows.push([verdict.to_owned(), label, form, status, attempts, outcome]);
     }
 
     /// Shows a verb's output.
@@ -167,10 +167,11 @@ impl Report {
         }
         narrator.print("", Tone::Plain);
         let headings = ["", "submission", "form", "status", "attempts", "outcome"];
-        let marks = [Tone::Bold, Tone::Faint].into_iter();
-        let marks = marks
-            .chain(self.rows.iter().map(|[mark, ..]| if mark == GOOD { Tone::Plain } else { Tone::Bad }));
-        for (line, tone) in aligned(headings, &self.rows).iter().zip(marks) {
+        let tones = [Tone::Bold, Tone::Faint].into_iter();
+        let tones = tones.chain(
+            self.rows.iter().map(|[verdict, ..]| if verdict == GOOD { Tone::Plain } else { Tone::Bad }),
+        );
+        for (line, tone) in aligned(headings, &self.rows).iter().zip(tones) {
             narrator.print(line, tone);
         }
         let mails = theatre.stage.relay.counters().mails;

@@ -5,7 +5,7 @@
 //! Files outside the working directory are not touched. Dying in the middle leaves nothing but that directory behind.
 
 mod aside;
-mod beyond;
+mod delivery_tracking;
 mod events;
 mod failures;
 pub mod message;
@@ -56,7 +56,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         failures::STEPS,
         events::STEPS,
         outbox::STEPS,
-        beyond::STEPS,
+        delivery_tracking::STEPS,
         operation::STEPS,
     ];
     parts.into_iter().flatten()
@@ -87,7 +87,7 @@ async fn play(options: &Options, steps: Vec<&'static Step>) -> Result<bool> {
     operation::pause(&world).await?;
     let mut failed = Vec::new();
     for step in &steps {
-        world.mark();
+        world.start_step();
         world.say(step.name);
         if let Err(error) = (step.play)(&mut world).await {
             world.say(&format!("  NOT SEEN  {error:#}"));

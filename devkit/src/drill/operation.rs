@@ -149,10 +149,10 @@ async fn stolen(world: &mut World) -> Result<()> {
     world.become_all(&ids, "routed").await?;
     let mails = world.stage.relay.mails();
     let twice = ids.iter().filter(|id| {
-        let mark = format!("maple.{}.", id.simple());
+        let part = format!("maple.{}.", id.simple());
         mails
             .iter()
-            .filter(|mail| mail.message_id.as_deref().is_some_and(|given| given.contains(&mark)))
+            .filter(|mail| mail.message_id.as_deref().is_some_and(|given| given.contains(&part)))
             .count()
             > 1
     });

@@ -1,5 +1,5 @@
-//! Red takes away what the router depends on. Blue hears of it once, finds the cause by the command in the message, loses
-//! nothing, and hears that it is over.
+//! Red takes away what the router depends on. Blue is notified of it once, finds the cause by the command in the message,
+//! loses nothing, and is notified of its end.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub(super) struct World {
     port: u16,
     began: Instant,
     /// Counts of Slack's messages and of the journal's lines when the step began.
-    marks: (usize, usize),
+    offsets: (usize, usize),
     /// Commands that only a booted system has.
     pub(super) booted: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl World {
             binary,
             port,
             began,
-            marks: (0, 0),
+            offsets: (0, 0),
             booted: Vec::new(),
         })
     }
@@ -153,8 +153,8 @@ impl World {
     }
 
     /// Assigns everything seen from now on to the next step.
-    pub(super) fn mark(&mut self) {
-        self.marks = (self.stage.slack.messages().len(), self.router.log().len());
+    pub(super) fn start_step(&mut self) {
+        self.offsets = (self.stage.slack.messages().len(), self.router.log().len());
     }
 
     /// Prints one line for the reader.
@@ -208,11 +208,11 @@ impl World {
 
     /// Blue's journal has a line of this event, with this word in it.
     pub(super) async fn journal(&self, event: &str, word: &str) -> Result<()> {
-        let mark = format!("\"event\":\"{event}\"");
+        let field = format!("\"event\":\"{event}\"");
         let so = async || {
             let log = self.router.log();
-            let new = log.get(self.marks.1.min(log.len())..).unwrap_or_default();
-            Ok(new.lines().any(|line| line.contains(&mark) && line.contains(word)))
+            let new = log.get(self.offsets.1.min(log.len())..).unwrap_or_default();
+            Ok(new.lines().any(|line| line.contains(&field) && line.contains(word)))
         };
         self.until(&format!("journal: {event} {word}"), so).await?;
         self.say(&format!("  journal   EVENT={event} {word}"));
@@ -232,7 +232,7 @@ impl World {
         let ending = format!(", section {section}");
         let find = || {
             let all = self.stage.slack.messages();
-            let new = all.get(self.marks.0..).unwrap_or_default();
+            let new = all.get(self.offsets.0..).unwrap_or_default();
             new.iter()
                 .map(crate::slack::SlackMessage::visible_text)
                 .find(|text| text.lines().any(|line| line.ends_with(&ending)))
@@ -261,7 +261,7 @@ impl World {
     pub(super) async fn slack_over(&self, what: &str) -> Result<()> {
         let so = async || {
             let all = self.stage.slack.messages();
-            let new = all.get(self.marks.0..).unwrap_or_default();
+            let new = all.get(self.offsets.0..).unwrap_or_default();
             let texts = new.iter().map(crate::slack::SlackMessage::visible_text);
             Ok(texts.into_iter().any(|text| text.starts_with(":white_check_mark:") && text.contains(what)))
         };

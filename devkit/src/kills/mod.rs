@@ -70,7 +70,7 @@ struct Counts {
     mails: u64,
     kills: u64,
     /// Kills between the final dot and the committed fact, by the name of the moment.
-    held: BTreeMap<&'static str, u64>,
+    caught: BTreeMap<&'static str, u64>,
     /// The routers' statements on doubt, by resolution; a death may have doubled one.
     doubts: BTreeMap<String, u64>,
     duplicates: u64,
@@ -86,7 +86,7 @@ impl Counts {
         self.kills += other.kills;
         self.duplicates += other.duplicates;
         self.lost += other.lost;
-        other.held.into_iter().for_each(|(name, n)| *self.held.entry(name).or_default() += n);
+        other.caught.into_iter().for_each(|(name, n)| *self.caught.entry(name).or_default() += n);
         other.doubts.into_iter().for_each(|(how, n)| *self.doubts.entry(how).or_default() += n);
         self.wrong.extend(other.wrong);
     }

@@ -15,7 +15,7 @@ pub(super) enum Moment {
     /// So long after the start, whatever the router does then.
     Anytime(Duration),
     /// Between the final dot and the committed fact.
-    Held(Place),
+    Caught(Place),
 }
 
 /// Point of the catch.
@@ -47,19 +47,19 @@ const PLACES: [(&str, At, Fate); 5] = [
 ];
 
 /// Kills of a hundred that are between dot and fact.
-const HELD: u32 = 45;
+const CAUGHT: u32 = 45;
 /// The longest life at whose end the rng alone decides; resolving a doubt takes a second or more of it.
 const LIFE: Duration = Duration::from_secs(5);
 
 impl Moment {
     pub(super) fn draw(rng: &mut StdRng) -> Self {
-        if rng.random_range(0..100) >= HELD {
+        if rng.random_range(0..100) >= CAUGHT {
             // Squared, so that the first half second, in which most is done, has its share.
             let part: f64 = rng.random();
             return Self::Anytime(LIFE.mul_f64(part * part));
         }
         let (name, at, fate) = PLACES[rng.random_range(0..PLACES.len())];
-        Self::Held(Place { name, at, nth: rng.random_range(1..=3), fate })
+        Self::Caught(Place { name, at, nth: rng.random_range(1..=3), fate })
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     fn a_fifth_of_the_kills_and_more_are_between_dot_and_fact_with_the_mail_at_the_relay() {
         let mut rng = StdRng::seed_from_u64(1);
         let drawn = (0..1_000).map(|_| Moment::draw(&mut rng));
-        let held = drawn.filter(|m| matches!(m, Moment::Held(place) if place.name != PLACES[0].0));
-        assert!(held.count() > 300);
+        let caught = drawn.filter(|m| matches!(m, Moment::Caught(place) if place.name != PLACES[0].0));
+        assert!(caught.count() > 300);
     }
 }

@@ -66,8 +66,8 @@ pub(super) async fn count(
                 wrong.push(format!("{key}: under several Message-IDs: {came:?}"));
             }
             let copies: u64 = came.iter().map(|(_, copies)| copies).sum();
-            let is_held = log == Log::Hold && entry["error"]["class"] == "in_doubt";
-            if copies == 0 && !is_held {
+            let is_on_hold = log == Log::Hold && entry["error"]["class"] == "in_doubt";
+            if copies == 0 && !is_on_hold {
                 counts.lost += 1;
                 wrong.push(format!("{key}: LOST: {entry}"));
             }
@@ -111,24 +111,25 @@ fn doubts(journal: &str, counts: &mut Counts) -> Doubts {
 
 /// Judges all worlds together.
 pub(super) fn judge(options: &Options, counts: Counts, took: Duration) -> Report {
-    let Counts { submissions, failed, mails, kills, held, doubts, duplicates, lost, mut wrong } = counts;
-    let caught: u64 = held.values().sum();
+    let Counts { submissions, failed, mails, kills, caught, doubts, duplicates, lost, mut wrong } = counts;
+    let total: u64 = caught.values().sum();
     let count = wrong.len();
     wrong.truncate(SHOWN);
     if count > SHOWN {
         wrong.push(format!("… and {} more", count - SHOWN));
     }
-    if caught * 5 < kills {
-        wrong.push(format!(
-            "only {caught} of {kills} kills were between the final dot and the committed fact"
-        ));
+    if total * 5 < kills {
+        wrong
+            .push(format!("only {total} of {kills} kills were between the final dot and the committed fact"));
     }
     let known = doubts.keys().any(|how| how == "found" || how == "disproved");
     match options.log {
         Log::Readable if duplicates * 100 >= kills.max(100) => {
             wrong.push(format!("{duplicates} duplicates of {kills} kills are not below 1 %"));
         }
-        Log::Hold if duplicates > 0 => wrong.push(format!("{duplicates} duplicates though doubt is held")),
+        Log::Hold if duplicates > 0 => {
+            wrong.push(format!("{duplicates} duplicates though what is in doubt is on hold"));
+        }
         Log::Readable | Log::Resend | Log::Hold => {}
     }
     if options.log != Log::Readable && known {
@@ -138,12 +139,12 @@ pub(super) fn judge(options: &Options, counts: Counts, took: Duration) -> Report
         let parts: Vec<String> = map.into_iter().map(|(name, n)| format!("{n} {name}")).collect();
         parts.join(", ")
     };
-    let held = list(held.into_iter().map(|(name, n)| (name.to_owned(), n)).collect());
+    let caught = list(caught.into_iter().map(|(name, n)| (name.to_owned(), n)).collect());
     let doubts = list(doubts.into_iter().collect());
     Report {
         figures: vec![
             format!("{}: {kills} kills in {:.0} s", options.log, took.as_secs_f64()),
-            format!("between the final dot and the committed fact: {caught} ({held})"),
+            format!("between the final dot and the committed fact: {total} ({caught})"),
             format!("{submissions} submissions, {failed} failed, {mails} mails × recipients at the upstream"),
             format!("deliveries in doubt as the routers said: {doubts}"),
             format!("lost: {lost}; duplicates: {duplicates}"),

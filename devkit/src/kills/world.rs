@@ -66,7 +66,7 @@ pub(super) async fn play(options: &Options, place: u64, kills: u64, say: &impl F
         }
         let killed = world.live_and_die(&mut rng).await;
         if let Some(name) = killed.with_context(|| format!("kill {n} of world {place}"))? {
-            *counts.held.entry(name).or_default() += 1;
+            *counts.caught.entry(name).or_default() += 1;
         }
     }
     world.rest(options.log).await.with_context(|| format!("the end of world {place}"))?;
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
                 self.kill().await?;
                 Ok(None)
             }
-            Moment::Held(place) => {
+            Moment::Caught(place) => {
                 let trapped = place.watch(&self.database, &self.relay);
                 self.begin().await?;
                 let caught = trapped.hit(NOBODY_COMES).await.is_ok();

@@ -96,7 +96,7 @@ impl Bouncer {
     /// # Errors
     /// There are not so many, or the statement fails.
     pub async fn each_answers(&self, sessions: usize, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
-        let (mut held, mut answers) = (Vec::new(), Vec::new());
+        let (mut clients, mut answers) = (Vec::new(), Vec::new());
         for _ in 0..sessions {
             let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await?;
             // Ends with the client, whose own calls tell what goes wrong on the wire.
@@ -107,9 +107,9 @@ impl Bouncer {
                     answers.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect());
                 }
             }
-            held.push(client);
+            clients.push(client);
         }
-        for client in held {
+        for client in clients {
             client.batch_execute("COMMIT").await?;
         }
         Ok(answers)

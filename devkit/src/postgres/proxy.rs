@@ -193,7 +193,7 @@ struct Session {
 impl Session {
     /// Takes in a simple query: a transaction's BEGIN carries its name, its end is a COMMIT. Returns the snare that
     /// is to stop it, if any.
-    fn heard(&mut self, query: &str, script: &Script) -> Option<Snare> {
+    fn received(&mut self, query: &str, script: &Script) -> Option<Snare> {
         if let Some((_, rest)) = query.split_once(NAMED) {
             rest.split('\'').next().unwrap_or_default().clone_into(&mut self.name);
             self.has_rows = false;
@@ -246,9 +246,9 @@ async fn carry(client: TcpStream, socket: std::path::PathBuf, wire: Wire, script
 /// Stands in a trap, if there is one; says whether the wire ends there.
 async fn is_cut(snare: Option<Snare>, wire: &Wire) -> bool {
     let Some(snare) = snare else { return false };
-    wire.held(true);
+    wire.trapped(true);
     let fate = snare.stand().await;
-    wire.held(false);
+    wire.trapped(false);
     fate == Fate::Cut
 }
 
@@ -266,7 +266,7 @@ async fn to_server(
     loop {
         let snare = if let [b'Q', _, _, _, _, query @ ..] = frame.as_slice() {
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-            session.heard(&String::from_utf8_lossy(query), script)
+            session.received(&String::from_utf8_lossy(query), script)
         } else {
             None
         };

@@ -50,21 +50,21 @@ pub(super) struct Wire {
 struct State {
     /// Answers that the server owes: one for each message after which it says that it is ready.
     owed: u64,
-    held: bool,
+    trapped: bool,
     /// The client is gone, and the server ends what it was doing.
     left: bool,
 }
 
 impl State {
     fn is_at_work(self) -> bool {
-        self.left || (self.owed > 0 && !self.held)
+        self.left || (self.owed > 0 && !self.trapped)
     }
 }
 
 impl Wire {
     /// Logging in is the first thing to be answered.
     pub(super) fn new(traffic: &Traffic) -> Self {
-        let state = State { owed: 1, held: false, left: false };
+        let state = State { owed: 1, trapped: false, left: false };
         traffic.0.send_modify(|counts| {
             counts.moved += 1;
             counts.at_work += 1;
@@ -85,8 +85,8 @@ impl Wire {
     }
 
     /// Notes whether the session is caught in a trap.
-    pub(super) fn held(&self, held: bool) {
-        self.change(|state| state.held = held);
+    pub(super) fn trapped(&self, trapped: bool) {
+        self.change(|state| state.trapped = trapped);
     }
 
     pub(super) fn left(&self) {

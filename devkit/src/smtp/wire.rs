@@ -108,8 +108,8 @@ async fn carry(client: TcpStream, relay: u16, script: &Script) -> io::Result<()>
             to_client(server_reads, client_writes, &phase, script)
         )
     };
-    let (heard, answered) = both.await;
-    heard.and(answered)
+    let (requests, replies) = both.await;
+    requests.and(replies)
 }
 
 async fn to_server(

@@ -127,13 +127,13 @@ pub(super) async fn stop(mut daemon: Daemon, world: &World) {
 /// Restarts the database, the broker and the relay one after the other until `over`.
 pub(super) async fn restart_parts(world: Arc<World>, seed: u64, over: CancellationToken) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1_000));
-    for turn in 0_u64.. {
+    for round in 0_u64.. {
         let pause = Duration::from_millis(rng.random_range(15_000..35_000));
         if over.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             break;
         }
         let down = Duration::from_millis(rng.random_range(500..5_000));
-        match turn % 3 {
+        match round % 3 {
             0 => {
                 world.count("PostgreSQL restarted (immediate)");
                 world.cluster.stop().await;

@@ -65,7 +65,7 @@ impl Load {
         }
     }
 
-    /// Inserts until it is there, whatever becomes of the connection; nobody hears of one that is lost.
+    /// Inserts until it is there, whatever becomes of the connection; no event names one that is lost.
     async fn insert(
         &mut self,
         world: &World,
@@ -90,7 +90,7 @@ impl Load {
                 continue;
             };
             let inserted = if is_lost {
-                world.stage.submit_unheard(&seed, client).await
+                world.stage.submit_unannounced(&seed, client).await
             } else {
                 seed.insert(client).await
             };

@@ -27,7 +27,7 @@ pub enum Part {
 /// Before the outage.
 const CALM: Duration = Duration::from_secs(20);
 /// Events a second.
-const PACE: u64 = 2;
+const RATE: u64 = 2;
 /// Longest time until everything is sent.
 const DRAIN: Duration = Duration::from_secs(600);
 /// After the end: for a message that should not come, or comes late.
@@ -74,18 +74,18 @@ impl Report {
 pub async fn run(options: Options, part: Part) -> Result<bool> {
     let world = World::with(&options, "").await?;
     witness::watch(&world.stage.database).await?;
-    let planned = PACE * (CALM.as_secs() + options.seconds);
+    let planned = RATE * (CALM.as_secs() + options.seconds);
     let backend = world.stage.database.client_as("forms_app").await?;
     let mut ids = Vec::new();
     for number in 0..planned {
         let form = if number % 3 == 0 { "both" } else { "one" };
         // The event comes later, one way or the other.
-        ids.push(world.stage.submit_unheard(&SubmissionSeed::of(form), &backend).await?.id);
+        ids.push(world.stage.submit_unannounced(&SubmissionSeed::of(form), &backend).await?.id);
     }
     let mut router = world.start("a", 1).await?;
     router.ready().await?;
     let began = world.elapsed();
-    world.say(&format!("{planned} submissions at {PACE} a second; {part:?} goes after {CALM:?}"));
+    world.say(&format!("{planned} submissions at {RATE} a second; {part:?} goes after {CALM:?}"));
     let publishing = publish(&world, &ids, began);
     let failing = async {
         tokio::time::sleep(CALM).await;
@@ -119,7 +119,7 @@ pub async fn run(options: Options, part: Part) -> Result<bool> {
 
 async fn publish(world: &World, ids: &[Uuid], began: Duration) -> Result<()> {
     for (number, id) in (0_u32..).zip(ids) {
-        let due = began + Duration::from_secs(1) / u32::try_from(PACE)? * number;
+        let due = began + Duration::from_secs(1) / u32::try_from(RATE)? * number;
         tokio::time::sleep(due.saturating_sub(world.elapsed())).await;
         world.stage.publish(*id, "finalized")?;
     }

@@ -155,7 +155,7 @@ async fn read_changes(eyes: &Client, evidence: &mut Evidence) -> Result<()> {
         let (holds, ends): (Option<String>, Option<String>) = (row.get(6), row.get(7));
         let idle: f64 = row.get(8);
         let line = format!(
-            "{id}: {before} → {after} by {} ({act}) while {} held it, untouched for {idle:.1} s",
+            "{id}: {before} → {after} by {} ({act}) while {} had its claim, untouched for {idle:.1} s",
             daemon.as_deref().unwrap_or("nobody"),
             holder.as_deref().unwrap_or("nobody"),
         );

@@ -107,11 +107,11 @@ impl Stage {
         }
     }
 
-    /// Inserts a submission whose event nobody ever hears of.
+    /// Inserts a submission whose event is never published.
     ///
     /// # Errors
     /// The form does not exist, or the database refuses.
-    pub async fn submit_unheard(&self, seed: &SubmissionSeed, backend: &Client) -> Result<Seeded> {
+    pub async fn submit_unannounced(&self, seed: &SubmissionSeed, backend: &Client) -> Result<Seeded> {
         if self.outbox.is_none() {
             return seed.insert(backend).await;
         }

@@ -56,7 +56,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn a_retry_policy_paces_redelivery() -> Result<()> {
+async fn a_retry_policy_delays_redelivery() -> Result<()> {
     let place = Place::new().await?;
     let world = &place.world;
     world.make_subscription("paced", "things", |plain| plain.set_retry_policy(retry(2, 10))).await?;
@@ -79,20 +79,20 @@ async fn a_stream_gets_no_more_messages_than_it_asked_for() -> Result<()> {
         place.publish(&format!("{n}"))?;
     }
     let mut stream = place.windowed(3, 0).await?;
-    let mut held = Vec::new();
+    let mut leased = Vec::new();
     for _ in 0..3 {
-        held.push(next(&mut stream).await?.1);
+        leased.push(next(&mut stream).await?.1);
     }
     silence(&mut stream, A_WHILE).await?;
     ensure!(place.stats()?.outstanding == 3, "{:?}", place.stats()?);
     for _ in 0..5 {
-        held.remove(0).ack();
+        leased.remove(0).ack();
         // At once: the client's lease extensions, every 3 s, must not be what wakes the stream.
-        held.push(timeout(Duration::from_secs(1), next(&mut stream)).await??.1);
+        leased.push(timeout(Duration::from_secs(1), next(&mut stream)).await??.1);
     }
     silence(&mut stream, A_WHILE).await?;
-    held.remove(0).nack();
-    held.push(next(&mut stream).await?.1);
+    leased.remove(0).nack();
+    leased.push(next(&mut stream).await?.1);
     silence(&mut stream, A_WHILE).await?;
     ensure!(place.stats()?.outstanding == 3, "{:?}", place.stats()?);
     Ok(())

@@ -67,7 +67,7 @@ scenarios!(
     a_lease_that_runs_out_brings_it_again,
     two_subscribers_share_one_subscription,
     two_subscriptions_each_get_everything,
-    a_stopped_subscriber_gives_back_what_it_held,
+    a_stopped_subscriber_gives_back_what_it_had_leased,
     a_stream_on_nothing_ends_with_not_found,
 );
 

@@ -210,20 +210,20 @@ pub(crate) async fn two_subscriptions_each_get_everything(world: World) -> Resul
     Ok(())
 }
 
-pub(crate) async fn a_stopped_subscriber_gives_back_what_it_held(world: World) -> Result<()> {
+pub(crate) async fn a_stopped_subscriber_gives_back_what_it_had_leased(world: World) -> Result<()> {
     world.make_pair(|plain| plain).await?;
     let mut stream = world.stream("look").await?;
     world.publish("things", &texts(10)).await?;
-    let mut held = Vec::new();
+    let mut leased = Vec::new();
     for _ in 0..10 {
-        held.push(next(&mut stream).await?);
+        leased.push(next(&mut stream).await?);
     }
-    held.pop().expect("ten are held").1.ack();
+    leased.pop().expect("ten are leased").1.ack();
     let stopping = stream.shutdown_token();
     drop(stream);
     // The whole point: prompt, and the nacks reach the broker, not the dead stream.
     timeout(Duration::from_secs(3), stopping.shutdown()).await?;
-    drop(held);
+    drop(leased);
     let mut successor = world.stream("look").await?;
     for _ in 0..9 {
         let (_, handler) = timeout(Duration::from_secs(5), next(&mut successor)).await??;

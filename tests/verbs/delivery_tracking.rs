@@ -29,7 +29,7 @@ fn accepted(at: &Value, relay: Value) -> Value {
     entry
 }
 
-fn mark(status: &str, at: &Value, dsn: &str, text: &str) -> Value {
+fn relay_entry(status: &str, at: &Value, dsn: &str, text: &str) -> Value {
     json!({"status": status, "at": at, "generation": 0, "queue_id": "4XYZ", "dsn": dsn, "by": "maple-1",
            "relay": "mx.example.org[192.0.2.1]:25", "text": text})
 }
@@ -58,16 +58,20 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
     let stage = stage(&forms()).await;
     // Ages of a width that a busy machine does not change.
     let (now, hour) = (ago(&stage, 900).await, ago(&stage, 3660).await);
-    let mut deferred =
-        mark("deferred", &now, "4.4.1", "connect to mx.example.org[192.0.2.1]:25: Connection timed out");
+    let mut deferred = relay_entry(
+        "deferred",
+        &now,
+        "4.4.1",
+        "connect to mx.example.org[192.0.2.1]:25: Connection timed out",
+    );
     deferred["since"] = hour.clone();
     let refusal = "host mx.example.org[192.0.2.1] said: 550 5.1.1 <b@example.org>:\u{1b}[31m unknown user";
     let id = seeded(
         &stage,
         "routed",
         routed(&json!({
-            "1|a@example.org": accepted(&hour, mark("delivered", &now, "2.0.0", "250 2.0.0 Ok")),
-            "1|b@example.org": accepted(&hour, mark("bounced", &now, "5.1.1", refusal)),
+            "1|a@example.org": accepted(&hour, relay_entry("delivered", &now, "2.0.0", "250 2.0.0 Ok")),
+            "1|b@example.org": accepted(&hour, relay_entry("bounced", &now, "5.1.1", refusal)),
             "1|c@example.org": accepted(&hour, deferred),
         })),
     )
@@ -102,7 +106,7 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
     let page = run(&stage, &["explain", &id.to_string()]).await.out;
     fits_a_screen(&page);
     assert!(!page.contains('\u{1b}'), "{page:?}");
-    shown("beyond", &page);
+    shown("delivery_tracking", &page);
     // The command runs as pasted.
     let command = page.lines().find(|line| line.contains("--force-action")).expect("a command").trim();
     let words: Vec<&str> = command.trim_start_matches("do").split_whitespace().skip(1).collect();
@@ -117,7 +121,7 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
 }
 
 #[tokio::test]
-async fn nothing_heard_yet_is_said_where_the_log_is_followed_and_was_then() {
+async fn no_report_yet_is_said_where_the_log_is_followed_and_was_then() {
     let stage = stage(&forms()).await;
     let (old, now) = (ago(&stage, 7200).await, ago(&stage, 10).await);
     let old_one =
@@ -143,8 +147,8 @@ async fn list_finds_lost_mails_and_replay_takes_the_same_filter() {
     let stage = stage(&forms()).await;
     let now = ago(&stage, 1).await;
     let lost = |status: &str| {
-        routed(&json!({"1|a@example.org": accepted(&now, mark(status, &now, "5.1.1", "no")),
-                      "1|b@example.org": accepted(&now, mark("delivered", &now, "2.0.0", "Ok"))}))
+        routed(&json!({"1|a@example.org": accepted(&now, relay_entry(status, &now, "5.1.1", "no")),
+                      "1|b@example.org": accepted(&now, relay_entry("delivered", &now, "2.0.0", "Ok"))}))
     };
     let bounced = seeded(&stage, "routed", lost("bounced")).await.to_string();
     let expired = seeded(&stage, "failed", lost("expired")).await.to_string();
@@ -200,17 +204,17 @@ async fn status_counts_what_was_accepted_and_not_delivered() {
     let stage = stage(&forms()).await;
     let (day, hour, now) = (ago(&stage, 86_400).await, ago(&stage, 3600).await, ago(&stage, 1).await);
     let (minute, ancient) = (ago(&stage, 60).await, ago(&stage, 8 * 86_400).await);
-    let delivered = mark("delivered", &now, "2.0.0", "Ok");
-    let mut former = mark("bounced", &now, "5.1.1", "no");
+    let delivered = relay_entry("delivered", &now, "2.0.0", "Ok");
+    let mut former = relay_entry("bounced", &now, "5.1.1", "no");
     former["generation"] = json!(1);
     seeded(
         &stage,
         "routed",
         routed(&json!({
             "1|a@example.org": accepted(&minute, json!(null)),
-            "1|b@example.org": accepted(&hour, mark("deferred", &now, "4.4.1", "later")),
+            "1|b@example.org": accepted(&hour, relay_entry("deferred", &now, "4.4.1", "later")),
             "1|c@example.org": accepted(&hour, delivered.clone()),
-            "2|a@example.org": accepted(&hour, mark("bounced", &now, "5.1.1", "no")),
+            "2|a@example.org": accepted(&hour, relay_entry("bounced", &now, "5.1.1", "no")),
             "2|b@example.org": accepted(&minute, former),
             "2|c@example.org": accepted(&json!("yesterday"), json!(null)),
             "3|": {"state": "not_implemented"}, "4|a@example.org": {"state": "open", "at": minute},
@@ -232,7 +236,7 @@ async fn status_counts_what_was_accepted_and_not_delivered() {
     let report = status(&["status", "--json"]).await.json().expect("JSON")["relay"].clone();
     assert_eq!(
         report["accepted_undelivered"], 3,
-        "unheard, deferred, heard of its former mail only: {report:#}"
+        "no report, deferred, a report of its former mail only: {report:#}"
     );
     let oldest = report["oldest_seconds"].as_i64().expect("seconds");
     assert!((3600..3700).contains(&oldest), "{report:#}");
