@@ -52,7 +52,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn checks() -> Vec<&'static Check> {
     let mut checks: Vec<_> = ROOMS.iter().flat_map(|room| room.checks).collect();
-    checks.sort_by_key(|check| check.place);
+    checks.sort_by_key(|check| check.order);
     checks
 }
 
@@ -93,15 +93,15 @@ pub enum DaemonError {
 /// # Errors
 /// [`DaemonError`]: the configuration or the database must be mended first.
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
-    let (mut ground, makings, people) = ground::lay(&config, &stop).await?;
-    let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.source);
+    let (mut ground, mut makings, people) = ground::lay(&config, &stop).await?;
+    let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;
     let found = start.found();
     let ended = match began {
         Ok(true) => {
             let alerts = alerting.as_ref().and_then(Alerting::alerts);
-            let makings = makings.with_found(found.as_ref());
+            makings.parts.source = makings.parts.source.with_found(found.as_ref());
             routing::run(&config, &reloads, (&mut ground, makings), alerts, &stop).await
         }
         Ok(false) => {

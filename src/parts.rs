@@ -331,7 +331,7 @@ mod tests {
         let configured = audit_key(&config, &Rng::seeded(3)).expect("a key");
         assert_ne!(configured.name().map(str::to_owned), made);
         std::fs::write(&shared, "short\n").expect("written");
-        let told = audit_key(&config, &Rng::seeded(4)).expect_err("it could be guessed").to_string();
-        assert!(told.contains("shared") && !told.contains("short"), "{told}");
+        let shown = audit_key(&config, &Rng::seeded(4)).expect_err("it could be guessed").to_string();
+        assert!(shown.contains("shared") && !shown.contains("short"), "{shown}");
     }
 }

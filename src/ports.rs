@@ -15,6 +15,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::words;
+
 pub use alerting::{
     AlertLease, Failures, LedgerTrouble, Posted, RUNBOOKS, Runbook, Story, Unalerted, Webhook,
 };
@@ -70,6 +72,16 @@ pub enum Stage {
     Dot,
     /// Our own fence stopped the send before the final dot (protocol §4).
     Fence,
+}
+
+words! {
+    /// Kind of a dead letter that is recorded, because no submission's row shows it.
+    RecordKind {
+        /// The message cannot be read.
+        Unreadable = "unreadable",
+        /// The submission does not exist.
+        UnknownSubmission = "unknown_submission",
+    }
 }
 
 /// A reply of a server, or our own words: the evidence kept with an outcome.

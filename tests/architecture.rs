@@ -448,6 +448,6 @@ fn what_stands_on_a_card_stands_on_no_other() {
     once(ROOMS.iter().flat_map(|room| room.metrics).map(|metric| metric.name()));
     once(ROOMS.iter().flat_map(|room| room.incidents).map(|key| key.label()));
     once(ROOMS.iter().flat_map(|room| room.checks).map(|check| check.line));
-    once(ROOMS.iter().flat_map(|room| room.checks).map(|check| check.place));
+    once(ROOMS.iter().flat_map(|room| room.checks).map(|check| check.order));
     once(ROOMS.iter().flat_map(|room| room.lifecycles).map(|describe| describe().name));
 }

@@ -49,11 +49,11 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     };
     let exit = if rows.iter().any(|row| row.unkeyed) { Exit::FoundWanting } else { Exit::Done };
     let report = Report { key, rows };
-    output::either(json, &report, || told(&report))?;
+    output::either(json, &report, || text_of(&report))?;
     Ok(exit)
 }
 
-fn told(Report { key, rows }: &Report) -> String {
+fn text_of(Report { key, rows }: &Report) -> String {
     let here = key.as_deref().map_or_else(
         || "no key has been made on this host yet: the daemon does at its start".to_owned(),
         |key| format!("this host's key is {key}"),
@@ -112,7 +112,7 @@ mod tests {
             (report(vec![row(None, true)]), "Nobody may change", &["different"]),
         ];
         for (report, said, not) in cases {
-            let text = told(&report);
+            let text = text_of(&report);
             assert!(text.contains(said), "{said}: {text}");
             assert!(not.iter().all(|words| !text.contains(words)), "{text}");
         }

@@ -40,7 +40,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 
 /// The error where no submission has this id: perhaps another record has.
 fn nowhere(id: Uuid, instead: Option<Instead>) -> CliError {
-    let (told, letter) = match instead {
+    let (text, letter) = match instead {
         Some(Instead::Letter) => (format!("{id} is a dead letter, not a submission"), id),
         Some(Instead::Event(letter)) => (
             format!("there is no submission {id}: its event became a dead letter at {}", at(letter.at)),
@@ -48,7 +48,7 @@ fn nowhere(id: Uuid, instead: Option<Instead>) -> CliError {
         ),
         None => return setup::unknown("submission", id),
     };
-    CliError::new(Exit::FoundWanting, anyhow::anyhow!(told)).remedy(format!("maple-router dlq show {letter}"))
+    CliError::new(Exit::FoundWanting, anyhow::anyhow!(text)).remedy(format!("maple-router dlq show {letter}"))
 }
 
 /// Says whether this binary has the remedy's verb: no other is recommended.

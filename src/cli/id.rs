@@ -58,8 +58,8 @@ pub(super) fn only(what: &str, text: &str, found: &[Candidate]) -> Result<Uuid, 
             let more = if several.len() > MOST { ", and more" } else { "" };
             let list: Vec<String> =
                 several.iter().take(MOST).map(|(id, about)| format!("\n  {id}  {about}")).collect();
-            let told = format!("{text} is the beginning of more than one {what}{more}:{}", list.concat());
-            Err(CliError::new(Exit::Usage, anyhow::anyhow!(told)).remedy("write more of it"))
+            let text = format!("{text} is the beginning of more than one {what}{more}:{}", list.concat());
+            Err(CliError::new(Exit::Usage, anyhow::anyhow!(text)).remedy("write more of it"))
         }
     }
 }

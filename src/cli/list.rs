@@ -40,8 +40,8 @@ pub(super) struct Args {
 }
 
 fn group_by() -> impl TypedValueParser<Value = GroupBy> {
-    let parse = |text: String| GroupBy::ALL.into_iter().find(|by| by.label() == text).ok_or("no such group");
-    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::label)).try_map(parse)
+    let labels = GroupBy::ALL.iter().map(|by| by.label());
+    PossibleValuesParser::new(labels).try_map(|text| GroupBy::parse(&text).ok_or("no such group"))
 }
 
 /// Prints the list.
@@ -84,7 +84,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 /// The filters as the store asks them; a reason that cannot occur is a slip of the fingers.
 pub(super) fn selection(filters: Filters) -> Result<Selection, CliError> {
     if let Some(reason) = &filters.reason_code
-        && !FailReason::ALL.iter().any(|known| known.label() == reason)
+        && FailReason::parse(reason).is_none()
     {
         let known: Vec<&str> = FailReason::ALL.iter().map(|reason| reason.label()).collect();
         return Err(CliError::new(
@@ -220,16 +220,16 @@ mod tests {
                 .map_err(|error| (error.exit(), error.to_string()))
         };
         assert_eq!(asked("refused").expect("known").reason.as_deref(), Some("refused"));
-        let (exit, told) = asked("refussed").expect_err("unknown");
+        let (exit, csv) = asked("refussed").expect_err("unknown");
         assert_eq!(exit, Exit::Usage);
-        assert!(told.contains("ledger_damaged"), "{told}");
+        assert!(csv.contains("ledger_damaged"), "{csv}");
     }
 
     #[test]
     fn values_are_quoted_where_they_have_to_be() {
         let rows =
             [vec!["a, \"b\"".to_owned(), "1".to_owned()], vec!["\u{1b}[2Jc\nd".to_owned(), String::new()]];
-        let told = csv_of(&["form", "count"], rows.into_iter()).expect("written");
-        assert_eq!(told, "form,count\n\"a, \"\"b\"\"\",1\n[2Jc d,\n");
+        let csv = csv_of(&["form", "count"], rows.into_iter()).expect("written");
+        assert_eq!(csv, "form,count\n\"a, \"\"b\"\"\",1\n[2Jc d,\n");
     }
 }

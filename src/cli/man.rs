@@ -33,16 +33,16 @@ pub(super) fn run(args: &Args) -> Result<Exit, CliError> {
             let path = dir.join(format!("{}.1", title(command)));
             let write = || std::fs::write(&path, page(command)?);
             write().map_err(|source| {
-                let told = anyhow::anyhow!("cannot write {}: {source}", path.display());
-                CliError::new(Exit::FoundWanting, told).remedy("name a directory that is there")
+                let problem = anyhow::anyhow!("cannot write {}: {source}", path.display());
+                CliError::new(Exit::FoundWanting, problem).remedy("name a directory that is there")
             })?;
         }
         return Ok(Exit::Done);
     }
     let wanted = args.verb.join(" ");
     let Some(command) = all.iter().find(|command| verb(command) == wanted) else {
-        let told = anyhow::anyhow!("there is no verb `{wanted}`");
-        return Err(CliError::new(Exit::Usage, told).remedy("maple-router --help lists them"));
+        let problem = anyhow::anyhow!("there is no verb `{wanted}`");
+        return Err(CliError::new(Exit::Usage, problem).remedy("maple-router --help lists them"));
     };
     output::text(&String::from_utf8(page(command)?)?)?;
     Ok(Exit::Done)
@@ -193,11 +193,7 @@ mod tests {
             assert!(verbs.contains(name), "src/cli/manual.rs tells of `{name}`, which is no verb");
         }
         for page in manual::PAGES {
-            assert!(
-                !page.text.is_empty() && !page.examples.is_empty(),
-                "`{}` is told too little of",
-                page.verb
-            );
+            assert!(!page.text.is_empty() && !page.examples.is_empty(), "`{}` says too little", page.verb);
         }
     }
 
@@ -230,8 +226,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_of_the_program() {
-        let told: Vec<&str> = manual::EXIT_STATUS.iter().map(|(code, _)| *code).collect();
+        let problem: Vec<&str> = manual::EXIT_STATUS.iter().map(|(code, _)| *code).collect();
         let ours = [Exit::Done, Exit::FoundWanting, Exit::Usage, Exit::Unavailable, Exit::BadConfig];
-        assert_eq!(told, ours.map(|exit| (exit as u8).to_string()));
+        assert_eq!(problem, ours.map(|exit| (exit as u8).to_string()));
     }
 }

@@ -121,7 +121,7 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router check --json" => "For a program";
     "provision":
         "Topics, subscriptions, the dead-letter policy (five attempts) and the retry policy are created where they are \
-         missing and verified where they exist; what exists otherwise is told, never changed in a way that loses \
+         missing and verified where they exist; what exists otherwise is named, never changed in a way that loses \
          messages. It may be repeated at any time. Rights of Pub/Sub's own service agent cannot be granted from here: \
          what is missing is named. With source.kind = \"postgres\" there is nothing to provision.";
         "sudo maple-router provision --dry-run" => "What would be done?",
@@ -146,18 +146,18 @@ pub(super) const PAGES: &[Page] = pages! {
          was lost and the sweep, which finds it within a quarter of an hour, shall not be waited for.";
         "sudo maple-router publish f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A submission is ready, and nothing happens";
     "finalize":
-        "The first of the two readiness seams, for tests and repair: sets readiness.finalized_column, where the backend \
+        "The first of the two readiness overrides, for tests and repair: sets readiness.finalized_column, where the backend \
          has one, and announces the submission once everything is ready.";
         "sudo maple-router finalize f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"backend died in between\""
             => "The backend died before it finalized a submission that is complete";
     "mark-attachment":
-        "The second of the two readiness seams, for tests and repair: records what a scan found. A submission with an \
+        "The second of the two readiness overrides, for tests and repair: records what a scan found. A submission with an \
          attachment that is infected is never sent. Taking that back needs a reason, which is recorded.";
         "sudo maple-router mark-attachment 0a7e6f1c-2a0e-4d6e-9d0c-9d1f4c6c1f10 --clean --reason \"scanned by hand\""
             => "The scan worker is down, and the file is known to be clean";
     "status":
         "Submissions by status with the age of the oldest, open ones by attempts, deliveries in doubt, failures that \
-         nobody was told of yet, open dead letters, pauses, and the breakers of the daemon on this host. Where no daemon \
+         nobody was notified of yet, open dead letters, pauses, and the breakers of the daemon on this host. Where no daemon \
          answers on this host, all that is shown as well, and the exit status is 1.",
         "Where the relay's log is followed on this host, also the mails that the relay accepted within a week and nothing \
          final is known of, and the age of the oldest. That opens the ledgers of all that changed in eight days; without \
@@ -180,8 +180,8 @@ pub(super) const PAGES: &[Page] = pages! {
         "Where it stands, whether it is ready and which attachments are not clean, the plan, each delivery with what the relay \
          said, attempts, its history (audit trail, replays and other overrides, and each failed attempt with the reply, in \
          one order), why it is as it is, what happens next and when, and what a person can do.",
-        "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail beyond the \
-         relay: delivered, deferred since when and why, bounced, expired, or nothing heard of it yet.",
+        "Where the relay's log is followed ([relay_log]), each delivery also shows what became of its mail after the \
+         relay: delivered, deferred since when and why, bounced, expired, or nothing reported of it yet.",
         ID;
         "sudo maple-router explain f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "The first thing to ask";
     "watch":
@@ -231,7 +231,7 @@ pub(super) const PAGES: &[Page] = pages! {
     "sweep":
         "One pass of what the daemon does every minute: takes back claims that nobody touches, finds what is ready and \
          waits without an event, fails what is infected, counts what never becomes ready, and tells people of failures \
-         nobody was told of. maple-router-sweep.timer runs it where it shall not depend on the daemon.";
+         nobody was notified of. maple-router-sweep.timer runs it where it shall not depend on the daemon.";
         "sudo maple-router sweep --once --dry-run" => "What would it do now?",
         "sudo maple-router sweep --once" => "Do it";
     "pause":
@@ -241,8 +241,8 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router pause --until 2h --reason \"mail host moves\"" => "Send nothing for two hours",
         "sudo maple-router pause --destination-domain example.org --reason \"they asked\"" => "Send nothing to one domain";
     "resume":
-        "Ends a pause. What it held up comes back by its event, or by the sweep. Answers as pause does, when every daemon has \
-         heard of it.";
+        "Ends a pause. What it deferred comes back by its event, or by the sweep. Answers as pause does, when every daemon has \
+         read it.";
         "sudo maple-router resume --reason \"mail host is back\"" => "The pause of everything",
         "sudo maple-router resume --all --reason \"mail host is back\"" => "Every pause there is";
     "dlq":

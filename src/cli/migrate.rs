@@ -75,7 +75,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         router_lines(&online::migrate(client, &column, Patience::default(), &wait).await?, &column)
     } else {
         let options = MigrateOptions { only: args.only, audit_readable: args.audit_readable };
-        told(&migrate(client, &options).await?)
+        text_of(&migrate(client, &options).await?)
     };
     output::text(&text)?;
     Ok(Exit::Done)
@@ -158,7 +158,7 @@ fn file(stem: &str, sql: &str) -> String {
     format!("-- {stem}\n{}\n\n", sql.trim_end())
 }
 
-fn told(applied: &[Applied]) -> String {
+fn text_of(applied: &[Applied]) -> String {
     let line = |file: &Applied| {
         let what = if file.changed { "applied" } else { "nothing to do, everything in it was there already" };
         format!("{}: {what}\n", file.name)
@@ -173,7 +173,7 @@ fn told(applied: &[Applied]) -> String {
 fn router_lines(routed: &Routed, column: &FinalizedColumn) -> String {
     let mut text: String = routed.built.iter().map(|name| format!("index {name}: built\n")).collect();
     if !routed.applied.is_empty() || text.is_empty() {
-        text.push_str(&told(&routed.applied));
+        text.push_str(&text_of(&routed.applied));
     }
     match column {
         FinalizedColumn::Is(Some(name)) if routed.column_changed => {
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn what_was_applied_is_told_file_by_file() {
         let file = |name: &str, changed| Applied { name: name.to_owned(), changed };
-        assert!(told(&[]).contains("nothing to do"));
+        assert!(text_of(&[]).contains("nothing to do"));
         assert_eq!(
-            told(&[file("001_init", true), file("011_x", false)]),
+            text_of(&[file("001_init", true), file("011_x", false)]),
             "001_init: applied\n011_x: nothing to do, everything in it was there already\n"
         );
     }

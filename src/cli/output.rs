@@ -96,13 +96,13 @@ fn wide(columns: Option<&OsStr>, terminal: impl FnOnce() -> Option<usize>) -> Op
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     total: usize,
-    told: bool,
+    shown: bool,
 }
 
 impl Progress {
     /// Progress of `total` items.
     pub(super) fn of(total: usize) -> Self {
-        Self { total, told: total > 1 && io::stderr().is_terminal() }
+        Self { total, shown: total > 1 && io::stderr().is_terminal() }
     }
 
     /// Shows that `done` items are done.
@@ -116,7 +116,7 @@ impl Progress {
     }
 
     fn say(self, text: &str) {
-        if self.told && write!(io::stderr(), "{text}").and_then(|()| io::stderr().flush()).is_err() {
+        if self.shown && write!(io::stderr(), "{text}").and_then(|()| io::stderr().flush()).is_err() {
             // Nobody looks any more.
         }
     }
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn json_moves_no_cursor_and_stays_the_same() {
         let value = serde_json::json!({"reply": "a\u{9b}31m\u{7f}\u{202e}b\u{1b}[0m ä"});
-        let told = harmless(&value.to_string());
-        assert!(!told.chars().any(|c| c.is_control() || is_bidi_control(c)), "{told:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&told).expect("JSON"), value);
+        let shown = harmless(&value.to_string());
+        assert!(!shown.chars().any(|c| c.is_control() || is_bidi_control(c)), "{shown:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
     }
 }

@@ -157,7 +157,7 @@ fn standing_lines(standing: &Standing, reach: Reach, waited: Duration) -> Vec<St
     }
     if !silent.is_empty() {
         lines.push(format!(
-            "not waited for, since nothing was heard of it lately: {}; should it come back, it goes by this within two seconds",
+            "not waited for, since it has shown no sign of life lately: {}; should it come back, it goes by this within two seconds",
             silent.join(", ")
         ));
     }

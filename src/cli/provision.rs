@@ -54,8 +54,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
 fn refused(error: ProvisionError) -> CliError {
     match &error {
         ProvisionError::Pubsub(cause) if cause.fault == Fault::PermissionDenied => {
-            let told = anyhow::anyhow!("{}", cause.what());
-            CliError::new(Exit::FoundWanting, told).remedy(
+            let problem = anyhow::anyhow!("{}", cause.what());
+            CliError::new(Exit::FoundWanting, problem).remedy(
                 "let an identity with roles/pubsub.editor on the project run `maple-router provision`",
             )
         }

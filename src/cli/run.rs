@@ -36,9 +36,9 @@ pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
     let stop = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hup = signal(SignalKind::hangup())?;
-    let (told, config) = watch::channel(Arc::new(loaded.config.clone()));
+    let (current, config) = watch::channel(Arc::new(loaded.config.clone()));
     let ready = CancellationToken::new();
-    let reloader = Reloader { ctx, telemetry, told };
+    let reloader = Reloader { ctx, telemetry, current };
     let reloads = Reloads { config, ready: ready.clone() };
     let mut daemon = tokio::spawn(daemon::run(loaded.config, reloads, stop.clone()));
     loop {
@@ -58,13 +58,13 @@ pub(super) async fn run(ctx: &Context, _args: Args) -> Result<Exit, CliError> {
                 if ready.is_cancelled() && !stop.is_cancelled() {
                     reloader.reload();
                 } else {
-                    tracing::warn!("SIGHUP is heard once the daemon is ready: nothing was read again");
+                    tracing::warn!("SIGHUP counts once the daemon is ready: nothing was read again");
                 }
                 continue;
             }
         }
         if stop.is_cancelled() {
-            tracing::error!("told to stop a second time: what is being sent is left in doubt");
+            tracing::error!("asked to stop a second time: what is being sent is left in doubt");
             return Ok(Exit::FoundWanting);
         }
         stop.cancel();
@@ -76,7 +76,7 @@ struct Reloader<'a> {
     ctx: &'a Context,
     telemetry: Telemetry,
     /// The configuration in force.
-    told: watch::Sender<Arc<Config>>,
+    current: watch::Sender<Arc<Config>>,
 }
 
 impl Reloader<'_> {
@@ -88,7 +88,7 @@ impl Reloader<'_> {
         match read {
             Ok(Reload { config, applied, waiting }) => {
                 let (changed, restart) = (list(&applied), list(&waiting));
-                self.told.send_replace(Arc::new(config));
+                self.current.send_replace(Arc::new(config));
                 journal!(
                     info,
                     EventName::Reloaded,
@@ -119,7 +119,7 @@ impl Reloader<'_> {
 
     fn read(&self) -> Result<Reload, String> {
         let read = self.ctx.config().map_err(|error| error.to_string())?;
-        let merged = reload::merge(&self.told.borrow(), &read.config).map_err(|problems| {
+        let merged = reload::merge(&self.current.borrow(), &read.config).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!("it holds together only after a restart: {}", problems.join("; "))
         })?;

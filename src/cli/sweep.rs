@@ -111,7 +111,7 @@ async fn alerts(setup: &Setup, rng: &Arc<Rng>, warnings: &mut Vec<String>) -> Re
     match people.pass().await {
         Ok(sent) => Ok(u64::try_from(sent).unwrap_or(u64::MAX)),
         Err(error) => {
-            warnings.push(format!("not everybody was told: {}", scrub(&error.to_string())));
+            warnings.push(format!("not everybody was notified: {}", scrub(&error.to_string())));
             Ok(0)
         }
     }

@@ -40,17 +40,17 @@ pub(super) struct Args {
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
     let id = setup.submission(&args.id).await?;
-    let mut told = BTreeSet::new();
+    let mut shown = BTreeSet::new();
     let mut silent = false;
     loop {
         match watch::look(&setup, id).await {
             Ok((None, _)) => return Err(setup::unknown("submission", id)),
             Ok((Some(view), audit)) => {
-                if told.is_empty() && !args.json {
+                if shown.is_empty() && !args.json {
                     output::page(&format!("{id}  {}", bounded(one_line(&view.form_id), 60)))?;
                 }
                 for (key, moment) in watch::moments(&view, audit.as_deref(), &setup.config.routing) {
-                    if told.insert(key) {
+                    if shown.insert(key) {
                         tell(&moment, args.json)?;
                     }
                 }
@@ -60,7 +60,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
                 silent = false;
             }
             // At the start a database that is away is an error.
-            Err(error) if told.is_empty() || !passes(&error) => return Err(setup::database(error)),
+            Err(error) if shown.is_empty() || !passes(&error) => return Err(setup::database(error)),
             Err(error) => {
                 if !std::mem::replace(&mut silent, true) {
                     output::note(&format!("the database does not answer ({error}): waiting for it"))?;

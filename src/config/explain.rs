@@ -61,9 +61,9 @@ pub(super) fn without_source_line(error: &config::ConfigError) -> String {
     let text = error.to_string();
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();
-    let place = first.find("line ").map_or(first, |at| &first[at..]);
+    let line = first.find("line ").map_or(first, |at| &first[at..]);
     match lines.rfind(|line| !line.contains('|')) {
-        Some(reason) if reason != first => format!("{place}: {}", reason.trim()),
-        _ => place.to_owned(),
+        Some(reason) if reason != first => format!("{line}: {}", reason.trim()),
+        _ => line.to_owned(),
     }
 }

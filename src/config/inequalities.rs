@@ -202,10 +202,10 @@ mod tests {
             change(&mut config);
             let broken: Vec<&str> = RULES.iter().filter(|r| !r.holds(&config)).map(|r| r.formula).collect();
             assert_eq!(broken, vec![rule.formula]);
-            let told = problems(&config).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-            assert!(told.contains(rule.formula), "{told}");
+            let shown = problems(&config).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            assert!(shown.contains(rule.formula), "{shown}");
             for key in rule.keys {
-                assert!(told.contains(&format!("{key} = ")), "{key} is missing in: {told}");
+                assert!(shown.contains(&format!("{key} = ")), "{key} is missing in: {shown}");
             }
         }
     }

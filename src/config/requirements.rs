@@ -121,7 +121,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "is required with bounces.address",
         "name a file with a line of `openssl rand -hex 32`, or pass the credential bounce-secret";
     "bounces.keep": |c| c.bounces.keep >= Duration::from_secs(3600),
-        "must be at least 1h", "the default is 7d; a daemon reads kept mails again at its start, so that nobody is left untold";
+        "must be at least 1h", "the default is 7d; a daemon reads kept mails again at its start, so that no notice is lost";
     "bounces.maildir": |c| c.bounces.maildir.is_absolute(),
         "must be an absolute path", "the default is /var/lib/maple-router/bounces";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),

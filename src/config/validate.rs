@@ -70,7 +70,7 @@ pub fn broken_by(config: &Config, found: Subscribed) -> Vec<Problem> {
     let (configured, mut real) = (Values(config), config.clone());
     (real.pubsub.retry_max, real.pubsub.ack_deadline) = (found.retry_max, found.ack_deadline);
     let read = Values(&real);
-    let told = |key: &&str| {
+    let named = |key: &&str| {
         let (is, was) = (read.of(key), configured.of(key));
         let value =
             if is == was { is } else { format!("{is} (so says the subscription; configured: {was})") };
@@ -79,7 +79,7 @@ pub fn broken_by(config: &Config, found: Subscribed) -> Vec<Problem> {
     let broken = RULES.iter().filter(|rule| rule.holds(config) && !rule.holds(&real));
     broken
         .map(|rule| Problem {
-            keys: rule.keys.iter().map(told).collect(),
+            keys: rule.keys.iter().map(named).collect(),
             rule: format!("must satisfy {}, because {}", rule.formula, rule.because),
             remedy:
                 "change the subscription (`maple-router provision` makes it as configured), or the other keys"
@@ -252,17 +252,18 @@ pub(in crate::config) mod tests {
         for fits in [found(600, 60), found(0, 10), found(600, 179), found(1, 600)] {
             assert_eq!(broken_by(&config, fits), vec![], "{fits:?}");
         }
-        let told: Vec<String> = broken_by(&config, found(600, 180)).iter().map(ToString::to_string).collect();
-        let [told] = &told[..] else { panic!("one: {told:?}") };
+        let named: Vec<String> =
+            broken_by(&config, found(600, 180)).iter().map(ToString::to_string).collect();
+        let [named] = &named[..] else { panic!("one: {named:?}") };
         assert!(
-            told.contains("pubsub.ack_deadline = \"3m\" (so says the subscription; configured: \"1m\")"),
-            "{told}"
+            named.contains("pubsub.ack_deadline = \"3m\" (so says the subscription; configured: \"1m\")"),
+            "{named}"
         );
         assert!(
-            told.contains("pubsub.retry_max = \"10m\",") && told.contains("routing.orphan_after"),
-            "{told}"
+            named.contains("pubsub.retry_max = \"10m\",") && named.contains("routing.orphan_after"),
+            "{named}"
         );
-        assert!(told.contains("1.1·pubsub.retry_max"), "{told}");
+        assert!(named.contains("1.1·pubsub.retry_max"), "{named}");
         let mut without = sound();
         without.source.kind = SourceKind::Postgres;
         assert_eq!(broken_by(&without, found(600, 600)), vec![], "nobody asks it");

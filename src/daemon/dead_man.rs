@@ -1,4 +1,4 @@
-//! The dead man's switch: after a canary event has gone the whole way, a service elsewhere is told that all is
+//! The dead man's switch: after a canary event has gone the whole way, a service elsewhere learns that all is
 //! well. When this host, its network, Pub/Sub or this process dies, that silence is what calls people.
 //!
 //! The call is made only while it is true: the database answers as the role it is used as, no claim is stuck, no

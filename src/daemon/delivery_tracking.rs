@@ -47,30 +47,23 @@ pub(super) struct DeliveryTrackingParts<'a> {
 impl DeliveryTracking {
     /// Reads on from the last position.
     pub(super) async fn start(parts: DeliveryTrackingParts<'_>) -> Self {
-        let DeliveryTrackingParts {
-            config,
-            store,
-            outages,
-            pending_notices,
-            incidents,
-            alerts,
-            senders,
-            clock,
-            rng,
-        } = parts;
+        let DeliveryTrackingParts { config, clock, .. } = parts;
         if !config.relay_log.enabled {
             return Self { task: None, doubts: Doubts::unfollowed(Arc::clone(clock)) };
         }
         let (mut follower, position) = Follower::resume(FollowerParts {
-            store: store.clone(),
+            store: parts.store.clone(),
             state: StateDir::new(&config.state.dir),
-            pending_notices,
-            incidents: incidents.clone(),
-            alerts,
-            outages: outages.clone(),
+            pending_notices: parts.pending_notices,
+            incidents: parts.incidents.clone(),
+            alerts: parts.alerts,
+            outages: parts.outages.clone(),
             clock: Arc::clone(clock),
-            rng: Arc::clone(rng),
-            ours: Ours { addresses: our_addresses(&config.smtp.host, config.smtp.port).await, senders },
+            rng: Arc::clone(parts.rng),
+            ours: Ours {
+                addresses: our_addresses(&config.smtp.host, config.smtp.port).await,
+                senders: parts.senders,
+            },
         })
         .await;
         let mut log = relay_log::open(&config.relay_log, &position);

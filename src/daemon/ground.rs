@@ -11,15 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::alerting::Alerting;
 use super::parts::{self, DaemonParts};
-use super::source::Source;
 use super::status::{StatusLine, Watched};
 use super::watchdog::Watchdog;
 use super::{DaemonError, LAST_WORDS, ROOMS};
 use super::{card, outages};
 use crate::config::Config;
 use crate::db::pool::Pool;
-use crate::gateway::heartbeat::Heartbeat;
-use crate::gateway::pubsub::facts::SubscriptionFacts;
 use crate::gateway::smtp::{Connections, SmtpSettings};
 use crate::journal;
 use crate::kernel::tasks::Tasks;
@@ -33,12 +30,7 @@ use crate::ops::telemetry::EventName;
 use crate::ops::{http, metrics};
 use crate::ports::Clock;
 use crate::routing::delivery::sender::TRIAL;
-use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::outages::Outages;
-use crate::routing::pause::PauseBoard;
-use crate::routing::store::Store;
-use crate::routing::upkeep::late_infection::LateInfections;
-use crate::routing::worker::prepare::Preparer;
 
 /// Everything that outlives the routing (module header).
 pub(super) struct Ground {
@@ -57,26 +49,13 @@ pub(super) struct Ground {
     serving: CancellationToken,
 }
 
-/// The parts that the routing is made of.
+/// The makings of the routing.
 pub(super) struct Makings {
-    pub(super) board: PauseBoard,
-    pub(super) store: Store,
-    pub(super) preparer: Preparer,
-    pub(super) source: Source,
-    pub(super) pending_notices: PendingNotices,
-    pub(super) late: Arc<LateInfections>,
-    pub(super) heartbeat: Option<Heartbeat>,
+    pub(super) parts: DaemonParts,
     pub(super) status: StatusLine,
     pub(super) watchdog: Watchdog,
     /// Cancelled with the stop: claims are given up.
     pub(super) given_up: CancellationToken,
-}
-
-impl Makings {
-    /// The same parts, with the values of the subscription as it was read.
-    pub(super) fn with_found(self, found: Option<&SubscriptionFacts>) -> Self {
-        Self { source: self.source.with_found(found), ..self }
-    }
 }
 
 /// The alerting of people, not yet started.
@@ -101,9 +80,9 @@ pub(super) async fn lay(
     let (clock, rng) = (Arc::new(SystemClock) as Arc<dyn Clock>, Arc::new(Rng::from_system()));
     let (incidents, seen) = Incidents::new();
     let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
-    let DaemonParts { pool, board, store, preparer, source, alert_sender, pending_notices, late, heartbeat } =
-        DaemonParts::make(config, &clock, &rng, &set_aside).await?;
-    let store = store.with_audit_key(parts::audit_key(config, &rng)?);
+    let mut parts = DaemonParts::make(config, &clock, &rng, &set_aside).await?;
+    parts.store = parts.store.with_audit_key(parts::audit_key(config, &rng)?);
+    let pool = parts.pool.clone();
     let smtp = SmtpSettings::from(&config.smtp);
     let connections = Connections::new(smtp.clone(), Arc::clone(&clock));
 
@@ -122,8 +101,8 @@ pub(super) async fn lay(
     let dependencies = outages::Dependencies {
         pool: pool.clone(),
         smtp: smtp.clone(),
-        sender: preparer.rules.sender(TRIAL),
-        signer: Arc::clone(&preparer.signer),
+        sender: parts.preparer.rules.sender(TRIAL),
+        signer: Arc::clone(&parts.preparer.signer),
         contract: crate::parts::contract_options(config, super::checks()),
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),
@@ -132,25 +111,13 @@ pub(super) async fn lay(
     let status = StatusLine::start(Watched {
         readiness: Arc::clone(&readiness),
         gate: gate.clone(),
-        board: board.clone(),
+        board: parts.board.clone(),
         clock: Arc::clone(&clock),
     });
     let watchdog = Watchdog::start(pool.clone(), outages.clone(), Arc::clone(&clock), stop)
         .map_err(DaemonError::Watchdog)?;
-    let given_up = stop.child_token();
-    let makings = Makings {
-        board,
-        store,
-        preparer,
-        source,
-        pending_notices,
-        late,
-        heartbeat,
-        status,
-        watchdog,
-        given_up,
-    };
-    let people = People { alert_sender, incidents: seen };
+    let people = People { alert_sender: parts.alert_sender.take(), incidents: seen };
+    let makings = Makings { parts, status, watchdog, given_up: stop.child_token() };
     let ground = Ground {
         clock,
         rng,

@@ -130,16 +130,16 @@ impl Looking {
 
 /// Tells `/-/ready` why nothing is taken. Deliberate: the daemon is well, and waits.
 async fn tell(mut watch: GateWatch, readiness: Arc<Readiness>) {
-    let mut told: BTreeSet<Shut> = BTreeSet::new();
+    let mut reported: BTreeSet<Shut> = BTreeSet::new();
     loop {
         let reasons: BTreeSet<Shut> = watch.changed().await.into_iter().collect();
-        for gone in told.difference(&reasons) {
+        for gone in reported.difference(&reasons) {
             readiness.clear(gone.label());
         }
         for reason in &reasons {
             readiness.hold(reason.label(), why(*reason));
         }
-        told = reasons;
+        reported = reasons;
     }
 }
 

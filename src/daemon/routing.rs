@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::dead_letters::{self, Consuming};
 use super::delivery_tracking::{DeliveryTracking, DeliveryTrackingParts};
 use super::ground::{Ground, Makings};
+use super::parts::DaemonParts;
 use super::relay::{self, Relaying};
 use super::reload::{Following, Reloads};
 use super::returned::Returning;
@@ -51,20 +52,10 @@ pub(super) async fn run(
     alerts: Option<Alerts>,
     stop: &CancellationToken,
 ) -> Result<(), DaemonError> {
-    let Makings {
-        board,
-        store,
-        preparer,
-        source,
-        pending_notices,
-        late,
-        heartbeat,
-        status,
-        watchdog,
-        given_up,
-    } = makings;
+    let Makings { parts, status, watchdog, given_up } = makings;
+    let DaemonParts { pool, board, store, preparer, source, pending_notices, late, heartbeat, .. } = parts;
     let (clock, rng) = (Arc::clone(&ground.clock), Arc::clone(&ground.rng));
-    let (incidents, pool, force) = (ground.incidents.clone(), ground.pool.clone(), CancellationToken::new());
+    let (incidents, force) = (ground.incidents.clone(), CancellationToken::new());
     let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
     spool::empty(&spooled, &store, &incidents, stop).await;
     let every = config.routing.sweep_interval;
@@ -209,21 +200,7 @@ struct Routing<'a> {
 impl Routing<'_> {
     /// Receives until `stop`, then drains for `drain_timeout`, then forces the end.
     async fn run(self) -> Result<(), DaemonError> {
-        let Self {
-            config,
-            reloads,
-            source,
-            outbox,
-            worker,
-            live,
-            readiness,
-            incidents,
-            heartbeat,
-            stop,
-            force,
-            status,
-            watchdog,
-        } = self;
+        let Self { config, reloads, source, worker, incidents, stop, .. } = self;
         let max_in_flight = config.routing.max_in_flight;
         let room = source.room(max_in_flight);
         let bounds = ReceiveBounds { max_in_flight, max_waiting: room };
@@ -235,7 +212,7 @@ impl Routing<'_> {
             connections: worker.connections.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
-        let (mut events, health) = source.open(config, &worker, outbox, room);
+        let (mut events, health) = source.open(config, &worker, self.outbox, room);
         let sweeping = Sweeping {
             pubsub: source.pubsub().cloned(),
             worker: Arc::clone(&worker),
@@ -243,9 +220,9 @@ impl Routing<'_> {
             incidents: incidents.clone(),
         };
         let sweeping = sweeping.start(reloads.config.clone(), stop.clone());
-        let mut receiver = Receiver::new(Arc::clone(&worker), live, bounds, found);
-        watchdog.reading(receiver.rounds());
-        let telling = dead_man::start(heartbeat, config, &worker, receiver.canaries(), &incidents);
+        let mut receiver = Receiver::new(Arc::clone(&worker), self.live, bounds, found);
+        self.watchdog.reading(receiver.rounds());
+        let telling = dead_man::start(self.heartbeat, config, &worker, receiver.canaries(), &incidents);
         let watched = stream::Watched {
             pubsub: source.pubsub().cloned(),
             rebuild: events.rebuild(),
@@ -257,10 +234,11 @@ impl Routing<'_> {
         };
         let watching = stream::watch(watched, config.canary.interval);
         drop(worker);
-        let farewell = tokio::spawn(announce_stop(stop.clone(), Arc::clone(readiness), status.stages()));
+        let farewell =
+            tokio::spawn(announce_stop(stop.clone(), Arc::clone(self.readiness), self.status.stages()));
         let ended = tokio::select! {
             ended = receiver.run(&mut events, stop) => ended.map_err(DaemonError::from),
-            () = out_of_time(config.routing.drain_timeout, stop, force) => {
+            () = out_of_time(config.routing.drain_timeout, stop, self.force) => {
                 tracing::error!(
                     "not everything was finished within routing.drain_timeout: what is left is in doubt until the sweep \
                      takes it back"

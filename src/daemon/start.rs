@@ -213,10 +213,10 @@ impl<'a> Start<'a> {
                 let found = Subscribed { retry_max, ack_deadline: facts.ack_deadline };
                 let broken = broken_by(self.config, found);
                 if !broken.is_empty() {
-                    let told: Vec<String> = broken.iter().map(ToString::to_string).collect();
+                    let problems: Vec<String> = broken.iter().map(ToString::to_string).collect();
                     return Answer::Hopeless(DaemonError::Subscription {
                         name: pubsub.subscription.clone(),
-                        broken: told.join("; "),
+                        broken: problems.join("; "),
                     });
                 }
                 // Asked again only where nothing was read.
@@ -239,7 +239,7 @@ impl<'a> Start<'a> {
         let lines = contract::inspect(pool, &parts::contract_options(self.config, super::checks())).await;
         let failed = || {
             let failed = lines.iter().filter(|line| line.level == CheckLevel::Fail);
-            let told: Vec<String> = failed
+            let problems: Vec<String> = failed
                 .map(|l| {
                     format!(
                         "{}: {} ({})",
@@ -249,7 +249,7 @@ impl<'a> Start<'a> {
                     )
                 })
                 .collect();
-            scrub(&told.join("; "))
+            scrub(&problems.join("; "))
         };
         let level = |line: &&CheckLine| line.name == "router_schema" && line.detail == contract::NO_OUTBOX;
         if let Some(line) = lines.iter().find(level) {

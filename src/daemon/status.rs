@@ -41,9 +41,9 @@ pub(super) struct StatusLine {
 
 impl StatusLine {
     /// Updates the line from now on.
-    pub(super) fn start(told: Watched) -> Self {
+    pub(super) fn start(watched: Watched) -> Self {
         let (stage, seen) = watch::channel(Stage::Starting);
-        Self { stage, _task: Task::spawn("status line", |_| told.tell(seen)) }
+        Self { stage, _task: Task::spawn("status line", |_| watched.tell(seen)) }
     }
 
     /// Channel for the tasks that know how far the daemon has come.

@@ -104,9 +104,9 @@ pub(super) fn watch(watched: Watched, canary: Option<Duration>) -> Tasks {
     tasks.spawn("stream", |_| tell_health(health, incidents.clone(), Arc::clone(&clock), (from, line)));
     // Without Pub/Sub a look into the database is the probe, and brings the canary along.
     let Some(settings) = pubsub else { return tasks };
-    tasks.spawn("pulse", |_| watch_probe(settings.clone(), rebuild.clone(), incidents.clone()));
+    tasks.spawn("probe of Pub/Sub", |_| watch_probe(settings.clone(), rebuild.clone(), incidents.clone()));
     if let Some(interval) = canary {
-        let sender = Sender { settings, publisher: None, told: false };
+        let sender = Sender { settings, publisher: None, logged: false };
         tasks.spawn("canary", |_| watch_canary(interval, sender, rebuild, arrivals, gate, incidents, clock));
     }
     tasks
@@ -158,7 +158,7 @@ async fn tell_health(
 /// Watches the probe: it can tell an outage from an hour without events, and rebuilds the stream at the return.
 async fn watch_probe(settings: PubsubSettings, rebuild: Rebuild, incidents: Incidents) {
     let (name, key) = (Dependency::PUBSUB.label(), Dependency::PUBSUB.incident());
-    let told = |change| match change {
+    let logged = |change| match change {
         ProbeEvent::Lost(error) => {
             let what = scrub(&error.what());
             BREAKER_OPEN.set(name, true);
@@ -181,7 +181,7 @@ async fn watch_probe(settings: PubsubSettings, rebuild: Rebuild, incidents: Inci
             incidents.resolve(key);
         }
     };
-    if let Err(error) = probe(&settings, &rebuild, told).await {
+    if let Err(error) = probe(&settings, &rebuild, logged).await {
         tracing::error!("Pub/Sub cannot be watched: {}; {}", error.what(), error.remedy());
     }
 }
@@ -254,7 +254,7 @@ struct Sender {
     settings: PubsubSettings,
     publisher: Option<PubsubPublisher>,
     /// The present failure is logged already.
-    told: bool,
+    logged: bool,
 }
 
 impl Sender {
@@ -264,7 +264,7 @@ impl Sender {
                 let (attributes, data) = event::encode_canary();
                 match publisher.publish(attributes, data).await {
                     Ok(_) => {
-                        self.told = false;
+                        self.logged = false;
                         return true;
                     }
                     Err(error) => error,
@@ -273,7 +273,7 @@ impl Sender {
             Err(error) => error,
         };
         self.publisher = None;
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.logged, true) {
             tracing::warn!(
                 "no canary event can be published: {} (grant roles/pubsub.publisher on the topic, or unset \
                  canary.interval)",

@@ -218,9 +218,9 @@ mod tests {
             "postgres://u:hunter2@h/d?sslmode=always",
             "host=h password='hunter2 nonsense",
         ] {
-            let told = ConnInfo::parse(text).expect_err(text).to_string();
-            assert!(told.contains("database.url"), "{told}");
-            assert!(!told.contains("hunter2"), "{told}");
+            let shown = ConnInfo::parse(text).expect_err(text).to_string();
+            assert!(shown.contains("database.url"), "{shown}");
+            assert!(!shown.contains("hunter2"), "{shown}");
         }
     }
 }

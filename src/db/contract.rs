@@ -37,7 +37,7 @@ pub struct Check {
     /// The line's name.
     pub line: &'static str,
     /// The line's position among the others (interfaces page).
-    pub place: u8,
+    pub order: u8,
     /// The check's implementation.
     pub look: Look,
 }
@@ -228,13 +228,9 @@ async fn lines(client: &Client, options: &ContractOptions, all: bool) -> Result<
 /// An essential check that fails for a reason of its own is a failure: nothing may pass unseen.
 fn essential(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<CheckLine, DbError> {
     match answer {
-        Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => {
-            Ok(CheckLine::fail(
-                name,
-                format!("cannot be told: {error}"),
-                "let this role read the system catalogs",
-            ))
-        }
+        Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => Ok(
+            CheckLine::fail(name, format!("is not known: {error}"), "let this role read the system catalogs"),
+        ),
         other => other,
     }
 }

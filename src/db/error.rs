@@ -130,20 +130,11 @@ impl DbError {
     /// Returns the SQLSTATE, where the server gave one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<&str> {
-        match self {
-            Self::Server { code, .. } => Some(code),
-            Self::CommitUnknown { source, .. } => source.sqlstate(),
-            Self::Connection(_)
-            | Self::NoAnswer { .. }
-            | Self::PoolExhausted { .. }
-            | Self::PoolClosed
-            | Self::PasswordFile { .. }
-            | Self::Token(_)
-            | Self::Settings(_)
-            | Self::Shape(_)
-            | Self::Hidden(_)
-            | Self::WrongType(_) => None,
+        if let Self::CommitUnknown { source, .. } = self {
+            return source.sqlstate();
         }
+        let Self::Server { code, .. } = self else { return None };
+        Some(code)
     }
 
     /// Whether a new connection may work where this one no longer does: its prepared statements are out of date (0A000,
@@ -160,23 +151,11 @@ impl DbError {
     /// not count: each row alone would meet the same; trouble with the contract counts only where a function raised it.
     #[must_use]
     pub fn may_be_of_a_row(&self) -> bool {
-        match self {
-            Self::Server { object, .. } => match self.kind() {
-                DbErrorKind::Bug => !self.wants_a_new_connection(),
-                DbErrorKind::Contract => object.contains(", function "),
-                DbErrorKind::Unreachable | DbErrorKind::Busy => false,
-            },
-            Self::Shape(_) => true,
-            Self::Connection(_)
-            | Self::CommitUnknown { .. }
-            | Self::NoAnswer { .. }
-            | Self::PoolExhausted { .. }
-            | Self::PoolClosed
-            | Self::PasswordFile { .. }
-            | Self::Token(_)
-            | Self::Settings(_)
-            | Self::Hidden(_)
-            | Self::WrongType(_) => false,
+        let Self::Server { object, .. } = self else { return matches!(self, Self::Shape(_)) };
+        match self.kind() {
+            DbErrorKind::Bug => !self.wants_a_new_connection(),
+            DbErrorKind::Contract => object.contains(", function "),
+            DbErrorKind::Unreachable | DbErrorKind::Busy => false,
         }
     }
 
@@ -184,20 +163,8 @@ impl DbError {
     /// out, since a trigger may have made it of the row's contents.
     #[must_use]
     pub fn named(&self) -> String {
-        match self {
-            Self::Server { code, object, .. } => format!("SQLSTATE {code}{object}"),
-            Self::CommitUnknown { .. }
-            | Self::Connection(_)
-            | Self::NoAnswer { .. }
-            | Self::PoolExhausted { .. }
-            | Self::PoolClosed
-            | Self::PasswordFile { .. }
-            | Self::Token(_)
-            | Self::Settings(_)
-            | Self::Shape(_)
-            | Self::Hidden(_)
-            | Self::WrongType(_) => self.to_string(),
-        }
+        let Self::Server { code, object, .. } = self else { return self.to_string() };
+        format!("SQLSTATE {code}{object}")
     }
 
     /// Whether a statement's name is unknown, taken, or another client's: the sign of a proxy that pools transactions.

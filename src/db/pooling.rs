@@ -11,7 +11,7 @@ use super::error::DbError;
 use crate::config::Pooling;
 
 /// Rounds of questions. A quiet proxy shows in the first round, a busy one in any.
-const TURNS: usize = 4;
+const ROUNDS: usize = 4;
 
 /// A server process: its number, and the start of its server, since several servers may be behind one name.
 const WHOSE: &str = "SELECT pg_backend_pid() || ' ' || pg_postmaster_start_time()";
@@ -48,7 +48,7 @@ pub(super) async fn find_out(connector: &Connector) -> Result<Pooling, DbError> 
         connector.open(Pooling::Transaction, None)
     )?;
     let (mut ones, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..TURNS {
+    for _ in 0..ROUNDS {
         ones.push(whose(&one, WHOSE).await?);
         others.push(whose(&other, WHOSE).await?);
         ones.push(whose(&one, &format!("BEGIN; {WHOSE}")).await?);

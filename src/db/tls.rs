@@ -75,15 +75,15 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, DbError> {
         }
         return Ok(roots);
     };
-    let told =
+    let unusable =
         |reason: String| DbError::Settings(format!("database.ssl_root_cert {}: {reason}", path.display()));
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
     for certificate in certificates {
-        let certificate = certificate.map_err(|error| told(error.to_string()))?;
-        roots.add(certificate).map_err(|error| told(error.to_string()))?;
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(told("it holds no certificate (PEM)".to_owned()));
+        return Err(unusable("it holds no certificate (PEM)".to_owned()));
     }
     Ok(roots)
 }

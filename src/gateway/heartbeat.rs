@@ -113,8 +113,8 @@ mod tests {
             assert!(!shown.contains("6f3e"), "{shown}");
         }
         for bad in ["http://hc.example/6f3e", "hc.example/6f3e", "ftp://127.0.0.1/6f3e", ""] {
-            let told = Heartbeat::new(&Secret::new(bad)).expect_err("refused").to_string();
-            assert!(!told.contains("6f3e"), "{told}");
+            let shown = Heartbeat::new(&Secret::new(bad)).expect_err("refused").to_string();
+            assert!(!shown.contains("6f3e"), "{shown}");
         }
     }
 }

@@ -77,7 +77,7 @@ impl Slack {
         }
         let mut answer = match self.client.post(self.webhook.expose()).json(&message).send().await {
             Ok(answer) => answer,
-            Err(error) => return Posted::Retry(self.told(error)),
+            Err(error) => return Posted::Retry(self.shown(error)),
         };
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let mut body = Vec::new();
@@ -87,14 +87,14 @@ impl Slack {
                     body.extend_from_slice(&chunk[..chunk.len().min(ANSWER_LIMIT - body.len())]);
                 }
                 Ok(None) => break,
-                Err(error) => return Posted::Retry(self.told(error)),
+                Err(error) => return Posted::Retry(self.shown(error)),
             }
         }
         classify(status, &self.clean(&String::from_utf8_lossy(&body)), &headers)
     }
 
     /// The cause of a failed request, without the URL: that is the secret.
-    fn told(&self, error: reqwest::Error) -> String {
+    fn shown(&self, error: reqwest::Error) -> String {
         if error.is_timeout() {
             return "no answer in time".to_owned();
         }
@@ -239,11 +239,11 @@ mod tests {
         let secret = "https://127.0.0.1:1/services/T0/B0/s3cr3t";
         let slack =
             Slack::new(&Secret::new(format!("{secret}\n")), "#c", Duration::from_secs(5)).expect("a client");
-        let Posted::Retry(told) = slack.post("x").await else { panic!("nobody listens there") };
-        assert!(told.contains("cannot be reached"), "{told}");
+        let Posted::Retry(shown) = slack.post("x").await else { panic!("nobody listens there") };
+        assert!(shown.contains("cannot be reached"), "{shown}");
         let repeated = slack.clean(&format!("no {secret} here, nor /services/T0/B0/s3cr3t, a@b.test"));
         assert_eq!(repeated, "no <webhook> here, nor <webhook>, <address>");
-        for shown in [told, format!("{slack:?}")] {
+        for shown in [shown, format!("{slack:?}")] {
             assert!(!shown.contains("s3cr3t"), "{shown}");
         }
         let no_url = Slack::new(&Secret::new("s3cr3t"), "", Duration::from_secs(5)).expect_err("no URL");

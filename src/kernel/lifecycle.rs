@@ -82,36 +82,24 @@ pub struct Edge<S: 'static, C: 'static> {
     pub timer: Option<Timer>,
 }
 
-impl<S: Copy, C: Copy> Edge<S, C> {
-    /// An edge from a state to a state.
-    #[must_use]
-    pub const fn new(
-        from: S,
-        command: C,
-        to: S,
-        who: &'static [Who],
-        guard: &'static str,
-        with: &'static str,
-    ) -> Self {
-        Self { from: Some(from), command, to, who, guard, with, timer: None }
-    }
-
-    /// An edge to the initial state.
-    #[must_use]
-    pub const fn birth(
-        command: C,
-        to: S,
-        who: &'static [Who],
-        guard: &'static str,
-        with: &'static str,
-    ) -> Self {
-        Self { from: None, command, to, who, guard, with, timer: None }
-    }
-
-    /// Lets `timer` fire the edge.
-    #[must_use]
-    pub const fn on(mut self, timer: Timer) -> Self {
-        self.timer = Some(timer);
-        self
-    }
+/// Declares a table, in the order of its edges: `FROM COMMAND -> TO [roles] on TIMER: "guard", "effect";`. At birth `_` stands
+/// for the state before; an edge that somebody asks for has no timer.
+#[macro_export]
+macro_rules! edges {
+    ($State:ident, $Command:ident: $($from:tt $command:ident -> $to:ident [$($who:expr),+] $(on $timer:ident)?:
+        $guard:literal, $with:literal;)+) => {
+        &[$($crate::kernel::Edge {
+            from: $crate::edges!(@from $State $from),
+            command: $Command::$command,
+            to: $State::$to,
+            who: &[$($who),+],
+            guard: $guard,
+            with: $with,
+            timer: $crate::edges!(@timer $($timer)?),
+        }),+]
+    };
+    (@from $State:ident _) => { None };
+    (@from $State:ident $from:ident) => { Some($State::$from) };
+    (@timer) => { None };
+    (@timer $timer:ident) => { Some($crate::kernel::Timer::$timer) };
 }

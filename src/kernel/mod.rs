@@ -19,4 +19,4 @@ pub use lifecycle::{Edge, Lifecycle, Timer, Who};
 pub use transition::{NotPossible, Transition};
 pub use word::Word;
 
-pub use crate::words;
+pub use crate::{edges, words};

@@ -323,7 +323,7 @@ impl<L: Stored> Rows<L> {
             .map(|row| {
                 let oldest = row.try_get::<_, Option<f64>>("oldest")?.unwrap_or_default().max(0.0);
                 let oldest = Duration::try_from_secs_f64(oldest).unwrap_or_default();
-                Ok(Depth { state: state_of::<L>(row)?, count: count(row, "n")?, oldest })
+                Ok(Depth { state: word_in(row, L::RELATION.name, "state")?, count: count(row, "n")?, oldest })
             })
             .collect()
     }
@@ -376,7 +376,7 @@ impl<'a, L: Stored> Columns<'a, L> {
 fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
     Ok(Row {
         id: row.try_get("id")?,
-        state: state_of::<L>(row)?,
+        state: word_in(row, L::RELATION.name, "state")?,
         attempts: counted(row, "attempts")?,
         claims: counted(row, "claims")?,
         token: row.try_get("lease_token")?,
@@ -385,14 +385,13 @@ fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
     })
 }
 
-/// Returns the state in the column `state`.
+/// Returns the member of a closed set in a column of a relation.
 ///
 /// # Errors
-/// [`DbError::Shape`]: the state is not of this lifecycle.
-pub fn state_of<L: Stored>(row: &PgRow) -> Result<L::State, DbError> {
-    let label: String = row.try_get("state")?;
-    L::State::parse(&label)
-        .ok_or_else(|| DbError::Shape(format!("{}.state {label:?} is not known here", L::RELATION.name)))
+/// [`DbError::Shape`]: the label is not in the set.
+pub fn word_in<W: Word>(row: &PgRow, relation: &str, column: &str) -> Result<W, DbError> {
+    let label: String = row.try_get(column)?;
+    W::parse(&label).ok_or_else(|| DbError::Shape(format!("{relation}.{column} {label:?} is not known here")))
 }
 
 fn of_state<S: Word>(statements: &[(S, String)], state: S) -> Result<&str, DbError> {

@@ -13,7 +13,7 @@ pub struct Transition<L: Lifecycle> {
 
 /// A command that the table does not allow in this state, or not to this role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{command} is not possible {}{}", place(self.from.as_deref()), why(self))]
+#[error("{command} is not possible {}{}", while_in(self.from.as_deref()), why(self))]
 pub struct NotPossible {
     /// The command.
     pub command: String,
@@ -27,7 +27,7 @@ pub struct NotPossible {
     pub legal: Vec<String>,
 }
 
-fn place(from: Option<&str>) -> String {
+fn while_in(from: Option<&str>) -> String {
     from.map_or_else(|| "before there is anything".to_owned(), |from| format!("while {from}"))
 }
 

@@ -1,8 +1,11 @@
 //! Closed sets of labels: states, commands, causes, label values of metrics. One declaration makes the enum, its labels,
-//! the parser of a label, and the list of all.
+//! the parser of a label, and the list of all. A document has a member by its label, too.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
+
+#[doc(hidden)]
+pub use serde;
 
 /// A member of a closed set. [`words!`](crate::words) declares the same as inherent constants and functions.
 pub trait Word: Copy + Eq + Hash + Debug + Display + Send + Sync + 'static {
@@ -54,6 +57,26 @@ macro_rules! words {
         impl ::std::fmt::Display for $name {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.label())
+            }
+        }
+
+        impl $crate::kernel::word::serde::Serialize for $name {
+            fn serialize<S>(&self, serializer: S) -> Result<S::Ok, S::Error>
+            where
+                S: $crate::kernel::word::serde::Serializer,
+            {
+                serializer.serialize_str(self.label())
+            }
+        }
+
+        impl<'de> $crate::kernel::word::serde::Deserialize<'de> for $name {
+            fn deserialize<D>(deserializer: D) -> Result<Self, D::Error>
+            where
+                D: $crate::kernel::word::serde::Deserializer<'de>,
+            {
+                use $crate::kernel::word::serde::de::Error as _;
+                let label = <::std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                Self::parse(&label).ok_or_else(|| D::Error::unknown_variant(&label, &[$($label),*]))
             }
         }
     };

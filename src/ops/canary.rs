@@ -153,7 +153,7 @@ mod tests {
         assert!((overdue[0] + 10..=overdue[0] + 25).contains(&overdue[1]), "at once: {overdue:?}");
         assert!(overdue[2] - overdue[1] >= 60, "then slowly: {overdue:?}");
         assert!(canary.arrived(), "news");
-        assert!(!canary.arrived(), "told once");
+        assert!(!canary.arrived(), "answered once");
     }
 
     /// Another daemon takes our canaries for a while.

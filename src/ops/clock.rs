@@ -25,7 +25,7 @@ impl Clock for SystemClock {
 /// The machine's own time, since 1970: for `start_timestamp_seconds` alone, which only the scraper compares, by its own
 /// clock. Times that the daemon compares or stores are database time.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "told to Prometheus, and neither compared nor stored")]
+#[expect(clippy::disallowed_methods, reason = "shown to Prometheus, and neither compared nor stored")]
 pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

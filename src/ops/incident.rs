@@ -143,7 +143,7 @@ mod tests {
         for n in 0..1_000 {
             incidents.raise(Incident::new(relay, format!("again {n}"), &[]));
         }
-        assert!(!seen.has_changed().unwrap(), "told of already");
+        assert!(!seen.has_changed().unwrap(), "known already");
         assert_eq!(seen.borrow()[&relay].what, "refused");
         incidents.raise(Incident::new(stream, "lost", &[]));
         incidents.resolve(relay);

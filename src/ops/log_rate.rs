@@ -96,9 +96,9 @@ impl LogRate {
     fn take(&self) -> Vec<(Level, u64, String)> {
         let now = self.0.clock.monotonic();
         let mut sites = self.0.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = sites.values_mut().filter_map(|site| site.take(now)).collect();
+        let reported = sites.values_mut().filter_map(|site| site.take(now)).collect();
         sites.retain(|_, site| now.saturating_duration_since(site.since) < WINDOW);
-        told
+        reported
     }
 }
 

@@ -104,7 +104,7 @@ impl SetAside {
         if aside == 0 {
             incidents.resolve(SET_ASIDE);
         } else if let Some((writing, id, why)) = sample {
-            incidents.raise(told(aside, writing, id, why));
+            incidents.raise(incident(aside, writing, id, why));
         }
     }
 
@@ -114,7 +114,7 @@ impl SetAside {
 }
 
 /// Returns the incident for people. Pure.
-fn told(aside: usize, writing: Writing, id: Uuid, why: &str) -> Incident {
+fn incident(aside: usize, writing: Writing, id: Uuid, why: &str) -> Incident {
     let rows = if aside == 1 { "1 submission is".to_owned() } else { format!("{aside} submissions are") };
     let what = format!(
         "{rows} set aside, because the database refuses a write ({why}): of {id}, {}; all others go on, and what is set \
@@ -159,22 +159,22 @@ mod tests {
         let aside = SetAside::new(Arc::new(SystemClock), Some(incidents));
         let rows: Vec<Uuid> = (1..=3).map(Uuid::from_u128).collect();
         let refused = |id: Uuid| (id, "SQLSTATE 23514, constraint c".to_owned());
-        aside.note(Writing::Mark, [], &[]);
-        aside.note(Writing::Mark, [rows[2]], &[refused(rows[0]), refused(rows[1])]);
-        let told = seen.borrow_and_update()[&SET_ASIDE].clone();
-        assert!(told.what.starts_with("2 submissions are set aside"), "{}", told.what);
+        aside.note(Writing::DeliveryStatus, [], &[]);
+        aside.note(Writing::DeliveryStatus, [rows[2]], &[refused(rows[0]), refused(rows[1])]);
+        let raised = seen.borrow_and_update()[&SET_ASIDE].clone();
+        assert!(raised.what.starts_with("2 submissions are set aside"), "{}", raised.what);
         assert!(
-            told.what.contains("constraint c") && told.what.contains(&rows[0].to_string()),
+            raised.what.contains("constraint c") && raised.what.contains(&rows[0].to_string()),
             "{}",
-            told.what
+            raised.what
         );
-        assert_eq!(told.commands, [format!("maple-router explain {}", rows[0])]);
+        assert_eq!(raised.commands, [format!("maple-router explain {}", rows[0])]);
         aside.note(Writing::Claim, [], &[refused(rows[0])]);
-        aside.note(Writing::Mark, [rows[0]], &[]);
+        aside.note(Writing::DeliveryStatus, [rows[0]], &[]);
         assert!(!seen.has_changed().unwrap(), "it cannot be claimed still");
         aside.note(Writing::Claim, [rows[0]], &[]);
-        assert!(!aside.clone().resting(Writing::Mark).is_empty());
-        aside.note(Writing::Mark, [rows[1]], &[]);
+        assert!(!aside.clone().resting(Writing::DeliveryStatus).is_empty());
+        aside.note(Writing::DeliveryStatus, [rows[1]], &[]);
         assert!(seen.borrow_and_update().is_empty());
     }
 }

@@ -432,7 +432,7 @@ mod tests {
         for _ in 0..3 {
             ids.push(source.next().await.unwrap().message_id);
         }
-        assert_eq!(ids, ["2", "3", "4"], "what was held first, and a new stream");
+        assert_eq!(ids, ["2", "3", "4"], "what was kept first, and a new stream");
         source.pause().await;
         source.quiet().await;
         source.resume();

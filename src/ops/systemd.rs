@@ -48,7 +48,7 @@ fn one_line(text: &str) -> String {
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(error = %error, "systemd could not be told; its timeouts count as if we were silent");
+        tracing::warn!(error = %error, "systemd could not be notified; its timeouts count as if we were silent");
     }
 }
 

@@ -281,8 +281,8 @@ mod tests {
             filter("maple_router::cli=trace").expect("a directive").to_string(),
             "maple_router::cli=trace"
         );
-        let told = filter("info=loud=").expect_err("refused").to_string();
-        assert!(told.contains("info=loud="), "{told}");
+        let shown = filter("info=loud=").expect_err("refused").to_string();
+        assert!(shown.contains("info=loud="), "{shown}");
     }
 
     #[test]
@@ -292,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_never_heard_beyond_a_warning() {
+    fn libraries_are_never_received_beyond_a_warning() {
         use std::sync::{Arc, Mutex};
         #[derive(Clone, Default)]
-        struct Heard(Arc<Mutex<Vec<String>>>);
-        impl<S: tracing::Subscriber> Layer<S> for Heard {
+        struct Received(Arc<Mutex<Vec<String>>>);
+        impl<S: tracing::Subscriber> Layer<S> for Received {
             fn on_event(&self, event: &tracing::Event<'_>, _ctx: tracing_subscriber::layer::Context<'_, S>) {
                 self.0.lock().expect("lock").push(event.metadata().target().to_owned());
             }
         }
-        let heard = Heard::default();
+        let received = Received::default();
         let filter = parse("trace,tokio_postgres=debug,hyper=trace").expect("directives");
         let subscriber = tracing_subscriber::registry()
-            .with(filter.and_then(filter_fn(is_fit_for_a_journal)).and_then(heard.clone()));
+            .with(filter.and_then(filter_fn(is_fit_for_a_journal)).and_then(received.clone()));
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "tokio_postgres::query", "executing statement with parameters: [..]");
             tracing::info!(target: "hyper", "GET https://…X-Goog-Signature=…");
@@ -313,6 +313,6 @@ mod tests {
             tracing::trace!(target: "maple_router", "ours");
             tracing::trace!(target: "maple_router::cli", "ours");
         });
-        assert_eq!(*heard.0.lock().expect("lock"), ["rustls", "maple_router", "maple_router::cli"]);
+        assert_eq!(*received.0.lock().expect("lock"), ["rustls", "maple_router", "maple_router::cli"]);
     }
 }

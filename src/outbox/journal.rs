@@ -3,13 +3,14 @@
 //! The contents of a payload are never logged.
 
 use super::metrics::TRANSITIONS;
-use super::row::{Fault, fault_of};
+use super::row::fault_of;
 use super::table::{Command, Outbox};
 use crate::db::DbError;
 use crate::kernel::jobs::Observer;
 use crate::kernel::rows::{Row, Woken, Write};
 use crate::ops::metrics::{DEAD_LETTERS, DeadLetterKind};
 use crate::ops::set_aside::{Refusal, SetAside, Writing};
+use crate::ports::RecordKind;
 use crate::{events, journal};
 
 events! {
@@ -57,8 +58,8 @@ impl Observer<Outbox> for JournalObserver {
         match command {
             Command::GiveUp => {
                 let kind = match fault_of(write) {
-                    Some(Fault::UnknownSubmission) => DeadLetterKind::UnknownSubmission,
-                    Some(Fault::Unreadable) | None => DeadLetterKind::Unreadable,
+                    Some(RecordKind::UnknownSubmission) => DeadLetterKind::UnknownSubmission,
+                    Some(RecordKind::Unreadable) | None => DeadLetterKind::Unreadable,
                 };
                 DEAD_LETTERS.add(kind, 1);
                 journal!(

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::EventName;
 use super::parts::OutboxParts;
-use super::row::{Fault as RowFault, delivered, failed};
+use super::row::{delivered, failed};
 use super::table::Outbox;
 use crate::backoff::backoff;
 use crate::gateway::pubsub::error::Fault;
@@ -26,6 +26,7 @@ use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::{Consumer, Flow, Leased};
 use crate::ops::rng::Rng;
 use crate::ports::Clock;
+use crate::ports::RecordKind;
 use crate::scrub::scrub;
 
 /// Rows published at once; the client groups them into requests.
@@ -146,7 +147,7 @@ impl Relay {
             }
             Published::Refused(why) => {
                 let why = format!("the topic does not take it: {why}");
-                leased.settle(failed(RowFault::Unreadable, &why));
+                leased.settle(failed(RecordKind::Unreadable, &why));
             }
             Published::Unavailable(why) => {
                 leased.settle(Ending::AtOnce);

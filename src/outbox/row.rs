@@ -9,6 +9,7 @@ use super::table::{Command, Outbox};
 use crate::kernel::jobs::retries::Ending;
 use crate::kernel::rows::{Row, Write};
 use crate::ports::Attributes;
+use crate::ports::RecordKind;
 
 /// Attribute with the kind of a message (data contract, "The event").
 const TYPE: &str = "type";
@@ -60,38 +61,18 @@ pub fn delivered(message_id: Option<String>) -> Ending<Outbox> {
     Ending::Done { command: Command::Succeed, to: None, columns }
 }
 
-/// Why a row itself is at fault: the kind of dead-letter record that is kept in the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The payload cannot be read at all.
-    Unreadable,
-    /// The submission that it names does not exist.
-    UnknownSubmission,
-}
-
-impl Fault {
-    /// The spelling in `router.dead_letters.kind`.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::UnknownSubmission => "unknown_submission",
-        }
-    }
-}
-
 /// The end of a row that is at fault itself. `why` in words, for operators: no text of the payload.
 #[must_use]
-pub fn failed(fault: Fault, why: &str) -> Ending<Outbox> {
+pub fn failed(fault: RecordKind, why: &str) -> Ending<Outbox> {
     let columns = json!({"error": why, "dead_letter": fault.label()});
     Ending::Failed { why: why.to_owned(), columns: Some(columns) }
 }
 
 /// The kind of dead-letter record that a write leaves.
 #[must_use]
-pub fn fault_of(write: &Write<Outbox>) -> Option<Fault> {
+pub fn fault_of(write: &Write<Outbox>) -> Option<RecordKind> {
     let label = write.columns.as_ref()?.get("dead_letter")?.as_str()?;
-    [Fault::Unreadable, Fault::UnknownSubmission].into_iter().find(|fault| fault.label() == label)
+    RecordKind::parse(label)
 }
 
 #[cfg(test)]
@@ -124,7 +105,7 @@ mod tests {
 
     #[test]
     fn only_the_rows_own_failures_bring_it_to_its_end() {
-        let failed = || failed(Fault::Unreadable, "no JSON");
+        let failed = || failed(RecordKind::Unreadable, "no JSON");
         let cases = [
             (1, delivered(Some("9".to_owned())), Command::Succeed),
             (5, delivered(None), Command::Succeed),
@@ -136,12 +117,12 @@ mod tests {
             (6, failed(), Command::GiveUp),
         ];
         for (attempts, ending, expected) in cases {
-            let told = format!("{ending:?} at {attempts}");
+            let case = format!("{ending:?} at {attempts}");
             let write = settled(attempts, ending, &mut StdRng::seed_from_u64(1));
-            assert_eq!(write.transition.command(), expected, "{told}");
+            assert_eq!(write.transition.command(), expected, "{case}");
             let again = matches!(expected, Command::Fail | Command::Release);
-            assert_eq!(write.pause.is_some(), again, "{told}");
-            assert_eq!(write.reason.is_some(), matches!(expected, Command::Fail | Command::GiveUp), "{told}");
+            assert_eq!(write.pause.is_some(), again, "{case}");
+            assert_eq!(write.reason.is_some(), matches!(expected, Command::Fail | Command::GiveUp), "{case}");
         }
     }
 

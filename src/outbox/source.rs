@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 
 use super::parts::OutboxParts;
-use super::row::{Fault, delivered, failed, message_id};
+use super::row::{delivered, failed, message_id};
 use super::store::OutboxStore;
 use super::table::Outbox;
 use crate::kernel::jobs::listener::Listener;
@@ -20,6 +20,7 @@ use crate::kernel::jobs::retries::Ending;
 use crate::kernel::jobs::{Consumer, Flow, Leased};
 use crate::kernel::rows::Row;
 use crate::ops::metrics::{CANARIES, CanaryResult};
+use crate::ports::RecordKind;
 use crate::ports::{Acknowledgement, Clock, EventSource, Incoming, Settle, SourceError};
 
 /// The source's name in errors.
@@ -106,9 +107,9 @@ fn ending(verdict: Acknowledgement, row: &Row<Outbox>) -> Ending<Outbox> {
         Acknowledgement::Ack | Acknowledgement::Exhaust => delivered(None),
         Acknowledgement::Nack => Ending::Again,
         Acknowledgement::Reject if row.columns.submission().is_some() => {
-            failed(Fault::UnknownSubmission, "it names a submission that does not exist")
+            failed(RecordKind::UnknownSubmission, "it names a submission that does not exist")
         }
-        Acknowledgement::Reject => failed(Fault::Unreadable, "it cannot be read"),
+        Acknowledgement::Reject => failed(RecordKind::Unreadable, "it cannot be read"),
     }
 }
 

@@ -159,7 +159,7 @@ impl OutboxStore {
             .map(|row| {
                 Ok(About {
                     id: row.try_get("id")?,
-                    state: rows::state_of::<Outbox>(row)?,
+                    state: rows::word_in(row, "router.outbox", "state")?,
                     reason: row.try_get("reason")?,
                     created_at: row.try_get("created_at")?,
                     available_at: row.try_get("available_at")?,

@@ -3,7 +3,7 @@
 //!
 //! `attempts` counts a claim when it is made; a claim that ends without a fault of the row is given back.
 
-use crate::kernel::{Edge, Lifecycle, Timer, Who, words};
+use crate::kernel::{Edge, Lifecycle, Who, edges, words};
 
 words! {
     /// `router.outbox.state`.
@@ -57,74 +57,24 @@ impl Lifecycle for Outbox {
 }
 
 /// Every transition; each is recorded in `router.transitions` by the statement that makes it.
-const TABLE: &[Edge<State, Command>] = &[
-    Edge::new(
-        State::Pending,
-        Command::Claim,
-        State::Delivering,
-        &[Who::WORKER],
-        "row lock obtained, available_at passed",
-        "attempts + 1, lease token and end set",
-    ),
-    Edge::new(
-        State::Delivering,
-        Command::Succeed,
-        State::Delivered,
-        &[Who::WORKER],
-        "token; the topic's server has given its id, or the submission's claim was settled",
-        "delivered_at set, lease cleared",
-    ),
-    Edge::new(
-        State::Delivering,
-        Command::Fail,
-        State::RetryWait,
-        &[Who::WORKER],
-        "token; attempts below the maximum",
-        "available_at by exponential back-off with jitter, error kept, lease cleared",
-    ),
-    Edge::new(
-        State::Delivering,
-        Command::GiveUp,
-        State::DeadLetter,
-        &[Who::WORKER],
-        "token; attempts at the maximum",
-        "dead-letter record, from which people are told; lease cleared",
-    ),
-    Edge::new(
-        State::Delivering,
-        Command::Release,
-        State::RetryWait,
-        &[Who::WORKER],
-        "token",
-        "attempt refunded, available_at set, lease cleared",
-    ),
-    Edge::new(
-        State::Delivering,
-        Command::Expire,
-        State::RetryWait,
-        &[Who::SYSTEM],
-        "the lease has run out",
-        "attempt refunded, available at once, lease cleared",
-    )
-    .on(Timer::Lease),
-    Edge::new(
-        State::RetryWait,
-        Command::FallDue,
-        State::Pending,
-        &[Who::SYSTEM],
-        "available_at passed",
-        "nothing",
-    )
-    .on(Timer::Due),
-    Edge::new(
-        State::DeadLetter,
-        Command::Redrive,
-        State::Pending,
-        &[Who::OPERATOR],
-        "a reason",
-        "attempts 0, available at once, its dead-letter record closed",
-    ),
-];
+const TABLE: &[Edge<State, Command>] = edges! { State, Command:
+    Pending Claim -> Delivering [Who::WORKER]:
+        "row lock obtained, available_at passed", "attempts + 1, lease token and end set";
+    Delivering Succeed -> Delivered [Who::WORKER]:
+        "token; the topic's server has given its id, or the submission's claim was settled", "delivered_at set, lease cleared";
+    Delivering Fail -> RetryWait [Who::WORKER]:
+        "token; attempts below the maximum", "available_at by exponential back-off with jitter, error kept, lease cleared";
+    Delivering GiveUp -> DeadLetter [Who::WORKER]:
+        "token; attempts at the maximum", "dead-letter record, from which people are notified; lease cleared";
+    Delivering Release -> RetryWait [Who::WORKER]:
+        "token", "attempt refunded, available_at set, lease cleared";
+    Delivering Expire -> RetryWait [Who::SYSTEM] on Lease:
+        "the lease has run out", "attempt refunded, available at once, lease cleared";
+    RetryWait FallDue -> Pending [Who::SYSTEM] on Due:
+        "available_at passed", "nothing";
+    DeadLetter Redrive -> Pending [Who::OPERATOR]:
+        "a reason", "attempts 0, available at once, its dead-letter record closed";
+};
 
 #[cfg(test)]
 mod tests {

@@ -224,9 +224,9 @@ mod tests {
             ("paused", Seen { waiting: 9, overdue: minutes(6), on_purpose: true, ..Seen::default() }, None),
         ];
         for (case, seen, expected) in cases {
-            let told = trouble(seen);
-            assert_eq!(told.is_some(), expected.is_some(), "{case}");
-            assert!(told.is_none_or(|told| told.what.contains(expected.unwrap_or_default())), "{case}");
+            let found = trouble(seen);
+            assert_eq!(found.is_some(), expected.is_some(), "{case}");
+            assert!(found.is_none_or(|found| found.what.contains(expected.unwrap_or_default())), "{case}");
         }
     }
 

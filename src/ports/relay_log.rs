@@ -12,8 +12,6 @@ use crate::kernel::words;
 words! {
     /// The status of a mail for one recipient after the relay's acceptance. The spelling is that of ledger, journal,
     /// metrics and filters.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
     RelayStatus {
         /// The mail waits in the relay's queue: the next hop does not take it yet.
         Deferred = "deferred",

@@ -90,15 +90,17 @@ mod tests {
 
     #[test]
     fn readiness_tells_a_breaker_from_a_start() {
-        let told = |names: &[&str]| {
+        let answered = |names: &[&str]| {
             let one = |name: &&str| ShutReason { name: (*name).to_owned(), detail: String::new() };
             answer(Ready { reasons: names.iter().map(one).collect() }, ROOMS)
         };
-        assert_eq!(told(&[]), Daemon::Working);
-        assert_eq!(told(&["paused"]), Daemon::Working);
-        assert!(matches!(told(&["relay", "paused"]), Daemon::BreakerOpen { reasons } if reasons.len() == 1));
-        assert!(matches!(told(&["relay", "starting"]), Daemon::Idle { reasons } if reasons.len() == 2));
-        assert!(matches!(told(&["stopping"]), Daemon::Idle { .. }));
+        assert_eq!(answered(&[]), Daemon::Working);
+        assert_eq!(answered(&["paused"]), Daemon::Working);
+        assert!(
+            matches!(answered(&["relay", "paused"]), Daemon::BreakerOpen { reasons } if reasons.len() == 1)
+        );
+        assert!(matches!(answered(&["relay", "starting"]), Daemon::Idle { reasons } if reasons.len() == 2));
+        assert!(matches!(answered(&["stopping"]), Daemon::Idle { .. }));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub const CARD: Card = Card {
     lifecycles: &[describe::<Submission>],
     transactions: &[
         "claim",
-        "dossier",
+        "content",
         "begin",
         "record",
         "merge_facts",

@@ -10,36 +10,7 @@ use super::event::{Parsed, Poison};
 use super::submission::ledger::FailReason;
 use super::table::Status;
 use crate::ports::Attributes;
-
-/// Kind of dead letter that is recorded, because no row shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The message cannot be parsed.
-    Unreadable,
-    /// The submission does not exist.
-    UnknownSubmission,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Unreadable, Self::UnknownSubmission];
-
-    /// Label in records and filters.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::UnknownSubmission => "unknown_submission",
-        }
-    }
-
-    /// Parses a label.
-    #[must_use]
-    pub fn parse(label: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.label() == label)
-    }
-}
+use crate::ports::RecordKind;
 
 /// Kind of a failed submission that is its own record: its attempts were spent.
 pub const EXHAUSTED: &str = "exhausted";
@@ -90,11 +61,11 @@ impl Letter {
 
     /// Kind and reason of the record, where one is kept.
     #[must_use]
-    pub fn to_record(self) -> Option<(Kind, String)> {
+    pub fn to_record(self) -> Option<(RecordKind, String)> {
         match self {
-            Self::Unreadable(why) => Some((Kind::Unreadable, why.label().to_owned())),
+            Self::Unreadable(why) => Some((RecordKind::Unreadable, why.label().to_owned())),
             Self::UnknownSubmission(_) => {
-                Some((Kind::UnknownSubmission, "there is no such submission".to_owned()))
+                Some((RecordKind::UnknownSubmission, "there is no such submission".to_owned()))
             }
             Self::Exhausted(_) | Self::Premature(_) | Self::Closed(_) => None,
         }
@@ -148,7 +119,7 @@ pub struct Silent {
     /// Id of the record.
     pub id: Uuid,
     /// Kind of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Origin of the letter.
     pub origin: Origin,
 }
@@ -159,7 +130,7 @@ pub struct Record {
     /// Id of our own.
     pub id: Uuid,
     /// Kind of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Time of the record (database time).
     pub at: Timestamp,
     /// The submission that the letter names.
@@ -289,7 +260,7 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let record = Record {
             id: Uuid::nil(),
-            kind: Kind::Unreadable,
+            kind: RecordKind::Unreadable,
             at: Timestamp::UNIX_EPOCH,
             submission_id: None,
             reason: "not_an_object".to_owned(),

@@ -20,6 +20,7 @@ use super::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, L
 use super::submission::plan::PlannedAction;
 use super::table::Status;
 use crate::config::InDoubt;
+use crate::kernel::words;
 
 /// Longest wait for a due time; an event due later goes back to the source (protocol §2).
 pub const HOLD_WITHIN: SignedDuration = SignedDuration::from_secs(60);
@@ -87,38 +88,23 @@ impl DropReason {
     }
 }
 
-/// Reason why an event goes back to its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NackReason {
-    /// No such row.
-    UnknownSubmission,
-    /// Due, but not soon.
-    NotDue,
-    /// The ledger was written by a newer version.
-    NewerLedger,
-    /// The form has an action of a type this version does not know.
-    UnknownActionType,
-    /// A column of the row has another type than in the contract.
-    UnreadableRow,
-    /// Facts of the submission lie in this host's spool: the row does not show what was sent.
-    FactsInSpool,
-    /// The database refuses to write this submission's claim, and that of no other.
-    SetAside,
-}
-
-impl NackReason {
-    /// Label used in the journal.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::UnknownSubmission => "unknown_submission",
-            Self::NotDue => "not_due",
-            Self::NewerLedger => "newer_ledger",
-            Self::UnknownActionType => "unknown_action_type",
-            Self::UnreadableRow => "unreadable_row",
-            Self::FactsInSpool => "facts_in_spool",
-            Self::SetAside => "set_aside",
-        }
+words! {
+    /// Reason why an event goes back to its source.
+    NackReason {
+        /// No such row.
+        UnknownSubmission = "unknown_submission",
+        /// Due, but not soon.
+        NotDue = "not_due",
+        /// The ledger was written by a newer version.
+        NewerLedger = "newer_ledger",
+        /// The form has an action of a type this version does not know.
+        UnknownActionType = "unknown_action_type",
+        /// A column of the row has another type than in the contract.
+        UnreadableRow = "unreadable_row",
+        /// Facts of the submission lie in this host's spool: the row does not show what was sent.
+        FactsInSpool = "facts_in_spool",
+        /// The database refuses to write this submission's claim, and that of no other.
+        SetAside = "set_aside",
     }
 }
 

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::submission::text::{bounded, one_line};
+use crate::kernel::words;
 use crate::ports::Attributes;
 
 /// Attribute that names the kind of a message.
@@ -30,41 +31,26 @@ const CURRENT_VERSION: &str = "1";
 /// Longest hint, in bytes: a longer one is ignored, since it would only swell the log.
 const MAX_HINT: usize = 200;
 
-/// Reason why the event was sent. A hint for logs: no decision depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// The form backend finalized the submission.
-    Finalized,
-    /// The last attachment was judged clean.
-    ScanClean,
-    /// The sweep saw the submission without an event.
-    Sweep,
-    /// A person asked for the event.
-    Operator,
-    /// Absent, or a word this version does not know.
-    Other,
+words! {
+    /// Reason why the event was sent. A hint for logs: no decision depends on it.
+    Reason {
+        /// The form backend finalized the submission.
+        Finalized = "finalized",
+        /// The last attachment was judged clean.
+        ScanClean = "scan_clean",
+        /// The sweep saw the submission without an event.
+        Sweep = "sweep",
+        /// A person asked for the event.
+        Operator = "operator",
+        /// Absent, or a word this version does not know.
+        Other = "other",
+    }
 }
 
 impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; 5] = [Self::Finalized, Self::ScanClean, Self::Sweep, Self::Operator, Self::Other];
-
-    /// Label in the payload and in logs, from a closed set.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Finalized => "finalized",
-            Self::ScanClean => "scan_clean",
-            Self::Sweep => "sweep",
-            Self::Operator => "operator",
-            Self::Other => "other",
-        }
-    }
-
     fn from_hint(hint: Option<&Value>) -> Self {
         let word = hint.and_then(Value::as_str).unwrap_or_default();
-        Self::ALL.into_iter().find(|reason| reason.label() == word).unwrap_or(Self::Other)
+        Self::parse(word).unwrap_or(Self::Other)
     }
 }
 
@@ -214,7 +200,7 @@ fn of_the_id(data: &[u8]) -> String {
     const FIELD: &[u8] = b"\"submission_id\"";
     let body: Value = serde_json::from_slice(data).unwrap_or_default();
     let at = memchr::memmem::rfind(data, FIELD)
-        .map(|place| format!(", at byte {}", place + 1))
+        .map(|index| format!(", at byte {}", index + 1))
         .unwrap_or_default();
     match body.get("submission_id") {
         None => "field submission_id is absent".to_owned(),

@@ -26,6 +26,16 @@ use crate::ops::metrics::DeadLetterKind;
 use crate::ports::{Attributes, Fault, Outcome};
 use crate::scrub::scrub;
 
+/// Writes a line about a claimed submission: its fields, then those of the line.
+macro_rules! of_claim {
+    ($level:ident, $event:expr => $claim:expr, $($rest:tt)+) => {
+        of_claim!($level, $claim, event = $event.label(), $($rest)+)
+    };
+    ($level:ident, $claim:expr, $($rest:tt)+) => {
+        ::tracing::$level!(submission_id = %$claim.id, form_id = $claim.form_id, attempt = $claim.attempt, $($rest)+)
+    };
+}
+
 /// An event came in.
 pub(super) fn received(id: Uuid, message_id: &str, delivery_attempt: Option<i32>, reason: &str) {
     journal!(
@@ -106,14 +116,7 @@ pub(super) fn dead_letter(
 
 /// A submission was claimed.
 pub(super) fn claimed(claim: &Claim, deliveries: usize) {
-    journal!(
-        info,
-        EventName::Claimed,
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
-        "claimed with {deliveries} deliveries"
-    );
+    of_claim!(info, EventName::Claimed => claim, "claimed with {deliveries} deliveries");
 }
 
 /// An event was acked without a claim: nothing to do.
@@ -131,50 +134,41 @@ pub(super) fn dropped(id: Uuid, why: DropReason) {
 
 /// A submission is deferred here until it is due.
 pub(super) fn deferred(id: Uuid, pause: Duration) {
-    journal!(debug, EventName::Held, submission_id = %id, "held for {:.1} s until it is due", pause.as_secs_f64());
+    journal!(debug, EventName::Held, submission_id = %id, "deferred for {:.1} s until it is due", pause.as_secs_f64());
 }
 
 /// An event was given back.
 pub(super) fn nacked(id: Uuid, why: NackReason) {
+    macro_rules! back {
+        ($level:ident, $event:expr, $why:literal) => {
+            journal!($level, $event, submission_id = %id, reason = why.label(), $why)
+        };
+    }
     match why {
-        NackReason::UnknownSubmission => journal!(
+        NackReason::UnknownSubmission => back!(
             warn,
             EventName::Nacked,
-            submission_id = %id,
-            reason = why.label(),
             "no such submission: event given back; after its last delivery it is kept as a dead letter"
         ),
-        NackReason::NotDue => {
-            journal!(debug, EventName::Nacked, submission_id = %id, reason = why.label(), "not due yet: event given back");
-        }
-        NackReason::FactsInSpool => journal!(
+        NackReason::NotDue => back!(debug, EventName::Nacked, "not due yet: event given back"),
+        NackReason::FactsInSpool => back!(
             warn,
             EventName::Nacked,
-            submission_id = %id,
-            reason = why.label(),
             "what the relay has accepted of it lies in the state directory and is not recorded yet: event given back, nothing \
              of it is sent meanwhile"
         ),
         // The refusing row was logged when it was set aside.
-        NackReason::SetAside => journal!(
-            debug,
-            EventName::Nacked,
-            submission_id = %id,
-            reason = why.label(),
-            "set aside, its claim cannot be written: event given back"
-        ),
-        NackReason::UnreadableRow => journal!(
+        NackReason::SetAside => {
+            back!(debug, EventName::Nacked, "set aside, its claim cannot be written: event given back");
+        }
+        NackReason::UnreadableRow => back!(
             error,
             EventName::Nacked,
-            submission_id = %id,
-            reason = why.label(),
             "its row is not as the contract says: event given back; `maple-router check` names the column"
         ),
-        NackReason::NewerLedger | NackReason::UnknownActionType => journal!(
+        NackReason::NewerLedger | NackReason::UnknownActionType => back!(
             error,
             EventName::Nacked,
-            submission_id = %id,
-            reason = why.label(),
             "written or configured for a newer version of this program: left untouched; upgrade this host"
         ),
     }
@@ -194,13 +188,10 @@ pub(super) fn refused(id: Uuid, form_id: &str, reason: FailReason) {
 }
 
 /// The intents of a mail are recorded.
-pub(super) fn begun(claim: &Claim, scope: &ActionScope, recipients: usize) {
-    journal!(
+pub(super) fn intent(claim: &Claim, scope: &ActionScope, recipients: usize) {
+    of_claim!(
         debug,
-        EventName::Begun,
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
+        EventName::Begun => claim,
         action_order = scope.action_order,
         action_type = scope.action_type.label(),
         rfc_message_id = scope.message_id,
@@ -208,9 +199,9 @@ pub(super) fn begun(claim: &Claim, scope: &ActionScope, recipients: usize) {
     );
 }
 
-/// One delivery's outcome. `place`, its index, counts from 0.
-pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome: &Outcome, took: Duration) {
-    let delivery = format!("{}/{}", place + 1, scope.total.max(place + 1));
+/// One delivery's outcome. `index`, its index, counts from 0.
+pub(super) fn outcome(claim: &Claim, scope: &ActionScope, index: usize, outcome: &Outcome, took: Duration) {
+    let delivery = format!("{}/{}", index + 1, scope.total.max(index + 1));
     let (code, enhanced, queue_id, text) = match outcome {
         Outcome::Accepted { reply, queue_id } => {
             (reply.code, reply.enhanced.clone(), queue_id.clone(), scrub(&reply.reply))
@@ -221,13 +212,10 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome:
         Outcome::NotImplemented => (None, None, None, String::new()),
     };
     macro_rules! line {
-        ($level:ident, $event:expr, $follows:literal) => {
-            journal!(
+        ($level:ident, $event:path, $follows:literal) => {
+            of_claim!(
                 $level,
-                $event,
-                submission_id = %claim.id,
-                form_id = claim.form_id,
-                attempt = claim.attempt,
+                $event => claim,
                 action_order = scope.action_order,
                 action_type = scope.action_type.label(),
                 delivery = delivery,
@@ -256,32 +244,23 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, place: usize, outcome:
 /// End of a claim.
 pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
     match conclusion {
-        Conclusion::Routed { only_not_implemented, .. } => journal!(
+        Conclusion::Routed { only_not_implemented, .. } => of_claim!(
             info,
-            EventName::Routed,
-            submission_id = %claim.id,
-            form_id = claim.form_id,
-            attempt = claim.attempt,
+            EventName::Routed => claim,
             "routed{}",
             if *only_not_implemented { ", but nothing was sent: all its actions are not implemented" } else { "" }
         ),
-        Conclusion::Failed { reason, .. } => journal!(
+        Conclusion::Failed { reason, .. } => of_claim!(
             error,
-            EventName::Failed,
-            submission_id = %claim.id,
-            form_id = claim.form_id,
-            attempt = claim.attempt,
+            EventName::Failed => claim,
             reason = reason.label(),
             "failed: {}; see `maple-router explain {}`",
             reason.meaning(),
             claim.id
         ),
-        Conclusion::Released { due } => journal!(
+        Conclusion::Released { due } => of_claim!(
             warn,
-            EventName::Released,
-            submission_id = %claim.id,
-            form_id = claim.form_id,
-            attempt = claim.attempt,
+            EventName::Released => claim,
             next_attempt_at = %due,
             "released: what is open is tried again when it comes back"
         ),
@@ -301,32 +280,27 @@ pub(super) fn let_go(id: Uuid, due: Timestamp) {
 
 /// The claim was lost.
 pub(super) fn stale(claim: &Claim) {
-    journal!(
+    of_claim!(
         warn,
-        EventName::StaleSettle,
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
+        EventName::StaleSettle => claim,
         "the claim is not ours any more: what the relay accepted is recorded, nothing else is touched"
     );
 }
 
 /// The end of a claim was perhaps committed, and its answer lost.
 pub(super) fn answer_lost(claim: &Claim) {
-    tracing::warn!(
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
+    of_claim!(
+        warn,
+        claim,
         "the claim has ended, but the database's answer was lost: it comes again and the row tells how"
     );
 }
 
 /// The row that an outcome belongs to is deleted or hidden.
 pub(super) fn no_row(claim: &Claim, facts: usize) {
-    tracing::error!(
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
+    of_claim!(
+        error,
+        claim,
         facts,
         "its row is not to be seen any more, deleted or hidden: nothing of it is recorded{}",
         if facts == 0 { "" } else { ", and what the relay has accepted is kept in the state directory" }
@@ -335,10 +309,9 @@ pub(super) fn no_row(claim: &Claim, facts: usize) {
 
 /// Recording was given up.
 pub(super) fn gave_up(claim: &Claim, facts: usize, error: &DbError) {
-    tracing::error!(
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
+    of_claim!(
+        error,
+        claim,
         facts,
         "its outcome is not recorded ({}): what is not in the spool stays in doubt until it is taken back",
         scrub(&error.to_string())
@@ -485,13 +458,7 @@ pub(super) fn unready(unready: &Unready) {
 
 /// A database fault while working on a claim.
 pub(super) fn database_fault(claim: &Claim, what: &str, error: &DbError) {
-    tracing::warn!(
-        submission_id = %claim.id,
-        form_id = claim.form_id,
-        attempt = claim.attempt,
-        "{what}: {}",
-        scrub(&error.to_string())
-    );
+    of_claim!(warn, claim, "{what}: {}", scrub(&error.to_string()));
 }
 
 fn said(fault: &Fault) -> String {

@@ -153,7 +153,7 @@ pub static OLDEST_AGE: Gauge<Status> = Gauge::new(
 pub static IN_FLIGHT: Gauge = Gauge::new("maple_router_in_flight", "Submissions claimed by this process");
 /// Gauge of submissions that wait for their claim; `waiting` sets it.
 pub static WAITING: Gauge =
-    Gauge::new("maple_router_waiting", "Submissions in hand of this process that wait for their claim");
+    Gauge::new("maple_router_waiting", "Submissions that wait in this process for their claim");
 /// Number of pauses in force, by scope.
 pub static PAUSED: Gauge<PauseScope> =
     Gauge::new("maple_router_paused", "Pauses in force, by scope").by(&["scope"]);

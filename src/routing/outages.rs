@@ -148,8 +148,8 @@ impl Outages {
     /// Reports the result of a send, and enters the causes of its open deliveries into `tally`. Where the cause is a
     /// dependency, its breaker's verdict is awaited.
     pub async fn sent(&self, claim: &Claim, recipients: &[String], outcomes: &[Outcome], tally: &mut Tally) {
-        let those = |places: &[usize]| -> Vec<String> {
-            places.iter().filter_map(|place| recipients.get(*place).cloned()).collect()
+        let those = |indexes: &[usize]| -> Vec<String> {
+            indexes.iter().filter_map(|index| recipients.get(*index).cloned()).collect()
         };
         match blame::relay_news(outcomes) {
             RelayNews::Passed { accepted } => self.relay.passed(&those(&accepted)),

@@ -101,7 +101,7 @@ impl Spool {
     #[must_use]
     pub fn watch<'a>(&'a self, id: Uuid, token: &str, facts: &Map<String, Value>) -> Watched<'a> {
         let sheet = Sheet::of(id, token, facts);
-        Watched { spool: self, sheet, kept: AtomicBool::new(false), told: AtomicBool::new(false) }
+        Watched { spool: self, sheet, kept: AtomicBool::new(false), logged: AtomicBool::new(false) }
     }
 
     fn fault(&self, source: io::Error) -> SpoolError {
@@ -117,7 +117,7 @@ pub struct Watched<'a> {
     /// The spool file exists.
     kept: AtomicBool,
     /// The failure to write the file was logged.
-    told: AtomicBool,
+    logged: AtomicBool,
 }
 
 impl Watched<'_> {
@@ -197,7 +197,7 @@ impl Watched<'_> {
                 journal::spooled(sheet.submission_id, sheet.facts.len());
             }
             Err(source) => {
-                if !self.told.swap(true, Ordering::Relaxed) {
+                if !self.logged.swap(true, Ordering::Relaxed) {
                     let fault = self.spool.fault(source);
                     journal::not_spooled(sheet.submission_id, sheet.facts.len(), &fault);
                 }

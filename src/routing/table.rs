@@ -1,13 +1,9 @@
 //! The lifecycle of a submission's `status` (protocol, "Terms"): the only definition of its transitions. Pure.
 
-use serde::{Deserialize, Serialize};
-
-use crate::kernel::{Edge, Lifecycle, Who, words};
+use crate::kernel::{Edge, Lifecycle, Who, edges, words};
 
 words! {
     /// `submissions.status`, the only lifecycle state of a submission; the database's enum `submission_status`.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "lowercase")]
     Status {
         /// Waiting: for its attachments, for its event, or for the next attempt.
         Received = "received",
@@ -68,88 +64,28 @@ impl Lifecycle for Submission {
 }
 
 /// Every transition of the lifecycle.
-const TABLE: &[Edge<Status, Command>] = &[
-    Edge::new(
-        Status::Received,
-        Command::Claim,
-        Status::Processing,
-        &[Who::WORKER],
-        "ready, due, attempts left, ledger well-shaped",
-        "plan pinned, token and deadline set, attempts + 1",
-    ),
-    Edge::new(
-        Status::Received,
-        Command::Refuse,
-        Status::Failed,
-        &[Who::WORKER, Who::SYSTEM],
-        "an attachment is infected, attempts are spent, or the ledger is damaged",
-        "audit submission_route_failed",
-    ),
-    Edge::new(
-        Status::Processing,
-        Command::FinishRouted,
-        Status::Routed,
-        &[Who::WORKER],
-        "token; every delivery accepted or not implemented",
-        "audit submission_routed",
-    ),
-    Edge::new(
-        Status::Processing,
-        Command::FinishFailed,
-        Status::Failed,
-        &[Who::WORKER, Who::SYSTEM, Who::OPERATOR],
-        "token; nothing open and something failed, or no attempts left, or infected",
-        "audit submission_route_failed, email_failed for what was still open",
-    ),
-    Edge::new(
-        Status::Processing,
-        Command::Release,
-        Status::Received,
-        &[Who::WORKER],
-        "token; something open and attempts left, or the worker stops",
-        "claim cleared, next_attempt_at set, attempt refunded when nothing was tried",
-    ),
-    Edge::new(
-        Status::Processing,
-        Command::Reset,
-        Status::Received,
-        &[Who::SYSTEM, Who::OPERATOR],
-        "token as read; untouched for stuck_after, or a reason",
-        "begun deliveries marked in doubt, claim cleared, attempt refunded when nothing was begun",
-    ),
-    Edge::new(
-        Status::Failed,
-        Command::Replay,
-        Status::Received,
-        &[Who::OPERATOR],
-        "a reason",
-        "attempts 0, failed deliveries reopened, facts kept",
-    ),
-    Edge::new(
-        Status::Routed,
-        Command::Replay,
-        Status::Received,
-        &[Who::OPERATOR],
-        "a reason, and an action to force",
-        "attempts 0, accepted deliveries of the forced action reopened in a new generation",
-    ),
-    Edge::new(
-        Status::Routed,
-        Command::Purge,
-        Status::Purged,
-        &[Who::SYSTEM],
-        "retention has passed",
-        "contents removed",
-    ),
-    Edge::new(
-        Status::Failed,
-        Command::Purge,
-        Status::Purged,
-        &[Who::SYSTEM],
-        "retention has passed and its alert is confirmed",
-        "contents removed",
-    ),
-];
+const TABLE: &[Edge<Status, Command>] = edges! { Status, Command:
+    Received Claim -> Processing [Who::WORKER]:
+        "ready, due, attempts left, ledger well-shaped", "plan pinned, token and deadline set, attempts + 1";
+    Received Refuse -> Failed [Who::WORKER, Who::SYSTEM]:
+        "an attachment is infected, attempts are spent, or the ledger is damaged", "audit submission_route_failed";
+    Processing FinishRouted -> Routed [Who::WORKER]:
+        "token; every delivery accepted or not implemented", "audit submission_routed";
+    Processing FinishFailed -> Failed [Who::WORKER, Who::SYSTEM, Who::OPERATOR]:
+        "token; nothing open and something failed, or no attempts left, or infected", "audit submission_route_failed, email_failed for what was still open";
+    Processing Release -> Received [Who::WORKER]:
+        "token; something open and attempts left, or the worker stops", "claim cleared, next_attempt_at set, attempt refunded when nothing was tried";
+    Processing Reset -> Received [Who::SYSTEM, Who::OPERATOR]:
+        "token as read; untouched for stuck_after, or a reason", "deliveries with an intent are in doubt, claim cleared, attempt refunded when there was no intent";
+    Failed Replay -> Received [Who::OPERATOR]:
+        "a reason", "attempts 0, failed deliveries reopened, facts kept";
+    Routed Replay -> Received [Who::OPERATOR]:
+        "a reason, and an action to force", "attempts 0, accepted deliveries of the forced action reopened in a new generation";
+    Routed Purge -> Purged [Who::SYSTEM]:
+        "retention has passed", "contents removed";
+    Failed Purge -> Purged [Who::SYSTEM]:
+        "retention has passed and its alert is confirmed", "contents removed";
+};
 
 #[cfg(test)]
 mod tests {

@@ -166,7 +166,7 @@ impl Worker {
                 Err(step) => return step,
             },
         };
-        journal::begun(claim, &ready.beside.scope, ready.keys.len());
+        journal::intent(claim, &ready.beside.scope, ready.keys.len());
         let connection = match connection {
             Some(connection) => Some(connection),
             None => self.unless_over(claim, self.wait_for_rate_limit()).await,
@@ -223,7 +223,7 @@ impl Worker {
             }
             Err(error) => {
                 drop(start);
-                journal::database_fault(claim, "the begin mark could not be written", &error);
+                journal::database_fault(claim, "the intent could not be written", &error);
                 self.outages.database_under(claim, &error).await;
                 Err(self.give_back(attempt).await)
             }

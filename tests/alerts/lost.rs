@@ -65,7 +65,7 @@ fn lost(id: Uuid, key: &str, status: RelayStatus, dsn: &str) -> Lost {
         mail,
         cause: LostCause::of(status, Some(dsn), false),
         at: "2026-11-01T10:00:00Z".parse().expect("a time"),
-        told: false,
+        notified: false,
     }
 }
 
@@ -89,7 +89,7 @@ async fn lost_mails_are_reported_once_by_cause_and_the_ledger_says_so() {
     assert_eq!(counts, [1, 1, 2], "by cause, beside the failures: {:?}", bench.posted());
     let text = bench.posted().join("\n");
     for expected in [
-        "refused beyond the relay (5.1.1, no such mailbox)",
+        "refused by a later hop (5.1.1, no such mailbox)",
         "(4.4.1, the next system does not answer)",
         "User … unknown",
         "form contact; the oldest was lost",
@@ -178,7 +178,7 @@ async fn a_ledger_that_is_locked_is_written_later_and_nobody_is_notified_twice()
     assert_eq!(lease.rows, [id]);
     assert_eq!(pending_notices.confirm(&lease).await, Ok(0), "nobody waits for a lock");
     assert_eq!(pending_notices.unalerted().await, Ok(vec![]));
-    assert!(pending_notices.snapshot().lost[0].told, "a restart tells nobody again");
+    assert!(pending_notices.snapshot().lost[0].notified, "a restart tells nobody again");
     locker.batch_execute("ROLLBACK").await.expect("free");
     assert_eq!(pending_notices.unalerted().await, Ok(vec![]));
     assert!(Bench::notified_at(&bench.row(id).await, BOB));
@@ -224,7 +224,7 @@ async fn a_row_that_refuses_its_notification_keeps_no_other_from_it() {
     let mails: Vec<Mail> =
         ids.iter().map(|id| Mail { submission_id: *id, delivery: BOB.to_owned(), generation: 0 }).collect();
     let notifications = NotificationStore::new(bench.pool());
-    let written = notifications.told(&mails).await.expect("written");
+    let written = notifications.notified(&mails).await.expect("written");
     assert_eq!((written.written, written.refused[0].id), (3, ids[1]));
     for id in [ids[0], ids[2], ids[3]] {
         assert!(Bench::notified_at(&bench.row(id).await, BOB));

@@ -132,7 +132,7 @@ async fn recorded(bench: &Bench, id: Uuid) {
 }
 
 #[tokio::test]
-async fn a_row_that_refuses_its_mark_halts_nothing_and_its_mark_outlives_the_process() {
+async fn a_row_that_refuses_its_status_halts_nothing_and_its_status_outlives_the_process() {
     let bench = Bench::new().await;
     let mut ids = Vec::new();
     for _ in 0..4 {

@@ -16,8 +16,9 @@ use maple_router::kernel::{Transition, Who};
 use maple_router::ops::clock::SystemClock;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::outbox::table::{Command, Outbox, State};
+use maple_router::ports::RecordKind;
 use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
-use maple_router::routing::dead_letter::{Closing, Kind, Record};
+use maple_router::routing::dead_letter::{Closing, Record};
 use maple_router::routing::decide::replay::ReplayOptions;
 use maple_router::routing::delivery::Seen;
 use maple_router::routing::delivery::lost::Mail;
@@ -174,7 +175,7 @@ impl Router {
         store.record_seen(&seen, "me").await.expect("recorded");
         let lost = [Mail { submission_id: fifth, delivery: B.to_owned(), generation: 0 }];
         assert_eq!(self.telling.unnotified(&lost).await.expect("asked").len(), 1);
-        self.telling.told(&lost).await.expect("written");
+        self.telling.notified(&lost).await.expect("written");
         store.now().await.expect("the time");
         self.outbox.is_there().await.expect("asked");
     }
@@ -313,7 +314,7 @@ impl Router {
         let letters = &self.letters;
         let id = Uuid::from_u128(u128::from(self.number().await));
         let record: Record = serde_json::from_value(json!({
-            "id": id, "kind": Kind::Unreadable, "at": "2026-01-01T00:00:00Z", "reason": "no JSON",
+            "id": id, "kind": RecordKind::Unreadable, "at": "2026-01-01T00:00:00Z", "reason": "no JSON",
             "payload_sha256": "0".repeat(64), "message_id": id.to_string(), "attributes": {},
         }))
         .expect("a record");

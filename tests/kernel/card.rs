@@ -35,7 +35,7 @@ static CARD: Card = Card {
     incidents: &[STUCK, SCALES.incident()],
     checks: &[Check {
         line: "parcels",
-        place: 200,
+        order: 200,
         look: Look::Database(|client, _| {
             async {
                 let sql = "SELECT to_regclass('router.parcels') IS NOT NULL";

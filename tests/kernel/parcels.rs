@@ -11,7 +11,7 @@ use maple_router::kernel::jobs::works::Work;
 use maple_router::kernel::rows::{
     Attempts, Commands, Fence, Log, Relation, Row, Rows, Stored, Write, transactions,
 };
-use maple_router::kernel::{Edge, Lifecycle, Timer, Transition, Who, words};
+use maple_router::kernel::{Edge, Lifecycle, Transition, Who, edges, words};
 use serde_json::json;
 use tokio_postgres::Row as PgRow;
 
@@ -27,12 +27,6 @@ words! {
     }
 }
 
-use Command as C;
-use State as S;
-const W: &[Who] = &[Who::WORKER];
-const T: &[Who] = &[Who::SYSTEM];
-const P: &[Who] = &[Who::OPERATOR];
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parcel;
 
@@ -41,24 +35,24 @@ impl Lifecycle for Parcel {
     type Command = Command;
     const NAME: &'static str = "parcel";
     const ABOUT: &'static str = "a parcel, from its order to its dispatch";
-    const TABLE: &'static [Edge<State, Command>] = &[
-        Edge::birth(C::Order, S::Ordered, P, "an address", "available at once"),
-        Edge::new(S::Ordered, C::Claim, S::Packing, W, "due", "lease"),
-        Edge::new(S::Packing, C::Pack, S::Packed, W, "token", "lease cleared, expires_at"),
-        Edge::new(S::Packing, C::Release, S::Ordered, W, "token", "attempt refunded"),
-        Edge::new(S::Packing, C::Fail, S::Ordered, W, "token; attempts left", "back-off"),
-        Edge::new(S::Packing, C::GiveUp, S::Failed, W, "token; no attempts left", "reason kept"),
-        Edge::new(S::Packing, C::Expire, S::Ordered, T, "lease over", "attempt refunded").on(Timer::Lease),
-        Edge::new(S::Packed, C::Claim, S::Packed, W, "due, nobody has it", "lease"),
-        Edge::new(S::Packed, C::Ship, S::Shipped, W, "token", "carrier, shipped_at"),
-        Edge::new(S::Packed, C::Release, S::Packed, W, "token", "attempt refunded"),
-        Edge::new(S::Packed, C::Fail, S::Packed, W, "token; attempts left", "back-off"),
-        Edge::new(S::Packed, C::GiveUp, S::Failed, W, "token; no attempts left", "reason kept"),
-        Edge::new(S::Packed, C::Expire, S::Packed, T, "lease over", "attempt refunded").on(Timer::Lease),
-        Edge::new(S::Packed, C::Lapse, S::Failed, T, "expires_at passed", "nothing").on(Timer::Expiry),
-        Edge::new(S::Packed, C::Recall, S::Ordered, P, "version as seen; a reason", "lease voided"),
-        Edge::new(S::Failed, C::Reopen, S::Ordered, P, "version as seen; a reason", "attempts 0"),
-    ];
+    const TABLE: &'static [Edge<State, Command>] = edges! { State, Command:
+        _ Order -> Ordered [Who::OPERATOR]: "an address", "available at once";
+        Ordered Claim -> Packing [Who::WORKER]: "due", "lease";
+        Packing Pack -> Packed [Who::WORKER]: "token", "lease cleared, expires_at";
+        Packing Release -> Ordered [Who::WORKER]: "token", "attempt refunded";
+        Packing Fail -> Ordered [Who::WORKER]: "token; attempts left", "back-off";
+        Packing GiveUp -> Failed [Who::WORKER]: "token; no attempts left", "reason kept";
+        Packing Expire -> Ordered [Who::SYSTEM] on Lease: "lease over", "attempt refunded";
+        Packed Claim -> Packed [Who::WORKER]: "due, nobody has it", "lease";
+        Packed Ship -> Shipped [Who::WORKER]: "token", "carrier, shipped_at";
+        Packed Release -> Packed [Who::WORKER]: "token", "attempt refunded";
+        Packed Fail -> Packed [Who::WORKER]: "token; attempts left", "back-off";
+        Packed GiveUp -> Failed [Who::WORKER]: "token; no attempts left", "reason kept";
+        Packed Expire -> Packed [Who::SYSTEM] on Lease: "lease over", "attempt refunded";
+        Packed Lapse -> Failed [Who::SYSTEM] on Expiry: "expires_at passed", "nothing";
+        Packed Recall -> Ordered [Who::OPERATOR]: "version as seen; a reason", "lease voided";
+        Failed Reopen -> Ordered [Who::OPERATOR]: "version as seen; a reason", "attempts 0";
+    };
 }
 
 pub(crate) const MIGRATION: &str = "CREATE TABLE router.parcels (
@@ -89,7 +83,7 @@ impl Stored for Parcel {
         kind: "o.state",
         columns: "o.address",
         written: &[("carrier", "text"), ("expires_at", "timestamptz")],
-        stamped: &[("shipped_at", S::Shipped)],
+        stamped: &[("shipped_at", State::Shipped)],
         born: "created_at",
         versioned: true,
         log: Log::Transitions,
@@ -97,8 +91,12 @@ impl Stored for Parcel {
         returned: "",
         pruned: None,
     };
-    const WORK: Commands<Command> =
-        Commands { claim: C::Claim, release: C::Release, fail: C::Fail, give_up: C::GiveUp };
+    const WORK: Commands<Command> = Commands {
+        claim: Command::Claim,
+        release: Command::Release,
+        fail: Command::Fail,
+        give_up: Command::GiveUp,
+    };
 
     fn columns(row: &PgRow) -> Result<String, DbError> {
         Ok(row.try_get("address")?)
@@ -115,7 +113,7 @@ impl Work for Pack {
         async {
             let columns = Some(json!({"expires_at": "2100-01-01T00:00:00Z"}));
             match self.0.pack(row).await {
-                Ok(()) => Ending::Done { command: C::Pack, to: None, columns },
+                Ok(()) => Ending::Done { command: Command::Pack, to: None, columns },
                 Err(why) => Ending::Failed { why, columns: None },
             }
         }
@@ -132,7 +130,7 @@ impl Work for Ship {
     fn run<'a>(&'a self, row: &'a Row<Parcel>) -> BoxFuture<'a, Ending<Parcel>> {
         async {
             let carrier = self.0.ship(row).await;
-            Ending::Done { command: C::Ship, to: None, columns: Some(json!({"carrier": carrier})) }
+            Ending::Done { command: Command::Ship, to: None, columns: Some(json!({"carrier": carrier})) }
         }
         .boxed()
     }

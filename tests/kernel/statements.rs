@@ -191,7 +191,7 @@ async fn jobs_go_on_what_is_at_fault_is_given_up_on_and_nobody_else_waits() {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_behind_a_closed_gate_and_a_stop_gives_back_what_was_not_begun() {
+async fn no_intent_behind_a_shut_gate_and_a_stop_gives_back_what_has_none() {
     let bench = Bench::new().await;
     let gate = Gate::new();
     gate.close(Shut::Paused);

@@ -9,7 +9,7 @@ use super::Role::{Backend, Scanner};
 const CLEAN: &str = "UPDATE attachments SET clamav_status = 'clean' WHERE id = ";
 
 #[tokio::test]
-async fn what_is_prepared_is_told_of_when_it_is_committed() {
+async fn what_is_prepared_is_announced_when_it_is_committed() {
     let bench = Bench::new().await;
     for (end, is_announced) in [("COMMIT", true), ("ROLLBACK", false)] {
         let (id, attachment) = (Uuid::new_v4(), Uuid::new_v4());

@@ -9,7 +9,7 @@ use crate::harness::{Scene, binary};
 const SOON: &str =
     "[routing]\nsweep_interval = \"1s\"\n[slack]\ngroup_wait = \"1s\"\nrepeat_interval = \"1s\"";
 
-async fn infected_after_it_was_sent_is_told_of_once_and_stays_routed(source: Source) {
+async fn infected_after_it_was_sent_is_reported_once_and_stays_routed(source: Source) {
     let forms = [Form::new("f").mail_to("a@x.test")];
     let scene = Scene::with(StageOptions::of(source), &forms, SOON).await;
     let mut other = scene.stage.router(binary(), "other", SOON).await.expect("a router");
@@ -71,4 +71,4 @@ async fn infected_after_it_was_sent_is_told_of_once_and_stays_routed(source: Sou
     scene.stop().await;
 }
 
-devkit::with_either_source!(infected_after_it_was_sent_is_told_of_once_and_stays_routed);
+devkit::with_either_source!(infected_after_it_was_sent_is_reported_once_and_stays_routed);

@@ -133,7 +133,7 @@ async fn a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost(source:
     scene.stop().await;
 }
 
-async fn what_cannot_be_written_keeps_neither_its_lane_nor_its_slot_from_others(source: Source) {
+async fn what_cannot_be_written_keeps_neither_its_connection_nor_its_slot_from_others(source: Source) {
     let forms = [Form::new("stubborn").mail_to("s@x.test"), Form::new("f").mail_to("a@x.test")];
     let extra = "[smtp]\nlanes = 1\n[routing]\nmax_in_flight = 4";
     let scene = Scene::with(StageOptions::of(source), &forms, extra).await;
@@ -168,5 +168,5 @@ devkit::with_either_source!(
     an_attachment_being_inserted_does_not_hold_up_its_submission,
     a_row_that_cannot_be_written_stops_no_other_claim,
     a_locked_row_stops_no_other_heartbeat_and_is_not_taken_for_lost,
-    what_cannot_be_written_keeps_neither_its_lane_nor_its_slot_from_others,
+    what_cannot_be_written_keeps_neither_its_connection_nor_its_slot_from_others,
 );

@@ -164,7 +164,7 @@ fn fields_are_as_agreed(journal: &[Value]) {
 }
 
 #[tokio::test]
-async fn nothing_private_is_told_anywhere() {
+async fn nothing_private_is_shown_anywhere() {
     let extra = "[log]\nlevel = \"trace\"\n[mail]\nbody = \"template\"\nallowed_destination_domains = [\"xqhost.test\"]\n\
                  [slack]\ngroup_wait = \"1s\"";
     let scene = Scene::with(StageOptions::default(), &forms(), extra).await;

@@ -95,7 +95,7 @@ async fn an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_
     scene.stop().await;
 }
 
-async fn an_attachment_that_turns_pending_after_the_claim_costs_no_attempt(source: Source) {
+async fn an_attachment_that_becomes_pending_after_the_claim_costs_no_attempt(source: Source) {
     let seed = SubmissionSeed::of("f").attachment("a.pdf", "clean");
     let (scene, _, waiting) = claimed_and_waiting(source, &seed).await;
     set_status(&scene, waiting.attachments[0], "pending").await;
@@ -134,6 +134,6 @@ devkit::with_either_source!(
     a_pending_attachment_drops_the_event_and_the_scan_brings_it_back,
     an_infected_attachment_fails_the_submission_and_nothing_is_sent,
     an_attachment_that_turns_infected_after_the_claim_is_caught_before_the_send,
-    an_attachment_that_turns_pending_after_the_claim_costs_no_attempt,
+    an_attachment_that_becomes_pending_after_the_claim_costs_no_attempt,
     a_backend_that_inserts_before_finalize_is_waited_for,
 );

@@ -69,7 +69,7 @@ in_doubt = \"hold\"
 [mail]
 allowed_destination_domains = [\"x.test\"]";
 
-async fn held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed(source: Source) {
+async fn doubt_on_hold_fails_that_delivery_alone_and_its_neighbours_proceed(source: Source) {
     let form = Form::new("f").mail_to("a@x.test, b@x.test").mail_to("c@x.test");
     let scene = Scene::with(StageOptions::of(source), &[form], POLICY).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("b@x.test").reply("451 4.3.0 later").times(1));
@@ -122,6 +122,6 @@ async fn a_domain_that_is_not_allowed_is_refused_and_the_others_are_served(sourc
 }
 
 devkit::with_either_source!(
-    held_doubt_fails_that_delivery_alone_and_its_neighbours_proceed,
+    doubt_on_hold_fails_that_delivery_alone_and_its_neighbours_proceed,
     a_domain_that_is_not_allowed_is_refused_and_the_others_are_served,
 );

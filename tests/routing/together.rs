@@ -53,17 +53,17 @@ async fn in_doubt(source: Source, taking: Duration) -> i64 {
     in_doubt
 }
 
-async fn no_more_is_in_doubt_than_twice_the_lanes(source: Source) {
+async fn no_more_is_in_doubt_than_twice_the_connections(source: Source) {
     let in_doubt = in_doubt(source, Duration::from_millis(300)).await;
     assert!((CONNECTIONS + 1..=2 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
 }
 
-async fn beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_lanes(source: Source) {
+async fn beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_connections(source: Source) {
     let in_doubt = in_doubt(source, Duration::from_millis(10)).await;
     assert!((2 * CONNECTIONS + 1..=8 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
 }
 
 devkit::with_either_source!(
-    no_more_is_in_doubt_than_twice_the_lanes,
-    beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_lanes
+    no_more_is_in_doubt_than_twice_the_connections,
+    beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_connections
 );

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use maple_router::daemon::ROOMS;
 use maple_router::ports::RUNBOOKS;
-use maple_router::routing::dead_letter::Kind;
+use maple_router::ports::RecordKind;
 use maple_router::routing::submission::cause::Cause;
 use maple_router::routing::submission::ledger::FailReason;
 
@@ -43,7 +43,7 @@ fn every_message_in_slack_names_a_section_that_is_there() {
     named.extend(reasons.map(|reason| Cause::of(reason).runbook()));
     let rb_009 = Cause::of("unknown").runbook();
     named.extend(
-        [Kind::Unreadable, Kind::UnknownSubmission]
+        [RecordKind::Unreadable, RecordKind::UnknownSubmission]
             .map(|kind| maple_router::ports::Runbook { section: kind.label(), ..rb_009 }),
     );
     named.push(maple_router::routing::delivery::lost::story_of_the_rest().runbook);

@@ -218,7 +218,7 @@ async fn a_claim_brings_what_mails_are_made_from() {
 /// The first mail's intent may be recorded with its claim, under the same lock: if an in-doubt permit is there, it has no
 /// attachment and nothing is in doubt. Such an intent ends like every other, and a release takes it back with the claim.
 #[tokio::test]
-async fn a_first_mail_is_begun_with_its_claim_where_nothing_comes_before_it() {
+async fn a_first_mails_intent_comes_with_its_claim_where_nothing_comes_before_it() {
     let bench = Bench::new().await;
     let ids = [bench.ready().await, bench.ready().await, bench.ready().await, bench.ready().await];
     let [plain, unasked, attached, doubtful] = ids;

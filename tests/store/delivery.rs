@@ -57,7 +57,7 @@ async fn one_mail_of_three_is_lost_and_the_submission_stays_what_it_is() {
         recorded.unnotified.iter().map(|lost| (lost.key.as_str(), lost.status)).collect();
     assert_eq!(unnotified, [(B, RelayStatus::Bounced)]);
     let lost = &recorded.changed[3];
-    assert_eq!((lost.place, lost.lost, lost.found, lost.form_id.as_str()), ((2, 2), true, false, "f"));
+    assert_eq!((lost.index, lost.lost, lost.found, lost.form_id.as_str()), ((2, 2), true, false, "f"));
 
     let row = bench.row(id).await;
     assert_eq!((&row.status, &row.updated_at), (&before.status, &before.updated_at));

@@ -11,7 +11,7 @@ fn first() -> BTreeSet<i32> {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_after_its_fact() {
+async fn no_intent_after_its_fact() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
     assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);

@@ -60,7 +60,7 @@ async fn nothing_is_claimed_while_attachments_may_be_hidden() {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_while_attachments_may_be_hidden_and_what_was_sent_is_recorded_beside_it() {
+async fn no_intent_while_attachments_may_be_hidden_and_what_was_sent_is_recorded_beside_it() {
     let bench = Bench::new().await;
     let seed = SubmissionSeed::of("f").attachment("a", "clean");
     let (sent, waits) = (bench.insert(&seed).await, bench.insert(&seed).await);
@@ -90,7 +90,7 @@ async fn nothing_is_begun_while_attachments_may_be_hidden_and_what_was_sent_is_r
 
 /// A `begin` that waited for the row must see that the policy is gone, and not what its snapshot knew.
 #[tokio::test]
-async fn a_policy_that_goes_while_begin_waits_for_the_row_is_missed() {
+async fn a_policy_that_goes_while_the_intent_waits_for_the_row_is_missed() {
     let bench = Bench::new().await;
     let id = bench.insert(&SubmissionSeed::of("f").attachment("a", "clean")).await;
     bench.claim(id, "t").await;

@@ -217,7 +217,7 @@ fn labels(answers: &HashMap<Uuid, Claimed>) -> HashMap<Uuid, &'static str> {
     let label = |claimed: &Claimed| match claimed {
         Claimed::Taken(_) => "taken",
         Claimed::Dropped(why) => why.label(),
-        Claimed::Held { .. } => "held",
+        Claimed::NotDue { .. } => "held",
         Claimed::Busy => "busy",
         Claimed::Nacked(why) => why.label(),
         Claimed::Failed { reason, .. } => reason.label(),

@@ -41,7 +41,7 @@ async fn one_of(bench: &Bench, id: Uuid) -> Uuid {
 
 /// The scan worker locks the row while it sets the status: a `begin` that waited for the row must see the status.
 #[tokio::test]
-async fn an_attachment_that_turns_while_begin_waits_for_the_row_is_seen() {
+async fn an_attachment_that_becomes_pending_while_the_intent_waits_for_the_row_is_seen() {
     for (status, expected) in [("infected", BeginAnswer::Infected), ("pending", BeginAnswer::NotClean)] {
         let bench = Bench::new().await;
         let id = bench.insert(&SubmissionSeed::of("f").attachment("a", "clean")).await;

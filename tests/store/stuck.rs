@@ -44,7 +44,7 @@ async fn a_claim_that_began_nothing_goes_back_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_begun_is_in_doubt_and_the_attempt_is_spent() {
+async fn what_has_an_intent_is_in_doubt_and_the_attempt_is_spent() {
     let bench = Bench::new().await;
     let id = bench.claimed("t").await;
     assert_eq!(bench.store.begin(id, "t", &keys(&[A, B])).await.expect("begun"), BeginAnswer::Stands);

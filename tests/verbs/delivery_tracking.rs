@@ -139,7 +139,7 @@ async fn no_report_yet_is_said_where_the_log_is_followed_and_was_then() {
     assert_eq!(explain(FOLLOWED, new_one).await["status"], "unheard");
     assert_eq!(explain(FOLLOWED, old_one).await, json!(null), "before its time");
     let page = run_with(&stage, FOLLOWED, &["explain", &new_one.to_string()]).await.out;
-    assert!(page.contains("nothing heard of it beyond the relay yet"), "{page}");
+    assert!(page.contains("nothing reported of it after the relay yet"), "{page}");
 }
 
 #[tokio::test]

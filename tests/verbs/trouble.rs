@@ -216,7 +216,7 @@ async fn what_failed_names_why_and_its_command_has_it_routed() {
     host.explains("infected", infected, "the scan found malware in 1 attachment", "rb-008").await;
     host.explains("refused", refused, "RCPT 550 5.1.1 no such user", "maple-router replay").await;
     host.explains("dead_lettered", exhausted, "RCPT 451 4.2.0 mailbox busy", "maple-router replay").await;
-    host.explains("held", on_hold, "perhaps delivered, and held", "maple-router replay").await;
+    host.explains("held", on_hold, "perhaps delivered, and on hold", "maple-router replay").await;
     host.explains("no_actions", nobody, "its form had no actions", "maple-router replay").await;
     host.explains("damaged", damaged, "its ledger could not be read", "maple-router replay").await;
     let letters = host.type_in(&["dlq", "list", "--json"]).await.json().expect("JSON");

@@ -276,12 +276,12 @@ mod tests {
              2026-11-22 10:00:00.000 UTC [11] LOG:  execute s1: -- lock\n\tSELECT $1\n\
              2026-11-22 10:00:00.000 UTC [11] DETAIL:  parameters: $1 = '{id}'\n\
              2026-11-22 10:00:00.000 UTC [11] LOG:  statement: SELECT 1; COMMIT\n\
-             2026-11-22 10:00:00.000 UTC [12] LOG:  execute s2: -- dossier\n\tSELECT $1\n\
+             2026-11-22 10:00:00.000 UTC [12] LOG:  execute s2: -- content\n\tSELECT $1\n\
              2026-11-22 10:00:00.000 UTC [12] DETAIL:  parameters: $1 = '{id}'\n"
         );
         let found = parts(&log, id);
         let names: Vec<&str> = found.iter().map(|part| part.said[0].sql.as_str()).collect();
-        assert_eq!(names, ["-- lock\nSELECT $1", "-- dossier\nSELECT $1"]);
+        assert_eq!(names, ["-- lock\nSELECT $1", "-- content\nSELECT $1"]);
         let frame = ("BEGIN; SET LOCAL x = 'y'".to_owned(), "SELECT 1; COMMIT".to_owned());
         assert_eq!((&found[0].frame, &found[1].frame), (&Some(frame), &None));
     }

@@ -40,10 +40,10 @@ pub(super) async fn line(config: &Config, send: bool) -> CheckLine {
         return greeted;
     }
     match mail(config, settings).await {
-        Ok(told) => CheckLine::ok(NAME, format!("{}; {told}", greeted.detail)),
-        Err(told) => CheckLine::fail(
+        Ok(said) => CheckLine::ok(NAME, format!("{}; {said}", greeted.detail)),
+        Err(said) => CheckLine::fail(
             NAME,
-            format!("{}; {told}", greeted.detail),
+            format!("{}; {said}", greeted.detail),
             "look at the relay's log; does it take mail from [mail] from?",
         ),
     }

@@ -110,7 +110,7 @@ fn said(problem: &Problem) -> String {
 
 /// `secrets`: every secret that is read, and its file. One line, as bad as the worst of them.
 pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
-    let (mut told, mut faults, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut notes, mut faults, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for read in secret::every_one(&loaded.config) {
         match read {
             Ok(None) => {}
@@ -118,9 +118,9 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
                 let from = format!("{} read from {}", found.name, found.path.display());
                 if found.world_readable {
                     open.push(format!("chmod 0600 {}", found.path.display()));
-                    told.push(format!("{from}, which every user of this machine may read"));
+                    notes.push(format!("{from}, which every user of this machine may read"));
                 } else {
-                    told.push(from);
+                    notes.push(from);
                 }
             }
             Err(error) => faults.push(error.to_string()),
@@ -130,15 +130,15 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
         if let Err(error) = Heartbeat::new(&url.secret) {
             faults.push(error.to_string());
         } else if loaded.config.canary.interval.is_none() {
-            told.push("nothing is sent to the heartbeat URL without canary events".to_owned());
+            notes.push("nothing is sent to the heartbeat URL without canary events".to_owned());
             open.push("set canary.interval = \"60s\"".to_owned());
         }
     }
     match parts::audit_key_there(&loaded.config) {
         Err(PartError::Audit(why)) if matches!(loaded.config.audit_key(), Ok(Some(_))) => faults.push(why),
-        Err(PartError::Audit(why)) => told.push(why),
+        Err(PartError::Audit(why)) => notes.push(why),
         // Reported above, where it is configured.
-        Ok(Some((key, path))) if matches!(loaded.config.audit_key(), Ok(None)) => told.push(format!(
+        Ok(Some((key, path))) if matches!(loaded.config.audit_key(), Ok(None)) => notes.push(format!(
             "the audit log's key {} was made on this host ({}): several hosts share one, set audit.key_file on each",
             key.name().unwrap_or_default(),
             path.display()
@@ -147,20 +147,20 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
     }
     if Dsn::read(&loaded.config.database.url).has_password {
         let origin = loaded.sources.get("database.url").map(ToString::to_string).unwrap_or_default();
-        told.push(format!("{DATABASE_PASSWORD} read from {origin}"));
+        notes.push(format!("{DATABASE_PASSWORD} read from {origin}"));
     }
     if !faults.is_empty() {
-        faults.extend(told);
+        faults.extend(notes);
         let remedy = "mend the file; the daemon does not start without it";
         return CheckLine::fail("secrets", faults.join("; "), remedy);
     }
     if !open.is_empty() {
-        return CheckLine::warn("secrets", told.join("; "), open.join("; "));
+        return CheckLine::warn("secrets", notes.join("; "), open.join("; "));
     }
-    if told.is_empty() {
+    if notes.is_empty() {
         return CheckLine::ok("secrets", "none is configured, none is read");
     }
-    CheckLine::ok("secrets", told.join("; "))
+    CheckLine::ok("secrets", notes.join("; "))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl Closer<'_> {
                     Again::Announced(announced) => Some(announced),
                     Again::Refused(why) => return Ok(Err(why)),
                     Again::Closed(announced) => {
-                        self.told(id, submission_id);
+                        self.log(id, submission_id);
                         return Ok(Ok(Some(announced)));
                     }
                 }
@@ -106,7 +106,7 @@ impl Closer<'_> {
         if !self.records.close(id, self.how, self.actor, &self.args.reason).await.map_err(fault)? {
             return Ok(Err("it was closed by somebody else meanwhile".to_owned()));
         }
-        self.told(id, submission_id);
+        self.log(id, submission_id);
         Ok(Ok(announced))
     }
 
@@ -133,13 +133,13 @@ impl Closer<'_> {
                 let reason = Some(self.args.reason.as_str());
                 let note = Override { actor: self.actor, verb: DISCARD, reason, more: &more };
                 self.setup.overrides().note(row.id, note).await.map_err(setup::database)?;
-                self.told(row.id, Some(row.id));
+                self.log(row.id, Some(row.id));
                 Ok(Ok(None))
             }
         }
     }
 
-    fn told(&self, id: Uuid, submission_id: Option<Uuid>) {
+    fn log(&self, id: Uuid, submission_id: Option<Uuid>) {
         journal!(
             warn,
             EventName::Override,

@@ -5,7 +5,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::cli::layout::{Side, Table};
-use crate::routing::dead_letter::{EXHAUSTED, Kind, Origin, Record, original_attributes};
+use crate::ports::RecordKind;
+use crate::routing::dead_letter::{EXHAUSTED, Origin, Record, original_attributes};
 use crate::routing::event;
 use crate::routing::explain::at;
 use crate::routing::store::dead_letters::ExhaustedRow;
@@ -43,15 +44,15 @@ impl Entry {
     pub(super) fn json(&self) -> serde_json::Value {
         match self {
             Self::Letter(record) => {
-                let mut told = json!(record);
-                told["origin"] = json!(record.origin().label());
+                let mut shown = json!(record);
+                shown["origin"] = json!(record.origin().label());
                 if let Some(trouble) = unreadable(record) {
-                    told["unreadable"] = json!(trouble);
+                    shown["unreadable"] = json!(trouble);
                 }
                 if let Origin::Outbox(row) = record.origin() {
-                    told["outbox_row"] = json!(row);
+                    shown["outbox_row"] = json!(row);
                 }
-                told
+                shown
             }
             Self::Row(row) => json!({
                 "id": row.id, "kind": EXHAUSTED, "at": row.at, "submission_id": row.id, "reason": row.reason,
@@ -103,7 +104,7 @@ pub(super) fn table(entries: &[Entry]) -> Table {
 
 /// The field that cannot be read, and its position; absent where all can be, or the payload is not kept.
 fn unreadable(record: &Record) -> Option<String> {
-    if record.kind != Kind::Unreadable {
+    if record.kind != RecordKind::Unreadable {
         return None;
     }
     event::trouble(&original_attributes(&record.attributes), &record.payload)

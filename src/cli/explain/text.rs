@@ -225,7 +225,7 @@ fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
             delivery.code.map(|code| code.to_string()).into_iter().chain(delivery.enhanced.clone()).collect();
         match tracking(delivery) {
             "" => facts.push(clean(&code.join(" "), 20)),
-            "unheard" => facts.push("nothing heard of it beyond the relay yet".to_owned()),
+            "unheard" => facts.push("nothing reported of it after the relay yet".to_owned()),
             status => facts.push(status.to_owned()),
         }
         facts.extend(delivery.queue_id.as_deref().map(|id| format!("queue id {}", clean(id, 30))));

@@ -100,7 +100,7 @@ pub struct Remains {
     pub transitions: i64,
 }
 
-/// Brings schema router up to date. Run as the owner of the tables; `told` receives a message for each wait.
+/// Brings schema router up to date. Run as the owner of the tables; `report` receives a message for each wait.
 ///
 /// # Errors
 /// [`MigrateError`].
@@ -108,12 +108,12 @@ pub async fn migrate(
     client: &mut Client,
     column: &FinalizedColumn,
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<Routed, MigrateError> {
     locked(client, &ROUTER, async |client| {
-        let built = indexes(client, patience, told).await?;
+        let built = indexes(client, patience, report).await?;
         limits(client, patience.lock).await?;
-        let mut tries = Tries::new(patience, told);
+        let mut tries = Tries::new(patience, report);
         let applied = loop {
             if let Some(applied) = tries.end(run_locked(client, &ROUTER).await).await? {
                 break applied;
@@ -123,7 +123,7 @@ pub async fn migrate(
             return Ok(Routed { built, applied, column_changed: false });
         };
         let sql = "SELECT router.set_finalized_column($1::text::name)";
-        let mut tries = Tries::new(patience, told);
+        let mut tries = Tries::new(patience, report);
         let column_changed = loop {
             let named = client.query_one(sql, &[column]).await;
             let named = named.map_err(|error| failed("naming the finalized column", error));
@@ -174,7 +174,7 @@ pub async fn back(
     stem: &str,
     force: bool,
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<i64, MigrateError> {
     let ways = ways_back(stem)?;
     locked(client, &ROUTER, async |client| {
@@ -186,7 +186,7 @@ pub async fn back(
         limits(client, patience.lock).await?;
         let mut left = 0;
         for way in ways.iter().filter(|way| way.version <= newest) {
-            left += take_back(client, way, force, patience, told).await?;
+            left += take_back(client, way, force, patience, report).await?;
         }
         Ok(left)
     })
@@ -199,20 +199,20 @@ async fn take_back(
     way: &WayBack,
     force: bool,
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<i64, MigrateError> {
     let mut parts: Vec<&str> = way.sql.split(PART).skip(1).collect();
     let last = parts.pop().unwrap_or_default();
     for part in parts {
         // One statement for the server, so one transaction.
-        let (sql, mut tries) = (format!("-- {part}"), Tries::new(patience, told));
+        let (sql, mut tries) = (format!("-- {part}"), Tries::new(patience, report));
         let taken = async || client.batch_execute(&sql).await.map_err(|error| failed("taking back", error));
         while tries.end(taken().await).await?.is_none() {}
     }
     if way.takes_events && !force {
-        drained(client, patience, told).await?;
+        drained(client, patience, report).await?;
     }
-    let mut tries = Tries::new(patience, told);
+    let mut tries = Tries::new(patience, report);
     loop {
         if let Some(left) = tries.end(bury(client, way, last, force).await).await? {
             return Ok(left);
@@ -238,7 +238,7 @@ async fn newest(client: &Client) -> Result<Option<i32>, MigrateError> {
 async fn drained(
     client: &Client,
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<(), MigrateError> {
     let pause = Duration::from_millis(200);
     let mut waited = Duration::ZERO;
@@ -248,7 +248,7 @@ async fn drained(
             return Ok(());
         }
         if waited.is_zero() {
-            told(&format!("nobody writes events any more; {left} are to be delivered by the daemon first"));
+            report(&format!("nobody writes events any more; {left} are to be delivered by the daemon first"));
         }
         if waited >= patience.drain {
             return Err(MigrateError::Undelivered { left });
@@ -323,13 +323,13 @@ async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Re
 // A value, and no closure to call again: rustc does not see that a future borrowing the client is Send.
 struct Tries<'a> {
     patience: Patience,
-    told: &'a (dyn Fn(&str) + Sync),
+    report: &'a (dyn Fn(&str) + Sync),
     made: u32,
 }
 
 impl<'a> Tries<'a> {
-    fn new(patience: Patience, told: &'a (dyn Fn(&str) + Sync)) -> Self {
-        Self { patience, told, made: 0 }
+    fn new(patience: Patience, report: &'a (dyn Fn(&str) + Sync)) -> Self {
+        Self { patience, report, made: 0 }
     }
 
     /// Returns the result of an attempt, or nothing, after a pause, when another is to follow.
@@ -338,7 +338,7 @@ impl<'a> Tries<'a> {
         match tried {
             Err(error) if error.is_busy() && self.made < self.patience.tries => {
                 let rest = self.patience.rest(self.made);
-                (self.told)(&format!(
+                (self.report)(&format!(
                     "the tables are in use ({error}): nothing was changed, try {} of {} in {} s",
                     self.made + 1,
                     self.patience.tries,
@@ -362,7 +362,7 @@ async fn limits(client: &Client, lock: Duration) -> Result<(), MigrateError> {
 async fn indexes(
     client: &Client,
     patience: Patience,
-    told: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<&'static str>, MigrateError> {
     let failing = |error| failed("building an index", error);
     // The build's lock on the table stops no writer, so that nobody queues behind it.
@@ -375,7 +375,7 @@ async fn indexes(
         match client.query_opt(sql, &[&name]).await.map_err(failing)?.map(|row| row.get::<_, bool>(0)) {
             Some(true) => continue,
             Some(false) => {
-                told(&format!("index {name} is left from a build that did not end: built anew"));
+                report(&format!("index {name} is left from a build that did not end: built anew"));
                 let sql = format!("DROP INDEX CONCURRENTLY public.{name}");
                 client.batch_execute(&sql).await.map_err(failing)?;
             }

@@ -74,9 +74,9 @@ pub async fn inspect(maildir: &Maildir, owner_of: &Path, now: Duration) -> Check
 /// A file with another owner than the daemon's files.
 fn stranger(dir: &Path, new: &[std::ffi::OsString], owner_of: &Path) -> Option<(String, u32, u32)> {
     let ours = fs::metadata(owner_of).ok()?.uid();
-    let places = ["new", "cur", ".unread/new"].map(|below| dir.join(below));
+    let folders = ["new", "cur", ".unread/new"].map(|below| dir.join(below));
     let mails = new.iter().take(100).map(|name| dir.join("new").join(name));
-    let mut owners = places.into_iter().chain(mails).filter_map(|path| {
+    let mut owners = folders.into_iter().chain(mails).filter_map(|path| {
         let uid = fs::symlink_metadata(&path).ok()?.uid();
         Some((path.display().to_string(), uid, ours))
     });

@@ -33,14 +33,14 @@ pub enum ProbeEvent {
     Found,
 }
 
-/// Asks until it is dropped. `told` receives every change and must not block.
+/// Asks until it is dropped. `report` receives every change and must not block.
 ///
 /// # Errors
 /// No client is possible: no credentials, or an endpoint that is none. Otherwise the probe never returns.
 pub async fn probe(
     settings: &PubsubSettings,
     rebuild: &Rebuild,
-    mut told: impl FnMut(ProbeEvent) + Send,
+    mut report: impl FnMut(ProbeEvent) + Send,
 ) -> Result<(), PubsubError> {
     let mut admin = settings.subscription_admin().await?;
     let mut unanswered = 0_u32;
@@ -50,7 +50,7 @@ pub async fn probe(
             Some(error) => {
                 unanswered = unanswered.saturating_add(1);
                 if unanswered == LOST_AFTER {
-                    told(ProbeEvent::Lost(error));
+                    report(ProbeEvent::Lost(error));
                 }
                 // The connection may be half open: the next question goes over a new one.
                 if let Ok(fresh) = settings.subscription_admin().await {
@@ -60,7 +60,7 @@ pub async fn probe(
             None => {
                 if unanswered >= LOST_AFTER {
                     rebuild.ask();
-                    told(ProbeEvent::Found);
+                    report(ProbeEvent::Found);
                 }
                 unanswered = 0;
             }

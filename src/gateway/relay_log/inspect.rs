@@ -55,7 +55,7 @@ pub async fn inspect(config: &config::RelayLog) -> CheckLine {
                 return CheckLine::warn(
                     NAME,
                     detail,
-                    "lanes slow down until it is shorter: postqueue -p says why they wait",
+                    "mails are sent slowly until it is shorter: postqueue -p says why they wait",
                 );
             }
             CheckLine::ok(NAME, detail)

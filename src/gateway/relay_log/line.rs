@@ -109,7 +109,7 @@ fn stamp(line: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
     let (stamp, rest) = line.split_at_checked(16)?;
     let shape = [(3, b' '), (6, b' '), (9, b':'), (12, b':'), (15, b' ')];
-    shape.iter().all(|(place, byte)| stamp[*place] == *byte).then_some((None, rest))
+    shape.iter().all(|(index, byte)| stamp[*index] == *byte).then_some((None, rest))
 }
 
 fn entry(program: Program, pid: Option<u32>, message: &[u8]) -> Option<LogEntry> {

@@ -28,7 +28,7 @@ pub struct Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").field("connected", &self.dialogue.is_some()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("connected", &self.dialogue.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -173,7 +173,7 @@ impl Connection {
         }
         if sheet.is_complete() {
             // The relay waits for a message to nobody. RFC 2920 §3.1 would end it with a dot; but a relay that grants
-            // DATA after it refused every recipient may not mean what we heard, and then that dot is a mail: empty,
+            // DATA after it refused every recipient may not mean what we read, and then that dot is a mail: empty,
             // unfenced, to whomever. Without the dot there is none.
             return None;
         }

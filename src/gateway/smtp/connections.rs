@@ -24,7 +24,7 @@ pub struct Connections {
 
 impl std::fmt::Debug for Connections {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lanes")
+        f.debug_struct("Connections")
             .field("relay", &self.inner.settings.relay())
             .field("free", &self.free())
             .finish_non_exhaustive()

@@ -81,37 +81,25 @@ pub async fn inspect(settings: &SmtpSettings) -> CheckLine {
         Err(fault) => {
             let said = scrub(&fault.reply.reply);
             let code = fault.reply.code.map(|code| format!("{code} ")).unwrap_or_default();
-            let detail = match fault.stage {
-                Stage::Connect => said,
-                Stage::Banner => format!("{relay} answers, but not with a greeting: {code}{said}"),
-                Stage::Ehlo => {
-                    format!("{relay} greets, but refuses EHLO {}: {code}{said}", settings.hello_name)
-                }
-                Stage::Address
-                | Stage::Template
-                | Stage::Sign
-                | Stage::Starttls
-                | Stage::Auth
-                | Stage::Mail
-                | Stage::Rcpt
-                | Stage::Data
-                | Stage::Dot
-                | Stage::Fence => format!("{relay}: {code}{said}"),
+            let detail = if fault.stage == Stage::Connect {
+                said
+            } else if fault.stage == Stage::Banner {
+                format!("{relay} answers, but not with a greeting: {code}{said}")
+            } else if fault.stage == Stage::Ehlo {
+                format!("{relay} greets, but refuses EHLO {}: {code}{said}", settings.hello_name)
+            } else {
+                format!("{relay}: {code}{said}")
             };
             return CheckLine::fail(NAME, detail, remedy(&fault, settings));
         }
     };
-    let mut offered = Vec::new();
-    for (name, there) in [
+    let offers = [
         ("PIPELINING", dialogue.offers.pipelining),
         ("SIZE", dialogue.offers.size),
         ("8BITMIME", dialogue.offers.eight_bit),
         ("SMTPUTF8", dialogue.offers.utf8),
-    ] {
-        if there {
-            offered.push(name);
-        }
-    }
+    ];
+    let offered: Vec<&str> = offers.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect();
     let offered = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
     let detail = format!(
         "{relay} ({}) greets as \"{}\" and offers {offered}",
@@ -128,36 +116,23 @@ async fn open(settings: &SmtpSettings) -> Result<Dialogue, Fault> {
 }
 
 fn remedy(fault: &Fault, settings: &SmtpSettings) -> String {
-    let (host, port) = (&settings.host, settings.port);
-    match fault.stage {
-        Stage::Connect if fault.reply.reply.contains("refused") => {
-            "is Postfix running? `systemctl status postfix`".to_owned()
-        }
-        Stage::Connect if fault.reply.reply.contains("name") => {
-            format!("does [smtp] host = \"{host}\" stand in DNS or /etc/hosts? `getent hosts {host}`")
-        }
-        Stage::Connect => {
-            format!(
-                "is {host}:{port} the relay, and open to this host? Look at [smtp] host and port, and the firewall"
-            )
-        }
-        Stage::Banner if fault.reply.code.is_none() => format!(
+    let (host, port, stage) = (&settings.host, settings.port, fault.stage);
+    let (code, reply) = (fault.reply.code, &fault.reply.reply);
+    if stage == Stage::Connect && reply.contains("refused") {
+        "is Postfix running? `systemctl status postfix`".to_owned()
+    } else if stage == Stage::Connect && reply.contains("name") {
+        format!("does [smtp] host = \"{host}\" stand in DNS or /etc/hosts? `getent hosts {host}`")
+    } else if stage == Stage::Connect {
+        format!(
+            "is {host}:{port} the relay, and open to this host? Look at [smtp] host and port, and the firewall"
+        )
+    } else if stage == Stage::Banner && code.is_none() {
+        format!(
             "is {port} the plain SMTP port of the relay (not TLS), and is Postfix healthy? `journalctl -u postfix@-`"
-        ),
-        Stage::Ehlo if fault.reply.code.is_some() => {
-            "set [smtp] hello_name to a name the relay accepts, and look at its log".to_owned()
-        }
-        Stage::Banner
-        | Stage::Ehlo
-        | Stage::Address
-        | Stage::Template
-        | Stage::Sign
-        | Stage::Starttls
-        | Stage::Auth
-        | Stage::Mail
-        | Stage::Rcpt
-        | Stage::Data
-        | Stage::Dot
-        | Stage::Fence => "look at the relay's log, and whether it lets this host in (mynetworks)".to_owned(),
+        )
+    } else if stage == Stage::Ehlo && code.is_some() {
+        "set [smtp] hello_name to a name the relay accepts, and look at its log".to_owned()
+    } else {
+        "look at the relay's log, and whether it lets this host in (mynetworks)".to_owned()
     }
 }

@@ -26,7 +26,7 @@ use crate::ports::{AlertLease, Clock, LedgerTrouble, Posted, Story, Unalerted};
 
 /// Failures that nobody was notified of, at the last look.
 pub static UNALERTED: Gauge =
-    Gauge::new("maple_router_unalerted", "Failures that wait to be told of, at the last look");
+    Gauge::new("maple_router_unalerted", "Failures that wait for their alert, at the last look");
 
 /// Shortest pause between two looks at the rows; `LONGEST_LOOK` is the longest.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);

@@ -51,7 +51,7 @@ pub enum PassError {
         why: String,
     },
     /// The rows could not be read or marked.
-    #[error("{sent} alerts were sent; the rest cannot be told of or recorded now: {trouble}")]
+    #[error("{sent} alerts were sent; the rest cannot be sent or recorded now: {trouble}")]
     Ledger {
         /// Messages that Slack confirmed before.
         sent: usize,
@@ -117,7 +117,7 @@ impl AlertSender {
         }
         if let Err(trouble) = failures.give_back(&lease).await {
             tracing::warn!(
-                "failures that were not told of are not given back, their lease ends by itself: {trouble}"
+                "failures without an alert are not given back, their lease ends by itself: {trouble}"
             );
         }
         Ok(Notified::Not(posted))

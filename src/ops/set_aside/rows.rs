@@ -32,11 +32,11 @@ pub enum Writing {
     /// The settlement of its event.
     Settle,
     /// The status of its mails after the relay's acceptance.
-    Mark,
+    DeliveryStatus,
     /// The lease of its failure's alert, or the confirmation of that.
     Alert,
     /// The confirmation that people were notified of its lost mail.
-    Told,
+    Notification,
 }
 
 impl Writing {
@@ -50,9 +50,9 @@ impl Writing {
             Self::Claim => "it cannot be claimed",
             Self::Touch => "its claim cannot be kept alive",
             Self::Settle => "it cannot be written that its event is dealt with",
-            Self::Mark => "what became of its mail cannot be recorded",
+            Self::DeliveryStatus => "what became of its mail cannot be recorded",
             Self::Alert => "the alert of its failure cannot be recorded",
-            Self::Told => "that people were told of its lost mail cannot be recorded",
+            Self::Notification => "that people were notified of its lost mail cannot be recorded",
         }
     }
 }
@@ -126,31 +126,34 @@ mod tests {
         let (mut rows, mut now) = (Rows::default(), SystemClock.monotonic());
         let mut pauses = Vec::new();
         for n in 0..12 {
-            let (pause, is_new) = rows.refused(Writing::Mark, id(1), now).expect("room");
+            let (pause, is_new) = rows.refused(Writing::DeliveryStatus, id(1), now).expect("room");
             assert_eq!(is_new, n == 0);
-            assert!(rows.is_resting(Writing::Mark, id(1), now));
+            assert!(rows.is_resting(Writing::DeliveryStatus, id(1), now));
             now += pause;
-            assert!(!rows.is_resting(Writing::Mark, id(1), now), "due after {pause:?}");
+            assert!(!rows.is_resting(Writing::DeliveryStatus, id(1), now), "due after {pause:?}");
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600]);
-        assert!(rows.took(Writing::Mark, id(1)) && !rows.took(Writing::Mark, id(1)));
-        assert_eq!(rows.refused(Writing::Mark, id(1), now), Some((SHORTEST, true)));
+        assert!(rows.took(Writing::DeliveryStatus, id(1)) && !rows.took(Writing::DeliveryStatus, id(1)));
+        assert_eq!(rows.refused(Writing::DeliveryStatus, id(1), now), Some((SHORTEST, true)));
     }
 
     #[test]
     fn each_kind_of_write_rests_for_itself_and_a_submission_counts_once() {
         let (mut rows, now) = (Rows::default(), SystemClock.monotonic());
-        for (writing, n) in
-            [(Writing::Mark, 2), (Writing::Mark, 1), (Writing::TakeBack, 1), (Writing::Told, 3)]
-        {
+        for (writing, n) in [
+            (Writing::DeliveryStatus, 2),
+            (Writing::DeliveryStatus, 1),
+            (Writing::TakeBack, 1),
+            (Writing::Notification, 3),
+        ] {
             rows.refused(writing, id(n), now).expect("room");
         }
-        assert_eq!(rows.resting(Writing::Mark, now), [id(1), id(2)]);
+        assert_eq!(rows.resting(Writing::DeliveryStatus, now), [id(1), id(2)]);
         assert_eq!(rows.resting(Writing::TakeBack, now), [id(1)]);
         assert!(!rows.is_resting(Writing::Alert, id(1), now));
         assert_eq!(rows.count(), 3);
-        assert!(rows.resting(Writing::Mark, now + SHORTEST).is_empty());
+        assert!(rows.resting(Writing::DeliveryStatus, now + SHORTEST).is_empty());
         rows.tend(now + SHORTEST + LINGER);
         assert_eq!(rows.count(), 0, "nobody tried them again");
     }

@@ -16,7 +16,7 @@ const NAME: &str = "router_schema";
 /// The outbox's lines of `check`.
 pub const CHECKS: &[Check] = &[Check {
     line: NAME,
-    place: 70,
+    order: 70,
     look: Look::Database(|client, options| schema(client, options).boxed()),
 }];
 const MIGRATE: &str = "as the owner: maple-router migrate --router";

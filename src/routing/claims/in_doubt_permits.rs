@@ -147,7 +147,7 @@ mod tests {
         assert!(ahead.iter().all(|permit| permit.ahead));
         drop(ahead);
         let after_its_connection = permits(&in_doubt_permits, true);
-        assert_eq!(after_its_connection.len(), 6, "who must have a lane first");
+        assert_eq!(after_its_connection.len(), 6, "who must have a connection first");
         assert!(after_its_connection.iter().all(|permit| !permit.ahead));
         drop(after_its_connection);
         (0..30).for_each(|_| in_doubt_permits.sent(&taken(), 500 * MS));

@@ -42,13 +42,13 @@ pub(super) fn bodies(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Res
 }
 
 fn interim(input: &ComposeInput<'_>) -> (String, Option<String>) {
-    let told = format!(
+    let text = format!(
         "A new submission of the form \"{}\" has been received; details to follow.",
         input.form_name()
     );
     let mut page = Page::new(&heading(input));
-    page.paragraph(&told);
-    (format!("{told}\n\n{}", facts(input)), own(page, input))
+    page.paragraph(&text);
+    (format!("{text}\n\n{}", facts(input)), own(page, input))
 }
 
 fn heading(input: &ComposeInput<'_>) -> String {

@@ -43,6 +43,6 @@ enum Whose {
 fn fallback(input: &ComposeInput<'_>) -> String {
     let received = short_time(input.submission.created_at, input.mail.time_zone);
     let id = input.submission.id.simple().to_string();
-    let told = id.get(..8).unwrap_or(&id);
-    bounded(format!("{}: new submission, {received} ({told})", input.form_name()), MAX_SUBJECT)
+    let short = id.get(..8).unwrap_or(&id);
+    bounded(format!("{}: new submission, {received} ({short})", input.form_name()), MAX_SUBJECT)
 }

@@ -182,16 +182,16 @@ struct Fields(Vec<(String, Value)>);
 
 impl Fields {
     fn new(input: &ComposeInput<'_>) -> Self {
-        let mut places: HashMap<&str, usize> = HashMap::with_capacity(input.fields.len());
+        let mut indexes: HashMap<&str, usize> = HashMap::with_capacity(input.fields.len());
         let mut joined: Vec<(String, String)> = Vec::with_capacity(input.fields.len());
         for field in input.ordered_fields() {
-            match places.get(field.key.as_str()).and_then(|place| joined.get_mut(*place)) {
+            match indexes.get(field.key.as_str()).and_then(|index| joined.get_mut(*index)) {
                 Some((_, value)) => {
                     value.push_str(", ");
                     value.push_str(&field.value);
                 }
                 None => {
-                    places.insert(&field.key, joined.len());
+                    indexes.insert(&field.key, joined.len());
                     joined.push((field.key.clone(), field.value.clone()));
                 }
             }

@@ -61,7 +61,7 @@ pub enum ReplayRefusal {
     #[error("it is purged: its contents were removed")]
     Purged,
     /// The ledger is not believed.
-    #[error("{0}: what was sent cannot be told, so nothing is sent again")]
+    #[error("{0}: what was sent is not known, so nothing is sent again")]
     Ledger(LedgerFault),
     /// The submission would fail again.
     #[error(
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     fn plan(destinations: &[&str]) -> Vec<PlannedAction> {
-        let action = |(place, to): (usize, &&str)| json!({"action_order": place + 1, "action_type": "email_raw", "destination": to});
+        let action = |(index, to): (usize, &&str)| json!({"action_order": index + 1, "action_type": "email_raw", "destination": to});
         let actions: Vec<Value> = destinations.iter().enumerate().map(action).collect();
         serde_json::from_value(json!(actions)).expect("a plan")
     }

@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn doubt_is_what_was_begun_and_has_no_outcome_whoever_began_it() {
-        let mark = |token: &str| json!({"token": token, "at": "2026-11-01T10:00:00Z"});
+        let intent = |token: &str| json!({"token": token, "at": "2026-11-01T10:00:00Z"});
         let stored = row(
             1,
             0,
             &json!({
-                "1|mine@x": {"state": "open", "begun": mark("t")}, "1|theirs@x": {"state": "open", "begun": mark("old")},
-                "1|sent@x": {"state": "accepted", "begun": mark("t")}, "1|not@x": {"state": "open"},
-                "1|known@x": {"state": "open", "doubt": true}, "1|no@x": {"state": "failed", "begun": mark("t")},
+                "1|mine@x": {"state": "open", "begun": intent("t")}, "1|theirs@x": {"state": "open", "begun": intent("old")},
+                "1|sent@x": {"state": "accepted", "begun": intent("t")}, "1|not@x": {"state": "open"},
+                "1|known@x": {"state": "open", "doubt": true}, "1|no@x": {"state": "failed", "begun": intent("t")},
             }),
         );
         let ledger = Ledger::read(&stored).expect("well-shaped");

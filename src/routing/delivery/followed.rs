@@ -36,16 +36,16 @@ impl Followed {
             return Self::No;
         }
         let dir = StateDir::new(&config.state.dir);
-        let place = dir.path().join(FILE);
+        let path = dir.path().join(FILE);
         match dir.read(FILE, MOST).await {
             Ok(Some(content)) => match serde_json::from_slice::<Kept>(&content) {
                 Ok(Kept { since: Some(since) }) => Self::Since(since),
                 Ok(Kept { since: None }) | Err(_) => {
-                    Self::Unknown(format!("{} does not say since when", place.display()))
+                    Self::Unknown(format!("{} does not say since when", path.display()))
                 }
             },
             Ok(None) => Self::Unknown("no daemon of this host has followed it yet".to_owned()),
-            Err(error) => Self::Unknown(format!("{} cannot be read: {error}", place.display())),
+            Err(error) => Self::Unknown(format!("{} cannot be read: {error}", path.display())),
         }
     }
 

@@ -45,7 +45,7 @@ impl LostCause {
         let what = if self.expired {
             "given up by the relay: it waited too long, or was removed by hand"
         } else {
-            "refused beyond the relay"
+            "refused by a later hop"
         };
         let lost = if self.claimed {
             "a returned mail says (any of its recipients could have written it): mail lost after it was accepted"
@@ -145,8 +145,8 @@ pub struct Lost {
     /// Time of the record (database time).
     pub at: Timestamp,
     /// Whether people were notified, and the ledger does not say so yet.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub told: bool,
+    #[serde(rename = "told", default, skip_serializing_if = "std::ops::Not::not")]
+    pub notified: bool,
 }
 
 /// State that outlives the process.
@@ -165,7 +165,7 @@ struct Kept {
     cause: LostCause,
     at: Timestamp,
     lease: Option<(Uuid, Instant)>,
-    told: bool,
+    notified: bool,
 }
 
 /// The lost mails, and the leases of their notifications.
@@ -189,8 +189,8 @@ impl Pages {
             self.rest = self.rest.saturating_add(1);
             return;
         }
-        let Lost { mail, cause, at, told } = lost;
-        self.kept.insert(mail, Kept { cause, at, lease: None, told });
+        let Lost { mail, cause, at, notified } = lost;
+        self.kept.insert(mail, Kept { cause, at, lease: None, notified });
     }
 
     /// Returns the state that outlives the process; leases do not.
@@ -200,7 +200,7 @@ impl Pages {
             mail: mail.clone(),
             cause: kept.cause,
             at: kept.at,
-            told: kept.told,
+            notified: kept.notified,
         };
         Snapshot { lost: self.kept.iter().map(lost).collect(), rest: self.rest }
     }
@@ -243,7 +243,7 @@ impl Pages {
         for (at, mail) in free {
             if let Some(kept) = self.kept.get_mut(&mail) {
                 kept.lease = Some((token, until));
-                leased.push(Lost { mail, cause: kept.cause, at, told: false });
+                leased.push(Lost { mail, cause: kept.cause, at, notified: false });
             }
         }
         (leased, more)
@@ -263,9 +263,9 @@ impl Pages {
     }
 
     /// Records the notification of people under `token`. Returns how many of the entries are only counted.
-    pub fn told(&mut self, token: Uuid) -> u64 {
+    pub fn notified(&mut self, token: Uuid) -> u64 {
         for kept in self.kept.values_mut().filter(|kept| kept.is_leased_by(token)) {
-            (kept.told, kept.lease) = (true, None);
+            (kept.notified, kept.lease) = (true, None);
             self.changes += 1;
         }
         let Some((_, _, count)) = self.notifying_rest.take_if(|(owner, ..)| *owner == token) else {
@@ -287,7 +287,7 @@ impl Pages {
     /// Up to `most` mails whose notification is not yet in the ledger.
     #[must_use]
     pub fn unwritten(&self, most: usize) -> Vec<Mail> {
-        self.kept.iter().filter(|(_, kept)| kept.told).map(|(mail, _)| mail.clone()).take(most).collect()
+        self.kept.iter().filter(|(_, kept)| kept.notified).map(|(mail, _)| mail.clone()).take(most).collect()
     }
 
     /// Removes mails that need no notification any more.
@@ -302,7 +302,7 @@ impl Pages {
 
 impl Kept {
     fn is_free(&self, now: Instant) -> bool {
-        !self.told && self.lease.is_none_or(|(_, until)| until <= now)
+        !self.notified && self.lease.is_none_or(|(_, until)| until <= now)
     }
 
     fn is_leased_by(&self, token: Uuid) -> bool {
@@ -352,7 +352,7 @@ pub fn story(cause: LostCause, shown: &Shown) -> Story {
 #[must_use]
 pub fn story_of_the_rest() -> Story {
     Story {
-        what: "mail lost after it was accepted, too many to be told of by cause".to_owned(),
+        what: "mail lost after it was accepted, too many to be named by cause".to_owned(),
         details: vec!["the ledgers know each of them".to_owned()],
         commands: vec!["maple-router list --bounced".to_owned()],
         runbook: RUNBOOK,

@@ -56,11 +56,11 @@ impl ReturnAddress {
             .rsplit_once('@')
             .ok_or_else(|| "bounces.address is not an address: set it to LOCAL@DOMAIN".to_owned())?;
         let lines: Vec<&str> = secrets.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        if let Some(place) = lines.iter().position(|line| line.len() < SHORTEST_SECRET) {
+        if let Some(index) = lines.iter().position(|line| line.len() < SHORTEST_SECRET) {
             return Err(format!(
                 "secret {} of the file of bounces.secret_file has fewer than {SHORTEST_SECRET} characters: put a line of \
                  `openssl rand -hex 32` there",
-                place + 1
+                index + 1
             ));
         }
         if lines.is_empty() {
@@ -200,11 +200,11 @@ mod tests {
         }
         // Another submission, order or generation under this proof.
         let (said, proof) = token.split_at(SAID * 8 / 5);
-        for place in 0..said.len() {
+        for index in 0..said.len() {
             let mut changed = said.to_owned();
-            let other = if &said[place..=place] == "b" { "c" } else { "b" };
-            changed.replace_range(place..=place, other);
-            assert_eq!(ours().origin(&at(&format!("{changed}{proof}"))), None, "{place}");
+            let other = if &said[index..=index] == "b" { "c" } else { "b" };
+            changed.replace_range(index..=index, other);
+            assert_eq!(ours().origin(&at(&format!("{changed}{proof}"))), None, "{index}");
         }
     }
 
@@ -226,9 +226,9 @@ mod tests {
             ("short-word", "secret 1"),
             (&format!("{SECRET}\nx"), "secret 2"),
         ] {
-            let told = ReturnAddress::new("b@example.org", secrets).expect_err(named);
-            assert!(told.contains(named) && told.contains("openssl rand -hex 32"), "{told}");
-            assert!(!told.contains("short-word"), "{told}");
+            let shown = ReturnAddress::new("b@example.org", secrets).expect_err(named);
+            assert!(shown.contains(named) && shown.contains("openssl rand -hex 32"), "{shown}");
+            assert!(!shown.contains("short-word"), "{shown}");
         }
         let shown = format!("{:?}", ours());
         assert!(!shown.contains(SECRET) && shown.contains("1 secrets"), "{shown}");
@@ -269,11 +269,11 @@ mod tests {
         }
 
         #[test]
-        fn one_changed_character_is_enough(place in 0..TOKEN, to in "[a-z2-7]") {
+        fn one_changed_character_is_enough(index in 0..TOKEN, to in "[a-z2-7]") {
             let sender = ours().sender(ORIGIN);
             let mut token = token_of(&sender).to_owned();
-            prop_assume!(token[place..=place] != to);
-            token.replace_range(place..=place, &to);
+            prop_assume!(token[index..=index] != to);
+            token.replace_range(index..=index, &to);
             let forged = format!("maple-bounces+{token}@maple.example.org");
             prop_assert_eq!(ours().origin(&forged), None);
         }

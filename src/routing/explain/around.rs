@@ -81,19 +81,19 @@ impl Explanation {
     /// Adds the obstacles to the explanation. The first one to mend comes first.
     #[must_use]
     pub fn within(self, around: &Around) -> Self {
-        let mut told = self;
+        let mut explanation = self;
         if let Some(letter) = &around.letter {
-            told = dead(told, letter);
+            explanation = dead(explanation, letter);
         }
         match &around.daemon {
             Daemon::NotAsked | Daemon::Working => {}
-            Daemon::Silent { listen } => told = silent(told, listen),
-            Daemon::Idle { reasons } => told = idle(told, reasons),
-            Daemon::BreakerOpen { reasons } => told = waiting(told, reasons),
+            Daemon::Silent { listen } => explanation = silent(explanation, listen),
+            Daemon::Idle { reasons } => explanation = idle(explanation, reasons),
+            Daemon::BreakerOpen { reasons } => explanation = waiting(explanation, reasons),
         }
         match &around.pause {
-            Some(pause) => paused(told, around.id, pause),
-            None => told,
+            Some(pause) => paused(explanation, around.id, pause),
+            None => explanation,
         }
     }
 
@@ -114,7 +114,7 @@ impl Explanation {
 }
 
 /// Adds a pause of the submission.
-fn paused(told: Explanation, id: Uuid, pause: &Pause) -> Explanation {
+fn paused(explanation: Explanation, id: Uuid, pause: &Pause) -> Explanation {
     let why = format!(
         "{} is paused since {} by {} ({})",
         pause.scope,
@@ -123,36 +123,36 @@ fn paused(told: Explanation, id: Uuid, pause: &Pause) -> Explanation {
         bounded(one_line(&pause.reason), MAX_REPLY)
     );
     let resume = Remedy { question: None, line: pause.remedy(), verb: Some("resume") };
-    let mut deferred = told.deferred(&why, "while it is paused", pause.until, vec![resume]);
+    let mut deferred = explanation.deferred(&why, "while it is paused", pause.until, vec![resume]);
     let publish = Remedy::command("publish", &id.to_string());
     deferred.remedy.insert(1, publish.when("to have it looked at right after that, and not by the sweep:"));
     deferred
 }
 
-fn silent(told: Explanation, listen: &str) -> Explanation {
+fn silent(explanation: Explanation, listen: &str) -> Explanation {
     let start = Remedy::advice("systemctl status maple-router; systemctl start maple-router");
-    if told.next.code == Step::Alert {
+    if explanation.next.code == Step::Alert {
         let mut remedy = vec![start];
-        remedy.extend(told.remedy);
-        let why = format!("{}; no daemon answers on {listen}, so nobody is alerted", told.why);
-        return Explanation { why, remedy, ..told };
+        remedy.extend(explanation.remedy);
+        let why = format!("{}; no daemon answers on {listen}, so nobody is alerted", explanation.why);
+        return Explanation { why, remedy, ..explanation };
     }
     let why = format!("no daemon answers on {listen}, and unless another host has one, nobody works on it");
-    told.deferred(&why, "until a daemon runs", None, vec![start])
+    explanation.deferred(&why, "until a daemon runs", None, vec![start])
 }
 
-fn idle(told: Explanation, reasons: &[Reason]) -> Explanation {
-    if told.next.code == Step::Alert {
-        return told;
+fn idle(explanation: Explanation, reasons: &[Reason]) -> Explanation {
+    if explanation.next.code == Step::Alert {
+        return explanation;
     }
     let why = format!("the daemon on this host takes no work: {}", words(reasons));
     let look = vec![Remedy::advice("systemctl status maple-router"), Remedy::command("check", "")];
-    told.deferred(&why, "until it does", None, look)
+    explanation.deferred(&why, "until it does", None, look)
 }
 
-fn waiting(told: Explanation, reasons: &[Reason]) -> Explanation {
-    if !matches!(told.next.code, Step::Claim | Step::Attempt) {
-        return told;
+fn waiting(explanation: Explanation, reasons: &[Reason]) -> Explanation {
+    if !matches!(explanation.next.code, Step::Claim | Step::Attempt) {
+        return explanation;
     }
     let names: Vec<&str> = reasons.iter().map(|reason| service(&reason.name)).collect();
     let names = names.join(" and ");
@@ -163,7 +163,7 @@ fn waiting(told: Explanation, reasons: &[Reason]) -> Explanation {
     }
     look.push(Remedy::command("check", ""));
     look.push(Remedy::advice("journalctl -u maple-router EVENT=breaker_open -n 3"));
-    told.deferred(&why, &format!("until a probe of the daemon's finds that {names} works"), None, look)
+    explanation.deferred(&why, &format!("until a probe of the daemon's finds that {names} works"), None, look)
 }
 
 /// Name of a dependency for people.
@@ -187,16 +187,16 @@ fn words(reasons: &[Reason]) -> String {
 }
 
 /// Adds the dead letter of the submission's event.
-fn dead(told: Explanation, letter: &Letter) -> Explanation {
+fn dead(explanation: Explanation, letter: &Letter) -> Explanation {
     let why = format!(
         "{}; its event became a dead letter ({}) at {}",
-        told.why,
+        explanation.why,
         letter.kind.replace('_', " "),
         at(letter.at)
     );
-    let mut remedy = told.remedy;
+    let mut remedy = explanation.remedy;
     // Another event beside it is the second choice.
-    let place = remedy.iter().position(|other| other.verb == Some("publish")).unwrap_or(remedy.len());
-    remedy.insert(place, Remedy::command("dlq", &format!("redrive {} --reason TEXT", letter.id)));
-    Explanation { why, remedy, ..told }
+    let index = remedy.iter().position(|other| other.verb == Some("publish")).unwrap_or(remedy.len());
+    remedy.insert(index, Remedy::command("dlq", &format!("redrive {} --reason TEXT", letter.id)));
+    Explanation { why, remedy, ..explanation }
 }

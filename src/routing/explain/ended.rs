@@ -10,7 +10,7 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
         Ok(ledger) => ledger,
         Err(fault) => {
             return Explanation {
-                why: format!("it was routed; what was sent cannot be told, because {fault}"),
+                why: format!("it was routed; what was sent is not known, because {fault}"),
                 next,
                 remedy: Vec::new(),
             };
@@ -142,13 +142,13 @@ fn is_doubtful(delivery: &Delivery) -> bool {
 
 fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, Vec<Remedy>) {
     let failed = number(deliveries(ledger, DeliveryState::Failed).count(), "delivery");
-    let told = |text: String| match trouble(ledger, DeliveryState::Failed) {
+    let with_trouble = |text: String| match trouble(ledger, DeliveryState::Failed) {
         Some(said) => format!("{text}: {said}"),
         None => text,
     };
     match reason {
         FailReason::Refused => (
-            told(format!("{failed} refused for good")),
+            with_trouble(format!("{failed} refused for good")),
             vec![
                 Remedy::advice(
                     "correct the address or the template in the form and reload the YAML, or have the mailbox mended; then:",
@@ -157,7 +157,7 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
             ],
         ),
         FailReason::Exhausted => (
-            told(format!(
+            with_trouble(format!(
                 "{} spent, {failed} still open, so it is a dead letter now",
                 number(to_count(ledger.attempts), "attempt")
             )),
@@ -184,7 +184,7 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
             ],
         ),
         FailReason::InDoubt => (
-            format!("{failed} perhaps delivered, and held, because routing.in_doubt is \"hold\""),
+            format!("{failed} perhaps delivered, and on hold, because routing.in_doubt is \"hold\""),
             vec![
                 Remedy::advice(
                     "ask the recipient, or search the relay's log for the Message-ID; if it was not delivered:",
@@ -234,7 +234,7 @@ fn elsewhere(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
 
 fn unreadable(fault: &LedgerFault) -> Explanation {
     Explanation {
-        why: format!("it failed; why cannot be told, because {fault}"),
+        why: format!("it failed; why is not known, because {fault}"),
         next: Next::now(Step::Nothing, "it stays as it is until a person acts"),
         remedy: vec![
             Remedy::advice("the audit log tells what was sent and why it failed"),

@@ -61,7 +61,7 @@ impl Default for Row {
     }
 }
 
-fn told(row: &Row, rules: &Rules) -> Explanation {
+fn explained(row: &Row, rules: &Rules) -> Explanation {
     let ledger = Ledger::read(&row.stored);
     let ids = |n: usize| vec![Uuid::from_u128(7); n];
     let (pending, infected) = (ids(row.pending), ids(row.infected));
@@ -129,7 +129,7 @@ fn each_claim_says_who_has_it_and_when_it_is_taken_back() {
         ("damaged", processing(json!([]), NOW), Step::Rescue, "2026-11-01T12:11:00Z", "damaged"),
     ];
     for (name, row, step, when, why) in cases {
-        let said = told(&row, &rules());
+        let said = explained(&row, &rules());
         assert_eq!((said.next.code, said.next.when), (step, Some(time(when))), "{name}: {said:?}");
         assert!(said.why.contains(why), "{name}: {said:?}");
     }
@@ -143,9 +143,9 @@ fn each_end_says_why_and_whether_it_was_told() {
                "finished": {"token": "f", "at": NOW, "status": "failed", "reason": reason.map(FailReason::label)}})
     };
     let confirmed = |token: &str| json!({"for": token, "confirmed_at": NOW});
-    for reason in FailReason::ALL {
+    for reason in FailReason::ALL.iter().copied() {
         let row = Row { status: Status::Failed, stored: ended(Some(reason), &json!(null)), ..Row::default() };
-        let said = told(&row, &rules());
+        let said = explained(&row, &rules());
         assert_eq!(said.next.code, Step::Alert, "{reason:?}: {said:?}");
         assert!(!said.why.is_empty() && !said.remedy.is_empty(), "{reason:?}: {said:?}");
     }
@@ -200,7 +200,7 @@ fn each_end_says_why_and_whether_it_was_told() {
         ),
     ];
     for (name, row, step, why) in cases {
-        let said = told(&row, &rules());
+        let said = explained(&row, &rules());
         assert_eq!(said.next.code, step, "{name}: {said:?}");
         assert!(said.why.contains(why), "{name}: {said:?}");
     }
@@ -229,7 +229,7 @@ fn each_routed_case_says_what_was_sent() {
         (json!({}), "names no delivery"),
     ];
     for (deliveries, why) in cases {
-        let said = told(&routed(deliveries), &rules());
+        let said = explained(&routed(deliveries), &rules());
         assert!(said.why.contains(why), "{said:?}");
         assert_eq!(
             (said.next.code, said.next.when),
@@ -242,11 +242,11 @@ fn each_routed_case_says_what_was_sent() {
 
 #[test]
 fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_again() {
-    let mark = |status: &str, more: Value| {
-        let mut mark = json!({"status": status, "at": "2026-11-01T11:00:00Z", "dsn": "5.1.1",
+    let relay = |status: &str, more: Value| {
+        let mut entry = json!({"status": status, "at": "2026-11-01T11:00:00Z", "dsn": "5.1.1",
                               "relay": "mx.x[192.0.2.1]:25", "text": "<a@x.test>: no\u{1b} such user"});
-        mark.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        json!({"state": "accepted", "relay": mark})
+        entry.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"state": "accepted", "relay": entry})
     };
     let none = || json!({});
     let notified_at = json!({"told_at": "2026-11-01T11:30:00Z"});
@@ -254,35 +254,35 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
     // Columns: entries, generations, part of why, part of the next step, commands.
     let cases = [
         (
-            json!({"1|a@x.test": mark("bounced", none())}),
+            json!({"1|a@x.test": relay("bounced", none())}),
             none(),
             format!("1 mail lost, refused further on: {said}"),
             "the alert of the lost mail is sent until Slack confirms it; nothing more",
             vec!["--force-action 1", "--replan"],
         ),
         (
-            json!({"2|a@x.test": mark("expired", notified_at.clone()), "1|a@x.test": mark("bounced", notified_at)}),
+            json!({"2|a@x.test": relay("expired", notified_at.clone()), "1|a@x.test": relay("bounced", notified_at)}),
             none(),
             format!("; 1 mail lost, given up by the relay: {said}"),
             "Slack took the alert of the lost mail at 2026-11-01 11:30:00Z; nothing more",
             vec!["--force-action 1", "--force-action 2", "--replan"],
         ),
         (
-            json!({"1|a@x.test": mark("deferred", json!({"since": "2026-11-01T10:00:00Z"}))}),
+            json!({"1|a@x.test": relay("deferred", json!({"since": "2026-11-01T10:00:00Z"}))}),
             none(),
             format!("1 mail in the relay's queue since 2026-11-01 10:00:00Z: {said}"),
             "nothing more",
             vec![],
         ),
         (
-            json!({"1|a@x.test": mark("delivered", none())}),
+            json!({"1|a@x.test": relay("delivered", none())}),
             none(),
             "1 mail delivered".to_owned(),
             "nothing more",
             vec![],
         ),
         (
-            json!({"1|a@x.test": mark("bounced", none())}),
+            json!({"1|a@x.test": relay("bounced", none())}),
             json!({"1": 1}),
             "(1 of 1)".to_owned(),
             "nothing more",
@@ -291,11 +291,14 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
     ];
     for (deliveries, generations, why, next, commands) in cases {
         let stored = json!({"v": 1, "deliveries": deliveries, "generations": generations});
-        let told = told(&Row { status: Status::Routed, stored, ..Row::default() }, &rules());
-        assert!(told.why.ends_with(&why) || told.why.contains(&format!("{why};")), "{why} in {told:?}");
-        assert!(told.next.what.starts_with(next), "{told:?}");
-        let lines: Vec<&str> = told.remedy.iter().map(|remedy| remedy.line.as_str()).collect();
-        assert_eq!(lines.len(), commands.len(), "{told:?}");
+        let explained = explained(&Row { status: Status::Routed, stored, ..Row::default() }, &rules());
+        assert!(
+            explained.why.ends_with(&why) || explained.why.contains(&format!("{why};")),
+            "{why} in {explained:?}"
+        );
+        assert!(explained.next.what.starts_with(next), "{explained:?}");
+        let lines: Vec<&str> = explained.remedy.iter().map(|remedy| remedy.line.as_str()).collect();
+        assert_eq!(lines.len(), commands.len(), "{explained:?}");
         for (line, command) in lines.iter().zip(commands) {
             assert!(line.starts_with("maple-router replay ") && line.contains(command), "{line}");
         }

@@ -59,7 +59,9 @@ pub(super) fn telling(ledger: &Ledger, alerts: bool) -> Option<String> {
     let last = lost.iter().filter_map(|entry| entry.notified_at).max();
     match (lost.is_empty(), lost.iter().all(|entry| entry.notified_at.is_some()), last) {
         (true, ..) => None,
-        (false, true, Some(told)) => Some(format!("Slack took the alert of the lost mail at {}", at(told))),
+        (false, true, Some(notified)) => {
+            Some(format!("Slack took the alert of the lost mail at {}", at(notified)))
+        }
         (false, ..) if alerts => {
             Some("the alert of the lost mail is sent until Slack confirms it".to_owned())
         }

@@ -116,7 +116,7 @@ pub struct Follower {
     /// Whether lines were read since the last save.
     unsaved: bool,
     /// Number of changes of the pending notices at the last save.
-    told: u64,
+    notices_saved: u64,
     save_after: Instant,
 }
 
@@ -210,7 +210,7 @@ impl Follower {
             telling: None,
             kept: position.clone(),
             unsaved: false,
-            told: 0,
+            notices_saved: 0,
             save_after,
         };
         (follower, position)
@@ -350,7 +350,7 @@ impl Follower {
                         let is_busy = |seen: &Seen| recorded.busy.contains(seen);
                         let took = tried.iter().filter(|seen| !refuses(seen) && !is_busy(seen));
                         let took = took.map(|seen| seen.origin.submission);
-                        aside.note(Writing::Mark, took, &named(&recorded.refused));
+                        aside.note(Writing::DeliveryStatus, took, &named(&recorded.refused));
                         self.aside.extend(tried.into_iter().filter(refuses));
                     }
                     for changed in &recorded.changed {
@@ -393,15 +393,16 @@ impl Follower {
     fn leave_resting(&mut self) {
         let aside = &self.parts.outages.set_aside;
         let all = self.aside.drain(..).chain(self.pending.drain(..));
-        let (resting, due) = all.partition(|seen| aside.is_resting(Writing::Mark, seen.origin.submission));
+        let (resting, due) =
+            all.partition(|seen| aside.is_resting(Writing::DeliveryStatus, seen.origin.submission));
         (self.aside, self.pending) = (resting, due);
     }
 
     fn readable(&mut self, gap: Option<String>) {
         if let Some(gap) = gap.map(|gap| scrub(&gap)) {
             tracing::error!(
-                "lines of the relay's log are missing: {gap}; what they told of mails is not known, `maple-router status` \
-                 counts those nothing was heard of"
+                "lines of the relay's log are missing: {gap}; what they said of mails is not known, `maple-router status` \
+                 counts those without a report"
             );
             self.gap = Some(gap);
         }
@@ -442,7 +443,7 @@ impl Follower {
 
     /// Saves the state at most once in an interval.
     async fn save_if_due(&mut self, changed: bool) {
-        self.unsaved |= changed || self.told != self.parts.pending_notices.changes();
+        self.unsaved |= changed || self.notices_saved != self.parts.pending_notices.changes();
         // The start of a log must be saved before anything else: the next follower would start at the log's end.
         let began = self.kept.is_empty() && !self.position.is_empty();
         let now = self.parts.clock.monotonic();
@@ -461,7 +462,7 @@ impl Follower {
             pending: self.aside.iter().chain(&self.pending).cloned().collect(),
             unnotified: self.parts.pending_notices.snapshot(),
         };
-        self.told = self.parts.pending_notices.changes();
+        self.notices_saved = self.parts.pending_notices.changes();
         let content = serde_json::to_vec(&saved).unwrap_or_default();
         let rest = SAVE.max(Duration::from_micros(content.len() as u64));
         if let Err(error) = self.parts.state.write(FILE, content).await {

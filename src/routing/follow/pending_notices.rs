@@ -106,11 +106,11 @@ impl PendingNotices {
             }
         };
         // Replayed meanwhile, purged, or notified by another daemon.
-        let still: BTreeSet<usize> = unnotified.iter().map(|found| found.place).collect();
-        let over = (0..).zip(&mails).filter(|(place, _)| !still.contains(place)).map(|(_, mail)| mail);
+        let still: BTreeSet<usize> = unnotified.iter().map(|found| found.index).collect();
+        let over = (0..).zip(&mails).filter(|(index, _)| !still.contains(index)).map(|(_, mail)| mail);
         self.pages().forget(over);
         let Some(story) = notified_of(&leased, &unnotified) else { return Ok(None) };
-        let rows = unnotified.iter().filter_map(|found| leased.get(found.place));
+        let rows = unnotified.iter().filter_map(|found| leased.get(found.index));
         let rows = rows.map(|lost| lost.mail.submission_id).collect();
         Ok(Some(AlertLease { token, rows, more, story }))
     }
@@ -120,14 +120,14 @@ impl PendingNotices {
     async fn write(&self) -> Result<usize, DbError> {
         let mut written = 0;
         let mut mails = self.pages().unwritten(lost::MOST);
-        mails.retain(|mail| !self.set_aside.is_resting(Writing::Told, mail.submission_id));
+        mails.retain(|mail| !self.set_aside.is_resting(Writing::Notification, mail.submission_id));
         for page in mails.chunks(PAGE) {
-            let marked = self.store.told(page).await?;
+            let marked = self.store.notified(page).await?;
             written += marked.written;
             let refuses = |id: Uuid| marked.refused.iter().any(|refused| refused.id == id);
             let is_over = |id: Uuid| !marked.busy.contains(&id) && !refuses(id);
             let over = page.iter().map(|mail| mail.submission_id).filter(|id| is_over(*id));
-            self.set_aside.note(Writing::Told, over, &named(&marked.refused));
+            self.set_aside.note(Writing::Notification, over, &named(&marked.refused));
             self.pages().forget(page.iter().filter(|mail| is_over(mail.submission_id)));
         }
         Ok(written)
@@ -149,7 +149,7 @@ impl Failures for PendingNotices {
 
     fn confirm<'a>(&'a self, lease: &'a AlertLease) -> BoxFuture<'a, Result<usize, LedgerTrouble>> {
         async move {
-            let delivery_tracking = usize::try_from(self.pages().told(lease.token)).unwrap_or(usize::MAX);
+            let delivery_tracking = usize::try_from(self.pages().notified(lease.token)).unwrap_or(usize::MAX);
             Ok(self.write().await.map_err(trouble)?.saturating_add(delivery_tracking))
         }
         .boxed()
@@ -172,8 +172,8 @@ fn trouble(error: DbError) -> LedgerTrouble {
 /// Text for leased mails that the ledger still calls lost; `None` where there are none.
 fn notified_of(leased: &[Lost], unnotified: &[Unnotified]) -> Option<Story> {
     // Leases are in the order of age, the oldest first.
-    let first = unnotified.iter().min_by_key(|found| found.place)?;
-    let lost = leased.get(first.place)?;
+    let first = unnotified.iter().min_by_key(|found| found.index)?;
+    let lost = leased.get(first.index)?;
     let cause: LostCause = lost.cause;
     let ago = Duration::try_from(first.now.duration_since(lost.at)).unwrap_or_default();
     Some(lost::story(

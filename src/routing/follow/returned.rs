@@ -219,7 +219,7 @@ impl Returns {
     /// Whether a row refused one of these reports a moment ago.
     fn rests(&self, seen: &[Seen]) -> bool {
         let aside = &self.parts.outages.set_aside;
-        seen.iter().any(|seen| aside.is_resting(Writing::Mark, seen.origin.submission))
+        seen.iter().any(|seen| aside.is_resting(Writing::DeliveryStatus, seen.origin.submission))
     }
 
     async fn record(&self, seen: &[Seen]) -> Result<SeenRecorded, DbError> {
@@ -229,7 +229,7 @@ impl Returns {
         }
         let refuses = |id: &Uuid| recorded.refused.iter().any(|refused| refused.id == *id);
         let took = seen.iter().map(|seen| seen.origin.submission).filter(|id| !refuses(id));
-        self.parts.outages.set_aside.note(Writing::Mark, took, &named(&recorded.refused));
+        self.parts.outages.set_aside.note(Writing::DeliveryStatus, took, &named(&recorded.refused));
         for changed in &recorded.changed {
             metrics::DELIVERY_STATUS.add(changed.status, 1);
             if changed.found {
@@ -261,7 +261,7 @@ impl Returns {
         let said = scrub(&error.to_string());
         if self.trouble.as_ref() != Some(&said) {
             tracing::error!("{said}; what they tell of lost mails is not known meanwhile");
-            let what = format!("{said}; mails may be lost without anybody being told");
+            let what = format!("{said}; mails may be lost without anybody being notified");
             let incident = Incident::new(card::BOUNCES, what, &["maple-router check"]);
             self.parts
                 .incidents

@@ -10,7 +10,7 @@ use crate::routing::card;
 #[must_use]
 pub(super) fn unreadable(said: &str) -> Incident {
     let what = format!(
-        "{said}; mails are sent all the same, what becomes of them beyond the relay is not known meanwhile"
+        "{said}; mails are sent all the same, what becomes of them after the relay is not known meanwhile"
     );
     Incident::new(card::RELAY_LOG, what, &["maple-router check"]).advising(
         "deliveries in doubt are resolved by routing.in_doubt alone; what was logged meanwhile is read when it can be",
@@ -31,7 +31,7 @@ pub(super) fn suppressed(count: u64) -> String {
 #[must_use]
 pub(super) fn gap(why: &str) -> Notice {
     Notice {
-        cause: "lines of the relay's log are missing: what they told of mails is not known",
+        cause: "lines of the relay's log are missing: what they said of mails is not known",
         sample: why.to_owned(),
         command: "maple-router status".to_owned(),
         runbook: card::RELAY_LOG.runbook(),

@@ -10,8 +10,8 @@ use crate::routing::store::delivery::StatusChanged;
 use crate::routing::submission::ledger::{Ledger, order_of};
 use crate::routing::words::EventName;
 
-/// The doubt of one delivery was resolved. `place`, its index, counts from 0.
-pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, place: usize, resolution: Resolution) {
+/// The doubt of one delivery was resolved. `index`, its index, counts from 0.
+pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, index: usize, resolution: Resolution) {
     let follows = follows(resolution);
     journal!(
         warn,
@@ -21,7 +21,7 @@ pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, place: usize
         attempt = claim.attempt,
         action_order = scope.action_order,
         action_type = scope.action_type.label(),
-        delivery = format!("{}/{}", place + 1, scope.total.max(place + 1)),
+        delivery = format!("{}/{}", index + 1, scope.total.max(index + 1)),
         outcome = resolution.label(),
         rfc_message_id = scope.message_id,
         "perhaps delivered before: {follows}"
@@ -37,7 +37,7 @@ pub(in crate::routing) fn resolved(claim: &Claim, ledger: &Ledger, key: &str, re
         form_id = claim.form_id,
         attempt = claim.attempt,
         action_order = order_of(key),
-        delivery = place(ledger, key),
+        delivery = index(ledger, key),
         outcome = resolution.label(),
         "perhaps delivered before: {}",
         follows(resolution)
@@ -65,11 +65,11 @@ pub(in crate::routing) fn delivery_status(marked: &StatusChanged) {
                 submission_id = %marked.id,
                 form_id = marked.form_id,
                 action_order = order_of(&marked.key),
-                delivery = format!("{}/{}", marked.place.0, marked.place.1),
+                delivery = format!("{}/{}", marked.index.0, marked.index.1),
                 outcome = marked.status.label(),
                 enhanced_code = marked.dsn,
                 postfix_queue_id = marked.queue_id,
-                "{} beyond the relay{}: {}",
+                "{} after the relay{}: {}",
                 marked.status.label(),
                 if marked.found { ", so it is accepted, which was in doubt" } else { "" },
                 $follows
@@ -82,7 +82,7 @@ pub(in crate::routing) fn delivery_status(marked: &StatusChanged) {
             line!(warn, "it waits in the relay's queue, the relay tries again by itself");
         }
         RelayStatus::Bounced | RelayStatus::Expired => {
-            line!(error, "the mail is lost for this recipient, people are told");
+            line!(error, "the mail is lost for this recipient, people are notified");
         }
     }
 }
@@ -94,13 +94,15 @@ fn follows(resolution: Resolution) -> &'static str {
         Resolution::NeitherResent => {
             "it was sent again with the same Message-ID (routing.in_doubt = \"resend\")"
         }
-        Resolution::NeitherOnHold => "it is held and fails, the others proceed (routing.in_doubt = \"hold\")",
+        Resolution::NeitherOnHold => {
+            "it is on hold and fails, the others proceed (routing.in_doubt = \"hold\")"
+        }
     }
 }
 
 /// Position of a delivery among those of its action, as `2/3`.
-fn place(ledger: &Ledger, key: &str) -> Option<String> {
+fn index(ledger: &Ledger, key: &str) -> Option<String> {
     let keys: Vec<&str> = ledger.deliveries_of(order_of(key)?).map(|(key, _)| key).collect();
-    let place = keys.iter().position(|other| *other == key)?;
-    Some(format!("{}/{}", place + 1, keys.len()))
+    let index = keys.iter().position(|other| *other == key)?;
+    Some(format!("{}/{}", index + 1, keys.len()))
 }

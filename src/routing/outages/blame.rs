@@ -31,13 +31,13 @@ pub enum RelayNews {
 pub fn relay_news(outcomes: &[Outcome]) -> RelayNews {
     let (mut accepted, mut denied, mut asked) = (Vec::new(), Vec::new(), false);
     let (mut lost, mut said) = (None, None);
-    for (place, outcome) in outcomes.iter().enumerate() {
+    for (index, outcome) in outcomes.iter().enumerate() {
         match outcome {
-            Outcome::Accepted { .. } => accepted.push(place),
+            Outcome::Accepted { .. } => accepted.push(index),
             Outcome::Deferred(fault) | Outcome::Unknown(fault) => match relay_fault(fault) {
                 Some(RelayFault::Connection) => lost = lost.or(Some(fault)),
                 Some(RelayFault::Denial) => {
-                    denied.push(place);
+                    denied.push(index);
                     said = said.or(Some(fault));
                 }
                 None => asked |= fault.reply.code.is_some(),

@@ -114,7 +114,7 @@ mod tests {
             ("read since, and silent", presence("h/1", 60, Some(100)), "confirmed"),
             ("read before", presence("h/1", 104, Some(99)), "unconfirmed"),
             ("has read nothing", presence("h/1", 104, None), "unconfirmed"),
-            ("not heard of for 29 s", presence("h/1", 76, Some(76)), "unconfirmed"),
+            ("not seen for 29 s", presence("h/1", 76, Some(76)), "unconfirmed"),
             ("for 30 s", presence("h/1", 75, Some(75)), "silent"),
             ("for an hour", presence("h/1", 105 - 3600, Some(0)), "nobody"),
             ("its clock's second is ahead", presence("h/1", 200, Some(99)), "unconfirmed"),

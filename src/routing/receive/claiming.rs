@@ -214,7 +214,7 @@ impl Receiver {
                 self.hand.ack_seen(id);
             }
             Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
-            Claimed::Held { due, now } => {
+            Claimed::NotDue { due, now } => {
                 let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
                 journal::deferred(id, pause);
                 self.hand.hold(id, after + pause);

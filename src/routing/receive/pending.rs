@@ -96,8 +96,8 @@ impl Pending {
 
     /// Puts the submission that goes on trial first, chosen by [`slots::on_trial`]; returns whether there is one.
     pub(super) fn choose_trial(&mut self, denied: impl Fn(Uuid) -> bool, others_came: bool) -> bool {
-        let place = slots::on_trial(self.queue.iter(), denied, others_came);
-        place.and_then(|place| self.queue.remove(place)).map(|id| self.queue.push_front(id)).is_some()
+        let index = slots::on_trial(self.queue.iter(), denied, others_came);
+        index.and_then(|index| self.queue.remove(index)).map(|id| self.queue.push_front(id)).is_some()
     }
 
     /// Takes up to `count` submissions to be claimed; their rows are about to be asked for.

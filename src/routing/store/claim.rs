@@ -55,7 +55,7 @@ pub enum Claimed {
     /// Nothing is to be done: ack the event.
     Dropped(DropReason),
     /// The submission is due at `due`, soon: defer the event and look again. `now` is the database's.
-    Held {
+    NotDue {
         /// When the submission is due.
         due: Timestamp,
         /// When `due` was read.
@@ -206,7 +206,7 @@ impl Store {
         let max = self.settings.max_attempts;
         Ok(match decide::claim_unless_paused(&view, now, max, &form_id, &open, &pauses) {
             ClaimDecision::Drop(why) => (Claimed::Dropped(why), None),
-            ClaimDecision::Hold(due) => (Claimed::Held { due, now }, None),
+            ClaimDecision::Hold(due) => (Claimed::NotDue { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
                 let failing = Transition::of(status, Command::Refuse, Who::WORKER)?;

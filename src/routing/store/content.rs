@@ -16,7 +16,7 @@ impl Store {
     pub async fn content(&self, id: Uuid) -> Result<Option<SubmissionContent>, DbError> {
         let row = self
             .pool
-            .keyed_transaction("dossier", async |tx| {
+            .keyed_transaction("content", async |tx| {
                 let statement = tx.prepare_cached(&self.statements.content).await?;
                 let row = tx.query_opt(&statement, &[&id]).await?;
                 seen(&row)?;

@@ -11,15 +11,15 @@ use crate::ports::CheckLine;
 pub const CHECKS: &[Check] = &[
     Check {
         line: "updated_at_trigger",
-        place: 60,
+        order: 60,
         look: Look::Database(|client, _| updated_at_trigger(client).boxed()),
     },
     Check {
         line: "history",
-        place: 80,
+        order: 80,
         look: Look::Database(|client, options| history(client, options).boxed()),
     },
-    Check { line: "forms", place: 180, look: Look::Database(|client, _| forms(client).boxed()) },
+    Check { line: "forms", order: 180, look: Look::Database(|client, _| forms(client).boxed()) },
 ];
 
 /// Rows counted at most: a line of `check` is not worth a scan of years.
@@ -106,7 +106,7 @@ async fn forms(client: &Client) -> Result<CheckLine, DbError> {
             untemplated.push(form);
         }
     }
-    let told: Vec<String> = [
+    let problems: Vec<String> = [
         (idle, "without actions, their submissions will fail with no_actions"),
         (deferred, "with HappyFox actions only, nobody gets a mail yet"),
         (untemplated, "with an email_template action that names no template"),
@@ -115,10 +115,10 @@ async fn forms(client: &Client) -> Result<CheckLine, DbError> {
     .filter(|(forms, _)| !forms.is_empty())
     .map(|(forms, what)| format!("{what}: {}", shown(&forms)))
     .collect();
-    if told.is_empty() {
+    if problems.is_empty() {
         return Ok(CheckLine::ok("forms", format!("{} forms, each with a mail to send", rows.len())));
     }
-    Ok(CheckLine::warn("forms", told.join("; "), "correct the forms' YAML and reload it"))
+    Ok(CheckLine::warn("forms", problems.join("; "), "correct the forms' YAML and reload it"))
 }
 
 fn shown(names: &[String]) -> String {

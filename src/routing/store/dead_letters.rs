@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::pool::Pool;
-use crate::routing::dead_letter::{Closed, Closing, Kind, Origin, Record, Silent, Standing};
+use crate::kernel::rows::word_in;
+use crate::ports::RecordKind;
+use crate::routing::dead_letter::{Closed, Closing, Origin, Record, Silent, Standing};
 use crate::routing::submission::ledger::FailReason;
-use crate::routing::table::Status;
 
 /// Verb of the override that closes an exhausted row.
 pub const DISCARD: &str = "dlq discard";
@@ -132,11 +133,8 @@ impl DeadLetterStore {
         let Some(row) = client.query_opt(&client.prepare_cached(STANDING).await?, &[&id]).await? else {
             return Ok(None);
         };
-        let (label, reason): (String, Option<String>) = (row.try_get("status")?, row.try_get("reason")?);
-        let status = Status::parse(&label)
-            .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
-        let reason = FailReason::ALL.into_iter().find(|known| reason.as_deref() == Some(known.label()));
-        Ok(Some((status, reason)))
+        let reason = row.try_get::<_, Option<&str>>("reason")?.and_then(FailReason::parse);
+        Ok(Some((word_in(&row, "submissions", "status")?, reason)))
     }
 
     /// Adds a record; `false` where the same letter is recorded already.
@@ -181,7 +179,11 @@ impl DeadLetterStore {
                 rows.iter()
                     .map(|row| {
                         let origin = Origin::of(row.try_get("message_id")?);
-                        Ok(Silent { id: row.try_get("id")?, kind: kind(row)?, origin })
+                        Ok(Silent {
+                            id: row.try_get("id")?,
+                            kind: word_in(row, "router.dead_letters", "kind")?,
+                            origin,
+                        })
                     })
                     .collect()
             })
@@ -257,10 +259,10 @@ impl DeadLetterStore {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn open(&self) -> Result<Vec<(Kind, u64)>, DbError> {
+    pub async fn open(&self) -> Result<Vec<(RecordKind, u64)>, DbError> {
         let client = self.pool.get().await?;
         let rows = client.query(COUNTS, &[]).await?;
-        rows.iter().map(|row| Ok((kind(row)?, count(row)?))).collect()
+        rows.iter().map(|row| Ok((word_in(row, "router.dead_letters", "kind")?, count(row)?))).collect()
     }
 
     /// Open rows that are records of themselves.
@@ -276,12 +278,6 @@ fn count(row: &Row) -> Result<u64, DbError> {
     Ok(u64::try_from(row.try_get::<_, i64>("n")?).unwrap_or_default())
 }
 
-fn kind(row: &Row) -> Result<Kind, DbError> {
-    let label: String = row.try_get("kind")?;
-    Kind::parse(&label)
-        .ok_or_else(|| DbError::Shape(format!("router.dead_letters.kind {label:?} is not known here")))
-}
-
 fn record(row: &Row) -> Result<Record, DbError> {
     let attributes: Value = row.try_get("attributes")?;
     let (redriven, discarded): (Option<Timestamp>, Option<Timestamp>) =
@@ -294,7 +290,7 @@ fn record(row: &Row) -> Result<Record, DbError> {
     };
     Ok(Record {
         id: row.try_get("id")?,
-        kind: kind(row)?,
+        kind: word_in(row, "router.dead_letters", "kind")?,
         at: row.try_get("at")?,
         submission_id: row.try_get("submission_id")?,
         reason: row.try_get("reason")?,

@@ -37,12 +37,12 @@ SELECT s.id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status <> 'pur
 /// Merges relay entries into deliveries. `$1` ids, `$2` `{key: entry}`, `$3` audit details of lost mails, `$4` actor.
 const WRITE: &str = "-- delivery_write
 WITH w AS (
-  SELECT * FROM unnest($1::uuid[], $2::jsonb[], $3::jsonb[]) AS t(id, marks, lost)
+  SELECT * FROM unnest($1::uuid[], $2::jsonb[], $3::jsonb[]) AS t(id, entries, lost)
 ), u AS (
   UPDATE submissions s SET routing_result = s.routing_result || jsonb_build_object('deliveries',
     (s.routing_result->'deliveries') || (
       SELECT jsonb_object_agg(e.key, (s.routing_result->'deliveries'->e.key) || jsonb_build_object('relay', e.value))
-      FROM jsonb_each(w.marks) AS e WHERE jsonb_typeof(s.routing_result->'deliveries'->e.key) = 'object'))
+      FROM jsonb_each(w.entries) AS e WHERE jsonb_typeof(s.routing_result->'deliveries'->e.key) = 'object'))
   FROM w WHERE s.id = w.id AND jsonb_typeof(s.routing_result->'deliveries') = 'object'
   RETURNING s.id, s.form_id, w.lost
 ), a AS (
@@ -61,7 +61,7 @@ pub struct StatusChanged {
     /// The delivery's key; names a recipient.
     pub key: String,
     /// The delivery's index among those of its action, from 1, and how many there are.
-    pub place: (usize, usize),
+    pub index: (usize, usize),
     /// The mail's status at the relay.
     pub status: RelayStatus,
     /// RFC 3463 status.
@@ -107,7 +107,7 @@ impl From<Unnotified> for Lost {
     fn from(unnotified: Unnotified) -> Self {
         let Unnotified { id, key, generation, status, dsn, claimed, at } = unnotified;
         let mail = Mail { submission_id: id, delivery: key, generation };
-        Self { mail, cause: LostCause::of(status, dsn.as_deref(), claimed), at, told: false }
+        Self { mail, cause: LostCause::of(status, dsn.as_deref(), claimed), at, notified: false }
     }
 }
 
@@ -291,12 +291,12 @@ impl Write {
 fn changed(row: &Row, ledger: &Ledger, change: &Change) -> StatusChanged {
     let order = crate::routing::submission::ledger::order_of(&change.key).unwrap_or_default();
     let keys: Vec<&str> = ledger.deliveries_of(order).map(|(key, _)| key).collect();
-    let place = keys.iter().position(|key| *key == change.key).map_or(0, |place| place + 1);
+    let index = keys.iter().position(|key| *key == change.key).map_or(0, |index| index + 1);
     StatusChanged {
         id: row.id,
         form_id: row.form_id.clone(),
         key: change.key.clone(),
-        place: (place, keys.len()),
+        index: (index, keys.len()),
         status: change.entry.status,
         dsn: change.entry.dsn.clone(),
         queue_id: change.entry.queue_id.clone(),

@@ -39,7 +39,7 @@ WHERE ",
 /// Records notifications. `$1` ids, `$2` delivery keys, `$3` generations, `$4` ids that are locked. Answers how many mails.
 const NOTIFIED: &str = concat!(
     "-- delivery_told
-WITH told AS (
+WITH notified AS (
   SELECT s.id, count(*) AS mails, jsonb_object_agg(a.key, (s.routing_result->'deliveries'->a.key)
     || jsonb_build_object('relay', m.r || jsonb_build_object('told_at', clock_timestamp()))) AS entries
   FROM unnest($1::uuid[], $2::text[], $3::text[]) AS a(id, key, generation)
@@ -51,7 +51,7 @@ WITH told AS (
 )
 UPDATE submissions s SET routing_result = s.routing_result
   || jsonb_build_object('deliveries', (s.routing_result->'deliveries') || t.entries)
-FROM told t WHERE s.id = t.id
+FROM notified t WHERE s.id = t.id
 RETURNING t.mails"
 );
 
@@ -65,7 +65,7 @@ pub struct NotificationStore {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unnotified {
     /// The mail's index among those asked for.
-    pub place: usize,
+    pub index: usize,
     /// The submission's form.
     pub form_id: String,
     /// The relay's text; may contain addresses.
@@ -106,9 +106,9 @@ impl NotificationStore {
             })
             .await?;
         let unnotified = |row: &tokio_postgres::Row| {
-            let place: i64 = row.try_get("n")?;
+            let index: i64 = row.try_get("n")?;
             Ok(Unnotified {
-                place: usize::try_from(place - 1).unwrap_or(usize::MAX),
+                index: usize::try_from(index - 1).unwrap_or(usize::MAX),
                 form_id: row.try_get("form_id")?,
                 text: row.try_get("text")?,
                 now: row.try_get("now")?,
@@ -121,7 +121,7 @@ impl NotificationStore {
     ///
     /// # Errors
     /// [`DbError`]; what is written by then stands.
-    pub async fn told(&self, mails: &[Mail]) -> Result<Written, DbError> {
+    pub async fn notified(&self, mails: &[Mail]) -> Result<Written, DbError> {
         let mut by_row: BTreeMap<Uuid, Vec<&Mail>> = BTreeMap::new();
         for mail in mails {
             by_row.entry(mail.submission_id).or_default().push(mail);

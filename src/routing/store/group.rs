@@ -130,7 +130,7 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
         Commit: Fn(Vec<Arc<Request>>, Rows) -> Committing + Clone + Send + Sync + 'static,
         Committing: Future<Output = Result<Answers<Answer>, DbError>> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (tell, answer) = oneshot::channel();
         let serves = {
             let mut queue = self.queue();
             queue.waiting.push_back(Waiting { request: Arc::clone(request), tell });
@@ -140,7 +140,7 @@ impl<Request: OfOne, Answer: Send + 'static> Group<Request, Answer> {
             // A task of its own: the request that starts it may be dropped, and others wait.
             tokio::spawn(self.clone().serve(commit.clone()));
         }
-        match told.await {
+        match answer.await {
             Ok(answer) => answer.transpose(),
             // The server is gone, which only a panic or the end of the runtime does.
             Err(_) => None,

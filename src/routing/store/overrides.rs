@@ -5,7 +5,6 @@
 //! even when no event follows. Nothing here touches `status`, `updated_at` (a liveness clock) or a purged row.
 
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::sql;
@@ -13,6 +12,8 @@ use super::stored::Stored;
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
+use crate::kernel::rows::word_in;
+use crate::kernel::words;
 use crate::routing::table::Status;
 
 /// The store of readiness overrides. Cheap to clone.
@@ -51,23 +52,13 @@ impl Standing {
     }
 }
 
-/// The result of a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanResult {
-    /// No malware.
-    Clean,
-    /// Malware.
-    Infected,
-}
-
-impl ScanResult {
-    /// The database's label.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Clean => "clean",
-            Self::Infected => "infected",
-        }
+words! {
+    /// The result of a scan.
+    ScanResult {
+        /// No malware.
+        Clean = "clean",
+        /// Malware.
+        Infected = "infected",
     }
 }
 
@@ -228,7 +219,7 @@ UPDATE submissions s SET {column} = clock_timestamp() WHERE s.id = $1 AND s.{col
         let Some(row) = tx.query_opt(&self.standing, &[&id]).await? else {
             return Ok(Touched::Unknown);
         };
-        let status = status(&row)?;
+        let status = word_in(&row, "submissions", "status")?;
         if status == Status::Purged {
             return Ok(Touched::Purged);
         }
@@ -252,10 +243,4 @@ async fn append(tx: &Transaction, id: Uuid, note: Override<'_>) -> Result<Noted,
     }
     let changed = tx.execute(OVERRIDE, &[&id, &note.entry()]).await?;
     Ok(if changed == 1 { Noted::InLedger } else { Noted::Nowhere })
-}
-
-fn status(row: &Row) -> Result<Status, DbError> {
-    let label: String = row.try_get("status")?;
-    Status::parse(&label)
-        .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))
 }

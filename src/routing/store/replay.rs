@@ -10,9 +10,9 @@ use super::overrides::Override;
 use super::stored::Stored;
 use super::{Store, sql};
 use crate::db::DbError;
+use crate::kernel::rows::word_in;
 use crate::routing::decide::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
 use crate::routing::submission::plan::PlannedAction;
-use crate::routing::table::Status;
 
 /// The outcome of a replay.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,10 +53,7 @@ impl Store {
                 )
                 .await?;
                 let Some(row) = row else { return Ok(Replayed::Unknown) };
-                let label: String = row.try_get("status")?;
-                let status = Status::parse(&label).ok_or_else(|| {
-                    DbError::Shape(format!("submissions.status {label:?} is not known here"))
-                })?;
+                let status = word_in(&row, "submissions", "status")?;
                 let stored: Stored = row.try_get("routing_result")?;
                 let (ledger, stored) = (stored.ledger(), stored.original());
                 let current: Value = row.try_get("plan")?;

@@ -104,7 +104,7 @@ WHERE s.id = ANY($1::uuid[])",
                 fields("s.status = 'received'")
             ),
             content: format!(
-                "-- dossier
+                "-- content
 SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
   (SELECT f.name FROM forms f WHERE f.id = s.form_id) AS form_name, {visible} AS visible,
   {}
@@ -153,7 +153,7 @@ WITH w AS (
 SELECT u.id FROM u";
 
 /// The row a record is decided on.
-pub(super) const READ_LOCKED: &str = "-- read_held
+pub(super) const READ_LOCKED: &str = "-- read_locked
 SELECT s.id, s.status::text AS status, s.routing_result, clock_timestamp() AS now
 FROM submissions s WHERE s.id = ANY($1::uuid[])";
 
@@ -167,7 +167,7 @@ WHERE s.id = ANY($1::uuid[])";
 /// Writes what was decided about locked rows. `$1` ids, and of each `$2` status (null: stays), `$3` whether `updated_at`
 /// moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none), `$7`
 /// happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
-pub(super) const WRITE_LOCKED: &str = "-- write_held
+pub(super) const WRITE_LOCKED: &str = "-- write_locked
 WITH u AS (
   UPDATE submissions s SET status = COALESCE(w.status::submission_status, s.status),
     updated_at = CASE WHEN w.touched THEN clock_timestamp() ELSE s.updated_at END,

@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::db::DbError;
 use crate::db::batch::{Batch, Refused, divided};
 use crate::db::pool::Transaction;
+use crate::kernel::rows::word_in;
 use crate::kernel::{Transition, Who};
 use crate::routing::decide::{self, ClaimDecision, RowView};
 use crate::routing::submission::lag::Waiting;
@@ -425,9 +426,7 @@ impl Store {
 
 impl Locked {
     fn of(row: &Row) -> Result<Self, DbError> {
-        let label: String = row.try_get("status")?;
-        let status = Status::parse(&label)
-            .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
+        let status = word_in(row, "submissions", "status")?;
         let stored: Stored = row.try_get("routing_result")?;
         // A time that cannot be read here is only not measured.
         let time = |column| row.try_get::<_, Option<Timestamp>>(column).ok().flatten();

@@ -22,6 +22,8 @@ use crate::config::{Config, MailBody};
 use crate::db::pool::{Client, Pool};
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
+use crate::kernel::rows::word_in;
+use crate::kernel::words;
 use crate::routing::submission::ledger::{Ledger, LedgerFault};
 use crate::routing::submission::plan::PlannedAction;
 use crate::routing::table::Status;
@@ -88,32 +90,17 @@ pub struct Listed {
     pub relay: BTreeMap<&'static str, u64>,
 }
 
-/// The property by which submissions are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupBy {
-    /// The form.
-    Form,
-    /// The status.
-    Status,
-    /// The reason of failure.
-    Reason,
-    /// The day (UTC) of submission.
-    Day,
-}
-
-impl GroupBy {
-    /// Every property.
-    pub const ALL: [Self; 4] = [Self::Form, Self::Status, Self::Reason, Self::Day];
-
-    /// The property's name, on the command line and in the statement.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Form => "form",
-            Self::Status => "status",
-            Self::Reason => "reason",
-            Self::Day => "day",
-        }
+words! {
+    /// The property by which submissions are counted.
+    GroupBy {
+        /// The form.
+        Form = "form",
+        /// The status.
+        Status = "status",
+        /// The reason of failure.
+        Reason = "reason",
+        /// The day (UTC) of submission.
+        Day = "day",
     }
 }
 
@@ -396,9 +383,7 @@ impl View {
         let Some(row) = client.query_opt(&self.statements.row, &[&id, &self.bodies]).await? else {
             return Ok(None);
         };
-        let label: String = row.try_get("status")?;
-        let status = Status::parse(&label)
-            .ok_or_else(|| DbError::Shape(format!("submissions.status {label:?} is not known here")))?;
+        let status = word_in(&row, "submissions", "status")?;
         let attachments: Value = row.try_get("attachments")?;
         let current: Value = row.try_get("plan")?;
         Ok(Some(SubmissionView {

@@ -13,7 +13,7 @@ pub struct Cause<'a> {
     /// `None`: the ledger names no reason that this version knows.
     pub reason: Option<FailReason>,
     /// `RCPT`, `550`, `5.1.1`: the parts that are known.
-    pub told: Vec<&'a str>,
+    pub details: Vec<&'a str>,
 }
 
 /// The runbook of an infected attachment.
@@ -26,9 +26,8 @@ impl<'a> Cause<'a> {
     #[must_use]
     pub fn of(key: &'a str) -> Self {
         let mut parts = key.split('|');
-        let word = parts.next().unwrap_or_default();
-        let reason = FailReason::ALL.into_iter().find(|reason| reason.label() == word);
-        Self { reason, told: parts.filter(|part| !part.is_empty()).collect() }
+        let reason = parts.next().and_then(FailReason::parse);
+        Self { reason, details: parts.filter(|part| !part.is_empty()).collect() }
     }
 
     /// Describes the cause for people.
@@ -36,8 +35,8 @@ impl<'a> Cause<'a> {
     pub fn words(&self) -> String {
         let meaning = self.reason.map_or("its ledger gives no reason", FailReason::meaning);
         let mut words = format!("submission failed: {meaning}");
-        if !self.told.is_empty() {
-            words.push_str(&format!(" ({})", self.told.join(" ")));
+        if !self.details.is_empty() {
+            words.push_str(&format!(" ({})", self.details.join(" ")));
         }
         words
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::PlannedAction;
+use crate::kernel::words;
 use crate::ports::{RelayStatus, Reply, Stage};
 
 /// Format version that this code writes.
@@ -57,31 +58,19 @@ pub struct ClaimEntry {
     pub deadline: Timestamp,
 }
 
-/// State of a delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryState {
-    /// Still to be sent, or sent without a known outcome.
-    #[default]
-    Open,
-    /// Accepted by the relay: a fact.
-    Accepted,
-    /// Failed for good.
-    Failed,
-    /// Without a client for its action type yet.
-    NotImplemented,
-}
-
-impl DeliveryState {
-    /// Label used in the ledger and in counts.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Accepted => "accepted",
-            Self::Failed => "failed",
-            Self::NotImplemented => "not_implemented",
-        }
+words! {
+    /// State of a delivery.
+    #[derive(Default)]
+    DeliveryState {
+        /// Still to be sent, or sent without a known outcome.
+        #[default]
+        Open = "open",
+        /// Accepted by the relay: a fact.
+        Accepted = "accepted",
+        /// Failed for good.
+        Failed = "failed",
+        /// Without a client for its action type yet.
+        NotImplemented = "not_implemented",
     }
 }
 
@@ -178,18 +167,18 @@ pub struct Intent {
     pub at: Timestamp,
 }
 
-/// Class of a delivery's failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// Permanent.
-    Refused,
-    /// Transient.
-    Deferred,
-    /// Lost after the final dot.
-    Unknown,
-    /// In doubt, and on hold by policy.
-    InDoubt,
+words! {
+    /// Class of a delivery's failure.
+    ErrorClass {
+        /// Permanent.
+        Refused = "refused",
+        /// Transient.
+        Deferred = "deferred",
+        /// Lost after the final dot.
+        Unknown = "unknown",
+        /// In doubt, and on hold by policy.
+        InDoubt = "in_doubt",
+    }
 }
 
 /// The latest failure of a delivery.
@@ -204,42 +193,25 @@ pub struct DeliveryError {
     pub reply: Reply,
 }
 
-/// Reason of a failed submission; the ledger's and the audit log's `reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailReason {
-    /// A delivery was refused for good.
-    Refused,
-    /// Attempts are spent while something was open.
-    Exhausted,
-    /// An attachment is infected.
-    Infected,
-    /// The form has no actions.
-    NoActions,
-    /// The ledger could not be read.
-    LedgerDamaged,
-    /// A delivery in doubt is on hold by policy.
-    InDoubt,
+words! {
+    /// Reason of a failed submission; the ledger's and the audit log's `reason`.
+    FailReason {
+        /// A delivery was refused for good.
+        Refused = "refused",
+        /// Attempts are spent while something was open.
+        Exhausted = "exhausted",
+        /// An attachment is infected.
+        Infected = "infected",
+        /// The form has no actions.
+        NoActions = "no_actions",
+        /// The ledger could not be read.
+        LedgerDamaged = "ledger_damaged",
+        /// A delivery in doubt is on hold by policy.
+        InDoubt = "in_doubt",
+    }
 }
 
 impl FailReason {
-    /// Every reason.
-    pub const ALL: [Self; 6] =
-        [Self::Refused, Self::Exhausted, Self::Infected, Self::NoActions, Self::LedgerDamaged, Self::InDoubt];
-
-    /// Label used in ledger, audit, journal and filters.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Exhausted => "exhausted",
-            Self::Infected => "infected",
-            Self::NoActions => "no_actions",
-            Self::LedgerDamaged => "ledger_damaged",
-            Self::InDoubt => "in_doubt",
-        }
-    }
-
     /// Meaning of the reason, for people.
     #[must_use]
     pub fn meaning(self) -> &'static str {
@@ -249,7 +221,7 @@ impl FailReason {
             Self::Infected => "an attachment is infected (rb-008)",
             Self::NoActions => "its form has no actions",
             Self::LedgerDamaged => "its ledger could not be read; the original is in the audit log",
-            Self::InDoubt => "a delivery in doubt is held by policy",
+            Self::InDoubt => "a delivery in doubt is on hold by policy",
         }
     }
 }

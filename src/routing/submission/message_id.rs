@@ -19,7 +19,7 @@ pub struct Origin {
 }
 
 /// First part of every Message-ID of ours.
-const MARK: &str = "maple";
+const PREFIX: &str = "maple";
 
 /// Returns `<maple.SUBMISSION.ORDER.GENERATION@DOMAIN>` with the domain of `from`, an address such as `it@example.org`.
 ///
@@ -29,7 +29,7 @@ const MARK: &str = "maple";
 pub fn message_id(origin: Origin, from: &str) -> String {
     let Origin { submission, action_order, generation } = origin;
     let domain = id_domain(from.rsplit_once('@').map_or("", |(_, domain)| domain));
-    format!("<{MARK}.{}.{action_order}.{generation}@{domain}>", submission.simple())
+    format!("<{PREFIX}.{}.{action_order}.{generation}@{domain}>", submission.simple())
 }
 
 /// The domain as RFC 5322 allows it to the right of the @: a dot-atom or a bracketed literal.
@@ -58,7 +58,7 @@ pub fn parse(message_id: &str) -> Option<Origin> {
         return None;
     }
     let mut parts = left.split('.');
-    if parts.next() != Some(MARK) {
+    if parts.next() != Some(PREFIX) {
         return None;
     }
     let (submission, order, generation) = (parts.next()?, parts.next()?, parts.next()?);
@@ -72,7 +72,7 @@ pub fn parse(message_id: &str) -> Option<Origin> {
     };
     // `+1`, `01` or a hyphenated UUID would parse without being our own spelling.
     let canonical =
-        format!("{MARK}.{}.{}.{}", origin.submission.simple(), origin.action_order, origin.generation);
+        format!("{PREFIX}.{}.{}.{}", origin.submission.simple(), origin.action_order, origin.generation);
     (left == canonical).then_some(origin)
 }
 

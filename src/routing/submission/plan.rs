@@ -8,8 +8,6 @@ use crate::kernel::words;
 
 words! {
     /// Type of an action; the database's enum `action_type`.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
     ActionType {
         /// A help-desk ticket; recognised, not implemented yet.
         HappyfoxTemplate = "happyfox_template",

@@ -122,7 +122,7 @@ fn story(cause: &Cause<'_>, sample: Option<&Sample>) -> Story {
     };
     let Some(sample) = sample else { return story };
     // A cause without a stage has no server's reply.
-    let said = sample.said.as_ref().filter(|_| !cause.told.is_empty());
+    let said = sample.said.as_ref().filter(|_| !cause.details.is_empty());
     if let Some(said) =
         said.map(|(key, reply)| anonymous(&one_line(reply), key)).filter(|said| !said.is_empty())
     {
@@ -157,17 +157,17 @@ mod tests {
             forms,
             said: said.map(|(key, reply)| (key.to_owned(), reply.to_owned())),
         };
-        let told = |key, sample: Option<Sample>| {
+        let details = |key, sample: Option<Sample>| {
             let story = story(&Cause::of(key), sample.as_ref());
             let lines = [vec![story.what], story.details, story.commands, vec![story.runbook.to_string()]];
             lines.concat().join("\n")
         };
         let refused = Some(("1|bob@x.test", "<bob@x.test>: no mailbox\r\n for Bob here"));
         insta::assert_snapshot!([
-            told("refused|RCPT|550|5.1.1", Some(sample(3, refused))),
-            told("exhausted|connect||", Some(sample(2, Some(("1|bob@x.test", ""))))),
-            told("infected", Some(sample(1, refused))),
-            told("no_actions", None),
+            details("refused|RCPT|550|5.1.1", Some(sample(3, refused))),
+            details("exhausted|connect||", Some(sample(2, Some(("1|bob@x.test", ""))))),
+            details("infected", Some(sample(1, refused))),
+            details("no_actions", None),
         ].join("\n\n"), @r"
         submission failed: a delivery was refused for good (RCPT 550 5.1.1)
         one reply: <address>: no mailbox for … here

@@ -25,8 +25,9 @@ pub use records::{RecordError, Records};
 use crate::ops::alerting::{Alerts, Notice};
 use crate::ops::metrics::{DEAD_LETTERS, DeadLetterKind};
 use crate::ops::rng::Rng;
+use crate::ports::RecordKind;
 use crate::ports::{Attributes, Clock, EventSource, Incoming, Runbook, SourceError};
-use crate::routing::dead_letter::{Kind, Letter, Origin, Record, Silent};
+use crate::routing::dead_letter::{Letter, Origin, Record, Silent};
 use crate::routing::event;
 use crate::routing::journal;
 use crate::scrub::scrub;
@@ -154,7 +155,7 @@ impl DeadLetters {
                 Err(error) => {
                     let now = scrub(&error.to_string());
                     if now != said {
-                        tracing::warn!("dead letters to be told of cannot be looked for: {now}");
+                        tracing::warn!("dead letters without an alert cannot be looked for: {now}");
                         said = now;
                     }
                     Vec::new()
@@ -169,13 +170,13 @@ impl DeadLetters {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                Some((id, told)) = notifying.next(), if !notifying.is_empty() => {
+                Some((id, notified)) = notifying.next(), if !notifying.is_empty() => {
                     telling.remove(&id);
-                    if !told {
+                    if !notified {
                         // The notice was dropped, and is sent again later.
                         self.clock.sleep(AGAIN).await;
                     } else if let Err(error) = self.records.alerted(id).await {
-                        tracing::warn!("that people were told of dead letter {id} is not recorded, they are told again: {}", scrub(&error.to_string()));
+                        tracing::warn!("that people were notified of dead letter {id} is not recorded, they are notified again: {}", scrub(&error.to_string()));
                     }
                 }
                 () = self.news.notified() => {}
@@ -188,14 +189,14 @@ impl DeadLetters {
 fn notice(Silent { id, kind, origin }: Silent) -> Notice {
     Notice {
         cause: match (kind, origin) {
-            (Kind::Unreadable, Origin::Pubsub) => "messages that nobody can read were dead-lettered",
-            (Kind::UnknownSubmission, Origin::Pubsub) => {
+            (RecordKind::Unreadable, Origin::Pubsub) => "messages that nobody can read were dead-lettered",
+            (RecordKind::UnknownSubmission, Origin::Pubsub) => {
                 "events of submissions that do not exist were dead-lettered"
             }
-            (Kind::Unreadable, Origin::Outbox(_)) => {
+            (RecordKind::Unreadable, Origin::Outbox(_)) => {
                 "the outbox gave up on events that nobody can read, or that the topic does not take"
             }
-            (Kind::UnknownSubmission, Origin::Outbox(_)) => {
+            (RecordKind::UnknownSubmission, Origin::Outbox(_)) => {
                 "the outbox gave up on events of submissions that do not exist"
             }
         },

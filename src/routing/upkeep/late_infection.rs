@@ -190,7 +190,7 @@ mod tests {
             sent: Some(Duration::from_secs(180)),
             links: Duration::from_secs(links),
         };
-        let told = |late: &[Late]| {
+        let notice_of = |late: &[Late]| {
             let story = story(late).expect("something to tell");
             [vec![story.what], story.details, story.commands, vec![story.runbook.to_string()]]
                 .concat()
@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!(story(&[]), None);
         insta::assert_snapshot!(
-            [told(&[late(1, "contact", 60), late(7, "jobs", 86_000)]), told(&[late(1, "contact", 0)])].join("\n\n"),
+            [notice_of(&[late(1, "contact", 60), late(7, "jobs", 86_000)]), notice_of(&[late(1, "contact", 0)])].join("\n\n"),
             @r"
         an attachment was found infected after it was sent (rb-008)
         form jobs and 1 other form; its last mail was accepted 3 min ago

@@ -313,7 +313,7 @@ fn replace(dir: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Keeps a daemon's board, gate and metrics in step with the pause store. Dropping it changes nothing any more.
 #[derive(Debug)]
 pub struct PauseWatch {
-    book: PauseStore,
+    store: PauseStore,
     board: PauseBoard,
     gate: Gate,
     /// Identity in the signs of life.
@@ -327,7 +327,7 @@ pub struct PauseWatch {
     /// Time at which the last change was seen, database time.
     changed_at: Option<Timestamp>,
     /// Last fault logged, so that each is logged once.
-    told: Option<String>,
+    logged: Option<String>,
     /// Whether the failure of signs of life is logged.
     mute: bool,
 }
@@ -335,10 +335,10 @@ pub struct PauseWatch {
 impl PauseWatch {
     /// Starts without a read, so the gate is shut.
     #[must_use]
-    pub fn new(book: PauseStore, board: PauseBoard, gate: Gate, of: Identity) -> Self {
+    pub fn new(store: PauseStore, board: PauseBoard, gate: Gate, of: Identity) -> Self {
         gate.close(Shut::Paused);
         Self {
-            book,
+            store,
             board,
             gate,
             of,
@@ -346,7 +346,7 @@ impl PauseWatch {
             read_at: None,
             beaten_at: None,
             changed_at: None,
-            told: None,
+            logged: None,
             mute: false,
         }
     }
@@ -361,9 +361,9 @@ impl PauseWatch {
 
     /// Looks once, and writes a sign of life when one is due.
     pub async fn look(&mut self) {
-        match self.book.read_at().await {
+        match self.store.read_at().await {
             Ok((pauses, now)) => {
-                self.told = None;
+                self.logged = None;
                 let changed = self.follow(pauses);
                 self.read_at = Some(now);
                 let due = self
@@ -381,9 +381,9 @@ impl PauseWatch {
             Err(error) => {
                 let said = scrub(&error.to_string());
                 let follows = if self.known { "the last known pauses stay" } else { "everything is paused" };
-                if self.told.as_ref() != Some(&said) {
+                if self.logged.as_ref() != Some(&said) {
                     tracing::error!("pauses cannot be read, {follows}: {said}");
-                    self.told = Some(said);
+                    self.logged = Some(said);
                 }
                 // Where the database answers, waiting operators learn that this daemon runs and has not read the pauses.
                 if !matches!(error, PauseError::Database(_)) {
@@ -394,7 +394,7 @@ impl PauseWatch {
     }
 
     async fn beat(&mut self) {
-        match self.book.beat(&self.of, self.read_at).await {
+        match self.store.beat(&self.of, self.read_at).await {
             Ok(()) => (self.beaten_at, self.mute) = (self.read_at, false),
             Err(error) => {
                 if !std::mem::replace(&mut self.mute, true) {
@@ -439,7 +439,7 @@ fn tell(before: &Pauses, after: &Pauses) {
             actor = pause.actor,
             reason = pause.reason,
             until = pause.until.map(|until| until.to_string()),
-            "paused: {}; what it holds up waits and spends no attempt; `{}` ends it",
+            "paused: {}; what it defers waits and spends no attempt; `{}` ends it",
             pause.scope,
             pause.remedy()
         );
@@ -450,7 +450,7 @@ fn tell(before: &Pauses, after: &Pauses) {
             EventName::Resumed,
             scope = pause.scope.label(),
             value = pause.scope.value(),
-            "resumed: {}; what it held up comes back",
+            "resumed: {}; what it deferred comes back",
             pause.scope
         );
     }

@@ -195,7 +195,7 @@ impl Decided {
     }
 }
 
-const IN_DOUBT: &str = "perhaps delivered before; held, because routing.in_doubt is \"hold\"";
+const IN_DOUBT: &str = "perhaps delivered before; on hold, because routing.in_doubt is \"hold\"";
 
 impl Preparer {
     /// Prepares action `order` of the ledger's plan. Submission content that is missing is read, once per claim.
@@ -249,7 +249,7 @@ impl Preparer {
         };
         match self.compose(claim.id, action, ledger, content, &attachments, &targets) {
             Ok(composed) => {
-                told(claim.id, &content.form_id, order, &composed);
+                log_gaps(claim.id, &content.form_id, order, &composed);
                 Prepared::Ready(Box::new(Ready {
                     keys,
                     resend: open.resend,
@@ -334,12 +334,12 @@ impl Preparer {
         let ttl = compose::link_ttl(self.rules.now().link_ttl, content.retention_expires_at, content.now);
         let mut requests = Vec::new();
         let mut links: Vec<AttachmentLink> = Vec::with_capacity(content.attachments.len());
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         for attachment in &content.attachments {
             let file_name = attachment.file_name.clone().unwrap_or_default();
             let link = match (ttl, &attachment.bucket, &attachment.object) {
                 (Some(ttl), Some(bucket), Some(object)) => {
-                    places.push(links.len());
+                    indexes.push(links.len());
                     requests.push(LinkRequest {
                         bucket: bucket.clone(),
                         object: object.clone(),
@@ -359,8 +359,8 @@ impl Preparer {
             });
         }
         let signed = self.signer.sign_all(&requests, LINKS_AT_ONCE).await;
-        for (place, signed) in places.into_iter().zip(signed) {
-            links[place].link = match signed {
+        for (index, signed) in indexes.into_iter().zip(signed) {
+            links[index].link = match signed {
                 Ok(link) => Ok(link),
                 Err(SignError::UnsignableObject { why, .. }) => Err(why),
                 Err(error) => {
@@ -413,7 +413,7 @@ impl Preparer {
 
 /// Logs for the owner of the form that a mail has gaps, or that a reply to it would not reach the person who filled in the
 /// form. Neither a value nor a field's name is logged: `render` shows those.
-fn told(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
+fn log_gaps(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
     if !composed.missing.is_empty() {
         journal!(
             warn,

@@ -75,7 +75,7 @@ fn piles_are_told_of_ever_more_rarely() {
     let stories: Vec<Story> = vec![
         ("one", vec![(0, Waits)], 9000, vec![(30, News)]),
         ("more of the same in time", vec![(0, Waits), (29, Waits)], 9000, vec![(30, News)]),
-        ("mended before it was told", vec![(0, Waits), (29, Gone)], 9000, vec![]),
+        ("mended before it was sent", vec![(0, Waits), (29, Gone)], 9000, vec![]),
         ("and come again", vec![(0, Waits), (29, Gone), (40, Waits)], 9000, vec![(70, News)]),
         // 30, then 60, 120, … after the one before, never longer than the interval.
         (
@@ -131,7 +131,7 @@ fn incidents_are_told_once_repeated_and_recovered_once() {
         ),
         ("over", vec![(0, Raise), (100, Resolve)], vec![(30, News), (100, Over)]),
         ("over twice", vec![(0, Raise), (100, Resolve), (101, Resolve)], vec![(30, News), (100, Over)]),
-        ("over before it was told", vec![(0, Raise), (29, Resolve)], vec![]),
+        ("over before it was sent", vec![(0, Raise), (29, Resolve)], vec![]),
         ("never there", vec![(0, Resolve)], vec![]),
         (
             "over while Slack was down",
@@ -145,7 +145,7 @@ fn incidents_are_told_once_repeated_and_recovered_once() {
         ),
         ("came and lasts", vec![(0, Down), (0, Raise), (5000, Up)], vec![(5000, News), (8600, Still)]),
         (
-            "back before its end was told",
+            "back before its end was sent",
             vec![(0, Raise), (100, Down), (200, Resolve), (300, Raise), (400, Up)],
             vec![(30, News), (3630, Still), (7230, Still)],
         ),
@@ -156,7 +156,7 @@ fn incidents_are_told_once_repeated_and_recovered_once() {
             vec![(30, News), (40, Over), (100, News), (101, Over), (221, News), (3821, Still), (7421, Still)],
         ),
         (
-            "too short to be told the second time",
+            "too short to be sent the second time",
             vec![(0, Raise), (40, Resolve), (41, Raise), (60, Resolve)],
             vec![(30, News), (40, Over)],
         ),

@@ -56,8 +56,8 @@ pub(super) fn give_out(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &
 
 /// Our own error text in an error of the engine, where there is one.
 pub(super) fn reported_by(error: &Error) -> Option<&'static str> {
-    let told = error.detail()?;
-    [TOO_MUCH, TOO_DEEP].into_iter().find(|ours| *ours == told)
+    let detail = error.detail()?;
+    [TOO_MUCH, TOO_DEEP].into_iter().find(|ours| *ours == detail)
 }
 
 fn of<'s>(state: &'s mut State<'_, '_>) -> &'s mut Budget {

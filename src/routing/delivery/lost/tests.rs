@@ -14,7 +14,7 @@ fn lost(n: u128, status: RelayStatus, dsn: &str) -> Lost {
         mail: Mail { submission_id: Uuid::from_u128(n), delivery: "1|bob@x.test".to_owned(), generation: 0 },
         cause: LostCause::of(status, Some(dsn), false),
         at: Timestamp::from_second(i64::try_from(n).expect("small")).expect("a time"),
-        told: false,
+        notified: false,
     }
 }
 
@@ -51,13 +51,13 @@ fn a_cause_is_made_of_closed_words() {
         [("5.1.1", RelayStatus::Bounced), ("4.4.1", RelayStatus::Expired), ("", RelayStatus::Bounced)]
             .map(|(dsn, status)| LostCause::of(status, Some(dsn), false).words())
             .join("\n"), @r"
-    mail lost after it was accepted: refused beyond the relay (5.1.1, no such mailbox)
+    mail lost after it was accepted: refused by a later hop (5.1.1, no such mailbox)
     mail lost after it was accepted: given up by the relay: it waited too long, or was removed by hand (4.4.1, the next system does not answer)
-    mail lost after it was accepted: refused beyond the relay
+    mail lost after it was accepted: refused by a later hop
     ");
     insta::assert_snapshot!(
         LostCause::of(RelayStatus::Bounced, Some("5.1.1"), true).words(),
-        @"a returned mail says (any of its recipients could have written it): mail lost after it was accepted: refused beyond the relay (5.1.1, no such mailbox)"
+        @"a returned mail says (any of its recipients could have written it): mail lost after it was accepted: refused by a later hop (5.1.1, no such mailbox)"
     );
 }
 
@@ -93,7 +93,7 @@ fn what_was_told_waits_for_its_ledger_only() {
     pages.lease("bounced 5.1.1", token, now + SECOND, now);
     assert!(pages.unwritten(10).is_empty());
     let before = pages.changes();
-    assert_eq!(pages.told(token), 0);
+    assert_eq!(pages.notified(token), 0);
     assert!(pages.changes() > before, "worth a snapshot");
     assert_eq!(causes(&pages, now + 2 * SECOND), [], "though the lease has ended");
     // A process that dies here does not notify again.
@@ -137,6 +137,6 @@ fn too_many_are_counted_and_told_of_by_number() {
     assert_eq!(pages.lease_rest("beyond", token, until, now), Some(7));
     assert_eq!(pages.lease_rest("beyond", token, until, now), None, "somebody is telling of them");
     pages.add(bounced(999_999));
-    assert_eq!(pages.told(token), 7);
+    assert_eq!(pages.notified(token), 7);
     assert_eq!(causes(&pages, now).last(), Some(&("beyond".to_owned(), 1)), "what came meanwhile waits");
 }

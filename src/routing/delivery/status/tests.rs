@@ -95,7 +95,7 @@ fn a_reason_that_changes_is_news_of_the_same_wait() {
 #[test]
 fn the_first_word_makes_the_mark_and_a_lost_mail_is_audited_without_its_address() {
     let change = changed(judged(&json!({"state": "accepted"}), &seen(RelayStatus::Bounced, Some("A"))))
-        .expect("a mark");
+        .expect("an entry");
     assert_eq!((change.key.as_str(), change.entry.generation, change.entry.by.as_str()), (KEY, 1, "me"));
     let lost = change.lost.expect("an audit row");
     assert_eq!((&lost["error"]["stage"], &lost["error"]["class"]), (&json!("delivery"), &json!("bounced")));
@@ -116,9 +116,9 @@ fn what_nobody_was_told_of_is_told_again_by_its_own_teller() {
     assert_eq!(judged(&entry, &again), Decision::Known { unnotified: Some(KEY.to_owned()) });
     let of_another = decide(&ledger(&entry), Status::Routed, &again, "another", NOW);
     assert_eq!(of_another, Decision::Known { unnotified: None });
-    let mut told = entry;
-    told["relay"]["told_at"] = json!(NOW);
-    assert_eq!(judged(&told, &again), Decision::Known { unnotified: None });
+    let mut notified = entry;
+    notified["relay"]["told_at"] = json!(NOW);
+    assert_eq!(judged(&notified, &again), Decision::Known { unnotified: None });
 }
 
 #[test]
@@ -178,16 +178,16 @@ fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
     let returned = seen(RelayStatus::Bounced, None);
     let (accepted, doubt) = (json!({"state": "accepted"}), json!({"state": "open", "doubt": true}));
 
-    let alone = changed(decide(&ledger(&doubt), Status::Received, &returned, "me", NOW)).expect("a mark");
+    let alone = changed(decide(&ledger(&doubt), Status::Received, &returned, "me", NOW)).expect("an entry");
     assert!(alone.found.is_some() && alone.lost.is_some() && alone.unnotified && !alone.entry.claimed);
 
     for entry in [&accepted, &doubt] {
-        let claim = changed(decided(entry, &returned)).expect("a mark");
+        let claim = changed(decided(entry, &returned)).expect("an entry");
         assert_eq!(
             (claim.entry.status, claim.entry.claimed, claim.unnotified),
             (RelayStatus::Bounced, true, true)
         );
-        assert_eq!((claim.lost, claim.found), (None, None), "it is told, and no fact: {entry}");
+        assert_eq!((claim.lost, claim.found), (None, None), "it is reported, and no fact: {entry}");
     }
     for entry in [&accepted, &doubt] {
         let received = seen(RelayStatus::Delivered, None);
@@ -195,20 +195,20 @@ fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
     }
 
     // The log's proof replaces the entry, without a second notification.
-    let claimed = |told: Value| {
+    let claimed = |at: Value| {
         json!({"state": "accepted", "queue_id": "A", "relay": {"status": "bounced", "at": NOW, "generation": 1,
-            "claimed": true, "by": "me", "told_at": told}})
+            "claimed": true, "by": "me", "told_at": at}})
     };
-    for (told, unnotified) in [(Value::Null, true), (json!(NOW), false)] {
+    for (at, unnotified) in [(Value::Null, true), (json!(NOW), false)] {
         let proved =
-            changed(decided(&claimed(told), &seen(RelayStatus::Bounced, Some("A")))).expect("a mark");
+            changed(decided(&claimed(at), &seen(RelayStatus::Bounced, Some("A")))).expect("an entry");
         assert!(
             proved.lost.is_some() && !proved.entry.claimed && proved.unnotified == unnotified,
             "{proved:?}"
         );
     }
     let arrived = changed(decided(&claimed(Value::Null), &seen(RelayStatus::Delivered, Some("A"))));
-    assert_eq!(arrived.expect("a mark").entry.status, RelayStatus::Delivered);
+    assert_eq!(arrived.expect("an entry").entry.status, RelayStatus::Delivered);
     assert_eq!(decided(&claimed(json!(NOW)), &returned), Decision::Known { unnotified: None }, "read again");
 }
 
@@ -237,7 +237,7 @@ fn doubt_is_ended_unless_somebody_is_sending() {
     ];
     for (entry, status, expected) in cases {
         let decision = decide(&ledger(&entry), status, &seen(RelayStatus::Delivered, Some("A")), "me", NOW);
-        let change = changed(decision).expect("a mark in any case");
+        let change = changed(decision).expect("an entry in any case");
         assert_eq!(change.found.is_some(), expected, "{entry} {status:?}");
         if let Some(found) = change.found {
             assert_eq!(found[KEY]["fact"]["queue_id"], "A");
@@ -268,13 +268,13 @@ fn a_returned_mail_may_name_its_recipient_in_other_words() {
         (&["a@x.test", "!2"], "forwarded@y.test", true, Some("a@x.test")),
         (&["!none"], "forwarded@y.test", true, None),
     ];
-    for (recipients, told, returned, meant) in cases {
+    for (recipients, named, returned, meant) in cases {
         let deliveries: Map<String, Value> =
             recipients.iter().map(|to| (format!("1|{to}"), json!({"state": "accepted"}))).collect();
         let ledger = Ledger::read(&json!({"v": 1, "deliveries": deliveries})).expect("a ledger");
         let mut seen = seen(RelayStatus::Bounced, (!returned).then_some("A"));
-        told.clone_into(&mut seen.recipient);
+        named.clone_into(&mut seen.recipient);
         let found = key_of(&ledger, &seen).and_then(|key| key.strip_prefix("1|"));
-        assert_eq!(found, meant, "{told} of {recipients:?}");
+        assert_eq!(found, meant, "{named} of {recipients:?}");
     }
 }

@@ -3,7 +3,7 @@
 //! A Message-ID is no secret: recipients read it, and the forms backend can guess it. So a queue id is proved to be ours
 //! only where smtpd logged, under that id, a client of this host, and, with `[bounces]`, qmgr an envelope sender with
 //! our token for that very mail. A recipient knows the token as well, but does not submit from this host; a user of this
-//! host may submit any mail, but does not know the token. Without `[bounces]` such a user cannot be told from us:
+//! host may submit any mail, but does not know the token. Without `[bounces]` such a user cannot be distinguished from us:
 //! Postfix does not log the port of our session by default (`smtpd_client_port_logging`). Mail from `sendmail` never
 //! counts; an alias's copy and a requeued mail count as their original does. Pure.
 

@@ -80,7 +80,7 @@ fn said(id: &str, to: &str, status: RelayStatus, text: &str) -> LogLine {
     line(LogEntry::Recipient { id: id.to_owned(), line: line_of })
 }
 
-fn told(lines: &[LogLine]) -> (Tracker, Vec<Seen>) {
+fn followed(lines: &[LogLine]) -> (Tracker, Vec<Seen>) {
     let mut tracker = Tracker::default();
     let seen = lines.iter().flat_map(|line| tracker.read(line)).collect();
     (tracker, seen)
@@ -103,7 +103,7 @@ fn queue(mails: &[(&str, &[&str])]) -> QueueListing {
 #[test]
 fn only_mails_of_ours_are_followed_and_each_recipient_is_told_of() {
     let foreign = LogEntry::MessageId { id: "F".to_owned(), message_id: "<else@example.org>".to_owned() };
-    let (tracker, seen) = told(&[
+    let (tracker, seen) = followed(&[
         received("A", 1),
         named("A", ORIGIN),
         received("F", 2),
@@ -129,14 +129,14 @@ fn an_alias_is_told_of_by_the_address_that_was_written_to() {
         text: String::new(),
     };
     let entry = LogEntry::Recipient { id: "A".to_owned(), line: aliased };
-    let (_, seen) = told(&[named("A", ORIGIN), line(entry)]);
+    let (_, seen) = followed(&[named("A", ORIGIN), line(entry)]);
     assert_eq!(seen[0].recipient, TO);
 }
 
 #[test]
 fn what_is_left_of_an_expired_mail_expires_for_those_who_wait() {
     let expired = LogEntry::Expired { id: "A".to_owned(), why: "returned to sender" };
-    let (_, seen) = told(&[
+    let (_, seen) = followed(&[
         named("A", ORIGIN),
         said("A", TO, RelayStatus::Delivered, "ok"),
         said("A", "b@x.test", RelayStatus::Deferred, "later"),
@@ -150,7 +150,7 @@ fn what_is_left_of_an_expired_mail_expires_for_those_who_wait() {
 /// A mail that a content filter brings back under another queue id is reported there.
 #[test]
 fn what_comes_in_again_is_not_delivered_yet() {
-    let (_, seen) = told(&[
+    let (_, seen) = followed(&[
         named("A", ORIGIN),
         received("B", 1),
         named("B", ORIGIN),
@@ -159,7 +159,8 @@ fn what_comes_in_again_is_not_delivered_yet() {
     ]);
     assert_eq!(seen.iter().map(|seen| seen.status).collect::<Vec<_>>(), [RelayStatus::Bounced]);
     // An upstream's queue id is not ours.
-    let (_, seen) = told(&[named("A", ORIGIN), said("A", TO, RelayStatus::Delivered, "Ok: queued as 4XYZ")]);
+    let (_, seen) =
+        followed(&[named("A", ORIGIN), said("A", TO, RelayStatus::Delivered, "Ok: queued as 4XYZ")]);
     assert_eq!(seen.len(), 1);
 }
 
@@ -335,7 +336,7 @@ fn the_table_of_evidence() {
             disproved(&["A"]),
         ),
         (
-            "gone, and one of its two is not told of",
+            "gone, and one of its two is not reported",
             and(&[
                 sent_by("A", "it@example.org", 2),
                 said("A", "b@x.test", RelayStatus::Delivered, ""),
@@ -352,7 +353,7 @@ fn the_table_of_evidence() {
         ),
     ];
     for (name, lines, listing, expected) in cases {
-        let (tracker, _) = told(&lines);
+        let (tracker, _) = followed(&lines);
         assert_eq!(tracker.evidence(ORIGIN, TO, Some(0), listing.as_ref()), expected, "{name}");
         let saved = serde_json::to_string(&tracker).expect("saved");
         let again: Tracker = serde_json::from_str(&saved).expect("read");
@@ -365,7 +366,7 @@ fn the_table_of_evidence() {
 /// A session that ended proves nothing about a later send without a log line.
 #[test]
 fn the_contrary_is_proved_only_by_what_came_after_the_begin() {
-    let (mut tracker, _) = told(&[connect(9), received("A", 9), named("A", ORIGIN), cut(9), ended(9, 0)]);
+    let (mut tracker, _) = followed(&[connect(9), received("A", 9), named("A", ORIGIN), cut(9), ended(9, 0)]);
     let none = queue(&[]);
     let evidence = |tracker: &Tracker, after| tracker.evidence(ORIGIN, TO, after, Some(&none));
     assert_eq!(evidence(&tracker, Some(1)), Evidence::Nothing, "it was logged before");
@@ -391,7 +392,7 @@ fn reading_a_line_twice_changes_nothing() {
         said("A", TO, RelayStatus::Deferred, "later"),
         ended(9, 1),
     ];
-    let (mut tracker, _) = told(&lines);
+    let (mut tracker, _) = followed(&lines);
     let before = serde_json::to_value(&tracker).expect("saved");
     for line in &lines[2..] {
         tracker.read(line);
@@ -402,7 +403,7 @@ fn reading_a_line_twice_changes_nothing() {
 #[test]
 fn a_queue_id_that_comes_again_is_another_mail() {
     let other = Origin { submission: Uuid::from_u128(8), ..ORIGIN };
-    let (tracker, seen) = told(&[
+    let (tracker, seen) = followed(&[
         received("A", 1),
         named("A", ORIGIN),
         said("A", TO, RelayStatus::Delivered, ""),

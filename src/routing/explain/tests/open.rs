@@ -33,10 +33,14 @@ fn what_its_event_does_is_said_and_where_to_look() {
         if late {
             (row.created, row.updated) = (old, old);
         }
-        let told = told(&row, &rules());
-        assert_eq!(told.next.code, Step::Claim, "{name}");
-        assert!(told.why.contains(why) && !told.why.contains('\u{1b}'), "{name}: {}", told.why);
-        let verbs: Vec<_> = told.remedy.iter().filter_map(|remedy| remedy.verb).collect();
+        let explained = explained(&row, &rules());
+        assert_eq!(explained.next.code, Step::Claim, "{name}");
+        assert!(
+            explained.why.contains(why) && !explained.why.contains('\u{1b}'),
+            "{name}: {}",
+            explained.why
+        );
+        let verbs: Vec<_> = explained.remedy.iter().filter_map(|remedy| remedy.verb).collect();
         assert_eq!(verbs.contains(&remedy), !remedy.is_empty(), "{name}: {verbs:?}");
         assert_eq!(verbs.is_empty(), remedy.is_empty(), "{name}: {verbs:?}");
     }
@@ -201,7 +205,7 @@ fn each_open_case_says_what_follows_and_when() {
         ),
     ];
     for (name, row, step, when, why, remedy) in cases {
-        let said = told(&row, &rules());
+        let said = explained(&row, &rules());
         assert_eq!((said.next.code, said.next.when), (step, when.map(time)), "{name}: {said:?}");
         assert!(said.why.contains(why), "{name}: {said:?}");
         let lines: String = said.remedy.iter().map(|remedy| format!("{}\n", remedy.line)).collect();

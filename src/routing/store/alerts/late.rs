@@ -59,7 +59,7 @@ impl AlertStore {
         for row in &rows {
             let (id, routed): (Uuid, Option<bool>) = (row.try_get("id")?, row.try_get("routed")?);
             found.routed += usize::from(routed == Some(true));
-            if row.try_get::<_, Option<bool>>("untold")? == Some(true) {
+            if row.try_get::<_, Option<bool>>("unnotified")? == Some(true) {
                 found.unnotified.push(id);
             }
             found.next = Some(id);

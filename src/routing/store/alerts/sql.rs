@@ -68,14 +68,14 @@ fn cause() -> String {
         words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
     };
     let reasons = quoted(&mut FailReason::ALL.iter().map(|reason| reason.label()));
-    let told = [FailReason::Refused, FailReason::Exhausted, FailReason::InDoubt];
-    let told = quoted(&mut told.iter().map(|reason| reason.label()));
+    let detailed = [FailReason::Refused, FailReason::Exhausted, FailReason::InDoubt];
+    let detailed = quoted(&mut detailed.iter().map(|reason| reason.label()));
     let stages = quoted(&mut STAGES.into_iter());
     let infected = FailReason::Infected.label();
     let reason = "s.routing_result#>>'{finished,reason}'";
     format!(
         "CASE WHEN s.routing_result->'finished' IS NULL THEN '{infected}'
-    WHEN {reason} IN ({told}) THEN {reason} || COALESCE((
+    WHEN {reason} IN ({detailed}) THEN {reason} || COALESCE((
       SELECT '|' || CASE WHEN x.error->>'stage' IN ({stages}) THEN x.error->>'stage' ELSE '' END
         || '|' || CASE WHEN x.error->>'code' ~ '^[1-9][0-9]{{2}}$' THEN x.error->>'code' ELSE '' END
         || '|' || CASE WHEN x.error->>'enhanced' ~ '^[245][.][0-9]{{1,3}}[.][0-9]{{1,3}}$'
@@ -130,12 +130,12 @@ RETURNING s.id"
             // One submission after the other, by its key: the planner estimates routed rows at a fifth of the table.
             late_find: format!(
                 "-- late_infection_find
-SELECT x.submission_id AS id, s.routed, s.untold FROM (
+SELECT x.submission_id AS id, s.routed, s.unnotified FROM (
   SELECT DISTINCT x.submission_id FROM attachments x
   WHERE x.clamav_status = 'infected' AND ($3::uuid IS NULL OR x.submission_id > $3)
   ORDER BY x.submission_id LIMIT $4
 ) AS x LEFT JOIN LATERAL (
-  SELECT true AS routed, {LATE_UNNOTIFIED} AND {late_free} AS untold FROM submissions s
+  SELECT true AS routed, {LATE_UNNOTIFIED} AND {late_free} AS unnotified FROM submissions s
   WHERE s.id = x.submission_id AND {late} OFFSET 0
 ) AS s ON true ORDER BY x.submission_id"
             ),

@@ -91,10 +91,10 @@ impl RecordFile {
     async fn read(&self, whole: Option<Uuid>) -> io::Result<Vec<Record>> {
         let records = self
             .dir
-            .fold(NAME, (Vec::new(), BTreeMap::new()), move |(records, places), line| {
+            .fold(NAME, (Vec::new(), BTreeMap::new()), move |(records, indexes), line| {
                 // An unreadable line is the rest of a crash; no other line is affected.
                 let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
-                apply(records, places, line, whole);
+                apply(records, indexes, line, whole);
             })
             .await?;
         Ok(records.0)
@@ -105,22 +105,22 @@ impl RecordFile {
     }
 }
 
-fn apply(records: &mut Vec<Record>, places: &mut BTreeMap<Uuid, usize>, line: Line, whole: Option<Uuid>) {
+fn apply(records: &mut Vec<Record>, indexes: &mut BTreeMap<Uuid, usize>, line: Line, whole: Option<Uuid>) {
     match line {
         Line::Record(mut record) => {
             if whole != Some(record.id) {
                 record.payload = Vec::new();
             }
-            places.insert(record.id, records.len());
+            indexes.insert(record.id, records.len());
             records.push(record);
         }
         Line::Alerted { id, at } => {
-            if let Some(record) = places.get(&id).and_then(|place| records.get_mut(*place)) {
+            if let Some(record) = indexes.get(&id).and_then(|index| records.get_mut(*index)) {
                 record.alerted_at.get_or_insert(at);
             }
         }
         Line::Closed { id, closed } => {
-            if let Some(record) = places.get(&id).and_then(|place| records.get_mut(*place)) {
+            if let Some(record) = indexes.get(&id).and_then(|index| records.get_mut(*index)) {
                 record.closed.get_or_insert(closed);
             }
         }
@@ -131,12 +131,13 @@ fn apply(records: &mut Vec<Record>, places: &mut BTreeMap<Uuid, usize>, line: Li
 mod tests {
     use super::*;
     use crate::ports::Attributes;
-    use crate::routing::dead_letter::{Closing, Kind};
+    use crate::ports::RecordKind;
+    use crate::routing::dead_letter::Closing;
 
     fn record(n: u128, message_id: &str) -> Record {
         Record {
             id: Uuid::from_u128(n),
-            kind: Kind::Unreadable,
+            kind: RecordKind::Unreadable,
             at: Timestamp::UNIX_EPOCH,
             submission_id: None,
             reason: "not_an_object".to_owned(),
@@ -162,13 +163,13 @@ mod tests {
             .expect("half a line");
         assert!(file.add(&record(3, "m3")).await.expect("added"));
         let (id, at) = (Uuid::from_u128(1), Timestamp::UNIX_EPOCH);
-        file.alerted(id, at).await.expect("told");
+        file.alerted(id, at).await.expect("recorded");
         let (actor, reason) = ("operator:a".to_owned(), "r".to_owned());
         file.close(id, Closed { how: Closing::Discarded, at, actor, reason }).await.expect("closed");
         let all = file.all().await.expect("read");
         assert_eq!(all.iter().map(|record| record.message_id.as_str()).collect::<Vec<_>>(), ["m1", "m3"]);
         assert!(all[0].alerted_at.is_some() && all[0].closed.is_some() && all[1].closed.is_none(), "{all:?}");
-        assert!(all.iter().all(|record| record.payload.is_empty()), "payloads are not held");
+        assert!(all.iter().all(|record| record.payload.is_empty()), "payloads are not kept");
         assert_eq!(file.get(id).await.expect("read").expect("there").payload, b"payload");
     }
 }

@@ -14,7 +14,8 @@ use super::file::RecordFile;
 use crate::db::DbError;
 use crate::db::pool::Pool;
 use crate::ops::state_dir::StateDir;
-use crate::routing::dead_letter::{Closed, Closing, EXHAUSTED, Kind, Record, Silent};
+use crate::ports::RecordKind;
+use crate::routing::dead_letter::{Closed, Closing, EXHAUSTED, Record, Silent};
 use crate::routing::store::dead_letters::DeadLetterStore;
 
 /// Both stores. Cheap to clone.
@@ -121,7 +122,8 @@ impl Records {
     /// # Errors
     /// [`RecordError`].
     pub async fn open(&self) -> Result<BTreeMap<&'static str, u64>, RecordError> {
-        let mut open: BTreeMap<&'static str, u64> = Kind::ALL.iter().map(|kind| (kind.label(), 0)).collect();
+        let mut open: BTreeMap<&'static str, u64> =
+            RecordKind::ALL.iter().map(|kind| (kind.label(), 0)).collect();
         if self.store.is_there().await?.0 {
             for (kind, count) in self.store.open().await? {
                 *open.entry(kind.label()).or_default() += count;

@@ -105,8 +105,8 @@ fn what_was_made_of_ours_is_ours() {
     let first = [connect(1), received("A", 1), named("A", ORIGIN), sent_by("A", &token, 1)];
     let copy = [named("B", ORIGIN), sent_by("B", &token, 1)];
     let bounced = said("B", TO, RelayStatus::Bounced, "no");
-    let told = |lines: Vec<LogLine>| story(true, &lines).0;
-    let of = |rest: &[LogLine]| told([&first[..], rest].concat());
+    let followed = |lines: Vec<LogLine>| story(true, &lines).0;
+    let of = |rest: &[LogLine]| followed([&first[..], rest].concat());
     assert_eq!(of(&[&copy[..], &[forwarded("A", TO, "B"), bounced.clone()]].concat()), [true]);
     assert_eq!(of(&[&copy[..], &[bounced.clone(), forwarded("A", TO, "B")]].concat()), [false, true]);
     let requeued =
@@ -116,7 +116,7 @@ fn what_was_made_of_ours_is_ours() {
     let strangers =
         [connect(1), received_from("A", 1, STRANGER), named("A", ORIGIN), sent_by("A", &token, 1)];
     let theirs = [&strangers[..], &copy[..], &[forwarded("A", TO, "B"), bounced.clone()]].concat();
-    assert_eq!(told(theirs), [false]);
+    assert_eq!(followed(theirs), [false]);
     let blessed = said("A", "z@x.test", RelayStatus::Delivered, "250 2.0.0 Ok: queued as B");
     assert_eq!(of(&[&copy[..], &[blessed, bounced]].concat()), [true, false]);
 }
