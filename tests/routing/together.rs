@@ -58,9 +58,16 @@ async fn no_more_is_in_doubt_than_twice_the_connections(source: Source) {
     assert!((CONNECTIONS + 1..=2 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
 }
 
+/// A relay on a crowded machine is not always fast, and has no more in doubt than a slow one then.
 async fn beside_a_fast_relay_no_more_is_in_doubt_than_eight_times_the_connections(source: Source) {
-    let in_doubt = in_doubt(source, Duration::from_millis(10)).await;
-    assert!((2 * CONNECTIONS + 1..=8 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
+    for _ in 0..5 {
+        let in_doubt = in_doubt(source, Duration::from_millis(10)).await;
+        assert!((CONNECTIONS + 1..=8 * CONNECTIONS).contains(&in_doubt), "{in_doubt} are in doubt");
+        if in_doubt > 2 * CONNECTIONS {
+            return;
+        }
+    }
+    panic!("never more than twice the connections: the relay was not taken for fast");
 }
 
 devkit::with_either_source!(
