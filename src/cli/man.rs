@@ -56,7 +56,7 @@ fn commands() -> Vec<Command> {
             below(verb, all);
         }
     }
-    // Where a width is known, clap wraps; the viewer of a page wraps it.
+    // Clap wraps at a known width; the viewer of a page wraps it.
     let mut root =
         Cli::command().subcommand_value_name("VERB").subcommand_help_heading("VERBS").term_width(0);
     root.build();

@@ -18,7 +18,7 @@ use crate::routing::pause::presence::Standing;
 use crate::routing::pause::{Pause, Scope};
 use crate::routing::upkeep::pauses::{NewPause, Reach, Until};
 
-/// What is meant; nothing named means everything.
+/// Scope of the pause; nothing named means everything.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(super) struct Selector {
     /// One form, by its id
@@ -60,7 +60,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// How long the daemons are waited for.
+/// Patience with the daemons.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Waiting {
     /// Wait so long for the daemons to go by it

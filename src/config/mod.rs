@@ -413,7 +413,7 @@ section! {
         webhook_file: Option<PathBuf> = None,
         /// Channel label shown in the text.
         channel: String = String::new(),
-        /// Where a browser finds the runbooks: messages link to the file and its section below it. Absent: they name the file
+        /// Address of the runbooks for a browser: messages link to the file and its section below it. Absent: they name the file
         /// on the host.
         runbooks_url: Option<String> = None,
         /// The dashboard that messages link to. Absent: none.

@@ -131,7 +131,7 @@ pub struct Depth<S> {
     pub state: S,
     /// Rows in it.
     pub count: u64,
-    /// How long the longest-waiting row has been due; in states where no row waits, the age of the oldest.
+    /// Time for which the longest-waiting row has been due; in states where no row waits, the age of the oldest.
     pub oldest: Duration,
 }
 

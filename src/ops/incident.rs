@@ -22,19 +22,29 @@ pub static INCIDENT_OPEN: Gauge<&str> =
 pub struct IncidentKey {
     label: &'static str,
     ours: bool,
+    runbook: &'static str,
 }
+
+/// The runbook of the house and of routing; a room that has one of its own names it at its keys.
+const RUNBOOK: &str = "rb-009-routing-failure.md";
 
 impl IncidentKey {
     /// A key for trouble with us, or with a dependency.
     #[must_use]
     pub const fn new(label: &'static str) -> Self {
-        Self { label, ours: true }
+        Self { label, ours: true, runbook: RUNBOOK }
     }
 
     /// A key for neglect by others: no sign of our death, so that heartbeats go on.
     #[must_use]
     pub const fn of_others(label: &'static str) -> Self {
-        Self { label, ours: false }
+        Self { label, ours: false, runbook: RUNBOOK }
+    }
+
+    /// The same key, with its section in the runbook `file`.
+    #[must_use]
+    pub const fn in_runbook(self, file: &'static str) -> Self {
+        Self { runbook: file, ..self }
     }
 
     /// Returns whether the incident keeps us from reporting that all is well.
@@ -52,7 +62,7 @@ impl IncidentKey {
     /// The runbook of the incident; its section has the key's own name.
     #[must_use]
     pub const fn runbook(self) -> Runbook {
-        Runbook { file: "rb-009-routing-failure.md", section: self.label() }
+        Runbook { file: self.runbook, section: self.label() }
     }
 }
 

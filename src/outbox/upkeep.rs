@@ -60,7 +60,7 @@ pub struct Upkeep {
 struct Seen<'a> {
     /// Why nothing can be published, and for how long that has lasted.
     down: Option<(&'a str, Duration)>,
-    /// How long the longest-waiting row has been due.
+    /// Time for which the longest-waiting row has been due.
     overdue: Duration,
     /// Number of waiting rows.
     waiting: u64,

@@ -38,7 +38,7 @@ pub struct TakenRow {
     pub ledger: Ledger,
     /// The claim's token.
     pub token: String,
-    /// How long the claim lives, by the database's clock, from the moment it was read.
+    /// Remaining life of the claim, by the database's clock, from the moment it was read.
     pub lives: Duration,
     /// Start of the wait for it.
     pub waiting: Waiting,
@@ -109,7 +109,7 @@ impl Claim {
         Ok(())
     }
 
-    /// How long a send may still be put off, before the claim's remaining time no longer covers it (protocol §4). A quarter
+    /// Time for which a send may still be put off, before the claim's remaining time no longer covers it (protocol §4). A quarter
     /// of that time at the claim's start is kept for the intent and the dialogue up to the dot, where the fence asks again:
     /// a send stopped only there would cost an attempt.
     #[must_use]

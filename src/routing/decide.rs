@@ -52,7 +52,7 @@ pub enum ClaimDecision {
     /// Ack and drop: nothing to do here.
     Drop(DropReason),
     /// Keep the event until this instant of database time, then decide again.
-    Hold(Timestamp),
+    Defer(Timestamp),
     /// Give the event back.
     Nack(NackReason),
     /// `received → failed`, nothing sent.
@@ -140,7 +140,7 @@ pub fn claim(row: &RowView<'_>, now: Timestamp, max_attempts: u32) -> ClaimDecis
     match due(ledger, row.touched, now, row.longest_pause) {
         Some(due) if due > now => {
             if due.duration_since(now) <= HOLD_WITHIN {
-                ClaimDecision::Hold(due)
+                ClaimDecision::Defer(due)
             } else {
                 ClaimDecision::Nack(NackReason::NotDue)
             }

@@ -61,7 +61,7 @@ pub struct Receiver {
     bounds: Live<ReceiveBounds>,
     /// Submissions from the sweep, to be claimed although no event names them.
     found: mpsc::Receiver<Uuid>,
-    hand: Pending,
+    pending: Pending,
     tasks: JoinSet<Done>,
     /// Submissions claimed at once; fewer after a fault, so that a row at fault is isolated.
     batch: usize,
@@ -114,14 +114,14 @@ impl Receiver {
         found: mpsc::Receiver<Uuid>,
     ) -> Self {
         let bounds = bounds.into();
-        let (hand, now) = (Pending::new(Arc::clone(&worker.rng)), worker.clock.monotonic());
+        let (pending, now) = (Pending::new(Arc::clone(&worker.rng)), worker.clock.monotonic());
         Self {
             worker,
             live,
             slots: Slots::default(),
             bounds,
             found,
-            hand,
+            pending,
             tasks: JoinSet::new(),
             batch: BATCH,
             arrivals: watch::Sender::new(0),
@@ -171,17 +171,17 @@ impl Receiver {
             self.claim_what_fits();
             self.let_go();
             self.rounds.fetch_add(1, Ordering::Relaxed);
-            metrics::waiting(self.hand.submissions().saturating_sub(self.working.len()));
-            let due = self.hand.next_due();
-            let room = self.hand.events() < self.bounds.get().max_waiting && self.state != GateState::Shut;
+            metrics::waiting(self.pending.submissions().saturating_sub(self.working.len()));
+            let due = self.pending.next_due();
+            let room = self.pending.events() < self.bounds.get().max_waiting && self.state != GateState::Shut;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ok(()),
                 () = gate.changed_from(self.state) => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done),
                 Some(task) = self.given_back.1.recv() => self.set_aside(task),
-                () = until(&*clock, due) => self.hand.wake_due(clock.monotonic()),
-                Some(id) = self.found.recv(), if self.hand.submissions() < self.bounds.get().max_waiting => self.hand.find(id),
+                () = until(&*clock, due) => self.pending.wake_due(clock.monotonic()),
+                Some(id) = self.found.recv(), if self.pending.submissions() < self.bounds.get().max_waiting => self.pending.find(id),
                 incoming = source.next(), if room => match incoming {
                     Ok(incoming) => self.take(incoming),
                     Err(error) => break Err(error),
@@ -191,21 +191,21 @@ impl Receiver {
         };
         // The source goes quiet first, so that events given back next go to other processes and not straight back here.
         source.quiet().await;
-        let mut unanswered = self.hand.take_unanswered();
-        self.hand.give_back();
+        let mut unanswered = self.pending.take_unanswered();
+        self.pending.give_back();
         while let Some(done) = self.tasks.join_next_with_id().await {
             self.done(done);
         }
-        unanswered.extend(self.hand.take_unanswered());
+        unanswered.extend(self.pending.take_unanswered());
         if let Err(error) = self.worker.let_go(&unanswered).await {
             tracing::warn!(
                 "claims that had no answer may stand until the sweep takes them back: {}",
                 scrub(&error.to_string())
             );
         }
-        unanswered.iter().for_each(|request| self.hand.settle(request.id, Settlement::Nack));
+        unanswered.iter().for_each(|request| self.pending.settle(request.id, Settlement::Nack));
         // Submissions that came back meanwhile as `Settlement::Keep`.
-        self.hand.give_back();
+        self.pending.give_back();
         ended
     }
 
@@ -248,7 +248,7 @@ impl Receiver {
                 journal::received(event.submission_id, &message_id, delivery_attempt, event.reason.label());
                 // The sweep's own event carries the time of the sweep, not when the submission was ready.
                 let published_at = published_at.filter(|_| event.reason != Reason::Sweep);
-                self.hand.remember(event.submission_id, published_at, settle);
+                self.pending.remember(event.submission_id, published_at, settle);
             }
         }
     }
@@ -257,7 +257,7 @@ impl Receiver {
         match done {
             Ok((_, Done::LetGo(Ok(())))) => {
                 let released = self.claiming.take().unwrap_or_default();
-                released.iter().for_each(|request| self.hand.keep(request.id));
+                released.iter().for_each(|request| self.pending.keep(request.id));
             }
             Ok((task, Done::Work(routed))) => {
                 self.last_end = self.worker.clock.monotonic();
@@ -269,7 +269,7 @@ impl Receiver {
                     && matches!(routed.conclusion, Some(Conclusion::Released { .. }))
                 {
                     // Its event came again and was acked meanwhile, because the row was leased.
-                    self.hand.find(id);
+                    self.pending.find(id);
                 }
             }
             Ok((_, Done::Claim { before, after, batch, permits })) => {
@@ -285,7 +285,7 @@ impl Receiver {
                     "a task of ours ended abnormally; its submission is in doubt until the sweep takes it back: {error}"
                 );
                 match (self.working.remove(&error.id()), self.aside.remove(&error.id())) {
-                    (Some(id), _) => self.hand.settle(id, Settlement::Nack),
+                    (Some(id), _) => self.pending.settle(id, Settlement::Nack),
                     (None, Some(_)) => {}
                     (None, None) => self.claim_again(),
                 }
@@ -303,7 +303,7 @@ impl Receiver {
         if let Some(id) = self.working.remove(&task) {
             journal::set_aside(id);
             self.aside.insert(task, id);
-            self.hand.settle(id, Settlement::Nack);
+            self.pending.settle(id, Settlement::Nack);
             metrics::in_flight(self.working.len());
         }
     }
@@ -320,17 +320,17 @@ impl Receiver {
             metrics::LAST_SUCCESS.set((), at.as_second().unsigned_abs());
         }
         match (&routed.conclusion, routed.settlement) {
-            (None, Settlement::Ack) => self.hand.ack_seen(id),
-            (_, Settlement::Keep) => self.hand.keep(id),
+            (None, Settlement::Ack) => self.pending.ack_seen(id),
+            (_, Settlement::Keep) => self.pending.keep(id),
             (None, Settlement::Nack | Settlement::Reject | Settlement::Exhaust) | (Some(_), _) => {
-                self.hand.settle(id, routed.settlement);
+                self.pending.settle(id, routed.settlement);
             }
         }
     }
 
     /// Measures how long people waited for a submission that ended at `at`.
     fn measure(&self, id: Uuid, at: Timestamp) {
-        self.hand.waited(id, at).into_iter().for_each(|lag| metrics::ROUTING_LAG.record((), lag));
+        self.pending.waited(id, at).into_iter().for_each(|lag| metrics::ROUTING_LAG.record((), lag));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whatever a form's visitors enter, the mail has the headers, recipients and parts it has without them.
+//! Whichever text a form's visitors enter, the mail has the headers, recipients and parts it has without them.
 
 use maple_router::config::MailBody;
 use maple_router::routing::compose::{AttachmentLink, ReplyTo, clean_file_name};

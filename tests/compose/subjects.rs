@@ -63,7 +63,7 @@ fn variables() {
     }
 }
 
-/// Where the form's owner has not thought of a missing field, readers see that it is; where he has, they do not.
+/// A missing field that the form's owner has not thought of is seen by readers; one that he has thought of is not.
 #[test]
 fn a_name_without_a_value_is_a_gap_that_readers_see() {
     let cases: [(&str, &str, &[&str]); 14] = [

@@ -78,7 +78,7 @@ impl Log {
         Self { path: socket_dir.join("data/plans/plans.json"), read: 0, markers: 0 }
     }
 
-    /// What `forms_app` did in `database` since the last look. The server's log lags: a marker line is waited for.
+    /// The statements of `forms_app` in `database` since the last look. The server's log lags: a marker line is waited for.
     pub(crate) async fn costs(&mut self, eyes: &Client, database: &str) -> Costs {
         self.markers += 1;
         let record = format!("marker {} {}", std::process::id(), self.markers);

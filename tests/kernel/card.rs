@@ -12,7 +12,7 @@ use maple_router::ops::clock::SystemClock;
 use maple_router::ops::dependency::Dependency;
 use maple_router::ops::incident::{Incident, IncidentKey, Incidents};
 use maple_router::ops::metrics;
-use maple_router::ports::{CheckLevel, CheckLine};
+use maple_router::ports::{CheckLevel, CheckLine, Runbook};
 use maple_router::{events, journal};
 
 use crate::parcels::{MIGRATION, Parcel};
@@ -24,7 +24,7 @@ events! {
     EventName { Packed = "packed" info, Lost = "lost" error | warn }
 }
 static PARCELS: Counter<Carrier> = Counter::new("toy_parcels_total", "Parcels that left").by(&["carrier"]);
-const STUCK: IncidentKey = IncidentKey::new("stuck_parcels");
+const STUCK: IncidentKey = IncidentKey::new("stuck_parcels").in_runbook("rb-000-parcels.md");
 const SCALES: Dependency = Dependency::new("breaker_scales");
 
 static CARD: Card = Card {
@@ -93,7 +93,7 @@ fn what_it_counts_and_raises_is_seen() {
     });
     assert!(text.contains("toy_parcels_total{carrier=\"van\"} 3"), "{text}");
     assert!(text.contains("maple_router_incident_open{incident=\"stuck_parcels\"} 1"), "{text}");
-    assert_eq!(STUCK.runbook().section, "stuck_parcels");
+    assert_eq!(STUCK.runbook(), Runbook { file: "rb-000-parcels.md", section: "stuck_parcels" });
 }
 
 #[test]

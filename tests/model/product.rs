@@ -190,7 +190,7 @@ pub(crate) fn claim(shape: Shape, row: &Row, attachment: Attachment, max_attempt
         match decide::claim(&view, NOW, max_attempts) {
             ClaimDecision::Take => Claim::Take,
             ClaimDecision::Drop(_) => Claim::Drop,
-            ClaimDecision::Hold(_) | ClaimDecision::Nack(_) => Claim::Wait,
+            ClaimDecision::Defer(_) | ClaimDecision::Nack(_) => Claim::Wait,
             ClaimDecision::Fail(reason) => Claim::Fail(reason),
         }
     })

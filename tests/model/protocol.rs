@@ -323,7 +323,7 @@ impl Protocol {
             Recorded::Continue => self.take_up(world, w),
             Recorded::Concluded { ack } => world.workers[w].step = Step::Settling { ack: *ack },
             Recorded::Stale => {
-                // Where an earlier try may stand, the row is asked how the claim ended; what it does not say comes again.
+                // The row of an earlier try that may stand is asked how the claim ended; what it does not say comes again.
                 let ack = match world.row.finished {
                     Some((by, reason)) if world.workers[w].repeated && by == World::token_of(w) => {
                         !matches!(reason, Some(FailReason::Exhausted | FailReason::NoActions))

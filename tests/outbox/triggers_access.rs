@@ -119,7 +119,7 @@ async fn the_daemons_role_has_what_it_needs_and_the_log_is_append_only() {
     }
 }
 
-/// Where row-level security binds the owner as well, a submission that waits for its scan would look ready.
+/// Under row-level security that binds the owner as well, a submission that waits for its scan would look ready.
 #[tokio::test]
 async fn forced_row_level_security_is_refused() {
     let (_, sql) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");

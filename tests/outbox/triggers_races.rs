@@ -190,7 +190,7 @@ async fn a_submission_that_somebody_keeps_holds_up_nobody_for_long() {
     keeper.batch_execute("COMMIT").await.expect("let go");
 }
 
-/// Where constraints are immediate, the lock is asked for in a statement of the client's: its time-out must not end it.
+/// With immediate constraints the lock is asked for in a statement of the client's: its time-out must not end it.
 #[tokio::test]
 async fn a_short_statement_timeout_survives_the_waiting() {
     let bench = Bench::new().await;

@@ -50,7 +50,7 @@ fn text(line: &str) -> Option<LogEntry> {
     Reader::new("postfix").text(line.as_bytes()).map(|line| line.entry)
 }
 
-/// Whatever was read is short, printable, and about a queue id.
+/// Each entry read is short, printable, and about a queue id.
 fn is_decent(line: &LogLine) {
     let printable = |text: &str| assert!(!text.chars().any(char::is_control), "{text:?}");
     let id =

@@ -68,7 +68,7 @@ async fn before_the_final_dot_the_deliveries_stay_open_and_nothing_is_sent_twice
         scene.stage.relay.clear_rules();
         let row = scene.ended(id).await;
         assert_eq!(row.status, "routed", "{name}: {row:?}");
-        // Where a probe met the same, it was an outage, which costs nobody an attempt.
+        // A fault that a probe met as well was an outage, which costs nobody an attempt.
         let outage = ["banner", "EHLO", "MAIL"].contains(&stage);
         assert!(if outage { row.attempts() == 1 } else { row.attempts() >= 2 }, "{name}: {row:?}");
         assert_eq!(scene.stage.relay.mails().len(), 1, "{name}: one mail for both");

@@ -1,4 +1,4 @@
-//! What must never be shown: recipients, field values, signed URLs, secrets, payloads. Not in the journal, however talkative
+//! Contents that are never shown: recipients, field values, signed URLs, secrets, payloads. Not in the journal, however talkative
 //! it is set, not in the metrics, not in Slack, not in the audit log; and the journal keeps to its fields.
 
 use devkit::forms::{Action, Form, SubmissionSeed, Template};

@@ -115,7 +115,7 @@ async fn what_is_recorded_after_all_leaves_nothing_behind(source: Source) {
         proxy.trap(trap, 1).cut();
         let id = scene.submit(&SubmissionSeed::of("f")).await.id;
         assert_eq!(scene.ended(id).await.status, "routed");
-        // Where only the answer is lost, the row has ended before the router knows of it.
+        // With only the answer lost, the row has ended before the router knows of it.
         let of_it = |line: &Value| line["event"] == "spooled" && line["submission_id"] == json!(id);
         scene.await_line("spooled fact", of_it).await;
         scene.until("empty spool", async || scene.spooled().is_empty()).await;

@@ -348,7 +348,7 @@ fn outages(
     let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), rng);
     let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
     let (looked_at, breaker) = (pool.clone(), outages.contract.clone());
-    // Whatever could not be asked has not ended.
+    // A submission that could not be asked has not ended.
     let contract: Probe = Box::new(move || {
         let (pool, breaker) = (looked_at.clone(), breaker.clone());
         async move {

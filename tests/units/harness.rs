@@ -58,7 +58,7 @@ impl Systemd {
         self.messages().len()
     }
 
-    /// How often the router reported itself alive.
+    /// Number of times the router reported itself alive.
     pub(crate) fn alive(&self) -> usize {
         self.messages().iter().filter(|said| has(said, "WATCHDOG=1")).count()
     }

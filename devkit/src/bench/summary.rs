@@ -30,7 +30,7 @@ pub(super) struct Run {
     pub(super) load: f64,
     /// Events that came more than once.
     pub(super) redelivered: usize,
-    /// Where PostgreSQL spent its time, where it was asked.
+    /// PostgreSQL's time by statement, if it was asked for.
     pub(super) statements: Vec<String>,
     /// Violations; a trial with any does not count.
     pub(super) wrong: Vec<String>,

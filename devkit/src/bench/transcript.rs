@@ -194,7 +194,7 @@ fn parts(log: &str, id: Uuid) -> Vec<Together> {
             }
             continue;
         }
-        // Whatever comes next on a connection, what was said before it is complete.
+        // A statement is complete when anything follows it on its connection.
         if let Some(said) = single.remove(&pid) {
             done.push(Together { frame: None, said: vec![said] });
         }

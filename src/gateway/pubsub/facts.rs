@@ -151,7 +151,7 @@ pub fn differences(
                 back_off(settings.retry_min, settings.retry_max)
             ),
         ),
-        // How soon an event comes again is the operator's choice: nothing that must hold between the timings rests on it. At once
+        // The pause before an event comes again is the operator's choice: nothing that must hold between the timings rests on it. At once
         // is one only where that is asked for.
         Some((min, max)) if min.is_zero() && !settings.retry_min.is_zero() || max != settings.retry_max => {
             note(
@@ -201,7 +201,7 @@ pub fn differences(
     all
 }
 
-/// Where the dead-letter policy differs from the design's.
+/// The differences of the dead-letter policy from the design's.
 #[must_use]
 pub fn dead_letter_difference(found: &SubscriptionFacts, topic: Option<&str>) -> Option<Difference> {
     let text = match (&found.dead_letter, topic) {

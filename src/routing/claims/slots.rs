@@ -65,7 +65,7 @@ impl Slots {
     }
 }
 
-/// How many of the `waiting` submissions are claimed now, of `slots` with `working` in use: what fits, `batch` at most.
+/// Number of the `waiting` submissions that are claimed now, of `slots` with `working` in use: what fits, `batch` at most.
 /// While more wait than fit, none until half of the slots are free, or as many as a batch takes, because the database pays
 /// per commit; but the claims never fall short of `busy`, the mails that the relay can be given at once. Nor does the claim
 /// wait where no work has ended for a while (`stalled`): the work may be unable to end.

@@ -38,7 +38,7 @@ pub fn stuck(ledger: &Result<Ledger, LedgerFault>, infected: bool, max_attempts:
     let refund = ledger.resets < REFUNDED_RESETS && began_nothing(ledger);
     // A refunded attempt is one that is left.
     match verdict(&ledger.with_proofs(), max_attempts.saturating_add(u32::from(refund))) {
-        // What is accepted in full is claimed once more, and that claim only finishes.
+        // A submission that is accepted in full is claimed once more, and that claim only finishes.
         Verdict::Routed | Verdict::Release => StuckDecision::Reset { refund },
         Verdict::Failed(reason) => StuckDecision::Fail(reason),
     }

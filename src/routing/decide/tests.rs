@@ -32,7 +32,7 @@ fn the_claim_table_of_the_protocol() {
             true,
             0,
             false,
-            D::Hold(at("2026-11-01T10:01:00Z")),
+            D::Defer(at("2026-11-01T10:01:00Z")),
         ),
         (
             "due later",

@@ -26,11 +26,11 @@ pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
         (ClaimDecision::Fail(reason), _) => will_fail(case, rules, reason),
         (ClaimDecision::Drop(DropReason::NotFinalized), _) => not_finalized(case, rules),
         (ClaimDecision::Drop(_), _) => scanning(case, rules),
-        (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
+        (ClaimDecision::Take | ClaimDecision::Defer(_) | ClaimDecision::Nack(_), Ok(ledger)) => {
             waiting(case, rules, ledger)
         }
         // A damaged ledger is never taken; only the compiler needs this arm.
-        (ClaimDecision::Take | ClaimDecision::Hold(_) | ClaimDecision::Nack(_), Err(_)) => {
+        (ClaimDecision::Take | ClaimDecision::Defer(_) | ClaimDecision::Nack(_), Err(_)) => {
             will_fail(case, rules, FailReason::LedgerDamaged)
         }
     }

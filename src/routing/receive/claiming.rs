@@ -42,7 +42,7 @@ impl Receiver {
         let slots = self.slots.under(self.state, self.bounds.get().max_in_flight);
         let busy = self.worker.in_doubt_permits.busy();
         let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
-        let (waiting, working) = (self.hand.claimable(), self.working.len());
+        let (waiting, working) = (self.pending.claimable(), self.working.len());
         let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
         if self.claiming.is_some()
             || worth == 0
@@ -50,7 +50,7 @@ impl Receiver {
         {
             return;
         }
-        let requests = self.hand.take_for_claim(worth);
+        let requests = self.pending.take_for_claim(worth);
         let requests = self.claimable(requests);
         if requests.is_empty() {
             return;
@@ -99,8 +99,8 @@ impl Receiver {
     /// Keeps a row that refuses its claim until its next try; at most [`ASIDE`] rows, as others need the room.
     fn rest(&mut self, id: Uuid) {
         match self.worker.outages.set_aside.rests_for(Writing::Claim, id) {
-            Some(pause) if self.hand.deferred() < ASIDE => {
-                self.hand.hold(id, self.worker.clock.monotonic() + pause);
+            Some(pause) if self.pending.deferred() < ASIDE => {
+                self.pending.defer(id, self.worker.clock.monotonic() + pause);
             }
             Some(_) | None => self.nack(id, NackReason::SetAside),
         }
@@ -108,7 +108,7 @@ impl Receiver {
 
     fn nack(&mut self, id: Uuid, why: NackReason) {
         journal::nacked(id, why);
-        self.hand.settle(id, Settlement::of_unclaimed(why));
+        self.pending.settle(id, Settlement::of_unclaimed(why));
     }
 
     /// Gives back claims without an answer while the gate is shut: such a claim is not repeated, and nothing would touch the
@@ -118,7 +118,7 @@ impl Receiver {
         if self.state != GateState::Shut || self.claiming.is_some() || postgres.is_open() {
             return;
         }
-        let unanswered = self.hand.take_unanswered();
+        let unanswered = self.pending.take_unanswered();
         if unanswered.is_empty() {
             return;
         }
@@ -138,7 +138,7 @@ impl Receiver {
     fn choose_trial(&mut self) -> bool {
         let breaker = &self.worker.outages.relay;
         let others_came = self.worker.clock.monotonic() >= self.state_since + OTHERS;
-        self.hand.choose_trial(|id| breaker.was_denied(id), others_came)
+        self.pending.choose_trial(|id| breaker.was_denied(id), others_came)
     }
 
     /// Takes in a batch's answers; requests without one stay in `claiming`. Returns the fault that ended it early.
@@ -185,7 +185,7 @@ impl Receiver {
     /// Halves the next batches, so that one row that cannot be claimed stops no other.
     pub(super) fn claim_again(&mut self) {
         self.batch = (self.batch / 2).max(1);
-        self.hand.claim_again(self.claiming.take().unwrap_or_default());
+        self.pending.claim_again(self.claiming.take().unwrap_or_default());
     }
 
     fn claimed(
@@ -197,7 +197,7 @@ impl Receiver {
     ) {
         match answer {
             Claimed::Taken(row) => {
-                self.hand.waits(id, row.waiting);
+                self.pending.waits(id, row.waiting);
                 let claim = self.live.enter(id, &row, before);
                 journal::claimed(&claim, row.ledger.deliveries.len());
                 let worker = Arc::clone(&self.worker);
@@ -211,27 +211,27 @@ impl Receiver {
             }
             Claimed::Dropped(why) => {
                 journal::dropped(id, why);
-                self.hand.ack_seen(id);
+                self.pending.ack_seen(id);
             }
-            Claimed::Busy => self.hand.hold(id, after + BUSY_RETRY),
+            Claimed::Busy => self.pending.defer(id, after + BUSY_RETRY),
             Claimed::NotDue { due, now } => {
                 let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
                 journal::deferred(id, pause);
-                self.hand.hold(id, after + pause);
+                self.pending.defer(id, after + pause);
             }
             Claimed::Nacked(why) => {
                 journal::nacked(id, why);
-                self.hand.settle(id, Settlement::of_unclaimed(why));
+                self.pending.settle(id, Settlement::of_unclaimed(why));
             }
             Claimed::Failed { form_id, reason, waiting, at } => {
                 journal::refused(id, &form_id, reason);
                 metrics::submission(SubmissionOutcome::Failed);
-                self.hand.waits(id, waiting);
+                self.pending.waits(id, waiting);
                 // An infected submission was never ready.
                 if reason != FailReason::Infected {
                     self.measure(id, at);
                 }
-                self.hand.settle(id, Settlement::of_failure(reason));
+                self.pending.settle(id, Settlement::of_failure(reason));
             }
         }
     }

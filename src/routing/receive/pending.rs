@@ -136,7 +136,7 @@ impl Pending {
     }
 
     /// Defers the submission until `due`.
-    pub(super) fn hold(&mut self, id: Uuid, due: Instant) {
+    pub(super) fn defer(&mut self, id: Uuid, due: Instant) {
         self.deferred.insert((due, id));
     }
 
@@ -165,7 +165,7 @@ impl Pending {
         }
     }
 
-    /// How long people have waited for the submission at `now`.
+    /// Time for which people have waited for the submission at `now`.
     pub(super) fn waited(&self, id: Uuid, now: Timestamp) -> Option<Duration> {
         let known = self.known.get(&id)?;
         known.waiting.until(now, known.published_at)
@@ -242,7 +242,7 @@ mod tests {
         Uuid::from_u128(n)
     }
 
-    fn hand() -> (Pending, Answers) {
+    fn pending() -> (Pending, Answers) {
         (Pending::new(Arc::new(Rng::seeded(7))), Answers::default())
     }
 
@@ -252,99 +252,99 @@ mod tests {
 
     #[test]
     fn all_events_of_a_submission_are_settled_together_and_counted() {
-        let (mut hand, answers) = hand();
-        hand.remember(id(1), None, answers.event(1));
-        hand.remember(id(2), None, answers.event(2));
-        hand.remember(id(1), None, answers.event(3));
-        hand.find(id(1));
-        hand.find(id(3));
-        assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (3, 3, 3));
-        assert_eq!(ids(&hand.take_for_claim(2)), [id(1), id(2)]);
-        hand.settle(id(1), Settlement::Ack);
+        let (mut pending, answers) = pending();
+        pending.remember(id(1), None, answers.event(1));
+        pending.remember(id(2), None, answers.event(2));
+        pending.remember(id(1), None, answers.event(3));
+        pending.find(id(1));
+        pending.find(id(3));
+        assert_eq!((pending.submissions(), pending.events(), pending.claimable()), (3, 3, 3));
+        assert_eq!(ids(&pending.take_for_claim(2)), [id(1), id(2)]);
+        pending.settle(id(1), Settlement::Ack);
         assert_eq!(answers.take(), [(1, Acknowledgement::Ack), (3, Acknowledgement::Ack)]);
-        assert_eq!((hand.submissions(), hand.events(), hand.claimable()), (2, 1, 1));
-        hand.settle(id(1), Settlement::Nack);
-        hand.settle(id(3), Settlement::Ack);
+        assert_eq!((pending.submissions(), pending.events(), pending.claimable()), (2, 1, 1));
+        pending.settle(id(1), Settlement::Nack);
+        pending.settle(id(3), Settlement::Ack);
         assert_eq!(answers.take(), [], "nothing twice, and nothing where there was none");
     }
 
     #[test]
     fn only_what_was_here_when_the_row_was_asked_is_acked_and_for_the_rest_it_is_asked_anew() {
-        let (mut hand, answers) = hand();
-        hand.remember(id(1), None, answers.event(1));
-        let first = hand.take_for_claim(9);
-        hand.remember(id(1), None, answers.event(2));
-        hand.ack_seen(id(1));
+        let (mut pending, answers) = pending();
+        pending.remember(id(1), None, answers.event(1));
+        let first = pending.take_for_claim(9);
+        pending.remember(id(1), None, answers.event(2));
+        pending.ack_seen(id(1));
         assert_eq!(answers.take(), [(1, Acknowledgement::Ack)]);
-        let second = hand.take_for_claim(9);
+        let second = pending.take_for_claim(9);
         assert_eq!(ids(&second), [id(1)]);
         assert_ne!(second, first, "with a token of its own");
-        hand.ack_seen(id(1));
+        pending.ack_seen(id(1));
         assert_eq!(answers.take(), [(2, Acknowledgement::Ack)]);
-        assert_eq!((hand.submissions(), hand.events()), (0, 0));
+        assert_eq!((pending.submissions(), pending.events()), (0, 0));
     }
 
     #[test]
     fn a_claim_without_an_answer_is_repeated_with_its_token_and_a_released_one_has_another() {
-        let (mut hand, answers) = hand();
-        hand.remember(id(1), None, answers.event(1));
-        let first = hand.take_for_claim(1);
-        hand.claim_again(first.clone());
-        assert_eq!(hand.take_for_claim(1), first);
-        hand.keep(id(1));
-        assert_ne!(hand.take_for_claim(1), first);
+        let (mut pending, answers) = pending();
+        pending.remember(id(1), None, answers.event(1));
+        let first = pending.take_for_claim(1);
+        pending.claim_again(first.clone());
+        assert_eq!(pending.take_for_claim(1), first);
+        pending.keep(id(1));
+        assert_ne!(pending.take_for_claim(1), first);
         assert_eq!(answers.take(), []);
     }
 
     #[test]
     fn what_got_no_answer_can_be_taken_apart_to_be_given_back() {
-        let (mut hand, answers) = hand();
+        let (mut pending, answers) = pending();
         for n in 1..=3_u32 {
-            hand.remember(id(n.into()), None, answers.event(n));
+            pending.remember(id(n.into()), None, answers.event(n));
         }
-        let mut asked = hand.take_for_claim(2);
-        hand.claim_again(asked.clone());
-        assert_eq!(hand.take_unanswered(), asked);
+        let mut asked = pending.take_for_claim(2);
+        pending.claim_again(asked.clone());
+        assert_eq!(pending.take_unanswered(), asked);
         assert_eq!(
-            (hand.take_unanswered(), hand.claimable()),
+            (pending.take_unanswered(), pending.claimable()),
             (Vec::new(), 1),
             "the third was never asked for"
         );
-        hand.claim_again(vec![asked.remove(0)]);
-        hand.keep(id(2));
-        assert_eq!(ids(&hand.take_unanswered()), [id(1)], "the second is known to be given back");
-        hand.give_back();
+        pending.claim_again(vec![asked.remove(0)]);
+        pending.keep(id(2));
+        assert_eq!(ids(&pending.take_unanswered()), [id(1)], "the second is known to be given back");
+        pending.give_back();
         assert_eq!(answers.take(), [(3, Acknowledgement::Nack), (2, Acknowledgement::Nack)]);
     }
 
     #[test]
     fn what_is_held_is_claimed_when_it_is_due_and_given_back_when_nothing_is() {
-        let (mut hand, answers) = hand();
+        let (mut pending, answers) = pending();
         let now = SystemClock.monotonic();
         let second = Duration::from_secs(1);
         for n in 1..=3_u32 {
-            hand.remember(id(n.into()), None, answers.event(n));
+            pending.remember(id(n.into()), None, answers.event(n));
         }
-        hand.take_for_claim(2);
-        hand.hold(id(1), now + 2 * second);
-        hand.hold(id(2), now + second);
-        assert_eq!((hand.next_due(), hand.claimable()), (Some(now + second), 1));
-        hand.wake_due(now + second);
-        assert_eq!(ids(&hand.take_for_claim(9)), [id(3), id(2)]);
-        assert_eq!(hand.next_due(), Some(now + 2 * second));
-        hand.give_back();
+        pending.take_for_claim(2);
+        pending.defer(id(1), now + 2 * second);
+        pending.defer(id(2), now + second);
+        assert_eq!((pending.next_due(), pending.claimable()), (Some(now + second), 1));
+        pending.wake_due(now + second);
+        assert_eq!(ids(&pending.take_for_claim(9)), [id(3), id(2)]);
+        assert_eq!(pending.next_due(), Some(now + 2 * second));
+        pending.give_back();
         assert_eq!(answers.take(), [(1, Acknowledgement::Nack)], "not what is in work");
-        assert_eq!((hand.submissions(), hand.events(), hand.next_due()), (2, 2, None));
+        assert_eq!((pending.submissions(), pending.events(), pending.next_due()), (2, 2, None));
     }
 
     #[test]
     fn a_trial_is_put_first() {
-        let (mut hand, answers) = hand();
+        let (mut pending, answers) = pending();
         for n in 1..=3_u32 {
-            hand.remember(id(n.into()), None, answers.event(n));
+            pending.remember(id(n.into()), None, answers.event(n));
         }
-        assert!(hand.choose_trial(|known| known != id(2), false));
-        assert_eq!(ids(&hand.take_for_claim(9)), [id(2), id(1), id(3)]);
-        assert!(!hand.choose_trial(|_| false, true), "there is nobody");
+        assert!(pending.choose_trial(|known| known != id(2), false));
+        assert_eq!(ids(&pending.take_for_claim(9)), [id(2), id(1), id(3)]);
+        assert!(!pending.choose_trial(|_| false, true), "there is nobody");
     }
 }

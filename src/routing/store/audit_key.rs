@@ -1,4 +1,4 @@
-//! How the audit log knows a recipient: by domain, and by a keyed digest of the address (data contract, "Audit detail").
+//! The audit log's names of recipients: by domain, and by a keyed digest of the address (data contract, "Audit detail").
 //!
 //! The log outlives the submission, and a reader of it may have a list of addresses: without the key he cannot try them. A
 //! decision about a submission names recipients in full ([`Recipient`](crate::routing::submission::destination::Recipient));

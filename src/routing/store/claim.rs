@@ -71,7 +71,7 @@ pub enum Claimed {
         form_id: String,
         /// Why the submission failed.
         reason: FailReason,
-        /// How long the submission waited.
+        /// Time for which the submission waited.
         waiting: Waiting,
         /// When the submission failed, by the database.
         at: Timestamp,
@@ -206,7 +206,7 @@ impl Store {
         let max = self.settings.max_attempts;
         Ok(match decide::claim_unless_paused(&view, now, max, &form_id, &open, &pauses) {
             ClaimDecision::Drop(why) => (Claimed::Dropped(why), None),
-            ClaimDecision::Hold(due) => (Claimed::NotDue { due, now }, None),
+            ClaimDecision::Defer(due) => (Claimed::NotDue { due, now }, None),
             ClaimDecision::Nack(why) => (Claimed::Nacked(why), None),
             ClaimDecision::Fail(reason) => {
                 let failing = Transition::of(status, Command::Refuse, Who::WORKER)?;

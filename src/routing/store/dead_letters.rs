@@ -124,7 +124,7 @@ impl DeadLetterStore {
         Ok((row.try_get("there")?, row.try_get("now")?))
     }
 
-    /// How a submission stands; `None` where there is none.
+    /// State of a submission; `None` where there is none.
     ///
     /// # Errors
     /// [`DbError`]; also where its status is not known here.

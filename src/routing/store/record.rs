@@ -124,7 +124,7 @@ impl Store {
         Ok(self.write_one("fail", scope.id, fail).await?.unwrap_or(Recorded::Stale))
     }
 
-    /// How the claim `token` ended, if it ended terminally: asked when the answer to its last record was lost.
+    /// The terminal end of the claim `token`, if it has one: asked when the answer to its last record was lost.
     ///
     /// # Errors
     /// [`DbError`].

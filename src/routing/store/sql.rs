@@ -215,7 +215,7 @@ SELECT c.relkind IN ('r', 'p') AND (NOT row_security_active(c.oid) OR COALESCE((
   AS shown
 FROM pg_class c WHERE c.oid = 'submissions'::regclass";
 
-/// How a claim ended, where the answer to its last record was lost.
+/// The end of a claim, where the answer to its last record was lost.
 pub(super) const READ_END: &str = "-- read_end
 SELECT s.routing_result->'finished' AS finished FROM submissions s
 WHERE s.id = $1 AND s.routing_result#>>'{finished,token}' = $2";

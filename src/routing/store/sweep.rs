@@ -347,7 +347,7 @@ impl Store {
         })
     }
 
-    /// How much is open, for the gauges. Submissions open since before `not_before` are left alone: counted, and without an
+    /// The depths of the open statuses, for the gauges. Submissions open since before `not_before` are left alone: counted, and without an
     /// age. Reads only what is open.
     ///
     /// # Errors
@@ -363,7 +363,7 @@ impl Store {
         rows.iter().filter_map(depth).collect()
     }
 
-    /// How much has ended, for the gauges. Reads only, but every row that has ended: not for every pass.
+    /// The depths of the ends, for the gauges. Reads only, but every row that has ended: not for every pass.
     ///
     /// # Errors
     /// [`DbError`].

@@ -473,7 +473,7 @@ impl View {
         Ok(Some(trail))
     }
 
-    /// How the audit log names recipients; `None` where this role may not read it. Reads the whole log.
+    /// The digests by which the audit log names recipients; `None` where this role may not read it. Reads the whole log.
     ///
     /// # Errors
     /// [`DbError`].

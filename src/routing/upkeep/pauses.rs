@@ -385,7 +385,7 @@ impl PauseWatch {
                     tracing::error!("pauses cannot be read, {follows}: {said}");
                     self.logged = Some(said);
                 }
-                // Where the database answers, waiting operators learn that this daemon runs and has not read the pauses.
+                // Waiting operators learn, as long as the database answers, that this daemon runs and has not read the pauses.
                 if !matches!(error, PauseError::Database(_)) {
                     self.beat().await;
                 }

@@ -122,7 +122,7 @@ SELECT (SELECT count(*) FROM submissions s WHERE {orphan}) AS orphans,
     }
 }
 
-/// How many submissions are open, and the age of the oldest since its creation. Rows created before `$1`, or at no instant
+/// Number of open submissions, and the age of the oldest since its creation. Rows created before `$1`, or at no instant
 /// (`infinity`, from which PostgreSQL before 17 subtracts nothing), have no age. Two selects, so that each is answered from
 /// its own partial index.
 pub(super) const OPEN: &str = "-- sweep_open
@@ -133,7 +133,7 @@ UNION ALL SELECT 'processing', count(*), EXTRACT(EPOCH FROM clock_timestamp() - 
   FILTER (WHERE isfinite(s.created_at) AND ($1::timestamptz IS NULL OR s.created_at >= $1)))::float8
 FROM submissions s WHERE s.status = 'processing'";
 
-/// How many submissions have ended how, and the time since the oldest last change. Counts everything: from the index on
+/// Number of submissions by end, and the time since the oldest last change. Counts everything: from the index on
 /// (status, updated_at) where there is one, else by reading the table.
 pub(super) const ENDED: &str = "-- sweep_ended
 SELECT s.status::text AS status, count(*) AS n,

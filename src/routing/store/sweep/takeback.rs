@@ -33,7 +33,7 @@ pub struct Retaken {
     pub worker: Option<String>,
     /// The outcome of the takeback.
     pub end: RetakenEnd,
-    /// How long people waited for a submission that has failed by this, where that is known.
+    /// Time for which people waited for a submission that has failed by this, where that is known.
     pub waited: Option<Duration>,
 }
 

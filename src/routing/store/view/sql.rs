@@ -106,7 +106,7 @@ fn lost() -> String {
     )
 }
 
-/// How many submissions are in each status, and the age of the oldest: since its creation while the status is open, since
+/// Number of submissions in each status, and the age of the oldest: since its creation while the status is open, since
 /// its last change once it is an end. Answered from the index on (status, updated_at) where there is one, else by reading
 /// the table.
 pub(super) const COUNTS: &str = "-- view_counts
@@ -158,7 +158,7 @@ SELECT has_table_privilege(c.oid, 'SELECT') AND (NOT row_security_active(c.oid) 
     AND EXISTS (SELECT FROM unnest(p.polroles) AS r(oid) WHERE r.oid = 0 OR pg_has_role(r.oid, 'USAGE')))) AS readable
 FROM pg_class c WHERE c.oid = to_regclass('audit_log')";
 
-/// How recipients are digested, and how often. Reads the whole log.
+/// Kinds of recipients' digests, and their numbers. Reads the whole log.
 pub(super) const AUDIT_DIGESTS: &str = "-- view_audit_digests
 SELECT a.detail #>> '{recipient,key}' AS key, a.detail->'recipient' ? 'sha256' AS unkeyed, count(*) AS n,
   min(a.occurred_at) AS first, max(a.occurred_at) AS last
