@@ -151,8 +151,8 @@ pub fn differences(
                 back_off(settings.retry_min, settings.retry_max)
             ),
         ),
-        // The pause before an event comes again is the operator's choice: nothing that must hold between the timings rests on it. At once
-        // is one only where that is asked for.
+        // The pause before an event comes again is the operator's choice: nothing that must hold between the timings rests on
+        // it. At once is one only where that is asked for.
         Some((min, max)) if min.is_zero() && !settings.retry_min.is_zero() || max != settings.retry_max => {
             note(
                 Wrong,
