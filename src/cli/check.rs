@@ -279,7 +279,7 @@ mod tests {
         for name in groups.chain(&["config", "relay", "relay_log", "bounces", "secrets", "slack"]) {
             assert_eq!(daemon::checks().iter().filter(|known| known.line == *name).count(), 1, "{name}");
         }
-        assert!(daemon::checks().is_sorted_by(|a, b| a.order < b.order), "no two in one place");
+        assert!(daemon::checks().is_sorted_by(|a, b| a.order < b.order), "no two of one order");
     }
 
     #[tokio::test]

@@ -220,9 +220,9 @@ mod tests {
                 .map_err(|error| (error.exit(), error.to_string()))
         };
         assert_eq!(asked("refused").expect("known").reason.as_deref(), Some("refused"));
-        let (exit, csv) = asked("refussed").expect_err("unknown");
+        let (exit, text) = asked("refussed").expect_err("unknown");
         assert_eq!(exit, Exit::Usage);
-        assert!(csv.contains("ledger_damaged"), "{csv}");
+        assert!(text.contains("ledger_damaged"), "{text}");
     }
 
     #[test]

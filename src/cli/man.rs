@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_of_the_program() {
-        let problem: Vec<&str> = manual::EXIT_STATUS.iter().map(|(code, _)| *code).collect();
+        let codes: Vec<&str> = manual::EXIT_STATUS.iter().map(|(code, _)| *code).collect();
         let ours = [Exit::Done, Exit::FoundWanting, Exit::Usage, Exit::Unavailable, Exit::BadConfig];
-        assert_eq!(problem, ours.map(|exit| (exit as u8).to_string()));
+        assert_eq!(codes, ours.map(|exit| (exit as u8).to_string()));
     }
 }

@@ -228,9 +228,13 @@ async fn lines(client: &Client, options: &ContractOptions, all: bool) -> Result<
 /// An essential check that fails for a reason of its own is a failure: nothing may pass unseen.
 fn essential(name: &'static str, answer: Result<CheckLine, DbError>) -> Result<CheckLine, DbError> {
     match answer {
-        Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => Ok(
-            CheckLine::fail(name, format!("is not known: {error}"), "let this role read the system catalogs"),
-        ),
+        Err(error) if matches!(error.kind(), DbErrorKind::Contract | DbErrorKind::Bug) => {
+            Ok(CheckLine::fail(
+                name,
+                format!("cannot be looked at: {error}"),
+                "let this role read the system catalogs",
+            ))
+        }
         other => other,
     }
 }

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_never_received_beyond_a_warning() {
+    fn libraries_are_never_logged_below_a_warning() {
         use std::sync::{Arc, Mutex};
         #[derive(Clone, Default)]
         struct Received(Arc<Mutex<Vec<String>>>);

@@ -199,7 +199,7 @@ pub(super) fn intent(claim: &Claim, scope: &ActionScope, recipients: usize) {
     );
 }
 
-/// One delivery's outcome. `index`, its index, counts from 0.
+/// One delivery's outcome. `index` counts from 0.
 pub(super) fn outcome(claim: &Claim, scope: &ActionScope, index: usize, outcome: &Outcome, took: Duration) {
     let delivery = format!("{}/{}", index + 1, scope.total.max(index + 1));
     let (code, enhanced, queue_id, text) = match outcome {

@@ -40,7 +40,7 @@ pub(crate) const NEEDED: [(&str, &str); 4] = [
 ];
 
 /// Statements that need settings absent here: `[readiness] finalized_column`.
-const NOT_HERE: [&str; 1] = ["seam_finalize"];
+const NOT_HERE: [&str; 1] = ["override_finalize"];
 
 /// A tree that grew from a thousand keys to ten million is two levels deeper, for each row that is looked up; a page of rows
 /// lies in as many pages as rows.

@@ -94,7 +94,7 @@ mod tests {
                 json!({"level": "warn", "message": "the relay is slow"}),
                 Some((Tone::Warn, "the relay is slow")),
             ),
-            (json!({"event": "held", "level": "debug", "message": "held for 0.8 s"}), None),
+            (json!({"event": "held", "level": "debug", "message": "deferred for 0.8 s"}), None),
             (json!({"level": "debug", "message": "event stream opened"}), None),
         ];
         for (entry, expected) in cases {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_begun_waits_for_its_lane_no_longer_than_a_fifth_of_a_second() {
+    fn a_mail_with_an_intent_waits_for_its_connection_no_longer_than_a_fifth_of_a_second() {
         assert_eq!(per_connection(None), 2, "nothing is known yet");
         for (send, mails) in [(0, 8), (1, 8), (25, 8), (26, 7), (50, 4), (66, 3), (100, 2), (30_000, 2)] {
             assert_eq!(per_connection(Some(send * MS)), mails, "{send} ms");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_of_each_lane_while_the_relay_is_fast_and_two_otherwise() {
+    fn eight_of_each_connection_while_the_relay_is_fast_and_two_otherwise() {
         let in_doubt_permits = InDoubtPermits::beside(3);
         assert_eq!(permits(&in_doubt_permits, false).len(), 6, "nothing is known yet");
         in_doubt_permits.sent(&refused(), MS);

@@ -9,9 +9,9 @@ pub(super) fn readable_time(at: Timestamp, zone: &TimeZone) -> String {
     let local = at.to_zoned(zone.clone());
     let twice = zone.to_ambiguous_zoned(local.datetime()).is_ambiguous();
     let abbreviation = local.strftime("%Z").to_string();
-    let city = zone.iana_name().map_or_else(|| abbreviation.clone(), ToOwned::to_owned);
+    let name = zone.iana_name().map_or_else(|| abbreviation.clone(), ToOwned::to_owned);
     let minute = local.strftime("%A %-d %B %Y, %H:%M");
-    if twice { format!("{minute} {abbreviation} ({city})") } else { format!("{minute} ({city})") }
+    if twice { format!("{minute} {abbreviation} ({name})") } else { format!("{minute} ({name})") }
 }
 
 /// Formats as `4 June 2026, 16:03`, for a short line.

@@ -115,8 +115,8 @@ mod tests {
             (N::UnreadableRow, Settlement::Nack),
             (N::FactsInSpool, Settlement::Nack),
         ];
-        for (why, label) in table {
-            assert_eq!(Settlement::of_unclaimed(why), label, "{why:?}");
+        for (why, settlement) in table {
+            assert_eq!(Settlement::of_unclaimed(why), settlement, "{why:?}");
         }
     }
 

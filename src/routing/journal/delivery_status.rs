@@ -10,7 +10,7 @@ use crate::routing::store::delivery::StatusChanged;
 use crate::routing::submission::ledger::{Ledger, order_of};
 use crate::routing::words::EventName;
 
-/// The doubt of one delivery was resolved. `index`, its index, counts from 0.
+/// The doubt of one delivery was resolved. `index` counts from 0.
 pub(in crate::routing) fn doubt(claim: &Claim, scope: &ActionScope, index: usize, resolution: Resolution) {
     let follows = follows(resolution);
     journal!(

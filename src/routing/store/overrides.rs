@@ -116,10 +116,10 @@ WHERE s.id = $1 AND s.status <> 'purged'";
 const LEDGER: &str = "-- override_ledger
 SELECT s.routing_result FROM submissions s WHERE s.id = $1 AND s.status <> 'purged'";
 
-const ATTACHMENT: &str = "-- seam_attachment
+const ATTACHMENT: &str = "-- override_attachment
 SELECT x.submission_id, x.clamav_status::text AS clamav_status FROM attachments x WHERE x.id = $1";
 
-const SCAN_STATUS: &str = "-- seam_mark
+const SCAN_STATUS: &str = "-- override_scan
 UPDATE attachments x SET clamav_status = $2::text::clamav_status WHERE x.id = $1";
 
 impl ReadinessOverrides {
@@ -131,7 +131,7 @@ impl ReadinessOverrides {
             // A plain name: `Readiness::new` has refused every other.
             finalized_column: finalized_column.map(|name| format!("\"{name}\"")),
             standing: format!(
-                "-- seam_standing
+                "-- override_standing
 SELECT s.form_id, s.status::text AS status, {} AS finalized, {} AS pending, {} AS infected
 FROM submissions s WHERE s.id = $1",
                 readiness.is_finalized("s"),
@@ -152,7 +152,7 @@ FROM submissions s WHERE s.id = $1",
                 let mut changed = false;
                 if let Some(column) = &self.finalized_column {
                     let set = format!(
-                        "-- seam_finalize
+                        "-- override_finalize
 UPDATE submissions s SET {column} = clock_timestamp() WHERE s.id = $1 AND s.{column} IS NULL AND s.status <> 'purged'"
                     );
                     changed = tx.execute(&set, &[&id]).await? > 0;

@@ -133,8 +133,8 @@ fn growth(name: &str, args: &[Value], weight: u64) -> u64 {
             _ => weight.saturating_mul(weight),
         },
         "join" => {
-            let indexes = args.first().and_then(|list| list.try_iter().ok()).map_or(0, Iterator::count);
-            length(indexes).saturating_mul(args.iter().skip(1).map(longest).max().unwrap_or(0))
+            let items = args.first().and_then(|list| list.try_iter().ok()).map_or(0, Iterator::count);
+            length(items).saturating_mul(args.iter().skip(1).map(longest).max().unwrap_or(0))
         }
         "split" => match argument(1) {
             Some(by) => text.map_or(0, |text| length(text.matches(by).count() + 2) * 2 * PLACEHOLDER),
