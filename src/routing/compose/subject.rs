@@ -1,7 +1,7 @@
 //! The subject: the action's template, else the pinned template's, else the form's name, the
 //! time of receipt and the beginning of the submission's id, so that no two look alike.
 //!
-//! Whatever the values of a form's fields, the subject is one line of visible text of bounded length: line breaks and
+//! The subject is one line of visible text of bounded length, whatever the values of a form's fields: line breaks and
 //! controls become spaces, direction marks vanish, so no value can add a header or disguise the text after it.
 
 use super::template::{Part, Variables};
