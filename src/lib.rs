@@ -10,6 +10,7 @@ pub mod config;
 pub mod daemon;
 pub mod db;
 pub mod gateway;
+pub mod grey_queue;
 pub mod kernel;
 pub mod ops;
 pub mod outbox;

@@ -7,6 +7,8 @@ CREATE TABLE router.grey_queue_causes (
     cause        text PRIMARY KEY CHECK (cause ~ '^[a-z_]{1,40}$'),
     subject_kind text NOT NULL CHECK (subject_kind ~ '^[a-z_]{1,40}$'),
     queue        text NOT NULL CHECK (queue ~ '^[a-z_]{1,40}$'),
+    -- What is older than this is opened only when somebody asks (`review open`).
+    since        timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (cause, subject_kind)
 );
 INSERT INTO router.grey_queue_causes (cause, subject_kind, queue) VALUES
@@ -53,7 +55,7 @@ CREATE TABLE router.grey_queue (
     reject_reason      text CHECK (length(reject_reason) BETWEEN 1 AND 2000),
     resolution         text CHECK (resolution IN ('delivered', 'routed', 'redriven', 'vouched', 'owner')),
     resolved_by        text,
-    -- Lease and confirmation of the message that people get about it: that it was escalated, that it will expire.
+    -- Lease and confirmation of the message that people get about it: that it was escalated or failed, that it will expire.
     alert_leased_until timestamptz,
     alerted_at         timestamptz,
     -- The remedy under way, and when its present attempt was carried out.
@@ -78,6 +80,8 @@ CREATE TABLE router.grey_queue (
 CREATE UNIQUE INDEX grey_queue_open ON router.grey_queue (subject_id, subject_kind, cause) WHERE closed_at IS NULL;
 -- The lists of the desk, oldest first. Two states at once read the first one: an index by state alone would be merged and sorted.
 CREATE INDEX grey_queue_oldest ON router.grey_queue (opened_at, id) WHERE closed_at IS NULL;
+-- Of closed ones as well.
+CREATE INDEX grey_queue_all ON router.grey_queue (opened_at, id);
 CREATE INDEX grey_queue_waiting ON router.grey_queue (state, opened_at, id) WHERE closed_at IS NULL;
 CREATE INDEX grey_queue_mine ON router.grey_queue (assignee, opened_at, id) WHERE closed_at IS NULL AND assignee IS NOT NULL;
 CREATE INDEX grey_queue_form ON router.grey_queue (form_id, opened_at, id) WHERE closed_at IS NULL;
@@ -93,6 +97,7 @@ CREATE INDEX grey_queue_expiring ON router.grey_queue (expires_at, id) WHERE sta
 CREATE INDEX grey_queue_unplanned ON router.grey_queue (opened_at, id) WHERE state = 'Pending' AND expiry_planned_at IS NULL;
 CREATE INDEX grey_queue_unwarned ON router.grey_queue (expiry_planned_at, id) WHERE state IN ('Pending', 'Retrying') AND expiry_warned_at IS NULL;
 CREATE INDEX grey_queue_unalerted ON router.grey_queue (escalated_at, id) WHERE state = 'Escalated' AND alerted_at IS NULL;
+CREATE INDEX grey_queue_failed ON router.grey_queue (closed_at, id) WHERE state = 'Failed' AND alerted_at IS NULL;
 
 CREATE TABLE router.grey_queue_state_transitions (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -128,6 +133,9 @@ CREATE FUNCTION router.grey_queue_moved() RETURNS trigger
 AS $$
 BEGIN
     NEW.updated_at := clock_timestamp();
+    IF NEW.assignee IS DISTINCT FROM OLD.assignee THEN
+        NEW.assigned_at := CASE WHEN NEW.assignee IS NOT NULL THEN NEW.updated_at END;
+    END IF;
     IF NEW.state <> OLD.state THEN
         NEW.state_since := NEW.updated_at;
         NEW.closed_at := CASE WHEN NEW.state IN ('Resolved', 'Rejected', 'Failed', 'Expired', 'Dismissed') THEN NEW.updated_at END;
@@ -230,8 +238,9 @@ END
 $$;
 CREATE TRIGGER grey_queue_dead_letter AFTER INSERT ON router.dead_letters FOR EACH ROW EXECUTE FUNCTION router.on_dead_letter();
 
--- Opens entries for failures and dead letters since `since` that no trigger opened one for. Answers how many.
-CREATE FUNCTION router.reconcile_grey_queue(since timestamptz, most int) RETURNS bigint
+-- Opens entries for failures and dead letters since `since` that no trigger opened one for; `history`: also for those from
+-- before this file was applied. Answers how many.
+CREATE FUNCTION router.reconcile_grey_queue(since timestamptz, history boolean, most int) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -240,8 +249,9 @@ DECLARE
     missed record;
 BEGIN
     FOR missed IN
-        SELECT s.id, f.* FROM public.submissions s, LATERAL router.failure_of(s.id) f
-        WHERE s.status = 'failed' AND s.updated_at >= since AND NOT EXISTS (
+        SELECT s.id, f.* FROM public.submissions s, LATERAL router.failure_of(s.id) f, router.grey_queue_causes c
+        WHERE s.status = 'failed' AND s.updated_at >= since AND c.cause = f.cause
+          AND (history OR s.updated_at >= c.since) AND NOT EXISTS (
             SELECT FROM router.grey_queue_occurrences o
             WHERE o.subject_id = s.id AND o.subject_kind = 'submission' AND o.cause IN ('failed', 'infected') AND o.key = f.key)
         ORDER BY s.updated_at, s.id LIMIT most
@@ -250,8 +260,8 @@ BEGIN
         opened := opened + 1;
     END LOOP;
     FOR missed IN
-        SELECT d.id, d.kind, d.message_id FROM router.dead_letters d
-        WHERE d.at >= since AND d.redriven_at IS NULL AND d.discarded_at IS NULL AND NOT EXISTS (
+        SELECT d.id, d.kind, d.message_id FROM router.dead_letters d, router.grey_queue_causes c
+        WHERE d.at >= since AND c.cause = 'dead_letter' AND (history OR d.at >= c.since) AND d.redriven_at IS NULL AND d.discarded_at IS NULL AND NOT EXISTS (
             SELECT FROM router.grey_queue_occurrences o
             WHERE o.subject_id = d.id AND o.subject_kind = 'dead_letter' AND o.cause = 'dead_letter')
         ORDER BY d.at, d.id LIMIT most
@@ -339,7 +349,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON router.desk_credentials TO forms_app;
 GRANT SELECT, INSERT, DELETE ON router.desk_idempotency TO forms_app;
 GRANT SELECT, INSERT ON router.desk_access_log TO forms_app;
 REVOKE EXECUTE ON FUNCTION router.open_entry(text, text, text, uuid, text, text, jsonb), router.failure_of(uuid),
-    router.on_failed(), router.on_dead_letter(), router.grey_queue_moved(), router.reconcile_grey_queue(timestamptz, int),
+    router.on_failed(), router.on_dead_letter(), router.grey_queue_moved(), router.reconcile_grey_queue(timestamptz, boolean, int),
     router.is_under_review(uuid), router.prune_grey_queue(interval, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION router.open_entry(text, text, text, uuid, text, text, jsonb), router.is_under_review(uuid),
-    router.reconcile_grey_queue(timestamptz, int), router.prune_grey_queue(interval, int) TO forms_app;
+    router.reconcile_grey_queue(timestamptz, boolean, int), router.prune_grey_queue(interval, int) TO forms_app;

@@ -54,6 +54,8 @@ pub enum Looked {
         what: Vec<String>,
         /// The newest failure's key (the token of its end), while the subject stands failed.
         failure: Option<String>,
+        /// Whether a remedy may help by itself: the form has actions, the submission of an event is known.
+        mendable: bool,
     },
     /// The subject was emptied by retention, or is not there.
     Gone,

@@ -9,7 +9,7 @@ DROP INDEX IF EXISTS public.submissions_router_failed;
 -- Part: what is left.
 DROP TRIGGER IF EXISTS grey_queue_dead_letter ON router.dead_letters;
 DROP FUNCTION IF EXISTS router.on_failed(), router.on_dead_letter(), router.open_entry(text, text, text, uuid, text, text, jsonb),
-    router.failure_of(uuid), router.reconcile_grey_queue(timestamptz, int), router.is_under_review(uuid),
+    router.failure_of(uuid), router.reconcile_grey_queue(timestamptz, boolean, int), router.is_under_review(uuid),
     router.prune_grey_queue(interval, int);
 DROP TABLE IF EXISTS router.desk_access_log, router.desk_idempotency, router.desk_credentials, router.grey_queue_occurrences,
     router.grey_queue_state_transitions, router.grey_queue, router.grey_queue_causes;
