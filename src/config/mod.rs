@@ -43,6 +43,12 @@ macro_rules! section {
     };
 }
 
+mod desk;
+mod grey_queue;
+
+pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
+pub use grey_queue::GreyQueue;
+
 section! {
     /// The whole configuration.
     Config {
@@ -68,6 +74,10 @@ section! {
         relay_log: RelayLog = RelayLog::default(),
         /// `[bounces]`
         bounces: Bounces = Bounces::default(),
+        /// `[grey_queue]`
+        grey_queue: GreyQueue = GreyQueue::default(),
+        /// `[desk]`
+        desk: Desk = Desk::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

@@ -31,6 +31,8 @@ pub const HEARTBEAT_URL: &str = "heartbeat-url";
 pub const BOUNCE_SECRET: &str = "bounce-secret";
 /// Credential name of the key that the audit log's digests are made with (`audit.key_file`).
 pub const AUDIT_KEY: &str = "audit-key";
+/// Credential name of the secret that the desk's credentials are digested with (`desk.secret_file`).
+pub const DESK_SECRET: &str = "desk-secret";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -176,6 +178,11 @@ impl Config {
     /// The key of the audit log's digests, if configured: else one is made once in the state directory.
     pub fn audit_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(AUDIT_KEY, self.audit.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The secret of the desk, if one is configured. Not among [`every_one`]: without it there is no desk, and routing goes on.
+    pub fn desk_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(DESK_SECRET, self.desk.secret_file.as_deref(), &self.surroundings)
     }
 
     /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else
