@@ -14,9 +14,12 @@ use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
+use crate::grey_queue::commands::{Commands, People, Subjects};
+use crate::grey_queue::store::GreyQueueStore;
 use crate::kernel::jobs::Settings;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
+use crate::kernel::subject::Subject;
 use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
@@ -265,6 +268,28 @@ pub fn late_infections(
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
     Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, rng, set_aside)))
+}
+
+/// What commands of the review need: the entries, the rooms that own subjects, and `people`. `store` writes submissions.
+///
+/// # Errors
+/// [`PartError`].
+pub fn review(
+    config: &Config,
+    pool: Pool,
+    store: Store,
+    people: Arc<dyn People>,
+    rng: Arc<Rng>,
+) -> Result<Commands, PartError> {
+    let submissions: Arc<dyn Subject> = Arc::new(submission_subject(config, store, pool.clone(), rng)?);
+    let dead_letters: Arc<dyn Subject> = Arc::new(dead_letter_subject(config, pool.clone()));
+    Ok(Commands {
+        store: GreyQueueStore::new(pool, &format!("maple-router@{}", worker_name(config))),
+        subjects: Subjects::new([submissions, dead_letters]),
+        people,
+        takeover_after: config.grey_queue.takeover_after,
+        clock: Arc::new(SystemClock),
+    })
 }
 
 /// The client that pings the heartbeat's URL while all is well; `None` where no URL is configured.
