@@ -27,6 +27,7 @@ use crate::ops::set_aside::SetAside;
 use crate::ops::state_dir::made_once;
 use crate::outbox;
 use crate::outbox::store::OutboxStore;
+use crate::outbox::subject::DeadLetterSubject;
 use crate::ports::Clock;
 use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::pause::presence::Identity;
@@ -35,6 +36,8 @@ use crate::routing::store::alerts::AlertStore;
 use crate::routing::store::audit_key::AuditKey;
 use crate::routing::store::delivery_notified::NotificationStore;
 use crate::routing::store::pauses::PauseTable;
+use crate::routing::store::view::View;
+use crate::routing::subject::SubmissionSubject;
 use crate::routing::upkeep::alerts::FailureAlerts;
 use crate::routing::upkeep::late_infection::LateInfections;
 use crate::routing::upkeep::pauses::PauseStore;
@@ -164,6 +167,27 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
 
 /// File name, in the state directory, of the audit key made where none is configured.
 const MADE_AUDIT_KEY: &str = "audit-key";
+
+/// The submissions as subjects of a review; `store` as it writes elsewhere in this process.
+///
+/// # Errors
+/// [`PartError`].
+pub fn submission_subject(
+    config: &Config,
+    store: Store,
+    pool: Pool,
+    rng: Arc<Rng>,
+) -> Result<SubmissionSubject, PartError> {
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let view = View::new(pool, &readiness, config);
+    Ok(SubmissionSubject { store, view, followed: config.relay_log.enabled, rng })
+}
+
+/// The dead letters as subjects of a review.
+#[must_use]
+pub fn dead_letter_subject(config: &Config, pool: Pool) -> DeadLetterSubject {
+    DeadLetterSubject { store: outbox(config, pool) }
+}
 
 /// The key of the audit log's digests of addresses: as configured, else made once in the state directory.
 ///
