@@ -123,7 +123,7 @@ fn evidence(letter: &DeadLetter) -> Looked {
     if what.is_empty() {
         return Looked::Sufficient(Evidence::Redriven);
     }
-    Looked::Missing { what: what.into_iter().map(str::to_owned).collect(), failure: None }
+    Looked::Missing { what: what.into_iter().map(str::to_owned).collect(), failure: None, mendable: letter.known && letter.redriven.is_none() && !letter.discarded }
 }
 
 #[cfg(test)]
@@ -161,7 +161,11 @@ mod tests {
             let expected = if missing.is_empty() {
                 Looked::Sufficient(Evidence::Redriven)
             } else {
-                Looked::Missing { what: missing.iter().map(|&what| what.to_owned()).collect(), failure: None }
+                Looked::Missing {
+                    what: missing.iter().map(|&what| what.to_owned()).collect(),
+                    failure: None,
+                    mendable: known && !redriven && !discarded,
+                }
             };
             assert_eq!(evidence(&letter), expected, "{letter:?}");
         }

@@ -57,7 +57,8 @@ impl Subject for SubmissionSubject {
     fn look(&self, id: Uuid) -> BoxFuture<'_, Result<Looked, DbError>> {
         async move {
             let Some(found) = self.view.look(id).await? else { return Ok(Looked::Gone) };
-            Ok(evidence(found.status, found.ledger.as_ref(), self.followed))
+            let has_actions = found.current.as_ref().is_ok_and(|actions| !actions.is_empty());
+            Ok(evidence(found.status, found.ledger.as_ref(), self.followed, has_actions))
         }
         .boxed()
     }

@@ -90,7 +90,7 @@ impl Desk {
 
     async fn missing(&self, id: Uuid) -> String {
         match self.subject.look(id).await.expect("a look") {
-            Looked::Missing { what, failure: None } => what.join("; "),
+            Looked::Missing { what, failure: None, .. } => what.join("; "),
             other @ (Looked::Missing { .. } | Looked::Sufficient(_) | Looked::Gone) => panic!("{other:?}"),
         }
     }

@@ -64,7 +64,7 @@ impl Desk {
 
     async fn missing(&self, id: Uuid) -> (Vec<String>, Option<String>) {
         match self.look(id).await {
-            Looked::Missing { what, failure } => (what, failure),
+            Looked::Missing { what, failure, .. } => (what, failure),
             other @ (Looked::Sufficient(_) | Looked::Gone) => panic!("{other:?}"),
         }
     }

@@ -8,17 +8,22 @@ use std::collections::BTreeMap;
 use crate::kernel::subject::{Evidence, Looked};
 use crate::ports::RelayStatus;
 use crate::routing::submission::expand;
-use crate::routing::submission::ledger::{DeliveryState, Ledger, LedgerFault};
+use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::table::Status;
 
 /// Decides what can be said of a submission. `followed`: whether the relay's log is, so that each mail can be known to be
-/// delivered.
+/// delivered. `has_actions`: whether its form has any now.
 #[must_use]
-pub fn evidence(status: Status, ledger: Result<&Ledger, &LedgerFault>, followed: bool) -> Looked {
+pub fn evidence(
+    status: Status,
+    ledger: Result<&Ledger, &LedgerFault>,
+    followed: bool,
+    has_actions: bool,
+) -> Looked {
     if status == Status::Purged {
         return Looked::Gone;
     }
-    let missing = |what: Vec<String>, failure| Looked::Missing { what, failure };
+    let missing = |what: Vec<String>, failure| Looked::Missing { what, failure, mendable: false };
     let ledger = match ledger {
         Ok(ledger) => ledger,
         Err(fault) => return missing(vec![format!("the submission is {status}"), unbelieved(fault)], None),
@@ -31,8 +36,10 @@ pub fn evidence(status: Status, ledger: Result<&Ledger, &LedgerFault>, followed:
             let finished = ledger.finished.as_ref();
             let why =
                 finished.and_then(|end| end.reason).map_or("its ledger says no reason", |why| why.label());
-            let failure = finished.and_then(|end| end.token.clone());
-            missing(vec![format!("the submission is {status}: {why}")], failure)
+            let failure = finished.and_then(|end| end.token.clone()).unwrap_or_default();
+            let mendable = has_actions || finished.and_then(|end| end.reason) != Some(FailReason::NoActions);
+            let what = vec![format!("the submission is {status}: {why}")];
+            Looked::Missing { what, failure: Some(failure), mendable }
         }
         Status::Routed if followed => delivered(ledger),
         Status::Routed => Looked::Sufficient(Evidence::Routed),
@@ -69,6 +76,10 @@ fn delivered(ledger: &Ledger) -> Looked {
         }
     }
     let count: usize = undelivered.values().sum();
+    let lost = |status: &&Option<RelayStatus>| {
+        matches!(status, Some(RelayStatus::Bounced | RelayStatus::Expired))
+    };
+    let failure = undelivered.keys().find(lost).and_then(|status| status.map(|lost| lost.label().to_owned()));
     let what = match (wanted, count) {
         (0, _) => "nothing was sent: none of its actions is implemented".to_owned(),
         (_, 0) => return Looked::Sufficient(Evidence::Delivered),
@@ -83,7 +94,7 @@ fn delivered(ledger: &Ledger) -> Looked {
             format!("{count} of {wanted} deliveries {are} not reported as delivered: {}", counts.join(", "))
         }
     };
-    Looked::Missing { what: vec![what], failure: None }
+    Looked::Missing { what: vec![what], failure, mendable: true }
 }
 
 #[cfg(test)]
@@ -100,11 +111,16 @@ mod tests {
         Looked::Missing {
             what: what.iter().map(|&what| what.to_owned()).collect(),
             failure: failure.map(str::to_owned),
+            mendable: false,
         }
     }
 
+    /// The judgement, but for whether a remedy may help.
     fn judged(status: Status, stored: &Value, followed: bool) -> Looked {
-        evidence(status, Ledger::read(stored).as_ref(), followed)
+        match evidence(status, Ledger::read(stored).as_ref(), followed, true) {
+            Looked::Missing { what, failure, .. } => Looked::Missing { what, failure, mendable: false },
+            other @ (Looked::Sufficient(_) | Looked::Gone) => other,
+        }
     }
 
     /// Two mails and a ticket, accepted, with these reports.
@@ -136,12 +152,18 @@ mod tests {
             (
                 None,
                 Some("bounced"),
-                missing(&["2 of 2 deliveries are not reported as delivered: bounced 1, no report yet 1"]),
+                failed(
+                    &["2 of 2 deliveries are not reported as delivered: bounced 1, no report yet 1"],
+                    Some("bounced"),
+                ),
             ),
             (
                 Some("expired"),
                 Some("deferred"),
-                missing(&["2 of 2 deliveries are not reported as delivered: deferred 1, expired 1"]),
+                failed(
+                    &["2 of 2 deliveries are not reported as delivered: deferred 1, expired 1"],
+                    Some("expired"),
+                ),
             ),
             (None, None, missing(&["2 of 2 deliveries are not reported as delivered: no report yet 2"])),
         ];
@@ -191,7 +213,11 @@ mod tests {
                 end(json!("infected")),
                 failed(&["the submission is failed: infected"], Some("end")),
             ),
-            (Status::Failed, json!({}), missing(&["the submission is failed: its ledger says no reason"])),
+            (
+                Status::Failed,
+                json!({}),
+                failed(&["the submission is failed: its ledger says no reason"], Some("")),
+            ),
             // The end of an earlier round.
             (
                 Status::Received,
@@ -218,5 +244,23 @@ mod tests {
         for (status, stored, expected) in cases {
             assert_eq!(judged(status, &stored, true), expected, "{status} {stored}");
         }
+    }
+
+    #[test]
+    fn a_remedy_may_help_where_the_form_has_something_to_do() {
+        let no_actions = json!({"v": 1, "plan": [], "deliveries": {}, "finished":
+            {"token": "end", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": "no_actions"}});
+        let mendable = |stored: &Value, has_actions| {
+            match evidence(Status::Failed, Ledger::read(stored).as_ref(), true, has_actions) {
+                Looked::Missing { mendable, .. } => mendable,
+                other @ (Looked::Sufficient(_) | Looked::Gone) => panic!("{other:?}"),
+            }
+        };
+        assert!(!mendable(&no_actions, false));
+        assert!(mendable(&no_actions, true));
+        let mut refused = no_actions;
+        refused["finished"]["reason"] = json!("refused");
+        assert!(mendable(&refused, false), "its plan is pinned");
+        assert!(!mendable(&json!({"v": 9}), true), "nobody knows what it says");
     }
 }
