@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod db;
 pub mod desk;
 pub mod gateway;
+pub mod grey_queue;
 pub mod kernel;
 pub mod ops;
 pub mod outbox;

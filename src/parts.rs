@@ -123,7 +123,7 @@ pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
 pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let outbox = &config.outbox;
     let retries =
-        Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max };
+        Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max, doublings: 1 };
     Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
