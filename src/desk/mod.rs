@@ -20,7 +20,7 @@
 //! What the middleware does for both: name of the host (421), CSRF (403), body at most 64 KiB (413), 64 requests at once (503),
 //! 15 s for an answer (503), requests per user (429), security headers, `no-store`, one access line, metrics, a panic as 500.
 //! Whatever has a status of 400 and more becomes a [`Problem`](problem::Problem): JSON below `/api/` and for programs, a page
-//! where `Accept` has `text/html` ([`server::DeskParts::page`] makes it; `problem::plain_page` until there is a better one).
+//! where `Accept` has `text/html` ([`templates::Templates`] makes it: plain ones until there are better).
 //!
 //! - Errors: `Result<_, Problem>`; constructors for each row of the API's table, `Problem::new(kind, detail, remedy).with(member)`.
 //! - Bodies and parameters: [`input`] has `Json`, `Form`, `Query`, `Path` that are axum's and refuse with a `Problem`.
@@ -28,9 +28,9 @@
 //!   stops, and after ten minutes, so that a browser comes again and proves anew who it is. A stream keeps no session awake.
 //! - Transactions: `pool.transaction("name", …)` on [`server::DeskParts::pool`], which is the desk's own (4 connections, a lock is
 //!   waited for 2 s). Names stand on [`card`]. SQL stands in `desk/store/`, or in the grey queue's store.
-//! - Idempotency: [`idempotency`] inside the command's own transaction: `once(tx, user, key, request)` → `Kept` (answer it again)
-//!   or `Fresh` (do it, then `keep(tx, …, status, response)`).
-//! - What people wrote (mail, recipients, fields, links): write [`access_log`] in the same transaction as the reading.
+//! - Idempotency: [`input::Command`] has the key and the digest of the request; inside the command's own transaction
+//!   [`store::idempotency`]`::once(tx, user, key, request)` answers `Kept` (answer it again) or `Fresh` (do it, then `keep(…)`).
+//! - What people wrote (mail, recipients, fields, links): [`store::access_log`]`::append` in the transaction that reads it.
 //! - People: [`access::Users`] knows everybody of `[desk.users]` as the file has them now; never keep a role.
 //! - Time comes from the database (`now()`), randomness from the `Rng` of the parts.
 //!
@@ -38,4 +38,17 @@
 //! its own: whatever happens here costs no routing.
 
 pub mod access;
+pub mod card;
+mod check;
+pub mod idempotency;
+pub mod input;
+pub mod journal;
+pub mod limits;
+pub mod login;
+pub mod metrics;
 pub mod problem;
+pub mod server;
+pub mod store;
+pub mod stream;
+pub mod templates;
+mod upkeep;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::access::origin::Refused;
-use super::access::{Role, Visitor};
+use crate::config::Role;
 use crate::db::{DbError, DbErrorKind};
 use crate::kernel::words;
 
@@ -142,9 +142,6 @@ pub struct Problem {
     members: Map<String, Value>,
     retry_after: Option<u64>,
 }
-
-/// A page that shows a problem to a person, who is known where the login came so far.
-pub type ProblemPage = fn(&Problem, Option<&Visitor>) -> String;
 
 impl Problem {
     /// A problem with what happened, to what, and what to do next; both are shown as they are.
@@ -423,10 +420,10 @@ impl Problem {
         document
     }
 
-    /// The answer for a person.
+    /// The answer for a person: the same with a page as its content.
     #[must_use]
-    pub fn page(&self, page: ProblemPage, visitor: Option<&Visitor>) -> Response {
-        self.answer("text/html; charset=utf-8", page(self, visitor))
+    pub fn page(&self, html: String) -> Response {
+        self.answer("text/html; charset=utf-8", html)
     }
 
     fn answer(&self, content_type: &'static str, body: String) -> Response {
@@ -500,21 +497,6 @@ impl From<DbError> for Problem {
     }
 }
 
-/// A page without any style: until another is given.
-#[must_use]
-pub fn plain_page(problem: &Problem, visitor: Option<&Visitor>) -> String {
-    let escape = |text: &str| minijinja::HtmlEscape(text).to_string();
-    let who =
-        visitor.map(|visitor| format!("<p>Logged in as {}.</p>", escape(&visitor.user))).unwrap_or_default();
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title></head>\
-         <body><main><h1>{title}</h1><p>{detail}</p><p>{remedy}</p>{who}</main></body></html>",
-        title = escape(problem.kind().title()),
-        detail = escape(problem.detail()),
-        remedy = escape(problem.remedy()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -575,12 +557,5 @@ mod tests {
             let shown = problem.json().to_string();
             assert!(!shown.contains("bob@") && !shown.contains("grey_queue"), "{shown}");
         }
-    }
-
-    #[test]
-    fn a_page_shows_text_as_text() {
-        let problem = Problem::guard("reason", "<script>alert(1)</script>");
-        let shown = plain_page(&problem, None);
-        assert!(!shown.contains("<script>") && shown.contains("&lt;script&gt;"), "{shown}");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rand::RngExt as _;
+use rand::RngExt;
 
 use crate::kernel::words;
 use crate::ops::rng::Rng;
@@ -42,15 +42,15 @@ impl fmt::Debug for DeskKey {
     }
 }
 
-/// What the database has of a credential.
+/// What the database has of a credential, or of a request: an HMAC under the desk's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CredentialDigest([u8; 32]);
+pub struct KeyedDigest([u8; 32]);
 
-impl CredentialDigest {
+impl KeyedDigest {
     /// The bytes, for a statement.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.to_vec()
     }
 
     /// The digest as operators name a credential: hex.
@@ -60,7 +60,7 @@ impl CredentialDigest {
     }
 }
 
-impl TryFrom<&[u8]> for CredentialDigest {
+impl TryFrom<&[u8]> for KeyedDigest {
     type Error = std::array::TryFromSliceError;
 
     fn try_from(bytes: &[u8]) -> Result<Self, Self::Error> {
@@ -85,7 +85,7 @@ impl Credential {
     /// A new one.
     #[must_use]
     pub fn new(kind: Kind, rng: &Rng) -> Self {
-        let random: [u8; 32] = rng.with(|rng| rng.random());
+        let random: [u8; 32] = rng.with(RngExt::random);
         Self { kind, text: format!("{}{}", prefix(kind), URL_SAFE_NO_PAD.encode(random)) }
     }
 
@@ -135,13 +135,13 @@ impl DeskKey {
 
     /// The digest of a credential. A text that counts as one kind counts as no other.
     #[must_use]
-    pub fn digest(&self, credential: &Credential) -> CredentialDigest {
+    pub fn digest(&self, credential: &Credential) -> KeyedDigest {
         self.signed(credential.kind.label(), credential.text.as_bytes())
     }
 
     /// The digest of anything else that is kept by its digest: `what` tells it from credentials.
     #[must_use]
-    pub fn signed(&self, what: &str, content: &[u8]) -> CredentialDigest {
+    pub fn signed(&self, what: &str, content: &[u8]) -> KeyedDigest {
         let mut context = hmac::Context::with_key(&self.0);
         for part in [DOMAIN.as_bytes(), what.as_bytes()] {
             context.update(part);
@@ -150,7 +150,7 @@ impl DeskKey {
         context.update(content);
         let mut digest = [0; 32];
         digest.copy_from_slice(context.sign().as_ref());
-        CredentialDigest(digest)
+        KeyedDigest(digest)
     }
 }
 
