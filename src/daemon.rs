@@ -16,6 +16,7 @@ mod relay;
 mod relay_health;
 mod reload;
 mod returned;
+mod review;
 mod routing;
 mod source;
 mod spool;
@@ -43,7 +44,8 @@ use crate::parts::PartError;
 use crate::ports::SourceError;
 
 /// The cards of the house and of all rooms.
-pub const ROOMS: &[&Card] = &[&card::CARD, &crate::routing::card::CARD, &crate::outbox::card::CARD];
+pub const ROOMS: &[&Card] =
+    &[&card::CARD, &crate::routing::card::CARD, &crate::outbox::card::CARD, &crate::grey_queue::card::CARD];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
 const LAST_WORDS: Duration = Duration::from_secs(5);

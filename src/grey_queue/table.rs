@@ -3,6 +3,7 @@
 //!
 //! Three edges of a lease lead from Processing back to it; they are no decision, and leave no record.
 
+use crate::config::Role;
 use crate::kernel::{Edge, Lifecycle, Who, edges, words};
 
 words! {
@@ -85,6 +86,20 @@ pub const SECURITY: Who = Who::named("security");
 pub const ADMIN: Who = Who::named("admin");
 /// The configured policy (`grey_queue.auto`), and the look that finds what was mended elsewhere.
 pub const POLICY: Who = Who::named("policy");
+
+/// Somebody who looks.
+pub const VIEWER: Who = Who::named("viewer");
+
+/// The role of a user of the desk in commands.
+#[must_use]
+pub const fn who(role: Role) -> Who {
+    match role {
+        Role::Viewer => VIEWER,
+        Role::Reviewer => REVIEWER,
+        Role::Security => SECURITY,
+        Role::Admin => ADMIN,
+    }
+}
 
 /// The roles that people may have in a command, the least first.
 pub const PEOPLE: [Who; 3] = [REVIEWER, SECURITY, ADMIN];
@@ -201,7 +216,9 @@ mod tests {
             let expected: BTreeSet<&str> = to.split_whitespace().collect();
             let found: BTreeSet<&str> = TABLE
                 .iter()
-                .filter(|edge| edge.from.is_some_and(|state| state.label() == from) && edge.from != Some(edge.to))
+                .filter(|edge| {
+                    edge.from.is_some_and(|state| state.label() == from) && edge.from != Some(edge.to)
+                })
                 .map(|edge| edge.to.label())
                 .collect();
             assert_eq!(found, expected, "{from}");

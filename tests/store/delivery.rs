@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 
-fn seen(id: Uuid, key: &str, status: RelayStatus, queue_id: &str) -> Seen {
+pub(crate) fn seen(id: Uuid, key: &str, status: RelayStatus, queue_id: &str) -> Seen {
     let (order, address) = key.split_once('|').expect("a key");
     Seen {
         origin: Origin { submission: id, action_order: order.parse().expect("an order"), generation: 0 },

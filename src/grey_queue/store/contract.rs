@@ -59,16 +59,26 @@ async fn queue(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbErro
     }
     for row in client.query(FUNCTIONS, &[]).await? {
         let (name, owner, bound): (String, String, String) = (row.get(0), row.get(1), row.get(2));
-        faults.push(format!("row-level security may hide rows of {bound} from {owner}, who owns router.{name}"));
+        faults.push(format!(
+            "row-level security may hide rows of {bound} from {owner}, who owns router.{name}"
+        ));
     }
     for row in client.query(RIGHTS, &[]).await? {
         let (which, wanted): (String, bool) = (row.get(0), row.get(1));
-        faults.push(if wanted { format!("this role has no {which}") } else { format!("this role has {which}, and should not") });
+        faults.push(if wanted {
+            format!("this role has no {which}")
+        } else {
+            format!("this role has {which}, and should not")
+        });
     }
     if !faults.is_empty() {
         let remedy = "as the owner: maple-router migrate --router; where that changes nothing, enable the triggers (ALTER TABLE … \
                       ENABLE TRIGGER), grant what is missing, or take it back and apply it anew (migrate --router --back 004)";
-        return Ok(CheckLine::fail(NAME, format!("present, but entries may be missing: {}", faults.join("; ")), remedy));
+        return Ok(CheckLine::fail(
+            NAME,
+            format!("present, but entries may be missing: {}", faults.join("; ")),
+            remedy,
+        ));
     }
     let sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('public.submissions_router_failed')";
     if client.query_opt(sql, &[]).await?.map(|row| row.get::<_, bool>(0)) != Some(true) {
