@@ -1,0 +1,1 @@
+//! The diagram of a lifecycle. Pure.
