@@ -162,6 +162,11 @@ impl Typed {
     pub const fn is_empty(&self) -> bool {
         self.reason.is_empty() && self.assignee.is_empty() && self.remedy.is_empty()
     }
+
+    /// The person chosen.
+    pub(super) fn chosen(&self) -> Option<&str> {
+        Some(self.assignee.as_str()).filter(|name| !name.is_empty())
+    }
 }
 
 /// What is wrong with a field.

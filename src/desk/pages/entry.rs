@@ -1,14 +1,17 @@
 //! One entry: what is wrong, what is known, what can be done, what was done. Pure.
 
+use askama::Template;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::decision::{Action, Conflict, HistoryLine, NotNow};
-use super::frame::Frame;
+use super::decision::{self, Action, Conflict, HistoryLine, NotNow};
+use super::frame::{self, Frame};
 use super::story::{LetterView, Story};
+use super::{assets, entry, plain, queue, when};
 
 /// The page at `/entries/ID`; with `conflict`, the answer 409; with an action's `error`, 422.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "entry.html")]
 pub struct EntryPage {
     /// Its surroundings.
     pub frame: Frame,
@@ -151,4 +154,47 @@ pub enum SubjectView {
     Letter(Box<LetterView>),
     /// Nothing that can be shown: purged, or unreadable now. Why, and what to do.
     Away(String),
+}
+
+impl EntryPage {
+    fn title(&self) -> String {
+        format!("{} ({})", self.entry.heading, plain::short(&self.entry.id))
+    }
+
+    fn section(&self) -> &'static str {
+        "queue"
+    }
+
+    fn asks_reasons(&self) -> bool {
+        self.actions.iter().any(|action| action.form().reason.is_some())
+    }
+
+    fn path(&self) -> String {
+        format!("/entries/{}", self.entry.id)
+    }
+
+    fn watching_words(&self) -> String {
+        match self.watching.as_slice() {
+            [] => String::new(),
+            [one] => format!("{one} has it open, too. A hint, no lock."),
+            [rest @ .., last] => {
+                format!("{} and {last} have it open, too. A hint, no lock.", rest.join(", "))
+            }
+        }
+    }
+
+    /// The form that the conflict is about, where it is still offered: the one in which something was typed, else any.
+    fn asked_again(&self) -> Option<&Action> {
+        let conflict = self.conflict.as_ref()?;
+        let same = || self.actions.iter().filter(|action| action.form().command == conflict.command);
+        same().find(|action| !action.typed.is_empty()).or_else(|| same().next())
+    }
+
+    fn is_still_possible(&self) -> bool {
+        self.asked_again().is_some()
+    }
+
+    fn conflict_anchor(&self) -> &'static str {
+        self.asked_again().map_or("decide", Action::key)
+    }
 }

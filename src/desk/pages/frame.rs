@@ -3,6 +3,15 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
+/// Sections of the navigation: name, path, label.
+pub(super) const SECTIONS: [(&str, &str, &str); 5] = [
+    ("queue", "/queue", "Queue"),
+    ("submissions", "/submissions", "Submissions"),
+    ("status", "/status", "Status"),
+    ("lifecycles", "/lifecycles", "Lifecycles"),
+    ("api", "/api", "API"),
+];
+
 /// The surroundings of a page's content.
 #[derive(Debug, Clone)]
 pub struct Frame {
@@ -74,7 +83,7 @@ impl Tone {
 /// A form that people type into; the browser keeps its text under this name until it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draft {
-    /// A command's form on an entry's page, by the command's path segment.
+    /// A form on an entry's page, by its [key](super::decision::Action::key).
     Entry(Uuid, &'static str),
     /// The form over the queue.
     Bulk,
@@ -94,6 +103,7 @@ impl std::fmt::Display for Draft {
 pub struct Problem {
     /// What is wrong and what to do, in plain words.
     pub text: String,
-    /// Anchor of the field, without `#`; absent where no field is at fault.
-    pub field: Option<&'static str>,
+    /// Anchor of the field, without `#` ([`Action::anchor`](super::decision::Action::anchor)); absent where no field is
+    /// at fault.
+    pub field: Option<String>,
 }

@@ -1,14 +1,23 @@
 //! The queue: what waits for a decision. Its filters are the URL, so that a list can be sent to somebody. Pure.
 
-use jiff::Timestamp;
+use askama::Template;
+use jiff::{SignedDuration, Timestamp};
 use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
 use super::decision::Command;
-use super::frame::Frame;
+use super::frame::{self, Frame};
+use super::{assets, plain, queue, when};
+
+/// An end nearer than this is shown in the list.
+const NEAR: SignedDuration = SignedDuration::from_hours(72);
+
+/// Nothing is selected in rows that come alone.
+const NONE: &[Uuid] = &[];
 
 /// The page at `/queue`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "queue.html")]
 pub struct QueuePage {
     /// Its surroundings.
     pub frame: Frame,
@@ -35,7 +44,8 @@ pub struct QueuePage {
 }
 
 /// The rows alone, at `/queue/rows?ids=…&FILTERS`, for the script.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "queue_rows.html")]
 pub struct QueueRows {
     /// Database time of the look.
     pub now: Timestamp,
@@ -147,6 +157,12 @@ pub struct BulkTyped {
     pub reason: String,
 }
 
+impl BulkTyped {
+    fn is(&self, command: &Command) -> bool {
+        self.command == Some(*command)
+    }
+}
+
 impl QueueFilters {
     /// The filters as a query, without `?`; empty when none is in force.
     #[must_use]
@@ -164,6 +180,16 @@ impl QueueFilters {
     #[must_use]
     pub fn next_href(&self, cursor: &str) -> String {
         href("/queue", &self.with(Some(cursor)))
+    }
+
+    /// The path with this state alone; `None`: the open ones.
+    fn only_state(&self, state: Option<&str>) -> String {
+        let states = state.into_iter().map(str::to_owned).collect();
+        Self { states, ..self.clone() }.href()
+    }
+
+    fn is_state(&self, state: &str) -> bool {
+        self.states.len() == 1 && self.states[0] == state
     }
 
     fn with(&self, cursor: Option<&str>) -> String {
@@ -191,6 +217,180 @@ impl QueueFilters {
         }
         query.finish()
     }
+}
+
+/// Words of an empty list.
+struct Empty {
+    title: &'static str,
+    text: String,
+    link: Option<(String, &'static str)>,
+}
+
+/// A filter in force, and the path without it.
+struct Chip {
+    text: String,
+    without: String,
+}
+
+impl QueuePage {
+    fn title(&self) -> &'static str {
+        "Queue"
+    }
+
+    fn section(&self) -> &'static str {
+        "queue"
+    }
+
+    fn selectable(&self) -> bool {
+        !self.bulk.is_empty()
+    }
+
+    fn open_count(&self) -> u64 {
+        self.summary.iter().filter(|state| state.open).map(|state| state.count).sum()
+    }
+
+    fn lead(&self) -> String {
+        match self.open_in_all {
+            0 => "Nothing waits for a decision.".to_owned(),
+            1 => "One entry is open.".to_owned(),
+            open => format!("{} entries are open.", plain::thousands(&open)),
+        }
+    }
+
+    fn order_words(&self) -> String {
+        let chosen = self.filters.order.as_ref();
+        let of = |choice: &&Choice| chosen.is_none_or(|order| choice.value == *order);
+        self.choices.orders.iter().find(of).map_or_else(String::new, |choice| choice.label.to_lowercase())
+    }
+
+    fn chips(&self) -> Vec<Chip> {
+        let filters = &self.filters;
+        let mut chips = Vec::new();
+        let mut chip = |text: String, change: &dyn Fn(&mut QueueFilters)| {
+            let mut without = filters.clone();
+            change(&mut without);
+            chips.push(Chip { text, without: without.href() });
+        };
+        for state in &filters.states {
+            let words = format!("State: {}", plain::state(state));
+            chip(words, &|without| without.states.retain(|other| other != state));
+        }
+        let labelled = |choices: &[Choice], value: &str| {
+            let known = choices.iter().find(|choice| choice.value == value);
+            known.map_or_else(|| value.to_owned(), |choice| choice.label.clone())
+        };
+        let choices = &self.choices;
+        if let Some(cause) = &filters.cause {
+            chip(format!("Cause: {}", labelled(&choices.causes, cause)), &|without| without.cause = None);
+        }
+        if let Some(reason) = &filters.reason {
+            chip(format!("Reason: {}", labelled(&choices.reasons, reason)), &|without| without.reason = None);
+        }
+        if let Some(form) = &filters.form {
+            chip(format!("Form: {}", labelled(&choices.forms, form)), &|without| without.form = None);
+        }
+        if let Some(queue) = &filters.queue {
+            chip(format!("Queue: {}", labelled(&choices.queues, queue)), &|without| without.queue = None);
+        }
+        if let Some(assignee) = &filters.assignee {
+            let words = match assignee.as_str() {
+                "me" => "Assigned to me".to_owned(),
+                "none" => "Assigned to nobody".to_owned(),
+                name => format!("Assigned to {}", labelled(&choices.people, name)),
+            };
+            chip(words, &|without| without.assignee = None);
+        }
+        if let Some(subject) = &filters.subject {
+            chip(format!("About {}", plain::short(subject)), &|without| without.subject = None);
+        }
+        if let Some(span) = &filters.older_than {
+            chip(format!("Open for more than {span}"), &|without| without.older_than = None);
+        }
+        chips
+    }
+
+    fn empty(&self) -> Empty {
+        let mut all = QueueFilters::default();
+        if self.filters == all {
+            return Empty {
+                title: "Nothing waits for a decision",
+                text: "What fails, bounces or is found infected opens an entry by itself, and shows up here."
+                    .to_owned(),
+                link: Some(("/status".to_owned(), "How the service is")),
+            };
+        }
+        if self.filters.assignee.as_deref() == Some("me") {
+            all.assignee = Some("none".to_owned());
+            return Empty {
+                title: "Nothing here is assigned to you",
+                text: "Take an entry that nobody has: it is yours until you end it or put it back."
+                    .to_owned(),
+                link: Some((all.href(), "Entries that nobody has")),
+            };
+        }
+        Empty {
+            title: "No entry fits these filters",
+            text: format!(
+                "Without them, {} open.",
+                plain::plural(&self.open_in_all, "entry is", "entries are")
+            ),
+            link: Some((all.href(), "Clear all filters")),
+        }
+    }
+}
+
+impl EntryLine {
+    /// The end, where it is near.
+    fn expires_soon(&self, now: &Timestamp) -> Option<&Timestamp> {
+        self.expires_at.as_ref().filter(|end| end.duration_since(*now) <= NEAR)
+    }
+}
+
+/// An option of a select.
+pub(super) struct Offered {
+    pub(super) value: String,
+    pub(super) label: String,
+    pub(super) selected: bool,
+}
+
+/// The choices, the chosen one among them even where it is none of ours.
+pub(super) fn options(choices: &[Choice], chosen: Option<&str>) -> Vec<Offered> {
+    let mut offered: Vec<Offered> = choices
+        .iter()
+        .map(|Choice { value, label }| Offered {
+            value: value.clone(),
+            label: label.clone(),
+            selected: chosen == Some(value),
+        })
+        .collect();
+    if let Some(strange) = chosen.filter(|value| offered.iter().all(|one| one.value != *value)) {
+        offered.push(Offered { value: strange.to_owned(), label: strange.to_owned(), selected: true });
+    }
+    offered
+}
+
+/// People, and the two words that stand for the reader and for nobody.
+pub(super) fn people(people: &[Choice], chosen: Option<&str>) -> Vec<Offered> {
+    let mut choices = vec![choice("me", "me"), choice("none", "nobody")];
+    choices.extend_from_slice(people);
+    options(&choices, chosen)
+}
+
+/// Durations that are asked for often.
+pub(super) fn spans(chosen: Option<&str>) -> Vec<Offered> {
+    const SPANS: [(&str, &str); 6] = [
+        ("1h", "1 hour"),
+        ("4h", "4 hours"),
+        ("1d", "1 day"),
+        ("3d", "3 days"),
+        ("7d", "7 days"),
+        ("30d", "30 days"),
+    ];
+    options(&SPANS.map(|(value, label)| choice(value, label)), chosen)
+}
+
+fn choice(value: &str, label: &str) -> Choice {
+    Choice { value: value.to_owned(), label: label.to_owned() }
 }
 
 fn href(path: &str, query: &str) -> String {
