@@ -1,11 +1,14 @@
 //! Before login, after logout, and what is shown when something is not possible. Pure.
 
+use askama::Template;
 use jiff::Timestamp;
 
-use super::frame::Frame;
+use super::frame::{self, Frame};
+use super::{assets, when};
 
 /// The page of a login link: one button spends it. A preview of the link in a chat spends nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "link.html")]
 pub struct LinkPage {
     /// Database time.
     pub now: Timestamp,
@@ -20,7 +23,8 @@ pub struct LinkPage {
 }
 
 /// How to get a link; answers 401 to a browser.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "how_to.html")]
 pub struct HowToPage {
     /// Database time; where the database is away, the clock's.
     pub now: Timestamp,
@@ -33,14 +37,16 @@ pub struct HowToPage {
 }
 
 /// After logout.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "logged_out.html")]
 pub struct LoggedOutPage {
     /// Database time.
     pub now: Timestamp,
 }
 
 /// What could not be shown or done.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "problem.html")]
 pub struct ProblemPage {
     /// Its surroundings; without a reader where nobody is known.
     pub frame: Frame,
@@ -54,4 +60,45 @@ pub struct ProblemPage {
     pub steps: Vec<String>,
     /// A path of this desk to try again at.
     pub again: Option<String>,
+}
+
+impl LinkPage {
+    fn title(&self) -> &'static str {
+        "Log in"
+    }
+
+    fn forgets(&self) -> bool {
+        false
+    }
+}
+
+impl HowToPage {
+    fn title(&self) -> &'static str {
+        "Not logged in"
+    }
+
+    fn forgets(&self) -> bool {
+        false
+    }
+}
+
+impl LoggedOutPage {
+    fn title(&self) -> &'static str {
+        "Logged out"
+    }
+
+    /// Whether the browser forgets what was typed.
+    fn forgets(&self) -> bool {
+        true
+    }
+}
+
+impl ProblemPage {
+    fn title(&self) -> String {
+        format!("Problem {}", self.status)
+    }
+
+    fn section(&self) -> &'static str {
+        ""
+    }
 }

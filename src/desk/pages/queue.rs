@@ -13,7 +13,7 @@ use super::{assets, plain, queue, when};
 const NEAR: SignedDuration = SignedDuration::from_hours(72);
 
 /// Nothing is selected in rows that come alone.
-const NONE: &[Uuid] = &[];
+pub(super) const NONE: &[Uuid] = &[];
 
 /// The page at `/queue`.
 #[derive(Debug, Clone, Template)]
@@ -341,7 +341,7 @@ impl QueuePage {
 
 impl EntryLine {
     /// The end, where it is near.
-    fn expires_soon(&self, now: &Timestamp) -> Option<&Timestamp> {
+    pub(super) fn expires_soon(&self, now: &Timestamp) -> Option<&Timestamp> {
         self.expires_at.as_ref().filter(|end| end.duration_since(*now) <= NEAR)
     }
 }
@@ -393,6 +393,7 @@ fn choice(value: &str, label: &str) -> Choice {
     Choice { value: value.to_owned(), label: label.to_owned() }
 }
 
-fn href(path: &str, query: &str) -> String {
+/// A path with a query, where there is one.
+pub(super) fn href(path: &str, query: &str) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }

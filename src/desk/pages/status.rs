@@ -1,12 +1,16 @@
 //! How the service is: counts, what is stopped, what waits. One page that prints. Pure.
 
+use askama::Template;
 use jiff::Timestamp;
 
-use super::frame::Frame;
-use super::queue::StateCount;
+use super::frame::{self, Frame};
+use super::queue::{QueueFilters, StateCount};
+use super::submissions::SubmissionFilters;
+use super::{assets, plain, when};
 
 /// The page at `/status`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "status.html")]
 pub struct StatusPage {
     /// Its surroundings.
     pub frame: Frame,
@@ -85,4 +89,22 @@ pub struct Group {
     pub counts: Vec<Count>,
     /// A sentence instead of, or beside, the figures.
     pub note: Option<String>,
+}
+
+impl StatusPage {
+    fn title(&self) -> &'static str {
+        "Status"
+    }
+
+    fn section(&self) -> &'static str {
+        "status"
+    }
+
+    fn submissions_href(&self, status: &str) -> String {
+        SubmissionFilters { status: Some(status.to_owned()), ..SubmissionFilters::default() }.href()
+    }
+
+    fn queue_href(&self, state: &str) -> String {
+        QueueFilters { states: vec![state.to_owned()], ..QueueFilters::default() }.href()
+    }
 }

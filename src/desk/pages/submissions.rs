@@ -1,14 +1,18 @@
 //! Submissions: a search, and the page of one. Pure.
 
+use askama::Template;
 use jiff::Timestamp;
+use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
-use super::frame::Frame;
-use super::queue::{Choice, EntryLine};
+use super::frame::{self, Frame};
+use super::queue::{self, Choice, EntryLine, href};
 use super::story::Story;
+use super::{assets, plain, when};
 
 /// The page at `/submissions`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "submissions.html")]
 pub struct SubmissionsPage {
     /// Its surroundings.
     pub frame: Frame,
@@ -63,7 +67,8 @@ pub struct SubmissionLine {
 }
 
 /// The page at `/submissions/ID`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "submission.html")]
 pub struct SubmissionPage {
     /// Its surroundings.
     pub frame: Frame,
@@ -71,4 +76,63 @@ pub struct SubmissionPage {
     pub story: Story,
     /// Its entries, open and ended.
     pub entries: Vec<EntryLine>,
+}
+
+impl SubmissionsPage {
+    fn title(&self) -> &'static str {
+        "Submissions"
+    }
+
+    fn section(&self) -> &'static str {
+        "submissions"
+    }
+}
+
+impl SubmissionPage {
+    fn title(&self) -> String {
+        format!("Submission {}", plain::short(&self.story.id))
+    }
+
+    fn section(&self) -> &'static str {
+        "submissions"
+    }
+
+    fn path(&self) -> String {
+        format!("/submissions/{}", self.story.id)
+    }
+}
+
+impl SubmissionFilters {
+    /// The page's path under these filters.
+    #[must_use]
+    pub fn href(&self) -> String {
+        href("/submissions", &self.query(None))
+    }
+
+    /// The path of the next page.
+    #[must_use]
+    pub fn next_href(&self, cursor: &str) -> String {
+        href("/submissions", &self.query(Some(cursor)))
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn query(&self, cursor: Option<&str>) -> String {
+        let mut query = Serializer::new(String::new());
+        for (name, value) in [
+            ("id", self.id.as_deref()),
+            ("status", self.status.as_deref()),
+            ("form", self.form.as_deref()),
+            ("reason", self.reason.as_deref()),
+            ("older_than", self.older_than.as_deref()),
+            ("cursor", cursor),
+        ] {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        query.finish()
+    }
 }
