@@ -70,10 +70,12 @@ const MARGIN: f64 = 14.0;
 const BOX_HEIGHT: f64 = 40.0;
 const BIRTH_SIZE: f64 = 12.0;
 const LINE_HEIGHT: f64 = 17.0;
-const ROW_GAP: f64 = 24.0;
+const ROW_GAP: f64 = 34.0;
 /// Widths of a letter, rather wide: the browser's font is not known here.
 const NAME_LETTER: f64 = 9.0;
 const COMMAND_LETTER: f64 = 7.9;
+/// Space between the ends of arrows at one side of a box.
+const PORT_GAP: f64 = 20.0;
 /// Width of a loop beside its box.
 const LOOP: f64 = 26.0;
 
@@ -109,12 +111,11 @@ pub(super) fn draw(lifecycle: &Described) -> Drawing {
 
     let loops = |state: usize| edges.iter().filter(move |edge| edge.is_loop() && edge.from == state);
     let beside = |state: usize| loops(state).map(|edge| LOOP + edge.width()).fold(0.0, f64::max);
+    // A box is as wide as its name, and as its busier side needs.
     let box_width = |state: usize| {
-        if state == 0 {
-            BIRTH_SIZE
-        } else {
-            (names[state].chars().count() as f64 * NAME_LETTER + 30.0).max(96.0)
-        }
+        let ends = layers.ends(state).max(1) as f64;
+        let name = names[state].chars().count() as f64 * NAME_LETTER + 30.0;
+        if state == 0 { BIRTH_SIZE } else { name.max(ends * PORT_GAP).max(96.0) }
     };
     let size = |cell: &Cell| match cell {
         // The loop has the same room on both sides, so that the box stays in the middle.

@@ -156,6 +156,13 @@ pub enum SubjectView {
     Away(String),
 }
 
+impl EntryFacts {
+    /// When it expires, while that can happen.
+    fn expires(&self) -> Option<&Timestamp> {
+        self.expires_at.as_ref().filter(|_| self.closed_at.is_none())
+    }
+}
+
 impl EntryPage {
     fn title(&self) -> String {
         format!("{} ({})", self.entry.heading, plain::short(&self.entry.id))
@@ -176,9 +183,9 @@ impl EntryPage {
     fn watching_words(&self) -> String {
         match self.watching.as_slice() {
             [] => String::new(),
-            [one] => format!("{one} has it open, too. A hint, no lock."),
+            [one] => format!("{one} has it open, too; nothing is locked."),
             [rest @ .., last] => {
-                format!("{} and {last} have it open, too. A hint, no lock.", rest.join(", "))
+                format!("{} and {last} have it open, too; nothing is locked.", rest.join(", "))
             }
         }
     }

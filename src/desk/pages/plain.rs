@@ -82,11 +82,21 @@ pub fn tone(word: &str) -> &'static str {
     match word {
         "Pending" | "pending" | "received" | "open" | "retry_wait" => "waiting",
         "Processing" | "Retrying" | "processing" | "delivering" | "deferred" => "moving",
-        "UnderReview" | "half-open" | "half_open" | "unheard" => "mine",
+        "UnderReview" | "unheard" => "mine",
         "Escalated" | "in_doubt" => "hot",
-        "Resolved" | "routed" | "delivered" | "accepted" | "closed" => "good",
+        "Resolved" | "routed" | "delivered" | "accepted" => "good",
         "Failed" | "Expired" | "failed" | "refused" | "bounced" | "dead_letter" | "expired" => "bad",
         _ => "quiet",
+    }
+}
+
+/// The same of a breaker, for which `open` is the bad one.
+#[must_use]
+pub fn breaker_tone(state: &str) -> &'static str {
+    match state {
+        "closed" => "good",
+        "open" => "bad",
+        _ => "hot",
     }
 }
 

@@ -245,6 +245,15 @@ impl QueuePage {
         !self.bulk.is_empty()
     }
 
+    /// Whether a field of the filters is at fault; their ids begin with `f-`.
+    fn is_filter_wrong(&self) -> bool {
+        self.frame
+            .problems
+            .iter()
+            .filter_map(|problem| problem.field.as_deref())
+            .any(|field| field.starts_with("f-"))
+    }
+
     fn open_count(&self) -> u64 {
         self.summary.iter().filter(|state| state.open).map(|state| state.count).sum()
     }
@@ -316,7 +325,7 @@ impl QueuePage {
                 title: "Nothing waits for a decision",
                 text: "What fails, bounces or is found infected opens an entry by itself, and shows up here."
                     .to_owned(),
-                link: Some(("/status".to_owned(), "How the service is")),
+                link: Some(("/status".to_owned(), "Status of the service")),
             };
         }
         if self.filters.assignee.as_deref() == Some("me") {

@@ -4,6 +4,9 @@
 //! over several rows has a joint in each, and rows are ordered so that few edges cross. Rows alternate: states stand in
 //! even ones, the label of an edge has a place of its own in an odd one; so nothing is ever written over a box.
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
 /// What has a place in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
@@ -28,7 +31,10 @@ pub(super) struct Layers {
 }
 
 /// Rounds of ordering; the best of them counts.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 12;
+
+/// Ways back whose side is tried out.
+const SIDES: usize = 6;
 
 /// The layers of `count` states under these edges; the first state is the topmost.
 pub(super) fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
@@ -67,7 +73,8 @@ pub(super) fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
         chains.push(chain);
     }
     let mut layers = Layers { cells, rows, chains };
-    layers.order();
+    let back: Vec<usize> = (0..edges.len()).filter(|at| back[*at]).collect();
+    layers.order(&back);
     layers
 }
 
@@ -119,6 +126,16 @@ impl Layers {
         all
     }
 
+    /// How many edges end at the busier side of a state.
+    pub(super) fn ends(&self, state: usize) -> usize {
+        self.neighbours().iter().map(|side| side[state].len()).max().unwrap_or_default()
+    }
+
+    /// Whether an edge passes here, rather than begin or end.
+    pub(super) fn is_passing(&self, cell: usize) -> bool {
+        matches!(self.cells[cell], Cell::Label(_) | Cell::Joint)
+    }
+
     fn row_of(&self) -> Vec<usize> {
         let mut rows = vec![0; self.cells.len()];
         for (row, cells) in self.rows.iter().enumerate() {
@@ -129,9 +146,44 @@ impl Layers {
         rows
     }
 
-    /// Orders each row by where its neighbours stand, down and up in turn, and keeps the order with the fewest crossings.
-    fn order(&mut self) {
+    /// Orders the rows so that few edges cross. Which side a way back takes decides much and is not found step by step;
+    /// so several beginnings are tried.
+    fn order(&mut self, back: &[usize]) {
         let neighbours = self.neighbours();
+        let begun = self.rows.clone();
+        let mut best = (usize::MAX, begun.clone());
+        for sides in 0..1_usize << back.len().min(SIDES) {
+            self.rows.clone_from(&begun);
+            self.begin(back, sides);
+            let found = self.ordered(&neighbours);
+            if found < best.0 {
+                best = (found, self.rows.clone());
+            }
+            if found == 0 {
+                break;
+            }
+        }
+        self.rows = best.1;
+    }
+
+    /// Puts the ways back whose bit is set before all others of their rows.
+    fn begin(&mut self, back: &[usize], sides: usize) {
+        let first: BTreeSet<usize> = back
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| sides >> bit & 1 == 1)
+            .flat_map(|(_, edge)| &self.chains[*edge])
+            .copied()
+            .filter(|cell| self.is_passing(*cell))
+            .collect();
+        for row in &mut self.rows {
+            row.sort_by_key(|cell| !first.contains(cell));
+        }
+    }
+
+    /// Orders each row by where its neighbours stand, down and up in turn; then swaps neighbours where that helps. Keeps
+    /// the best order, and answers its crossings.
+    fn ordered(&mut self, neighbours: &[Vec<Vec<usize>>; 2]) -> usize {
         let mut best = (self.crossings(&neighbours[1]), self.rows.clone());
         for round in 0..ROUNDS {
             let down = round % 2 == 0;
@@ -140,15 +192,18 @@ impl Layers {
             if !down {
                 rows.reverse();
             }
+            let mut places = self.places();
             for row in rows {
-                let places = self.places();
                 let wished = |cell: &usize| {
                     let near = &near[*cell];
                     let sum: usize = near.iter().map(|other| places[*other]).sum();
                     // Thousandths of a place; a cell without neighbours stays where it is.
                     if near.is_empty() { 1000 * places[*cell] } else { 1000 * sum / near.len() }
                 };
-                self.rows[row].sort_by_key(wished);
+                self.rows[row].sort_by_cached_key(wished);
+                for (place, cell) in self.rows[row].iter().enumerate() {
+                    places[*cell] = place;
+                }
             }
             let crossings = self.crossings(&neighbours[1]);
             if crossings < best.0 {
@@ -156,6 +211,29 @@ impl Layers {
             }
         }
         self.rows = best.1;
+        while self.swapped(&neighbours[1]) {}
+        self.crossings(&neighbours[1])
+    }
+
+    /// Swaps neighbours in a row where that takes crossings away; whether any did.
+    fn swapped(&mut self, below: &[Vec<usize>]) -> bool {
+        let mut any = false;
+        for row in 0..self.rows.len() {
+            // Only the lines above and below the row change.
+            let around = row.saturating_sub(1)..=row;
+            let mut crossings = self.crossings_at(around.clone(), below);
+            for place in 1..self.rows[row].len() {
+                self.rows[row].swap(place - 1, place);
+                let now = self.crossings_at(around.clone(), below);
+                if now < crossings {
+                    crossings = now;
+                    any = true;
+                } else {
+                    self.rows[row].swap(place - 1, place);
+                }
+            }
+        }
+        any
     }
 
     fn places(&self) -> Vec<usize> {
@@ -169,6 +247,11 @@ impl Layers {
     }
 
     fn crossings(&self, below: &[Vec<usize>]) -> usize {
+        self.crossings_at(0..=self.rows.len().saturating_sub(1), below)
+    }
+
+    /// Crossings between these rows and the next ones.
+    fn crossings_at(&self, rows: RangeInclusive<usize>, below: &[Vec<usize>]) -> usize {
         let places = self.places();
         let of_row = |row: &Vec<usize>| {
             let lines: Vec<(usize, usize)> = row
@@ -183,7 +266,7 @@ impl Layers {
             };
             lines.iter().enumerate().map(crossed).sum::<usize>()
         };
-        self.rows.iter().map(of_row).sum()
+        self.rows[rows].iter().map(of_row).sum()
     }
 }
 

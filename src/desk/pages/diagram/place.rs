@@ -32,8 +32,10 @@ pub(super) fn centres(layers: &Layers, widths: &[f64]) -> Vec<f64> {
                     let (mut sum, mut weight) = (0.0, 0.0);
                     for (side, pull) in sides {
                         for other in &neighbours[side][*cell] {
-                            sum += pull * centres[*other];
-                            weight += pull;
+                            let straight =
+                                if layers.is_passing(*cell) && layers.is_passing(*other) { 4.0 } else { 1.0 };
+                            sum += straight * pull * centres[*other];
+                            weight += straight * pull;
                         }
                     }
                     if weight > 0.0 { sum / weight } else { centres[*cell] }
@@ -44,6 +46,14 @@ pub(super) fn centres(layers: &Layers, widths: &[f64]) -> Vec<f64> {
             for (cell, centre) in row.iter().zip(nearest(&wished, &apart)) {
                 centres[*cell] = centre;
             }
+        }
+    }
+    // A row of one has room: it stands straight above what it leads to.
+    let alone = layers.rows.iter().take_while(|row| row.len() == 1).count();
+    for cell in layers.rows[..alone].iter().rev().flatten() {
+        let below = &neighbours[1][*cell];
+        if !below.is_empty() {
+            centres[*cell] = below.iter().map(|other| centres[*other]).sum::<f64>() / below.len() as f64;
         }
     }
     let left =
