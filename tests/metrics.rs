@@ -55,6 +55,9 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "relay_queue",
             "relay_log",
             "set_aside",
+            "review_reconciled",
+            "review_retention",
+            "desk",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -76,6 +79,22 @@ const SERIES: &[(&str, &str, &[&str])] = &[
         "command",
         &["claim", "succeed", "fail", "give_up", "release", "expire", "fall_due"],
     ),
+    // The review queue.
+    ("grey_queue_depth", "state", &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"]),
+    ("grey_queue_oldest_seconds", "state", &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"]),
+    ("grey_queue_opened_total", "cause", &["failed", "infected", "bounced", "dead_letter", "other"]),
+    (
+        "grey_queue_transitions_total",
+        "command",
+        &["assign", "unassign", "escalate", "de_escalate", "resolve", "reject", "dismiss", "reopen", "reset", "start"],
+    ),
+    ("grey_queue_remedies_total", "outcome", &["asked", "tried", "refused", "succeeded", "failed"]),
+    ("grey_queue_conflicts_total", "", &[]),
+    ("grey_queue_reconciled_total", "", &[]),
+    // Its desk.
+    ("desk_problems_total", "kind", &["version_conflict", "guard", "csrf", "database_away"]),
+    ("desk_logins_total", "outcome", &["logged_in"]),
+    ("desk_request_seconds_count", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.
@@ -126,6 +145,12 @@ fn every_series_exists_at_zero_from_the_start() {
             assert!(has(&text, &line), "{line} is missing in:\n{text}");
         }
     }
+    for route in ["login", "page", "api", "stream", "asset", "other"] {
+        for status in ["2xx", "3xx", "4xx", "5xx"] {
+            let line = format!("maple_router_desk_requests_total{{route=\"{route}\",status=\"{status}\"}} 0");
+            assert!(has(&text, &line), "{line} is missing in:\n{text}");
+        }
+    }
     assert!(has(&text, "maple_router_config_last_reload_successful 1"), "{text}");
     let build = format!("maple_router_build_info{{version=\"{}\",commit=", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&build), "{text}");
@@ -135,7 +160,7 @@ fn every_series_exists_at_zero_from_the_start() {
 fn nothing_is_exported_that_the_page_does_not_name() {
     let text = rendered(|| ());
     let mut families: Vec<&str> = SERIES.iter().map(|(name, ..)| name.trim_end_matches("_count")).collect();
-    families.extend(["action_attempts_total", "config_last_reload_successful", "build_info"]);
+    families.extend(["action_attempts_total", "desk_requests_total", "config_last_reload_successful", "build_info"]);
     for line in text.lines().filter_map(|l| l.strip_prefix("# TYPE maple_router_")) {
         let family = line.split(' ').next().expect("name");
         assert!(families.contains(&family), "{family} is not on the interfaces page");

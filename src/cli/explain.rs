@@ -2,8 +2,6 @@
 //!
 //! Reads only. An operator's tool: recipients are shown as the ledger has them; field values never are.
 
-mod text;
-
 use clap::CommandFactory as _;
 use uuid::Uuid;
 
@@ -11,7 +9,7 @@ use super::id::{self, IdArg};
 use super::output::{self, Palette};
 use super::setup::{self, Setup};
 use super::{Cli, CliError, Context, Exit};
-use crate::queries::explain::{self, Instead};
+use crate::queries::explain::{self, Instead, text};
 use crate::routing::explain::{Remedy, at};
 
 /// Arguments of `explain`.

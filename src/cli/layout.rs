@@ -3,28 +3,7 @@
 //!
 //! Pure.
 
-/// Text wrapped at spaces: the first line begins with `first`, the others with `indent` spaces. No line is longer than
-/// `width`, but for a word that is.
-pub(super) fn wrapped(first: &str, indent: usize, text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let (mut line, mut empty) = (first.to_owned(), true);
-    for word in text.split(' ') {
-        if !empty && chars(&line) + 1 + chars(word) > width {
-            // Indentation alone is no line.
-            if !line.trim().is_empty() {
-                lines.push(line.trim_end().to_owned());
-            }
-            (line, empty) = (" ".repeat(indent), true);
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    lines.push(line.trim_end().to_owned());
-    lines
-}
+pub(super) use crate::queries::layout::{chars, span, wrapped};
 
 /// The same text with every line wrapped that is longer than `width`; continuations are indented.
 pub(super) fn folded(text: &str, width: Option<usize>) -> String {
@@ -37,16 +16,6 @@ pub(super) fn folded(text: &str, width: Option<usize>) -> String {
         }
     }
     folded
-}
-
-/// `59s`, `90m`, `47h`, `3d`: a time in the unit that matters.
-pub(super) fn span(seconds: u64) -> String {
-    match seconds {
-        s @ 0..=119 => format!("{s}s"),
-        s @ 120..=7199 => format!("{}m", s / 60),
-        s @ 7200..=172_799 => format!("{}h", s / 3600),
-        s => format!("{}d", s / 86_400),
-    }
 }
 
 /// Alignment of a column's cells.
@@ -148,14 +117,6 @@ fn broken(widths: &[usize], width: usize) -> Vec<Vec<usize>> {
         }
     }
     lines
-}
-
-/// Visible characters: colours are none.
-fn chars(text: &str) -> usize {
-    let mut parts = text.split("\u{1b}[");
-    let plain = parts.next().map_or(0, |text| text.chars().count());
-    plain
-        + parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count()).sum::<usize>()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::CliError;
 use super::layout::folded;
+pub(super) use crate::queries::layout::Palette;
 use crate::routing::submission::text::is_bidi_control;
 
 /// Prints text and a line break.
@@ -122,12 +123,6 @@ impl Progress {
     }
 }
 
-/// Colours, where a person looks at a terminal and has not asked for none.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Palette {
-    on: bool,
-}
-
 /// `--color`, set once at the start.
 static WANTED: OnceLock<ColorChoice> = OnceLock::new();
 
@@ -148,32 +143,9 @@ fn is_on(wanted: ColorChoice, terminal: bool, no_color: Option<&OsStr>) -> bool 
 
 impl Palette {
     /// The palette for stdout as it is, and as `--color` wants it.
-    pub(super) fn of_stdout() -> Self {
+    pub(in crate::cli) fn of_stdout() -> Self {
         let wanted = WANTED.get().copied().unwrap_or(ColorChoice::Auto);
-        Self { on: is_on(wanted, io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref()) }
-    }
-
-    /// A palette that never colours.
-    #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { on: false };
-
-    /// Colour of good states.
-    pub(super) fn green(self, text: &str) -> String {
-        self.paint("32", text)
-    }
-
-    /// Colour of states to be looked at.
-    pub(super) fn yellow(self, text: &str) -> String {
-        self.paint("33", text)
-    }
-
-    /// Colour of bad states.
-    pub(super) fn red(self, text: &str) -> String {
-        self.paint("31", text)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        Self::of(is_on(wanted, io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod daemon_client;
 pub(crate) mod explain;
+pub(crate) mod layout;
 pub(crate) mod list;
 pub(crate) mod review;
 pub(crate) mod status;

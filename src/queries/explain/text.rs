@@ -4,10 +4,9 @@
 //! Pure. Text of others (form names, recipients, file names, a relay's words, actors) is put on one line and
 //! stripped of control and direction characters before it gets here or here: none reaches the terminal.
 
-use crate::cli::layout::{span, wrapped};
-use crate::cli::output::Palette;
 use crate::queries::explain::events::EventPart;
 use crate::queries::explain::{DeliveryPart, Page, RelayPart};
+use crate::queries::layout::{Palette, span, wrapped};
 use crate::queries::timeline::clean;
 use crate::routing::explain::{at, said};
 use crate::routing::submission::text::{bounded, one_line};
@@ -15,7 +14,7 @@ use crate::routing::table::Status;
 use jiff::Timestamp;
 
 /// Columns of the page where results do not go to a terminal.
-pub(super) const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 /// Columns of the names at the left.
 const LABEL: usize = 10;
 /// Entries shown of each list; the rest is counted.
@@ -24,7 +23,7 @@ const MOST: usize = 10;
 const MOST_EVENTS: usize = 2;
 
 /// The page.
-pub(super) fn page(page: &Page, palette: Palette, width: usize) -> String {
+pub(crate) fn page(page: &Page, palette: Palette, width: usize) -> String {
     let mut out = Lines { text: String::new(), width };
     let name = match &page.form_name {
         Some(name) if *name != page.form_id => format!(" \"{}\"", bounded(one_line(name), 40)),
