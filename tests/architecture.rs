@@ -45,7 +45,8 @@ const SURFACES: [&str; 1] = ["desk"];
 
 /// The folders that have a card: the house's own card has none.
 fn folders() -> Vec<&'static str> {
-    let named = ROOMS.iter().map(|room| room.name).filter(|name| *name != card::CARD.name).collect::<Vec<_>>();
+    let named =
+        ROOMS.iter().map(|room| room.name).filter(|name| *name != card::CARD.name).collect::<Vec<_>>();
     assert!(SURFACES.iter().all(|surface| named.contains(surface)), "{named:?}");
     named
 }

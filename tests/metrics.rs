@@ -81,12 +81,27 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ),
     // The review queue.
     ("grey_queue_depth", "state", &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"]),
-    ("grey_queue_oldest_seconds", "state", &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"]),
+    (
+        "grey_queue_oldest_seconds",
+        "state",
+        &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"],
+    ),
     ("grey_queue_opened_total", "cause", &["failed", "infected", "bounced", "dead_letter", "other"]),
     (
         "grey_queue_transitions_total",
         "command",
-        &["assign", "unassign", "escalate", "de_escalate", "resolve", "reject", "dismiss", "reopen", "reset", "start"],
+        &[
+            "assign",
+            "unassign",
+            "escalate",
+            "de_escalate",
+            "resolve",
+            "reject",
+            "dismiss",
+            "reopen",
+            "reset",
+            "start",
+        ],
     ),
     ("grey_queue_remedies_total", "outcome", &["asked", "tried", "refused", "succeeded", "failed"]),
     ("grey_queue_conflicts_total", "", &[]),
@@ -160,7 +175,12 @@ fn every_series_exists_at_zero_from_the_start() {
 fn nothing_is_exported_that_the_page_does_not_name() {
     let text = rendered(|| ());
     let mut families: Vec<&str> = SERIES.iter().map(|(name, ..)| name.trim_end_matches("_count")).collect();
-    families.extend(["action_attempts_total", "desk_requests_total", "config_last_reload_successful", "build_info"]);
+    families.extend([
+        "action_attempts_total",
+        "desk_requests_total",
+        "config_last_reload_successful",
+        "build_info",
+    ]);
     for line in text.lines().filter_map(|l| l.strip_prefix("# TYPE maple_router_")) {
         let family = line.split(' ').next().expect("name");
         assert!(families.contains(&family), "{family} is not on the interfaces page");

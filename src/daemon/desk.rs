@@ -8,12 +8,15 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::ground::Ground;
+use super::parts::audit_key;
 use super::reload::Reloads;
+use super::review::Users;
+use super::{DaemonError, ROOMS};
 use crate::config::Config;
 use crate::desk::card::UNAVAILABLE;
 use crate::desk::limits::Bounds;
-use crate::desk::server::{Desk, DeskParts, Routes, database};
-use crate::desk::templates::Templates;
+use crate::desk::server::{Desk, DeskParts, database};
+use crate::desk::site::{SiteParts, routes, templates};
 use crate::ops::incident::Incident;
 use crate::parts;
 use crate::scrub::scrub;
@@ -29,19 +32,10 @@ pub(super) fn open(
     stop: &CancellationToken,
 ) -> Option<Desk> {
     config.desk.listen.as_ref()?;
-    let made = parts::other_pool(config, database(config), APPLICATION, Arc::clone(&ground.clock));
-    let started = made.map_err(|error| error.to_string()).and_then(|pool| {
-        let parts = DeskParts {
-            config: reloads.config.clone(),
-            pool,
-            clock: Arc::clone(&ground.clock),
-            rng: Arc::clone(&ground.rng),
-            incidents: ground.incidents.clone(),
-            templates: Templates::default(),
-            bounds: Bounds::default(),
-        };
-        Desk::start(parts, Routes::default(), stop).map_err(|error| format!("it has no thread ({error})"))
-    });
+    let started =
+        made(config, reloads, ground).map_err(|error| error.to_string()).and_then(|(parts, site)| {
+            Desk::start(parts, routes(site), stop).map_err(|error| format!("it has no thread ({error})"))
+        });
     match started {
         Ok(desk) => Some(desk),
         Err(why) => {
@@ -51,4 +45,30 @@ pub(super) fn open(
             None
         }
     }
+}
+
+/// The parts of the desk, and of its pages, over connections of their own.
+fn made(config: &Config, reloads: &Reloads, ground: &Ground) -> Result<(DeskParts, SiteParts), DaemonError> {
+    let Ground { clock, rng, incidents, .. } = ground;
+    let pool = parts::other_pool(config, database(config), APPLICATION, Arc::clone(clock))?;
+    let store = parts::store(config, pool.clone())?.with_audit_key(audit_key(config, rng)?);
+    let people = Arc::new(Users::new(reloads.config.clone()));
+    let site = SiteParts {
+        config: reloads.config.clone(),
+        pool: pool.clone(),
+        commands: parts::review(config, pool.clone(), store, people, Arc::clone(rng))?,
+        rooms: ROOMS,
+        clock: Arc::clone(clock),
+        rng: Arc::clone(rng),
+    };
+    let desk = DeskParts {
+        config: reloads.config.clone(),
+        pool,
+        clock: Arc::clone(clock),
+        rng: Arc::clone(rng),
+        incidents: incidents.clone(),
+        templates: templates(config.desk.auth),
+        bounds: Bounds::default(),
+    };
+    Ok((desk, site))
 }

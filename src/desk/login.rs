@@ -38,6 +38,9 @@ pub(super) struct LoginParts {
 /// The path of a link's page, before its token.
 pub const PATH: &str = "/login/";
 
+/// Where a browser is led after its logout.
+pub const LOGGED_OUT: &str = "/logged-out";
+
 /// The routes that nobody has to be logged in for. There are none where a proxy says who somebody is.
 pub(super) fn open(parts: Arc<LoginParts>) -> Router {
     if parts.authenticator.asserted.is_some() {
@@ -133,7 +136,7 @@ async fn leave(
             authenticator.credentials.end(&authenticator.key.digest(&credential)).await?;
             let user = visitor.user;
             journal!(info, EventName::DeskLogout, user, "{user} has logged out of the desk");
-            gone("/", &cookie("", 0))
+            gone(LOGGED_OUT, &cookie("", 0))
         }
         (By::Assertion, _) => {
             Err(Problem::bad_request("The proxy before the desk has logged you in: log out there."))

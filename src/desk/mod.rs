@@ -40,6 +40,8 @@
 pub mod access;
 pub mod card;
 mod check;
+mod decide;
+mod filters;
 pub mod idempotency;
 pub mod input;
 pub mod journal;
@@ -49,6 +51,7 @@ pub mod metrics;
 pub mod pages;
 pub mod problem;
 pub mod server;
+pub mod site;
 pub mod store;
 pub mod stream;
 pub mod templates;

@@ -420,10 +420,12 @@ impl Problem {
         document
     }
 
-    /// The answer for a person: the same with a page as its content.
+    /// The answer for a person: the same with a page as its content, which stays as it is.
     #[must_use]
     pub fn page(&self, html: String) -> Response {
-        self.answer("text/html; charset=utf-8", html)
+        let mut response = self.answer("text/html; charset=utf-8", html);
+        response.extensions_mut().insert(Paged);
+        response
     }
 
     fn answer(&self, content_type: &'static str, body: String) -> Response {
@@ -445,6 +447,10 @@ impl Problem {
         response
     }
 }
+
+/// That a problem's answer is a page already: a form with what is wrong in it, say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paged;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

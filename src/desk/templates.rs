@@ -6,10 +6,32 @@ use minijinja::HtmlEscape;
 use super::access::Visitor;
 use super::problem::Problem;
 
-/// Shows a problem to a person, who is known where the login came so far. Returns a whole document.
-pub type ProblemPage = fn(&Problem, Option<&Visitor>) -> String;
+/// Shows a problem to a person. Returns a whole document.
+pub type ProblemPage = fn(&ProblemView<'_>) -> String;
 /// Shows the one button that spends a login link. Returns a whole document.
 pub type LoginPage = fn(&LoginView) -> String;
+
+/// The values of a problem's page.
+#[derive(Debug, Clone, Copy)]
+pub struct ProblemView<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// Who asks, where the login came so far.
+    pub visitor: Option<&'a Visitor>,
+    /// The page that was asked for; absent for a change.
+    pub path: Option<&'a str>,
+    /// What was sent with a change, so that it can be shown and sent again.
+    pub sent: Option<&'a Sent>,
+}
+
+/// What a page's form has sent. It is shown to whoever sent it, and kept nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The path it was sent to.
+    pub path: String,
+    /// Its fields.
+    pub fields: Vec<(String, String)>,
+}
 
 /// The values of the login page: a form with `method="post"`, this action, and the hidden field `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +57,8 @@ impl Default for Templates {
     }
 }
 
-fn plain_problem(problem: &Problem, visitor: Option<&Visitor>) -> String {
+fn plain_problem(view: &ProblemView<'_>) -> String {
+    let ProblemView { problem, visitor, .. } = *view;
     let who = visitor.map(|visitor| format!("<p>You are logged in as {}.</p>", HtmlEscape(&visitor.user)));
     let content = format!(
         "<p>{}</p><p>{}</p>{}",
@@ -71,7 +94,9 @@ mod tests {
     #[test]
     fn text_is_shown_as_text() {
         let hostile = "\"><script>alert(1)</script>";
-        let problem = plain_problem(&Problem::guard("reason", hostile), None);
+        let problem = Problem::guard("reason", hostile);
+        let problem =
+            plain_problem(&ProblemView { problem: &problem, visitor: None, path: None, sent: None });
         let login = plain_login(&LoginView { action: hostile.to_owned(), to: hostile.to_owned() });
         for shown in [problem, login] {
             assert!(!shown.contains("<script>") && shown.contains("&lt;script&gt;"), "{shown}");

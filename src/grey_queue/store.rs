@@ -6,6 +6,7 @@
 pub mod contract;
 mod due;
 mod filter;
+mod lists;
 mod relation;
 mod sql;
 

@@ -3,6 +3,7 @@
 //! Reads only. For an operator's eyes: recipients are named as the ledger has them; field values never are.
 
 pub(crate) mod events;
+mod hidden;
 pub(crate) mod text;
 
 use events::EventPart;

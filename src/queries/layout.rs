@@ -77,4 +77,3 @@ impl Palette {
         if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
-

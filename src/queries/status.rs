@@ -16,7 +16,7 @@ use crate::kernel::rows::Depth;
 use crate::ops::dependency::Dependency;
 use crate::outbox::table::State;
 use crate::routing::delivery::followed::Followed;
-use crate::routing::explain::Daemon;
+use crate::routing::explain::{Daemon, Reason};
 use crate::routing::pause::Pause;
 use crate::routing::store::view::Overview;
 use crate::routing::upkeep::dead_letters::RecordError;
@@ -63,6 +63,22 @@ pub(crate) async fn report(reader: &Reader) -> Result<Report, QueryError> {
     };
     let daemon_reachable = !matches!(daemon, Daemon::Silent { .. });
     Ok(Report { overview, paused, breaker, daemon_reachable, daemon, dead_letters, relay, outbox })
+}
+
+impl Report {
+    /// The daemon's own state, in a sentence.
+    pub(crate) fn daemon_words(&self) -> String {
+        match &self.daemon {
+            Daemon::Working => "It works.".to_owned(),
+            Daemon::NotAsked => "It was not asked.".to_owned(),
+            Daemon::Silent { .. } => "It does not answer.".to_owned(),
+            Daemon::BreakerOpen { reasons } | Daemon::Idle { reasons } => {
+                let said = |reason: &Reason| format!("{}: {}", reason.name, reason.detail);
+                let reasons: Vec<String> = reasons.iter().map(said).collect();
+                format!("It takes no work: {}.", reasons.join("; ").trim_end_matches('.'))
+            }
+        }
+    }
 }
 
 /// Events that the database has written and that are not over.

@@ -10,7 +10,7 @@ use maple_router::desk::pages::entry::{
 };
 use maple_router::desk::pages::frame::{Draft, Flash, Frame, Problem, Tone, Viewer};
 use maple_router::desk::pages::lifecycles::{ApiPage, LifecyclePage, LifecyclesPage};
-use maple_router::desk::pages::login::{HowToPage, LinkPage, LoggedOutPage, ProblemPage};
+use maple_router::desk::pages::login::{HowToPage, LinkPage, LoggedOutPage, ProblemPage, Unsent};
 use maple_router::desk::pages::plain;
 use maple_router::desk::pages::queue::{
     BulkTyped, Choice, EntryLine, QueueChoices, QueueFilters, QueuePage, QueueRows, StateCount,
@@ -461,6 +461,7 @@ fn entry(t: Say<'_>) -> EntryPage {
         conflict: None,
         history: history(t, &[(5_332, "system", "open", None, "Pending", None)]),
         subject: SubjectView::Submission(Box::new(story(t))),
+        others: Vec::new(),
         watching: vec![t("bob"), t("dana")],
         next: Some(id(9)),
     }
@@ -815,13 +816,7 @@ fn calm(t: Say<'_>) -> StatusPage {
 }
 
 fn link(t: Say<'_>) -> LinkPage {
-    LinkPage {
-        now: now(),
-        name: t("alice"),
-        role: t("reviewer"),
-        secret: t("b64d2f0c1e"),
-        expires_at: now() + SignedDuration::from_mins(9),
-    }
+    LinkPage { now: now(), action: t("/login/b64d2f0c1e"), to: t("/queue?state=Pending") }
 }
 
 fn how_to(t: Say<'_>, behind_proxy: bool) -> HowToPage {
@@ -842,6 +837,11 @@ fn problem(t: Say<'_>, known: bool) -> ProblemPage {
             t("If it stays so, look at the status of the service on the host."),
         ],
         again: Some("/queue".to_owned()),
+        unsent: Some(Unsent {
+            action: t("/entries/1/reject"),
+            typed: vec![(t("reason"), t("Sent twice by the same person."))],
+            hidden: vec![(t("version"), t("3")), (t("idempotency_key"), t("5a"))],
+        }),
     }
 }
 

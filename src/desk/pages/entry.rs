@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::decision::{self, Action, Conflict, HistoryLine, NotNow};
 use super::frame::{self, Frame};
+use super::queue::EntryLine;
 use super::story::{LetterView, Story};
 use super::{assets, entry, plain, queue, when};
 
@@ -29,6 +30,8 @@ pub struct EntryPage {
     pub history: Vec<HistoryLine>,
     /// What the entry is about.
     pub subject: SubjectView,
+    /// Other entries about the same subject, open and ended.
+    pub others: Vec<EntryLine>,
     /// Who else has looked at it in the last minutes: a hint, no lock.
     pub watching: Vec<String>,
     /// The next entry to decide, in the order and filters the reader came from.

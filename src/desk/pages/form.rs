@@ -120,7 +120,7 @@ impl Action {
             Ask::Start(remedies) => Form {
                 remedies,
                 button: "Start",
-                ..Form::new(Command::Start, OPTIONAL, "Tried now, and looked at until there is evidence.")
+                ..Form::new(Command::Start, REQUIRED, "Tried now, and looked at until there is evidence.")
             },
         };
         if form.title.is_empty() { Form { title: form.command.label().to_owned(), ..form } } else { form }

@@ -4,22 +4,18 @@ use askama::Template;
 use jiff::Timestamp;
 
 use super::frame::{self, Frame};
-use super::{assets, when};
+use super::{assets, plain, when};
 
 /// The page of a login link: one button spends it. A preview of the link in a chat spends nothing.
 #[derive(Debug, Clone, Template)]
 #[template(path = "link.html")]
 pub struct LinkPage {
-    /// Database time.
+    /// The clock's time: nobody is asked before the button.
     pub now: Timestamp,
-    /// Who logs in.
-    pub name: String,
-    /// With which role.
-    pub role: String,
-    /// The link's secret, posted to `/login` as `link`.
-    pub secret: String,
-    /// When the link ends.
-    pub expires_at: Timestamp,
+    /// The link's own path, which the form posts to.
+    pub action: String,
+    /// The page that is wanted afterwards.
+    pub to: String,
 }
 
 /// How to get a link; answers 401 to a browser.
@@ -60,6 +56,19 @@ pub struct ProblemPage {
     pub steps: Vec<String>,
     /// A path of this desk to try again at.
     pub again: Option<String>,
+    /// What was typed and not accepted, as a form that sends it again.
+    pub unsent: Option<Unsent>,
+}
+
+/// A form that was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsent {
+    /// Where it is sent to.
+    pub action: String,
+    /// Fields that people typed: name and value; shown.
+    pub typed: Vec<(String, String)>,
+    /// The other fields, its idempotency key among them.
+    pub hidden: Vec<(String, String)>,
 }
 
 impl LinkPage {

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -23,9 +24,9 @@ use crate::desk::journal::EventName;
 use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login;
 use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS, Status};
-use crate::desk::problem::Problem;
+use crate::desk::problem::{Paged, Problem};
 use crate::desk::stream::Streams;
-use crate::desk::templates::ProblemPage;
+use crate::desk::templates::{ProblemPage, ProblemView, Sent};
 use crate::journal;
 use crate::ports::Clock;
 
@@ -131,10 +132,39 @@ async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Ne
     let Ok(_room) = shared.room.try_acquire() else { return Problem::busy().into_response() };
     request.extensions_mut().insert(shared.streams.clone());
     request.extensions_mut().insert(shared.authenticator.key.clone());
-    match tokio::time::timeout(shared.bounds.answer, next.run(request)).await {
+    match tokio::time::timeout(shared.bounds.answer, remembering(request, next)).await {
         Ok(response) => response,
         Err(_) => Problem::busy().into_response(),
     }
+}
+
+/// Runs what follows; a refused change of a page's form keeps what was sent, so that nobody has to type it again.
+async fn remembering(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    if request.method() != Method::POST || !is_decision(&path) || !is_form(request.headers()) {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let Ok(content) = axum::body::to_bytes(body, BODY).await else {
+        return Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE).into_response();
+    };
+    let mut response = next.run(Request::from_parts(parts, Body::from(content.clone()))).await;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        let fields = url::form_urlencoded::parse(&content).into_owned().collect();
+        response.extensions_mut().insert(Sent { path, fields });
+    }
+    response
+}
+
+/// Whether people type into the form that is sent here. What logs somebody in is not among it.
+fn is_decision(path: &str) -> bool {
+    path.starts_with("/entries/") || path.starts_with("/queue/")
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/x-www-form-urlencoded"))
 }
 
 fn is_ours(origin: &Origin, request: &Request) -> Result<(), Problem> {
@@ -159,6 +189,8 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     let (trace, method) = (Trace::default(), request.method().clone());
     let template = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let asks_for_page = is_page(request.uri().path(), request.headers());
+    let path = request.uri().path_and_query().map(|path| path.as_str().to_owned());
+    let path = path.filter(|path| method == Method::GET && !path.starts_with(login::PATH));
     request.extensions_mut().insert(trace.clone());
     let mut response = next.run(request).await;
     let (visitor, status) = (trace.0.visitor.get(), response.status());
@@ -167,8 +199,12 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
         let told_already = problem.is_some();
         let problem = problem.unwrap_or_else(|| Problem::of_status(status));
         PROBLEMS.add(problem.kind(), 1);
-        if asks_for_page {
-            response = instead(&response, problem.page((shared.page)(&problem, visitor)));
+        if response.extensions().get::<Paged>().is_some() {
+            // The handler has shown it.
+        } else if asks_for_page {
+            let sent = response.extensions().get::<Sent>();
+            let view = ProblemView { problem: &problem, visitor, path: path.as_deref(), sent };
+            response = instead(&response, problem.page((shared.page)(&view)));
         } else if !told_already {
             response = instead(&response, problem.into_response());
         }

@@ -154,6 +154,17 @@ impl Filter {
         (text, parameters)
     }
 
+    /// The statement that counts the open entries by state, whatever states the filter names.
+    pub(super) fn counting(&self) -> (String, Parameters) {
+        let mut parameters = Parameters(Vec::new());
+        let open = Self { states: Vec::new(), all_states: false, ..self.clone() };
+        let wanted = open.conditions(&mut parameters).join(" AND ");
+        let text = format!(
+            "-- grey_queue_counts\nSELECT o.state, count(*) AS count FROM router.grey_queue o WHERE {wanted} GROUP BY 1"
+        );
+        (text, parameters)
+    }
+
     fn conditions(&self, parameters: &mut Parameters) -> Vec<String> {
         let mut wanted = Vec::new();
         if self.is_open() {

@@ -32,6 +32,18 @@ pub(super) const ABOUT: &str = concat!(
     " FROM router.grey_queue o WHERE o.subject_id = $1 ORDER BY o.opened_at DESC, o.id LIMIT 50"
 );
 
+/// `$1` subjects.
+pub(super) const OPEN_ABOUT: &str = "-- grey_queue_open_about
+SELECT o.subject_id, o.id FROM router.grey_queue o
+WHERE o.subject_id = ANY($1::uuid[]) AND o.closed_at IS NULL ORDER BY o.opened_at DESC, o.id";
+
+/// `$1` entries.
+pub(super) const SOME: &str = concat!(
+    "-- grey_queue_some\nSELECT ",
+    selected!(),
+    " FROM router.grey_queue o WHERE o.id = ANY($1::uuid[])"
+);
+
 pub(super) const BEGINNING: &str = "-- grey_queue_beginning
 SELECT o.id FROM router.grey_queue o WHERE o.id >= $1 AND o.id <= $2 ORDER BY o.id LIMIT 2";
 

@@ -84,6 +84,9 @@ pub struct Listed {
     pub attempts: Option<u32>,
     /// Why the submission failed, or that its ledger cannot be read.
     pub reason: Option<String>,
+    /// When the submission was made; not part of what `list` prints.
+    #[serde(skip)]
+    pub created_at: Timestamp,
     /// When the submission was last changed.
     pub updated_at: Timestamp,
     /// Deliveries by state.
@@ -315,6 +318,7 @@ impl View {
                         status: row.try_get("status")?,
                         attempts,
                         reason,
+                        created_at: row.try_get("created_at")?,
                         updated_at: row.try_get("updated_at")?,
                         deliveries,
                         relay,

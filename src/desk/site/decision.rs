@@ -1,0 +1,154 @@
+//! A decision by the form of an entry's page. Done: the browser is led to the entry, which says so. Refused: the page again, with
+//! what is wrong beside its field and what was typed still there.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use serde::Deserialize;
+
+use super::actions::sentence;
+use super::entry::{self, Back, Wanted, entry_id};
+use super::flash::Done;
+use super::{Shared, Site, words, written};
+use crate::desk::access::{Role, Visitor};
+use crate::desk::decide::{Decision, Outcome, Repeat, decide as carry_out, person};
+use crate::desk::input::{Command, Path};
+use crate::desk::pages::decision::{Field, Typed};
+use crate::desk::problem::Problem;
+use crate::grey_queue::decide::{Ask, Refusal, Verb};
+use crate::kernel::subject::Remedy;
+
+/// The fields of all forms of an entry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Posted {
+    version: Option<i64>,
+    reason: String,
+    escalation_reason: String,
+    assignee: String,
+    remedy: String,
+    vouch: String,
+    take_over: String,
+}
+
+impl Posted {
+    fn ask(&self, verb: Verb) -> Ask {
+        let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Ask {
+            reason: said(&self.reason),
+            assignee: said(&self.assignee),
+            take_over: self.take_over == "true",
+            escalation_reason: said(&self.escalation_reason),
+            remedy: Remedy::parse(&self.remedy),
+            vouch: self.vouch == "true",
+            ..Ask::plain(verb)
+        }
+    }
+
+    /// The form that has these fields.
+    fn form(&self, verb: Verb) -> Done {
+        match verb {
+            Verb::Assign if self.take_over == "true" => Done::TakeOver,
+            Verb::Assign if !self.assignee.is_empty() => Done::AssignTo,
+            Verb::Assign => Done::AssignMe,
+            Verb::Unassign => Done::Unassign,
+            Verb::Escalate => Done::Escalate,
+            Verb::DeEscalate => Done::DeEscalate,
+            Verb::Resolve if self.vouch == "true" => Done::Vouch,
+            Verb::Resolve => Done::Resolve,
+            Verb::Reject => Done::Reject,
+            Verb::Dismiss => Done::Dismiss,
+            Verb::Reopen => Done::Reopen,
+            Verb::Reset => Done::Reset,
+            Verb::Start => Done::Start,
+        }
+    }
+
+    fn typed(&self) -> Typed {
+        let reason = if self.reason.is_empty() { &self.escalation_reason } else { &self.reason };
+        Typed { reason: reason.clone(), assignee: self.assignee.clone(), remedy: self.remedy.clone() }
+    }
+}
+
+pub(super) async fn decide(
+    State(site): Shared,
+    visitor: Visitor,
+    Path((id, command)): Path<(String, String)>,
+    posted: Command<Posted>,
+) -> Result<Response, Problem> {
+    visitor.must(Role::Reviewer)?;
+    let id = entry_id(&id)?;
+    let verb = Verb::parse(&command).ok_or_else(|| Problem::not_found("such decision"))?;
+    let Command { body, key, request, .. } = posted;
+    let version = body.version.ok_or_else(Problem::precondition_required)?;
+    let (ask, person) = (body.ask(verb), person(&visitor));
+    let repeat = key.as_ref().map(|key| Repeat { key, request: &request });
+    let decision = Decision { id, version, ask: &ask, by: &person, repeat };
+    let outcome = carry_out(site.commands(), &decision).await?;
+    let form = body.form(verb);
+    let back = |problem: String| Back {
+        form,
+        command: words::command(verb),
+        typed: body.typed(),
+        problem,
+        field: None,
+        overtaken: None,
+        key: None,
+    };
+    let (problem, back) = match outcome {
+        Outcome::Done { .. } | Outcome::Repeated(_) => {
+            return Ok(Redirect::to(&format!("/entries/{id}?done={form}")).into_response());
+        }
+        Outcome::Unknown => return Err(Problem::not_found("entry of this id")),
+        Outcome::Conflict(conflict) => {
+            (conflict.problem(), Back { overtaken: Some(version), ..back(String::new()) })
+        }
+        Outcome::KeyMismatch => {
+            let problem = Problem::idempotency_mismatch();
+            let text =
+                "This form was sent before with other words. Look at what was done, then send it again.";
+            (problem, back(text.to_owned()))
+        }
+        Outcome::Refused(refusal) => {
+            let (field, text) = wrong(&refusal);
+            let key = key.map(|key| key.as_str().to_owned());
+            (Problem::from(&refusal), Back { field, key, ..back(text) })
+        }
+    };
+    shown(&site, &visitor, id, &problem, back).await
+}
+
+/// The entry's page as the answer to a refused form.
+async fn shown(
+    site: &Site,
+    visitor: &Visitor,
+    id: uuid::Uuid,
+    problem: &Problem,
+    back: Back,
+) -> Result<Response, Problem> {
+    let page = entry::page(site, visitor, id, &Wanted::default(), Some(back)).await?;
+    Ok(problem.page(written(&page)?))
+}
+
+/// The field that a refusal is about, and what is wrong in a sentence.
+fn wrong(refusal: &Refusal) -> (Option<Field>, String) {
+    match refusal {
+        Refusal::Guard { field, why } => {
+            let at = match *field {
+                "reason" | "escalation_reason" => Some(Field::Reason),
+                "assignee" => Some(Field::Assignee),
+                "remedy" | "delivery" => Some(Field::Remedy),
+                _ => None,
+            };
+            (at, sentence(why))
+        }
+        Refusal::EvidenceMissing(missing) => {
+            (Some(Field::Remedy), format!("Choose a remedy: evidence is missing ({}).", missing.join("; ")))
+        }
+        Refusal::Remedy(why) => {
+            (Some(Field::Remedy), format!("The remedy is not possible: {}", sentence(why)))
+        }
+        Refusal::NotAllowed(_) | Refusal::NotPossible { .. } | Refusal::OpenTwin(_) => {
+            (None, sentence(&refusal.to_string()))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The pages of the desk as handlers: each takes what the URL or the form says, asks queries and the grey queue, and fills a view of
+//! [`pages`](super::pages). A decision goes the same way as the API's ([`decide`](super::decide)).
+//!
+//! Recipients, mail and payloads are shown to reviewers and above, when they ask, and never before the access log says so. Nothing
+//! is kept here but who looks at which entry ([`looking`]), which nobody relies on. If we die, nothing is owed.
+
+mod actions;
+mod bulk;
+mod decision;
+mod doors;
+mod entry;
+mod flash;
+mod letter;
+mod lifecycles;
+mod looking;
+mod queue;
+mod search;
+mod showing;
+mod status;
+mod story;
+mod words;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::response::Html;
+use axum::routing::{get, post};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use self::looking::Looking;
+use super::access::{Users, Visitor};
+use super::pages::frame::{Frame, Viewer};
+use super::problem::Problem;
+use super::server::Routes;
+use crate::config::Config;
+use crate::db::Pool;
+use crate::grey_queue::commands::Commands;
+use crate::kernel::Card;
+use crate::ops::rng::Rng;
+use crate::ports::Clock;
+use crate::queries::{QueryError, Reader};
+pub use doors::templates;
+
+/// What the pages are made from.
+#[derive(Clone)]
+pub struct SiteParts {
+    /// The configuration in force.
+    pub config: watch::Receiver<Arc<Config>>,
+    /// The desk's own connections.
+    pub pool: Pool,
+    /// Entries and decisions, over the same connections.
+    pub commands: Commands,
+    /// The cards of the program: lifecycles, and which breakers there are.
+    pub rooms: &'static [&'static Card],
+    /// The clock of who looks at what.
+    pub clock: Arc<dyn Clock>,
+    /// The origin of idempotency keys.
+    pub rng: Arc<Rng>,
+}
+
+impl std::fmt::Debug for SiteParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SiteParts").finish_non_exhaustive()
+    }
+}
+
+/// What every handler has.
+struct Site {
+    parts: SiteParts,
+    users: Users,
+    looking: Looking,
+}
+
+type Shared = axum::extract::State<Arc<Site>>;
+
+/// The routes of the pages.
+#[must_use]
+pub fn routes(parts: SiteParts) -> Routes {
+    let doors = doors::routes(parts.config.clone());
+    let users = Users::new(parts.config.clone());
+    let looking = Looking::new(Arc::clone(&parts.clock));
+    let site = Arc::new(Site { parts, users, looking });
+    let closed = Router::new()
+        .route("/", get(queue::home))
+        .route("/queue", get(queue::list))
+        .route("/queue/rows", get(queue::rows))
+        .route("/queue/bulk", post(bulk::apply))
+        .route("/next", get(queue::next))
+        .route("/entries/{id}", get(entry::show))
+        .route("/entries/{id}/{command}", post(decision::decide))
+        .route("/submissions", get(search::submissions))
+        .route("/submissions/{id}", get(story::submission))
+        .route("/status", get(status::show))
+        .route("/lifecycles", get(lifecycles::all))
+        .route("/lifecycles/{name}", get(lifecycles::one))
+        .route("/api", get(lifecycles::api))
+        .with_state(site);
+    Routes { open: doors, closed }
+}
+
+impl Site {
+    fn commands(&self) -> &Commands {
+        &self.parts.commands
+    }
+
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.parts.config.borrow())
+    }
+
+    /// The sources of queries, with the configuration as it is now.
+    fn reader(&self) -> Result<Reader, Problem> {
+        let config = Config::clone(&self.config());
+        Ok(Reader::new(config, self.parts.pool.clone(), self.parts.rooms)?)
+    }
+
+    fn frame(visitor: &Visitor, now: Timestamp) -> Frame {
+        let viewer = Viewer { name: visitor.user.clone(), role: visitor.role.label().to_owned() };
+        Frame { live: false, ..Frame::new(now, Some(viewer)) }
+    }
+
+    /// A fresh idempotency key for a form.
+    fn key(&self) -> String {
+        self.parts.rng.uuid().to_string()
+    }
+}
+
+/// The text of a page.
+fn written(page: &impl Template) -> Result<String, Problem> {
+    page.render().map_err(|error| {
+        tracing::error!("a page of the desk cannot be written: {error}");
+        Problem::internal()
+    })
+}
+
+fn html(page: &impl Template) -> Result<Html<String>, Problem> {
+    written(page).map(Html)
+}
+
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Database(error) => error.into(),
+            QueryError::Pauses(error) => {
+                tracing::error!("the desk cannot read the pauses: {error}");
+                Self::internal()
+            }
+        }
+    }
+}
