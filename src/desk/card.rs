@@ -14,7 +14,14 @@ pub const UNAVAILABLE: IncidentKey = IncidentKey::of_others("desk").in_runbook("
 
 /// The desk's card.
 pub const CARD: Card = Card {
-    transactions: &["desk_login", "desk_visitor", "desk_credential", "desk_prune"],
+    transactions: &[
+        "desk_login",
+        "desk_visitor",
+        "desk_credential",
+        "desk_prune",
+        "desk_decide",
+        "desk_bulk",
+    ],
     metrics: &[&REQUESTS, &SECONDS, &PROBLEMS, &LOGINS],
     events: EventName::EVENTS,
     incidents: &[UNAVAILABLE],
