@@ -95,6 +95,23 @@ pub fn verbs_pool(config: &Config) -> Result<Pool, PartError> {
     Ok(Pool::new(&database, pool_options(config, Arc::new(SystemClock))?)?)
 }
 
+/// A pool of another part of the daemon, with settings of its own and this name in `pg_stat_activity`. As with
+/// [`verbs_pool`], nothing is probed.
+///
+/// # Errors
+/// [`PartError`].
+pub fn other_pool(
+    config: &Config,
+    settings: Database,
+    name: &str,
+    clock: Arc<dyn Clock>,
+) -> Result<Pool, PartError> {
+    let pooling = settings.said_pooling().or(Some(Pooling::Transaction));
+    let mut options = pool_options(config, clock)?;
+    name.clone_into(&mut options.application_name);
+    Ok(Pool::new(&Database { pooling, ..settings }, options)?)
+}
+
 fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
