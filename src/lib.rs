@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod db;
+pub mod desk;
 pub mod gateway;
 pub mod grey_queue;
 pub mod kernel;

@@ -15,7 +15,8 @@ use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
 use crate::grey_queue::commands::{Commands, People, Subjects};
-use crate::grey_queue::store::GreyQueueStore;
+use crate::grey_queue::notices::Notices;
+use crate::grey_queue::store::{GreyQueueStore, Notice};
 use crate::kernel::jobs::Settings;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
@@ -94,6 +95,23 @@ pub fn verbs_pool(config: &Config) -> Result<Pool, PartError> {
     Ok(Pool::new(&database, pool_options(config, Arc::new(SystemClock))?)?)
 }
 
+/// A pool of another part of the daemon, with settings of its own and this name in `pg_stat_activity`. As with
+/// [`verbs_pool`], nothing is probed.
+///
+/// # Errors
+/// [`PartError`].
+pub fn other_pool(
+    config: &Config,
+    settings: Database,
+    name: &str,
+    clock: Arc<dyn Clock>,
+) -> Result<Pool, PartError> {
+    let pooling = settings.said_pooling().or(Some(Pooling::Transaction));
+    let mut options = pool_options(config, clock)?;
+    name.clone_into(&mut options.application_name);
+    Ok(Pool::new(&Database { pooling, ..settings }, options)?)
+}
+
 fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
@@ -128,8 +146,12 @@ pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
 #[must_use]
 pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let outbox = &config.outbox;
-    let retries =
-        Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max, doublings: 1 };
+    let retries = Retries {
+        max_attempts: outbox.max_attempts,
+        min: outbox.backoff_min,
+        max: outbox.backoff_max,
+        doublings: 1,
+    };
     Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
@@ -294,6 +316,12 @@ pub fn late_infections(
     Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, rng, set_aside)))
 }
 
+/// The store of the review's entries, whether there are any or not.
+#[must_use]
+pub fn review_store(config: &Config, pool: Pool) -> GreyQueueStore {
+    GreyQueueStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
 /// What commands of the review need: the entries, the rooms that own subjects, and `people`. `store` writes submissions.
 ///
 /// # Errors
@@ -308,12 +336,27 @@ pub fn review(
     let submissions: Arc<dyn Subject> = Arc::new(submission_subject(config, store, pool.clone(), rng)?);
     let dead_letters: Arc<dyn Subject> = Arc::new(dead_letter_subject(config, pool.clone()));
     Ok(Commands {
-        store: GreyQueueStore::new(pool, &format!("maple-router@{}", worker_name(config))),
+        store: review_store(config, pool),
         subjects: Subjects::new([submissions, dead_letters]),
         people,
         takeover_after: config.grey_queue.takeover_after,
         clock: Arc::new(SystemClock),
     })
+}
+
+/// What people are told of the review's entries: sources of failures for [`alert_sender`].
+#[must_use]
+pub fn review_notices(config: &Config, pool: &Pool, rng: &Arc<Rng>) -> Vec<Notices> {
+    let store = review_store(config, pool.clone());
+    let notices = |notice: &Notice| Notices {
+        store: store.clone(),
+        notice: *notice,
+        warn: config.grey_queue.expire_warn,
+        lease: config.slack.lease,
+        origin: config.desk.listen.as_ref().map(|_| config.desk.origin.clone()),
+        rng: Arc::clone(rng),
+    };
+    Notice::ALL.iter().map(notices).collect()
 }
 
 /// The client that pings the heartbeat's URL while all is well; `None` where no URL is configured.

@@ -151,7 +151,10 @@ fn a_fault_in_a_nested_section_is_named_where_it_is() {
             &["`desk.users.bob.role` = \"boss\"", "`viewer`", "`admin`"],
         ),
         ("[desk.assertion]\nalgorithm = \"HS256\"", &["`desk.assertion.algorithm` = \"HS256\"", "`ES256`"]),
-        ("[desk.assertion]\nqqq = 1", &["unknown key `qqq` in section [desk.assertion]", "known here: header"]),
+        (
+            "[desk.assertion]\nqqq = 1",
+            &["unknown key `qqq` in section [desk.assertion]", "known here: header"],
+        ),
         ("[desk]\nusers = \"alice\"", &["`desk.users` = \"alice\"", "[desk.users.alice]"]),
         ("[desk]\norigni = \"x\"", &["unknown key `origni` in section [desk]", "did you mean `origin`?"]),
     ];

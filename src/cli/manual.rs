@@ -62,7 +62,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (
@@ -274,6 +274,34 @@ pub(super) const PAGES: &[Page] = pages! {
          stays there as dead_letter, and is never delivered.";
         "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\""
             => "Nobody needs it";
+    "desk":
+        "The review desk has pages and an API for people who decide about what failed. Who they are, and what they may do, is \
+         said in [desk.users.NAME] of the configuration and takes effect by a reload; here they get in, and out.",
+        "It listens on this host alone unless a proxy that signs assertions is before it: come by ssh -L 9465:127.0.0.1:9465 HOST \
+         and open the link that desk login prints.";
+        "sudo maple-router desk login alice" => "Somebody is to look at what failed";
+    "desk init":
+        "Makes the credential desk-secret (or desk.secret_file), once: 32 random bytes, for its owner only. Sessions, links and \
+         tokens are kept as digests under it, so that whoever reads or writes the database gets nobody in.",
+        "With --rotate a new one replaces it, and nothing that was handed out counts any more.";
+        "sudo maple-router desk init" => "Once, when the desk is set up",
+        "sudo maple-router desk init --rotate" => "The secret may have been read";
+    "desk login":
+        "Prints a link that logs a user in: it counts once, for ten minutes, and is spent by the button on its page. Whoever has \
+         it is that user for up to twelve hours, or until an hour without a request.",
+        "Not with desk.auth = \"assertion\": there the proxy says who somebody is.";
+        "sudo maple-router desk login alice" => "Alice wants in",
+        "sudo maple-router desk login alice --to /queue" => "and wants to see the queue first";
+    "desk token":
+        "Prints a token for the API, once. It gives at most the role that is said here, and never more than the user has at the \
+         moment of a request.";
+        "sudo maple-router desk token alice --role-cap viewer --days 30 --label \"weekly report\""
+            => "A program reads the queue";
+    "desk sessions":
+        "A line for each session, open link and token that counts, never the credential itself. With --end or --end-all they are \
+         ended, at once.";
+        "sudo maple-router desk sessions" => "Who is logged in?",
+        "sudo maple-router desk sessions --user alice --end-all" => "A laptop was lost";
     "audit":
         "The audit log outlives the submissions, and names recipients by domain and by a keyed digest of the address: \
          HMAC-SHA256 under the credential audit-key, audit.key_file, or a key that is made once in the state directory.";

@@ -103,11 +103,15 @@ impl Review {
             parts::review(&config, pool, store, people, Arc::new(Rng::from_system())).map_err(setup::part)?;
         if !commands.store.is_there().await.map_err(setup::database)? {
             let none = anyhow::anyhow!("there is no review queue in this database that this role may use");
-            return Err(CliError::new(Exit::BadConfig, none).remedy("as the owner: maple-router migrate --router"));
+            return Err(
+                CliError::new(Exit::BadConfig, none).remedy("as the owner: maple-router migrate --router")
+            );
         }
         let label = operator::actor(&ctx.env);
         let name = label.split_once(':').map_or(label.as_str(), |(_, name)| name);
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c.to_ascii_lowercase() } else { '-' };
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) { c.to_ascii_lowercase() } else { '-' }
+        };
         let name = name.chars().take(40).map(plain).collect();
         Ok(Self { commands, person: Person { name, role: ADMIN, label } })
     }

@@ -63,6 +63,12 @@ impl DaemonParts {
         if let Some(alert_sender) = &mut alert_sender {
             alert_sender.failures.push(Arc::new(pending_notices.clone()));
         }
+        if let Some(alert_sender) = &mut alert_sender {
+            let notices = parts::review_notices(config, &pool, rng);
+            alert_sender
+                .failures
+                .extend(notices.into_iter().map(|notices| Arc::new(notices) as Arc<dyn Failures>));
+        }
         let late = parts::late_infections(config, pool.clone(), time(), Arc::clone(rng), aside())?;
         if let Some(alert_sender) = &mut alert_sender {
             alert_sender.failures.push(Arc::clone(&late) as Arc<dyn Failures>);

@@ -66,7 +66,9 @@ fn means(looked: &Looked, remedy: Remedy, since: Duration, timeout: Duration) ->
         Looked::Sufficient(evidence) => Means::Success(resolution(*evidence)),
         Looked::Gone => Means::Over,
         Looked::Missing { what, failure: Some(_), .. } => Means::Failure(what.join("; ")),
-        Looked::Missing { what, failure: None, .. } if remedy == Remedy::Check => Means::Failure(what.join("; ")),
+        Looked::Missing { what, failure: None, .. } if remedy == Remedy::Check => {
+            Means::Failure(what.join("; "))
+        }
         Looked::Missing { what, failure: None, .. } if since >= timeout => Means::Failure(format!(
             "no evidence within {}: {}",
             humantime::format_duration(timeout),
@@ -104,12 +106,14 @@ impl Attempt {
                 Carried::Lost => return Ok(Ending::AtOnce),
             },
         };
-        let now = self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;
+        let now =
+            self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;
         let gap = elapsed(job.next_at, now);
         if gap >= LATE {
             self.store.forgive(row.id, token, gap).await?;
         }
-        let since = elapsed(carried_out_at, now).saturating_sub(if gap >= LATE { gap } else { Duration::ZERO });
+        let since =
+            elapsed(carried_out_at, now).saturating_sub(if gap >= LATE { gap } else { Duration::ZERO });
         let looked = room.look(entry.subject.id).await?;
         Ok(match means(&looked, job.remedy, since, self.evidence_timeout) {
             Means::Success(how) => {
@@ -119,7 +123,9 @@ impl Attempt {
             }
             Means::Wait(pause) => Ending::After(pause),
             Means::Failure(why) => failed(job, why),
-            Means::Over => Ending::GivenUp { why: "retention has emptied its subject".to_owned(), columns: None },
+            Means::Over => {
+                Ending::GivenUp { why: "retention has emptied its subject".to_owned(), columns: None }
+            }
         })
     }
 
@@ -203,9 +209,18 @@ mod tests {
         assert_eq!(of(&sufficient, Remedy::Replay, hour), Means::Success(Resolution::Routed));
         assert_eq!(of(&sufficient, Remedy::Check, Duration::ZERO), Means::Success(Resolution::Routed));
         assert_eq!(of(&missing(None), Remedy::Replay, Duration::ZERO), Means::Wait(LOOKS.0));
-        assert_eq!(of(&missing(None), Remedy::Replay, hour), Means::Wait(LOOKS.1), "pauses grow to their longest");
-        assert!(matches!(of(&missing(None), Remedy::Replay, timeout), Means::Failure(why) if why.contains("within 6h")));
-        assert!(matches!(of(&missing(None), Remedy::Check, Duration::ZERO), Means::Failure(_)), "a check only looks");
+        assert_eq!(
+            of(&missing(None), Remedy::Replay, hour),
+            Means::Wait(LOOKS.1),
+            "pauses grow to their longest"
+        );
+        assert!(
+            matches!(of(&missing(None), Remedy::Replay, timeout), Means::Failure(why) if why.contains("within 6h"))
+        );
+        assert!(
+            matches!(of(&missing(None), Remedy::Check, Duration::ZERO), Means::Failure(_)),
+            "a check only looks"
+        );
         assert!(matches!(of(&missing(Some("t")), Remedy::Replay, Duration::ZERO), Means::Failure(_)));
         assert_eq!(of(&Looked::Gone, Remedy::Replay, Duration::ZERO), Means::Over);
     }

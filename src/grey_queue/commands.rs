@@ -105,10 +105,15 @@ impl Commands {
         person: &Person,
         looked: Option<&Looked>,
     ) -> Result<Vec<Possible>, DbError> {
-        let now = self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;
+        let now =
+            self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;
         let role_of = |name: &str| self.people.role_of(name);
         let remedies = self.remedies(entry);
-        Ok(possible(entry, person, &Rules { now, takeover_after: self.takeover_after, role_of: &role_of, remedies, looked }))
+        Ok(possible(
+            entry,
+            person,
+            &Rules { now, takeover_after: self.takeover_after, role_of: &role_of, remedies, looked },
+        ))
     }
 
     /// The remedies of an entry's subject.

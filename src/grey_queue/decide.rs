@@ -114,7 +114,7 @@ pub struct Rules<'a> {
     /// For how long a reviewer keeps an entry before anybody may take it over.
     pub takeover_after: Duration,
     /// The role of a user; absent for nobody's name.
-    pub role_of: &'a dyn Fn(&str) -> Option<Who>,
+    pub role_of: &'a (dyn Fn(&str) -> Option<Who> + Send + Sync),
     /// The remedies of this kind of subject.
     pub remedies: &'a [Remedy],
     /// The subject, where it was looked at.
@@ -152,11 +152,14 @@ pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> R
         Verb::Resolve => resolve(steps.reasoned()?, ask),
         Verb::Reject => Ok(steps.reasoned()?.reject()?.plan()),
         Verb::Dismiss => Ok(steps.reasoned()?.dismiss()?.plan()),
-        Verb::Reopen if entry.state == State::Failed => Ok(steps.reasoned()?.to_pending(Command::Reset)?.plan()),
+        Verb::Reopen if entry.state == State::Failed => {
+            Ok(steps.reasoned()?.to_pending(Command::Reset)?.plan())
+        }
         Verb::Reopen => Ok(steps.reasoned()?.to_pending(Command::Reopen)?.plan()),
         Verb::Reset => Ok(steps.reasoned()?.to_pending(Command::Reset)?.plan()),
         Verb::Start => {
-            let remedy = remedy(ask, rules)?.ok_or_else(|| Refusal::guard("remedy", one_of(rules.remedies)))?;
+            let remedy =
+                remedy(ask, rules)?.ok_or_else(|| Refusal::guard("remedy", one_of(rules.remedies)))?;
             let steps = steps.reasoned()?;
             Ok(steps.start(remedy, ask.delivery.clone())?.plan())
         }
@@ -170,9 +173,7 @@ pub fn verbs(state: State) -> &'static [Verb] {
         State::Pending => &[Verb::Assign, Verb::Resolve, Verb::Start, Verb::Dismiss],
         State::Processing => &[Verb::Assign],
         State::Retrying | State::Resolved | State::Expired => &[],
-        State::UnderReview => {
-            &[Verb::Assign, Verb::Unassign, Verb::Escalate, Verb::Resolve, Verb::Reject]
-        }
+        State::UnderReview => &[Verb::Assign, Verb::Unassign, Verb::Escalate, Verb::Resolve, Verb::Reject],
         State::Escalated => &[Verb::DeEscalate, Verb::Resolve, Verb::Reject],
         State::Rejected | State::Dismissed => &[Verb::Reopen],
         State::Failed => &[Verb::Reopen, Verb::Reset],
@@ -182,10 +183,14 @@ pub fn verbs(state: State) -> &'static [Verb] {
 /// Whose entry it is: the security queue's are its team's, one under review its reviewer's.
 fn permitted(entry: &Entry, ask: &Ask, person: &Person) -> Result<(), Refusal> {
     if !super::table::PEOPLE.contains(&person.role) {
-        return Err(Refusal::not_allowed("a viewer decides nothing: this needs role reviewer, security or admin"));
+        return Err(Refusal::not_allowed(
+            "a viewer decides nothing: this needs role reviewer, security or admin",
+        ));
     }
     if entry.queue == SECURITY_QUEUE && person.role == REVIEWER {
-        return Err(Refusal::not_allowed("entries of queue security are decided by roles security and admin"));
+        return Err(Refusal::not_allowed(
+            "entries of queue security are decided by roles security and admin",
+        ));
     }
     let takes_over = ask.verb == Verb::Assign;
     let is_anothers = entry.assignee.as_deref() != Some(person.name.as_str());
@@ -203,7 +208,9 @@ fn assign(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
     let to = ask.assignee.clone().unwrap_or_else(|| person.name.clone());
     able("assignee", &to, entry, person, rules)?;
     if to != person.name && person.role != ADMIN {
-        return Err(Refusal::not_allowed("others are assigned by an admin; without `assignee` it becomes yours"));
+        return Err(Refusal::not_allowed(
+            "others are assigned by an admin; without `assignee` it becomes yours",
+        ));
     }
     if entry.state != State::UnderReview {
         return Ok(steps.assign(&to)?.plan());
@@ -213,10 +220,14 @@ fn assign(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
         return Err(Refusal::guard("assignee", format!("it is under review by {to} already")));
     }
     if !ask.take_over {
-        return Err(Refusal::guard("take_over", format!("it is under review by {whose}; take_over takes it from there")));
+        return Err(Refusal::guard(
+            "take_over",
+            format!("it is under review by {whose}; take_over takes it from there"),
+        ));
     }
     let had = entry.assigned_at.map(|since| rules.now.duration_since(since));
-    let long = had.and_then(|had| Duration::try_from(had).ok()).is_some_and(|had| had >= rules.takeover_after);
+    let long =
+        had.and_then(|had| Duration::try_from(had).ok()).is_some_and(|had| had >= rules.takeover_after);
     if person.role != ADMIN && !long {
         return Err(Refusal::not_allowed(format!(
             "{whose} has it for less than {}: until then an admin may take it over",
@@ -231,7 +242,10 @@ fn resolve(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
     let (entry, person, rules) = (steps.entry, steps.person, steps.rules);
     if let Some(remedy) = remedy(ask, rules)? {
         if ask.vouch {
-            return Err(Refusal::guard("vouch", "a remedy is judged by its evidence: vouch, or name a remedy, not both"));
+            return Err(Refusal::guard(
+                "vouch",
+                "a remedy is judged by its evidence: vouch, or name a remedy, not both",
+            ));
         }
         let steps = match entry.state {
             State::Escalated => steps.de_escalate(&person.name)?.to_pending(Command::Unassign)?,
@@ -254,7 +268,9 @@ fn resolve(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
         (false, Some(Looked::Gone)) => {
             return Err(Refusal::EvidenceMissing(vec!["retention has emptied its subject".to_owned()]));
         }
-        (false, None) => return Err(Refusal::EvidenceMissing(vec!["its subject could not be looked at".to_owned()])),
+        (false, None) => {
+            return Err(Refusal::EvidenceMissing(vec!["its subject could not be looked at".to_owned()]));
+        }
     };
     let steps = if entry.state == State::Pending { steps.assign(&person.name)? } else { steps };
     Ok(steps.resolve(how)?.plan())
@@ -276,7 +292,10 @@ fn remedy(ask: &Ask, rules: &Rules<'_>) -> Result<Option<Remedy>, Refusal> {
         return Err(Refusal::guard("remedy", one_of(rules.remedies)));
     }
     if remedy == Remedy::ForceDelivery && ask.delivery.as_deref().is_none_or(|key| key.trim().is_empty()) {
-        return Err(Refusal::guard("delivery", "force_delivery needs the key of the delivery, as `explain` shows it"));
+        return Err(Refusal::guard(
+            "delivery",
+            "force_delivery needs the key of the delivery, as `explain` shows it",
+        ));
     }
     Ok(Some(remedy))
 }
@@ -286,13 +305,23 @@ fn one_of(remedies: &[Remedy]) -> String {
     format!("one of: {}", labels.join(", "))
 }
 
-fn able(field: &'static str, to: &str, entry: &Entry, person: &Person, rules: &Rules<'_>) -> Result<(), Refusal> {
+fn able(
+    field: &'static str,
+    to: &str,
+    entry: &Entry,
+    person: &Person,
+    rules: &Rules<'_>,
+) -> Result<(), Refusal> {
     // Whoever asks was let in a moment ago; at the command line there need be no user of that name.
     if to == person.name || reviews(to, entry, rules) {
         return Ok(());
     }
-    let role = if entry.queue == SECURITY_QUEUE { "security or admin" } else { "reviewer, security or admin" };
-    Err(Refusal::guard(field, format!("{to} is no user of the desk with role {role}; see [desk.users] on the host")))
+    let role =
+        if entry.queue == SECURITY_QUEUE { "security or admin" } else { "reviewer, security or admin" };
+    Err(Refusal::guard(
+        field,
+        format!("{to} is no user of the desk with role {role}; see [desk.users] on the host"),
+    ))
 }
 
 fn reviews(name: &str, entry: &Entry, rules: &Rules<'_>) -> bool {

@@ -49,9 +49,11 @@ pub(super) static OLDEST: Gauge<State> = Gauge::new(
 .by(&["state"])
 .only(|| OPEN.to_vec());
 /// Entries opened, as this daemon saw them.
-pub(super) static OPENED: Counter<Cause> =
-    Counter::new("maple_router_grey_queue_opened_total", "Entries of the grey queue that were opened, by cause")
-        .by(&["cause"]);
+pub(super) static OPENED: Counter<Cause> = Counter::new(
+    "maple_router_grey_queue_opened_total",
+    "Entries of the grey queue that were opened, by cause",
+)
+.by(&["cause"]);
 /// Transitions that this process made.
 pub static TRANSITIONS: Counter<Command> = Counter::new(
     "maple_router_grey_queue_transitions_total",
@@ -60,9 +62,11 @@ pub static TRANSITIONS: Counter<Command> = Counter::new(
 .by(&["command"])
 .only(|| Command::ALL.iter().copied().filter(|command| *command != Command::Open).collect());
 /// Remedies.
-pub(super) static REMEDIES: Counter<RemedyOutcome> =
-    Counter::new("maple_router_grey_queue_remedies_total", "Remedies of the grey queue, and what became of them")
-        .by(&["outcome"]);
+pub(super) static REMEDIES: Counter<RemedyOutcome> = Counter::new(
+    "maple_router_grey_queue_remedies_total",
+    "Remedies of the grey queue, and what became of them",
+)
+.by(&["outcome"]);
 /// Commands on an entry that somebody had changed meanwhile.
 pub static CONFLICTS: Counter = Counter::new(
     "maple_router_grey_queue_conflicts_total",

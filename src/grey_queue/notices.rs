@@ -54,7 +54,8 @@ impl Failures for Notices {
 
     fn lease<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<AlertLease>, LedgerTrouble>> {
         async {
-            let leased = self.store.lease_notice(self.notice, self.warn, MOST, self.lease).await.map_err(trouble)?;
+            let leased =
+                self.store.lease_notice(self.notice, self.warn, MOST, self.lease).await.map_err(trouble)?;
             let Some(first) = leased.first() else { return Ok(None) };
             let story = self.story(first, leased.len());
             let rows: Vec<_> = leased.iter().map(|due| due.id).collect();
@@ -82,13 +83,24 @@ impl Notices {
         let ago = Duration::try_from(first.now.duration_since(first.at)).unwrap_or_default();
         let left = Duration::try_from(first.at.duration_since(first.now)).unwrap_or_default();
         let what = match self.notice {
-            Notice::Escalated => format!("the security team is asked about {} of the review queue", entries(count)),
-            Notice::Expiring => format!("{} of the review queue will expire, unless somebody takes them", entries(count)),
+            Notice::Escalated => {
+                format!("the security team is asked about {} of the review queue", entries(count))
+            }
+            Notice::Expiring => {
+                format!("{} of the review queue will expire, unless somebody takes them", entries(count))
+            }
             Notice::Failed => format!("the remedy of {} of the review queue is given up on", entries(count)),
         };
         let when = match self.notice {
-            Notice::Escalated => format!("the first: {} ({}), asked {} ago", first.id, first.cause, span(ago)),
-            Notice::Expiring => format!("the first: {} ({}), in {}, a day from now at the earliest", first.id, first.cause, span(left)),
+            Notice::Escalated => {
+                format!("the first: {} ({}), asked {} ago", first.id, first.cause, span(ago))
+            }
+            Notice::Expiring => format!(
+                "the first: {} ({}), in {}, a day from now at the earliest",
+                first.id,
+                first.cause,
+                span(left)
+            ),
             Notice::Failed => format!("the first: {} ({}), {} ago", first.id, first.cause, span(ago)),
         };
         let link = self.origin.as_ref().map(|origin| format!("{origin}/entries/{}", first.id));

@@ -102,7 +102,11 @@ impl GreyQueueStore {
     /// [`DbError`].
     pub async fn is_there(&self) -> Result<bool, DbError> {
         let client = self.pool().get().await?;
-        client.query_one(&client.prepare_cached(sql::THERE).await?, &[]).await?.try_get("there").map_err(Into::into)
+        client
+            .query_one(&client.prepare_cached(sql::THERE).await?, &[])
+            .await?
+            .try_get("there")
+            .map_err(Into::into)
     }
 
     /// A page of the entries that `filter` chooses.
@@ -143,7 +147,12 @@ impl GreyQueueStore {
     /// [`DbError`].
     pub async fn about(&self, subject: Uuid) -> Result<Vec<Entry>, DbError> {
         let client = self.pool().get().await?;
-        client.query(&client.prepare_cached(sql::ABOUT).await?, &[&subject]).await?.iter().map(entry).collect()
+        client
+            .query(&client.prepare_cached(sql::ABOUT).await?, &[&subject])
+            .await?
+            .iter()
+            .map(entry)
+            .collect()
     }
 
     /// The ids that begin with these hexadecimal digits, two at most.
@@ -190,7 +199,11 @@ impl GreyQueueStore {
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn changed_since(&self, since: Option<Timestamp>, most: i64) -> Result<(Vec<Changed>, Timestamp), DbError> {
+    pub async fn changed_since(
+        &self,
+        since: Option<Timestamp>,
+        most: i64,
+    ) -> Result<(Vec<Changed>, Timestamp), DbError> {
         let client = self.pool().get().await?;
         let now: Timestamp =
             client.query_one(&client.prepare_cached(sql::NOW).await?, &[]).await?.try_get("now")?;
@@ -211,7 +224,8 @@ impl GreyQueueStore {
     /// The subject of an entry, read without a lock; it never changes.
     pub(super) async fn subject_of(&self, tx: &Transaction, id: Uuid) -> Result<Option<SubjectRef>, DbError> {
         let row = tx.query_opt(&tx.prepare_cached(sql::SUBJECT).await?, &[&id]).await?;
-        row.map(|row| Ok(SubjectRef { kind: row.try_get("subject_kind")?, id: row.try_get("subject_id")? })).transpose()
+        row.map(|row| Ok(SubjectRef { kind: row.try_get("subject_kind")?, id: row.try_get("subject_id")? }))
+            .transpose()
     }
 
     /// The database's time in `tx`.
@@ -222,7 +236,8 @@ impl GreyQueueStore {
     /// An open entry of the same cause and subject, other than `entry` itself.
     pub(super) async fn twin(&self, tx: &Transaction, entry: &Entry) -> Result<Option<Uuid>, DbError> {
         let twin = tx.prepare_cached(sql::TWIN).await?;
-        let found = tx.query_opt(&twin, &[&entry.subject.id, &entry.subject.kind, &entry.cause, &entry.id]).await?;
+        let found =
+            tx.query_opt(&twin, &[&entry.subject.id, &entry.subject.kind, &entry.cause, &entry.id]).await?;
         found.map(|row| row.try_get("id").map_err(Into::into)).transpose()
     }
 
@@ -248,7 +263,12 @@ impl GreyQueueStore {
     }
 
     /// Has the entry's new reviewer told of it, when `tx` commits.
-    pub(super) async fn announce_assignment(&self, tx: &Transaction, entry: &Entry, to: &str) -> Result<(), DbError> {
+    pub(super) async fn announce_assignment(
+        &self,
+        tx: &Transaction,
+        entry: &Entry,
+        to: &str,
+    ) -> Result<(), DbError> {
         let payload: Value = json!({"entry": entry.id, "assignee": to});
         tx.execute(&tx.prepare_cached(sql::ASSIGNED).await?, &[&ASSIGNED, &payload]).await?;
         Ok(())

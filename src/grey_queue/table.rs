@@ -216,7 +216,9 @@ mod tests {
             let expected: BTreeSet<&str> = to.split_whitespace().collect();
             let found: BTreeSet<&str> = TABLE
                 .iter()
-                .filter(|edge| edge.from.is_some_and(|state| state.label() == from) && edge.from != Some(edge.to))
+                .filter(|edge| {
+                    edge.from.is_some_and(|state| state.label() == from) && edge.from != Some(edge.to)
+                })
                 .map(|edge| edge.to.label())
                 .collect();
             assert_eq!(found, expected, "{from}");

@@ -265,7 +265,9 @@ impl Upkeep {
             return Ok(());
         }
         RECONCILED.add((), opened);
-        let what = format!("{opened} failures had no entry in the review queue, and have one now: a trigger did not do its work");
+        let what = format!(
+            "{opened} failures had no entry in the review queue, and have one now: a trigger did not do its work"
+        );
         journal!(error, EventName::ReviewReconciled, entries = opened, "{what}");
         let commands = ["maple-router check", "maple-router review list --order newest"];
         self.incidents.raise(Incident::new(card::UNOPENED, what, &commands));
@@ -276,9 +278,15 @@ impl Upkeep {
         match self.store.near_retention(LAST_WEEK).await? {
             None => self.incidents.resolve(card::RETENTION),
             Some((n, sample, at)) => {
-                let what = format!("the submissions of {n} entries under review are emptied within a week, the first at {at}");
+                let what = format!(
+                    "the submissions of {n} entries under review are emptied within a week, the first at {at}"
+                );
                 let command = format!("maple-router review show {sample}");
-                self.incidents.raise(Incident::new(card::RETENTION, what, &[&command, "maple-router review list --order oldest"]));
+                self.incidents.raise(Incident::new(
+                    card::RETENTION,
+                    what,
+                    &[&command, "maple-router review list --order oldest"],
+                ));
             }
         }
         Ok(())

@@ -78,6 +78,7 @@ impl Observer<Outbox> for JournalObserver {
             Command::GiveUp => {
                 let kind = match fault_of(write) {
                     Some(RecordKind::UnknownSubmission) => DeadLetterKind::UnknownSubmission,
+                    Some(RecordKind::Notification) => DeadLetterKind::Notification,
                     Some(RecordKind::Unreadable) | None => DeadLetterKind::Unreadable,
                 };
                 DEAD_LETTERS.add(kind, 1);

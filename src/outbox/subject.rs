@@ -123,7 +123,11 @@ fn evidence(letter: &DeadLetter) -> Looked {
     if what.is_empty() {
         return Looked::Sufficient(Evidence::Redriven);
     }
-    Looked::Missing { what: what.into_iter().map(str::to_owned).collect(), failure: None, mendable: letter.known && letter.redriven.is_none() && !letter.discarded }
+    Looked::Missing {
+        what: what.into_iter().map(str::to_owned).collect(),
+        failure: None,
+        mendable: letter.known && letter.redriven.is_none() && !letter.discarded,
+    }
 }
 
 #[cfg(test)]

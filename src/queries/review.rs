@@ -59,7 +59,9 @@ impl EvidencePart {
             Some(Looked::Gone) => {
                 Self { sufficient: false, missing: vec!["retention has emptied its subject".to_owned()] }
             }
-            None => Self { sufficient: false, missing: vec!["its subject cannot be looked at here".to_owned()] },
+            None => {
+                Self { sufficient: false, missing: vec!["its subject cannot be looked at here".to_owned()] }
+            }
         }
     }
 }
@@ -80,14 +82,21 @@ impl EntryView {
 }
 
 /// An entry with its evidence; `None` where there is none.
-pub(crate) async fn view(commands: &Commands, id: uuid::Uuid) -> Result<Option<(EntryView, Option<Looked>)>, DbError> {
+pub(crate) async fn view(
+    commands: &Commands,
+    id: uuid::Uuid,
+) -> Result<Option<(EntryView, Option<Looked>)>, DbError> {
     let Some(entry) = commands.store.get(id).await? else { return Ok(None) };
     let looked = commands.look(&entry).await?;
     Ok(Some((EntryView::of(entry, looked.as_ref()), looked)))
 }
 
 /// Everything about an entry, judged for `person`; `None` where there is none.
-pub(crate) async fn page(commands: &Commands, id: uuid::Uuid, person: &Person) -> Result<Option<EntryPage>, DbError> {
+pub(crate) async fn page(
+    commands: &Commands,
+    id: uuid::Uuid,
+    person: &Person,
+) -> Result<Option<EntryPage>, DbError> {
     let Some((view, looked)) = view(commands, id).await? else { return Ok(None) };
     let transitions = commands.possible(&view.entry, person, looked.as_ref()).await?;
     let history = commands.store.history(id).await?;

@@ -161,7 +161,12 @@ impl Reasoned {
 
 impl From<Assign> for Command {
     fn from(args: Assign) -> Self {
-        let ask = Ask { assignee: args.to, take_over: args.take_over, reason: args.reason, ..Ask::plain(Decision::Assign) };
+        let ask = Ask {
+            assignee: args.to,
+            take_over: args.take_over,
+            reason: args.reason,
+            ..Ask::plain(Decision::Assign)
+        };
         Self(args.target, ask)
     }
 }
@@ -212,15 +217,21 @@ pub(super) async fn run(desk: &Review, Command(target, ask): Command) -> Result<
     let version = target.version.unwrap_or(seen.version);
     let commands = &desk.commands;
     if target.dry_run {
-        let possible = commands.possible(&seen, &desk.person, looked.as_ref()).await.map_err(setup::database)?;
+        let possible =
+            commands.possible(&seen, &desk.person, looked.as_ref()).await.map_err(setup::database)?;
         let judged = possible.iter().find(|one| one.command == ask.verb);
-        let why_not = judged.map_or(Some("its state has no such command".to_owned()), |one| one.why_not.clone());
+        let why_not =
+            judged.map_or(Some("its state has no such command".to_owned()), |one| one.why_not.clone());
         return match why_not {
             None => {
-                output::either(target.json, &json!({"possible": true}), || "it would be possible".to_owned())?;
+                output::either(target.json, &json!({"possible": true}), || {
+                    "it would be possible".to_owned()
+                })?;
                 Ok(Exit::Done)
             }
-            Some(why) => Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("{} of {id}: {why}", ask.verb))),
+            Some(why) => {
+                Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("{} of {id}: {why}", ask.verb)))
+            }
         };
     }
     let answer = commands
@@ -239,8 +250,12 @@ pub(super) async fn run(desk: &Review, Command(target, ask): Command) -> Result<
         }
         Answer::Conflict(now) => {
             let by = desk.commands.store.history(id).await.map_err(setup::database)?;
-            let last = by.last().map(|line| format!("; last: {} by {}", line.command, line.by)).unwrap_or_default();
-            let what = format!("the entry is at version {} and not {version}: it is {}{last}; nothing was done", now.version, now.state);
+            let last =
+                by.last().map(|line| format!("; last: {} by {}", line.command, line.by)).unwrap_or_default();
+            let what = format!(
+                "the entry is at version {} and not {version}: it is {}{last}; nothing was done",
+                now.version, now.state
+            );
             Err(wanting(what).remedy(format!("look again: maple-router review show {id}")))
         }
         Answer::Refused { refusal, .. } => Err(refused(id, &ask, &refusal)),

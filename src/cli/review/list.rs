@@ -89,7 +89,8 @@ pub(super) async fn run(desk: &Review, args: Args) -> Result<Exit, CliError> {
         order: args.order,
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let page = desk.commands.store.list(&filter, limit, args.cursor.as_ref()).await.map_err(setup::database)?;
+    let page =
+        desk.commands.store.list(&filter, limit, args.cursor.as_ref()).await.map_err(setup::database)?;
     output::either(args.json, &page, || table(&page.items, page.as_of))?;
     if let Some(cursor) = page.next_cursor.filter(|_| !args.json) {
         output::note(&format!("more: --cursor {cursor}"))?;

@@ -92,7 +92,12 @@ fn text(page: &EntryPage) -> String {
     }
     if let Some(job) = &entry.job {
         let by = job.requested_by.as_deref().unwrap_or("the policy");
-        lines.push(format!("  remedy    {} for {by}, attempts over: {}, next look {}", job.remedy, job.attempts, at(job.next_at)));
+        lines.push(format!(
+            "  remedy    {} for {by}, attempts over: {}, next look {}",
+            job.remedy,
+            job.attempts,
+            at(job.next_at)
+        ));
     }
     if let Some(rejection) = &entry.rejection {
         lines.push(format!("  rejected  by {}: {}", rejection.by, rejection.reason));

@@ -60,7 +60,12 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(entry: &'a Entry, person: &'a Person, rules: &'a Rules<'a>, reason: Option<String>) -> Self {
+    pub(super) fn new(
+        entry: &'a Entry,
+        person: &'a Person,
+        rules: &'a Rules<'a>,
+        reason: Option<String>,
+    ) -> Self {
         let plan = Plan { steps: Vec::new(), remedy: None, assigned: None };
         Self { entry, person, rules, reason, state: entry.state, plan }
     }

@@ -41,7 +41,13 @@ fn person(name: &str, role: Who) -> Person {
 
 const REMEDIES: &[Remedy] = &[Remedy::Check, Remedy::Replay, Remedy::ForceDelivery];
 
-fn of(entry: &Entry, ask: &Ask, person: &Person, looked: Option<&Looked>, hours: i64) -> Result<Plan, Refusal> {
+fn of(
+    entry: &Entry,
+    ask: &Ask,
+    person: &Person,
+    looked: Option<&Looked>,
+    hours: i64,
+) -> Result<Plan, Refusal> {
     let role_of = |name: &str| match name {
         "anna" | "ben" => Some(REVIEWER),
         "vera" => Some(Who::named("viewer")),
@@ -98,7 +104,9 @@ fn an_entry_is_taken_over_by_an_admin_or_after_a_while() {
     let ask = Ask { take_over: true, ..Ask::plain(Verb::Assign) };
     let annas = entry(State::UnderReview, Some("anna"));
     let (ben, ada) = (person("ben", REVIEWER), person("ada", ADMIN));
-    assert!(matches!(of(&annas, &ask, &ben, None, 3), Err(Refusal::NotAllowed(why)) if why.contains("less than 4h")));
+    assert!(
+        matches!(of(&annas, &ask, &ben, None, 3), Err(Refusal::NotAllowed(why)) if why.contains("less than 4h"))
+    );
     let plan = of(&annas, &ask, &ben, None, 4).expect("long enough");
     assert_eq!(way(&plan), ["unassign Pending", "assign UnderReview"]);
     assert!(of(&annas, &ask, &ada, None, 0).is_ok());
@@ -118,11 +126,17 @@ fn an_assignee_is_somebody_who_may_decide() {
         let refused = of(&pending, &to(nobody), &ada, None, 0).expect_err(nobody);
         assert!(matches!(refused, Refusal::Guard { field: "assignee", .. }), "{nobody}: {refused}");
     }
-    assert_eq!(of(&pending, &to("anna"), &ada, None, 0).expect("a reviewer").assigned.as_deref(), Some("anna"));
+    assert_eq!(
+        of(&pending, &to("anna"), &ada, None, 0).expect("a reviewer").assigned.as_deref(),
+        Some("anna")
+    );
     assert!(of(&security, &to("anna"), &ada, None, 0).is_err(), "the security queue is its team's");
     assert!(of(&security, &to("sam"), &ada, None, 0).is_ok());
     let ben = person("ben", REVIEWER);
-    assert!(matches!(of(&pending, &to("anna"), &ben, None, 0), Err(Refusal::NotAllowed(_))), "others: an admin");
+    assert!(
+        matches!(of(&pending, &to("anna"), &ben, None, 0), Err(Refusal::NotAllowed(_))),
+        "others: an admin"
+    );
     assert!(of(&pending, &to("ben"), &ben, None, 0).expect("oneself").assigned.is_none());
 }
 
@@ -144,13 +158,17 @@ fn whoever_ends_or_opens_says_why_and_names_nobody() {
             assert!(matches!(refused, Refusal::Guard { field: "reason", .. }), "{verb}: {refused}");
         }
     }
-    let refused = of(&mine(State::UnderReview), &Ask::plain(Verb::Escalate), &anna, None, 0).expect_err("no reason");
+    let refused =
+        of(&mine(State::UnderReview), &Ask::plain(Verb::Escalate), &anna, None, 0).expect_err("no reason");
     assert!(matches!(refused, Refusal::Guard { field: "escalation_reason", .. }));
     let ask = Ask::because(Verb::Reject, "asked jane.doe@example.org, \0 no");
     let plan = of(&mine(State::UnderReview), &ask, &anna, None, 0).expect("rejected");
     assert_eq!(plan.steps[0].columns["reject_reason"], "asked <address>,  no");
     let long = Ask::because(Verb::Reject, &"x".repeat(LONGEST + 1));
-    assert!(matches!(of(&mine(State::UnderReview), &long, &anna, None, 0), Err(Refusal::Guard { field: "reason", .. })));
+    assert!(matches!(
+        of(&mine(State::UnderReview), &long, &anna, None, 0),
+        Err(Refusal::Guard { field: "reason", .. })
+    ));
 }
 
 #[test]

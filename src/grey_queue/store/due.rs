@@ -103,10 +103,18 @@ macro_rules! waiting {
 macro_rules! unnotified {
     ($kind:ident, $at:literal) => {
         concat!(
-            "-- grey_queue_unnotified_", stringify!($kind), "
-SELECT o.id, o.state, o.cause, ", $at, " AS at, clock_timestamp() AS now FROM router.grey_queue o
-WHERE ", waiting!($kind), " AND $1::float8 IS NOT NULL AND (o.alert_leased_until IS NULL OR o.alert_leased_until < now())
-ORDER BY ", $at, ", o.id LIMIT $2"
+            "-- grey_queue_unnotified_",
+            stringify!($kind),
+            "
+SELECT o.id, o.state, o.cause, ",
+            $at,
+            " AS at, clock_timestamp() AS now FROM router.grey_queue o
+WHERE ",
+            waiting!($kind),
+            " AND $1::float8 IS NOT NULL AND (o.alert_leased_until IS NULL OR o.alert_leased_until < now())
+ORDER BY ",
+            $at,
+            ", o.id LIMIT $2"
         )
     };
 }
@@ -114,14 +122,22 @@ ORDER BY ", $at, ", o.id LIMIT $2"
 macro_rules! lease {
     ($kind:ident, $at:literal) => {
         concat!(
-            "-- grey_queue_lease_", stringify!($kind), "
+            "-- grey_queue_lease_",
+            stringify!($kind),
+            "
 WITH c AS (
   SELECT o.id FROM router.grey_queue o
-  WHERE ", waiting!($kind), " AND $1::float8 IS NOT NULL AND (o.alert_leased_until IS NULL OR o.alert_leased_until < now())
-  ORDER BY ", $at, ", o.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+  WHERE ",
+            waiting!($kind),
+            " AND $1::float8 IS NOT NULL AND (o.alert_leased_until IS NULL OR o.alert_leased_until < now())
+  ORDER BY ",
+            $at,
+            ", o.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE router.grey_queue o SET alert_leased_until = clock_timestamp() + make_interval(secs => $3)
-  FROM c WHERE o.id = c.id RETURNING o.id, o.state, o.cause, ", $at, " AS at, clock_timestamp() AS now
+  FROM c WHERE o.id = c.id RETURNING o.id, o.state, o.cause, ",
+            $at,
+            " AS at, clock_timestamp() AS now
 )
 SELECT * FROM u ORDER BY at, id"
         )
@@ -188,7 +204,8 @@ impl GreyQueueStore {
     /// [`DbError`].
     pub async fn pending(&self, behind: (Timestamp, Uuid), most: i64) -> Result<Vec<Entry>, DbError> {
         let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(UNTOUCHED).await?, &[&behind.0, &behind.1, &most]).await?;
+        let rows =
+            client.query(&client.prepare_cached(UNTOUCHED).await?, &[&behind.0, &behind.1, &most]).await?;
         rows.iter().map(entry).collect()
     }
 

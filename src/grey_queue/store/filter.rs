@@ -138,7 +138,8 @@ impl Filter {
         let mut parameters = Parameters(Vec::new());
         let mut wanted = self.conditions(&mut parameters);
         let by = if self.is_closed() { "closed_at" } else { "opened_at" };
-        let newest = self.order.unwrap_or(if self.is_closed() { Order::Newest } else { Order::Oldest }) == Order::Newest;
+        let newest = self.order.unwrap_or(if self.is_closed() { Order::Newest } else { Order::Oldest })
+            == Order::Newest;
         let (direction, beyond) = if newest { (" DESC", "<") } else { ("", ">") };
         if let Some(Cursor { at, id }) = after.copied() {
             let (at, id) = (parameters.add(at), parameters.add(id));
@@ -160,7 +161,8 @@ impl Filter {
         } else if self.is_closed() {
             wanted.push("o.closed_at IS NOT NULL".to_owned());
         }
-        let every_open = OPEN.iter().all(|state| self.states.contains(state)) && self.states.len() == OPEN.len();
+        let every_open =
+            OPEN.iter().all(|state| self.states.contains(state)) && self.states.len() == OPEN.len();
         match self.states.as_slice() {
             [] => {}
             // A word of a closed set: as text, so that the planner knows how rare it is.
@@ -171,7 +173,12 @@ impl Filter {
                 wanted.push(format!("o.state IN ({})", labels.join(", ")));
             }
         }
-        let texts = [("cause", &self.cause), ("reason", &self.reason), ("form_id", &self.form), ("queue", &self.queue)];
+        let texts = [
+            ("cause", &self.cause),
+            ("reason", &self.reason),
+            ("form_id", &self.form),
+            ("queue", &self.queue),
+        ];
         for (column, value) in texts {
             if let Some(value) = value.clone() {
                 wanted.push(format!("o.{column} = ${}", parameters.add(value)));
@@ -202,7 +209,10 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
-        let cursor = Cursor { at: Timestamp::from_microsecond(1_700_000_000_123_456).expect("a time"), id: Uuid::max() };
+        let cursor = Cursor {
+            at: Timestamp::from_microsecond(1_700_000_000_123_456).expect("a time"),
+            id: Uuid::max(),
+        };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
         for strange in ["", "x", "MTIz", "%%%", "LTEuMQ", &"A".repeat(500)] {
             assert_eq!(strange.parse::<Cursor>(), Err(NoCursor), "{strange}");
@@ -219,6 +229,9 @@ mod tests {
         let text = |filter: &Filter| filter.statement(10, None).0;
         assert!(text(&of(&[])).contains("WHERE o.closed_at IS NULL ORDER BY o.opened_at, o.id"));
         assert!(text(&of(&[State::Failed])).contains("ORDER BY o.closed_at DESC, o.id DESC"));
-        assert!(text(&Filter { all_states: true, ..Filter::default() }).contains("WHERE true ORDER BY o.opened_at"));
+        assert!(
+            text(&Filter { all_states: true, ..Filter::default() })
+                .contains("WHERE true ORDER BY o.opened_at")
+        );
     }
 }

@@ -3,11 +3,11 @@
 use tokio_postgres::Row as PgRow;
 
 use crate::db::DbError;
+use crate::grey_queue::entry::Resolution;
 use crate::grey_queue::entry::{Entry, Escalation, Job, Rejection, Resolved, SubjectRef};
 use crate::grey_queue::table::{Command, GreyQueue, State};
 use crate::kernel::rows::{Commands, Log, Relation, Stored, transactions, word_in};
 use crate::kernel::subject::Remedy;
-use crate::grey_queue::entry::Resolution;
 
 /// The table.
 pub(super) const TABLE: &str = "router.grey_queue";
@@ -81,9 +81,12 @@ pub(super) fn entry(row: &PgRow) -> Result<Entry, DbError> {
     let text = |column| row.try_get::<_, Option<String>>(column);
     let escalated_at: Option<jiff::Timestamp> = row.try_get("escalated_at")?;
     let escalation = match (text("escalation_reason")?, escalated_at) {
-        (Some(reason), Some(at)) => {
-            Some(Escalation { reason, at, by: text("escalated_by")?, notified_at: row.try_get("alerted_at")? })
-        }
+        (Some(reason), Some(at)) => Some(Escalation {
+            reason,
+            at,
+            by: text("escalated_by")?,
+            notified_at: row.try_get("alerted_at")?,
+        }),
         _ => None,
     };
     let rejection = match (text("reject_reason")?, text("rejected_by")?) {

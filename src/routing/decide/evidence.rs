@@ -76,9 +76,8 @@ fn delivered(ledger: &Ledger) -> Looked {
         }
     }
     let count: usize = undelivered.values().sum();
-    let lost = |status: &&Option<RelayStatus>| {
-        matches!(status, Some(RelayStatus::Bounced | RelayStatus::Expired))
-    };
+    let lost =
+        |status: &&Option<RelayStatus>| matches!(status, Some(RelayStatus::Bounced | RelayStatus::Expired));
     let failure = undelivered.keys().find(lost).and_then(|status| status.map(|lost| lost.label().to_owned()));
     let what = match (wanted, count) {
         (0, _) => "nothing was sent: none of its actions is implemented".to_owned(),
@@ -250,11 +249,14 @@ mod tests {
     fn a_remedy_may_help_where_the_form_has_something_to_do() {
         let no_actions = json!({"v": 1, "plan": [], "deliveries": {}, "finished":
             {"token": "end", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": "no_actions"}});
-        let mendable = |stored: &Value, has_actions| {
-            match evidence(Status::Failed, Ledger::read(stored).as_ref(), true, has_actions) {
-                Looked::Missing { mendable, .. } => mendable,
-                other @ (Looked::Sufficient(_) | Looked::Gone) => panic!("{other:?}"),
-            }
+        let mendable = |stored: &Value, has_actions| match evidence(
+            Status::Failed,
+            Ledger::read(stored).as_ref(),
+            true,
+            has_actions,
+        ) {
+            Looked::Missing { mendable, .. } => mendable,
+            other @ (Looked::Sufficient(_) | Looked::Gone) => panic!("{other:?}"),
         };
         assert!(!mendable(&no_actions, false));
         assert!(mendable(&no_actions, true));
