@@ -46,7 +46,8 @@ async fn over(bench: &mut Bench) {
 #[tokio::test]
 async fn an_address_that_is_taken_is_an_incident_until_it_is_free() {
     let mut bench = Bench::new().await;
-    let holder = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = devkit::port::free_port().expect("a port");
+    let holder = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     let taken = holder.local_addr().expect("an address").to_string();
     bench.config.desk.listen = Some(taken.clone());
     let stop = CancellationToken::new();
