@@ -184,6 +184,12 @@ BEGIN
 END
 $$;
 
+-- The key of a lost mail: recipient, mail, queue id.
+CREATE FUNCTION router.bounced_key(detail jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN concat_ws(':', detail->>'action_order', COALESCE(detail #>> '{recipient,hmac}', detail #>> '{recipient,domain}', '-'),
+    COALESCE(detail->>'generation', '0'), COALESCE(detail->>'queue_id', '-'));
+
 -- A failed submission's cause, reason, and the key of this very failure: read here by trigger and reconciliation alike.
 CREATE FUNCTION router.failure_of(submission uuid) RETURNS TABLE (cause text, reason text, form text, key text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -221,6 +227,29 @@ CREATE CONSTRAINT TRIGGER router_failed AFTER UPDATE ON public.submissions DEFER
 CREATE CONSTRAINT TRIGGER router_born_failed AFTER INSERT ON public.submissions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (NEW.status = 'failed') EXECUTE FUNCTION router.on_failed();
 
+-- A mail that is lost after the relay took it, once for each mail: the audit row is written beside its mark. The recipient's
+-- digest is the audit log's, under the host's key; of the address its domain alone is kept.
+CREATE FUNCTION router.open_bounced(submission uuid, form text, detail jsonb) RETURNS uuid
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURN router.open_entry('bounced', CASE WHEN detail #>> '{error,class}' = 'expired' THEN 'expired' ELSE 'bounced' END,
+    'submission', submission, form, router.bounced_key(detail), jsonb_strip_nulls(jsonb_build_object(
+        'action', detail->'action_order', 'domain', left(detail #>> '{recipient,domain}', 253), 'code', left(detail #>> '{error,enhanced}', 20))));
+CREATE FUNCTION router.on_lost_mail() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM router.open_bounced(NEW.submission_id, NEW.form_id::text, NEW.detail);
+    RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'no entry of the grey queue for a lost mail of submission %: %', NEW.submission_id, SQLERRM;
+    RETURN NULL;
+END
+$$;
+CREATE INDEX IF NOT EXISTS audit_log_router_failed ON public.audit_log (occurred_at, id) WHERE detail ? 'error';
+CREATE TRIGGER router_lost_mail AFTER INSERT ON public.audit_log FOR EACH ROW
+    WHEN (NEW.action::text = 'email_failed' AND NEW.submission_id IS NOT NULL AND NEW.detail #>> '{error,stage}' = 'delivery')
+    EXECUTE FUNCTION router.on_lost_mail();
+
 -- Pub/Sub's dead letters and the outbox's: one record, one entry. Of a notification that could not be sent as well.
 ALTER TABLE router.dead_letters DROP CONSTRAINT dead_letters_kind_check,
     ADD CONSTRAINT dead_letters_kind_check CHECK (kind IN ('unreadable', 'unknown_submission', 'notification'));
@@ -257,6 +286,19 @@ BEGIN
         ORDER BY s.updated_at, s.id LIMIT most
     LOOP
         PERFORM router.open_entry(missed.cause, missed.reason, 'submission', missed.id, missed.form, missed.key, '{}');
+        opened := opened + 1;
+    END LOOP;
+    FOR missed IN
+        SELECT a.submission_id, a.form_id::text AS form, a.detail
+        FROM public.audit_log a JOIN public.submissions s ON s.id = a.submission_id AND s.status <> 'purged',
+            router.grey_queue_causes c
+        WHERE a.detail ? 'error' AND a.action::text = 'email_failed' AND a.detail #>> '{error,stage}' = 'delivery' AND a.occurred_at >= since
+          AND c.cause = 'bounced' AND (history OR a.occurred_at >= c.since) AND NOT EXISTS (
+            SELECT FROM router.grey_queue_occurrences o WHERE o.subject_id = a.submission_id AND o.subject_kind = 'submission'
+              AND o.cause = 'bounced' AND o.key = router.bounced_key(a.detail))
+        ORDER BY a.occurred_at, a.id LIMIT most
+    LOOP
+        PERFORM router.open_bounced(missed.submission_id, missed.form, missed.detail);
         opened := opened + 1;
     END LOOP;
     FOR missed IN
@@ -349,7 +391,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON router.desk_credentials TO forms_app;
 GRANT SELECT, INSERT, DELETE ON router.desk_idempotency TO forms_app;
 GRANT SELECT, INSERT ON router.desk_access_log TO forms_app;
 REVOKE EXECUTE ON FUNCTION router.open_entry(text, text, text, uuid, text, text, jsonb), router.failure_of(uuid),
-    router.on_failed(), router.on_dead_letter(), router.grey_queue_moved(), router.reconcile_grey_queue(timestamptz, boolean, int),
+    router.on_failed(), router.on_dead_letter(), router.on_lost_mail(), router.open_bounced(uuid, text, jsonb),
+    router.bounced_key(jsonb), router.grey_queue_moved(), router.reconcile_grey_queue(timestamptz, boolean, int),
     router.is_under_review(uuid), router.prune_grey_queue(interval, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION router.open_entry(text, text, text, uuid, text, text, jsonb), router.is_under_review(uuid),
     router.reconcile_grey_queue(timestamptz, boolean, int), router.prune_grey_queue(interval, int) TO forms_app;

@@ -46,6 +46,7 @@ pub mod journal;
 pub mod limits;
 pub mod login;
 pub mod metrics;
+pub mod pages;
 pub mod problem;
 pub mod server;
 pub mod store;

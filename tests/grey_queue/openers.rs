@@ -88,6 +88,39 @@ async fn a_closed_entry_stays_closed_and_a_new_failure_opens_another() {
     assert_eq!(entries[1].state, State::Dismissed);
 }
 
+/// The audit row that the daemon writes beside the mark of a lost mail.
+fn lost(id: Uuid, queue_id: &str) -> String {
+    format!(
+        "INSERT INTO audit_log (actor, action, submission_id, form_id, detail) VALUES ('r', 'email_failed', '{id}', 'f',
+         '{{\"action_order\": 1, \"generation\": 0, \"recipient\": {{\"hmac\": \"ab12\", \"domain\": \"x.test\"}},
+         \"queue_id\": \"{queue_id}\", \"error\": {{\"class\": \"bounced\", \"stage\": \"delivery\", \"enhanced\": \"5.1.1\"}}}}')"
+    )
+}
+
+#[tokio::test]
+async fn a_lost_mail_has_its_entry_and_a_refused_one_its_submissions() {
+    let bench = Bench::new().await;
+    let id = Uuid::new_v4();
+    let new = format!("INSERT INTO submissions (id, form_id, status) VALUES ('{id}', 'f', 'routed')");
+    bench.eyes.batch_execute(&new).await.expect("routed");
+    let refused = lost(id, "4X").replace("\"delivery\"", "\"rcpt\"");
+    bench.app.batch_execute(&refused).await.expect("refused at the relay");
+    assert!(bench.about(id).await.is_empty(), "its finish opens one, if it fails for it");
+    bench.app.batch_execute(&lost(id, "4X")).await.expect("lost");
+    let entry = bench.only(id).await;
+    assert_eq!((entry.cause.as_str(), entry.reason.as_str()), ("bounced", "bounced"));
+    assert_eq!(entry.detail, serde_json::json!({"action": 1, "domain": "x.test", "code": "5.1.1"}));
+    bench.app.batch_execute(&lost(id, "4X")).await.expect("the same once more");
+    assert_eq!(bench.only(id).await.occurrences, 1);
+    bench.app.batch_execute(&lost(id, "5Y")).await.expect("another mail");
+    assert_eq!(bench.only(id).await.occurrences, 2);
+    bench.db.alter("ALTER TABLE audit_log DISABLE TRIGGER router_lost_mail").await.expect("off");
+    bench.app.batch_execute(&lost(id, "6Z")).await.expect("a third");
+    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+    assert_eq!(bench.store.reconcile(since, false, 100).await.expect("reconciled"), 1);
+    assert_eq!(bench.only(id).await.occurrences, 3);
+}
+
 #[tokio::test]
 async fn a_dead_letter_has_its_entry_whoever_records_it() {
     let bench = Bench::new().await;

@@ -62,8 +62,10 @@ pub const INDEXES: [(&str, &str); 5] = [
 ];
 
 /// The index of the review's reconciliation, exactly as 004 makes it on an idle database.
-pub const REVIEW_INDEXES: [(&str, &str); 1] =
-    [("submissions_router_failed", "ON public.submissions (updated_at, id) WHERE status = 'failed'")];
+pub const REVIEW_INDEXES: [(&str, &str); 2] = [
+    ("submissions_router_failed", "ON public.submissions (updated_at, id) WHERE status = 'failed'"),
+    ("audit_log_router_failed", "ON public.audit_log (occurred_at, id) WHERE detail ? 'error'"),
+];
 
 /// The indexes on the mission's tables, in the order of the files that make them.
 pub fn all_indexes() -> impl Iterator<Item = (&'static str, &'static str)> {

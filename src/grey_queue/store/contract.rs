@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use super::sql::THERE;
 use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions, Look};
+use crate::db::migrations::online::REVIEW_INDEXES;
 use crate::db::pool::Client;
 use crate::ports::CheckLine;
 
@@ -21,9 +22,10 @@ pub const CHECKS: &[Check] = &[Check {
 const MIGRATE: &str = "as the owner: maple-router migrate --router";
 
 /// Triggers of 004, and their tables.
-const TRIGGERS: [(&str, &str); 4] = [
+const TRIGGERS: [(&str, &str); 5] = [
     ("router_failed", "submissions"),
     ("router_born_failed", "submissions"),
+    ("router_lost_mail", "audit_log"),
     ("grey_queue_dead_letter", "router.dead_letters"),
     ("grey_queue_moved", "router.grey_queue"),
 ];
@@ -80,9 +82,12 @@ async fn queue(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbErro
             remedy,
         ));
     }
-    let sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('public.submissions_router_failed')";
-    if client.query_opt(sql, &[]).await?.map(|row| row.get::<_, bool>(0)) != Some(true) {
-        let detail = "present, but its reconciliation is slow without index submissions_router_failed";
+    let names: Vec<&str> = REVIEW_INDEXES.iter().map(|(name, _)| *name).collect();
+    let sql = "SELECT n FROM unnest($1::text[]) AS n LEFT JOIN pg_index i ON i.indexrelid = to_regclass('public.' || n)
+               WHERE i.indisvalid IS NOT TRUE ORDER BY 1";
+    let slow: Vec<String> = client.query(sql, &[&names]).await?.iter().map(|row| row.get(0)).collect();
+    if !slow.is_empty() {
+        let detail = format!("present, but its reconciliation is slow without index {}", slow.join(", "));
         return Ok(CheckLine::warn(NAME, detail, MIGRATE));
     }
     Ok(CheckLine::ok(NAME, "present: what fails, bounces or becomes a dead letter opens an entry"))
@@ -93,5 +98,5 @@ const FUNCTIONS: &str = "SELECT p.proname::text, r.rolname::text, string_agg(c.r
 FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
 JOIN pg_class c ON c.oid IN (to_regclass('submissions'), to_regclass('attachments')) AND c.relrowsecurity
   AND NOT (r.rolsuper OR r.rolbypassrls) AND (c.relforcerowsecurity OR NOT pg_has_role(p.proowner, c.relowner, 'USAGE'))
-WHERE p.pronamespace = to_regnamespace('router') AND p.proname IN ('failure_of', 'reconcile_grey_queue', 'prune_grey_queue')
+WHERE p.pronamespace = to_regnamespace('router') AND p.proname IN ('failure_of', 'reconcile_grey_queue', 'prune_grey_queue', 'is_under_review')
 GROUP BY 1, 2";
