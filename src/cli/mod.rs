@@ -8,6 +8,7 @@ mod audit;
 mod bulk;
 mod check;
 mod completions;
+mod desk;
 mod dlq;
 mod exit;
 mod explain;
@@ -120,6 +121,8 @@ enum Verb {
     Dlq(dlq::Args),
     /// Decide about what waits for a person
     Review(review::Args),
+    /// Let people into the review desk, and out of it
+    Desk(desk::Args),
     /// Tell what the audit log knows of recipients
     Audit(audit::Args),
     /// Send one mail through the real path
@@ -197,6 +200,7 @@ impl Cli {
             Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
             Verb::Review(args) => review::run(&ctx, args).await,
+            Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Lifecycle(args) => lifecycle::run(&args),

@@ -83,13 +83,13 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Starts the desk's thread, which opens the desk and keeps at it.
+    /// Starts the desk's thread, which opens the desk and keeps at it until `stop`.
     ///
     /// # Errors
     /// No thread or no runtime.
-    pub fn start(parts: DeskParts, routes: Routes) -> io::Result<Self> {
+    pub fn start(parts: DeskParts, routes: Routes, stop: &CancellationToken) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let stop = CancellationToken::new();
+        let stop = stop.child_token();
         let (tell, listening) = watch::channel(None);
         let (last, ended) = oneshot::channel();
         let stopping = stop.clone();
