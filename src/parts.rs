@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::secret::SecretError;
+use crate::config::secret::{Secret, SecretError};
 use crate::config::{Config, Database, Pooling, SourceKind};
 use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
@@ -29,7 +29,7 @@ use crate::ops::state_dir::made_once;
 use crate::outbox;
 use crate::outbox::store::OutboxStore;
 use crate::outbox::subject::DeadLetterSubject;
-use crate::ports::Clock;
+use crate::ports::{Clock, Failures};
 use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::pause::presence::Identity;
 use crate::routing::store::Store;
@@ -279,19 +279,34 @@ pub fn alert_sender(
     set_aside: SetAside,
 ) -> Result<Option<AlertSender>, PartError> {
     let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
-    let slack = Slack::new(&webhook.secret, &config.slack.channel, config.slack.timeout)?;
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
-    Ok(Some(AlertSender {
-        webhook: Arc::new(slack),
-        failures: vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })],
-        head: Letterhead {
-            host: host(),
-            channel: config.slack.channel.clone(),
-            runbooks: config.slack.runbooks_url.clone(),
-            dashboard: config.slack.dashboard_url.clone(),
-        },
-    }))
+    let failures: Vec<Arc<dyn Failures>> = vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })];
+    sender(config, &webhook.secret, failures).map(Some)
+}
+
+/// Posts to the security team's webhook; `None` where there is none: then it goes to the others' channel.
+///
+/// # Errors
+/// [`PartError`].
+pub fn security_sender(config: &Config) -> Result<Option<AlertSender>, PartError> {
+    let Some(webhook) = config.security_webhook()? else { return Ok(None) };
+    sender(config, &webhook.secret, Vec::new()).map(Some)
+}
+
+fn sender(
+    config: &Config,
+    webhook: &Secret,
+    failures: Vec<Arc<dyn Failures>>,
+) -> Result<AlertSender, PartError> {
+    let slack = Slack::new(webhook, &config.slack.channel, config.slack.timeout)?;
+    let head = Letterhead {
+        host: host(),
+        channel: config.slack.channel.clone(),
+        runbooks: config.slack.runbooks_url.clone(),
+        dashboard: config.slack.dashboard_url.clone(),
+    };
+    Ok(AlertSender { webhook: Arc::new(slack), failures, head })
 }
 
 /// The lost mails that nobody was notified of: a source of failures for [`alert_sender`], filled by delivery tracking.

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod broker;
+pub mod browser;
 pub mod crowd;
 pub mod demo;
 pub mod drill;

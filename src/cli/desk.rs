@@ -73,8 +73,10 @@ impl Office {
             CliError::new(Exit::BadConfig, anyhow::anyhow!("{what}"))
                 .remedy("sudo maple-router desk init makes it")
         };
-        let secret =
-            config.desk_secret()?.ok_or_else(|| no_secret("the desk has no secret yet".to_owned()))?;
+        let secret = config
+            .desk_secret()
+            .map_err(|error| no_secret(error.to_string()))?
+            .ok_or_else(|| no_secret("the desk has no secret yet".to_owned()))?;
         let key = DeskKey::new(secret.secret.expose())
             .map_err(|why| no_secret(format!("{}: {why}", secret.path.display())))?;
         let credentials = Credentials::new(setup.pool.clone());

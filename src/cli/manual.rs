@@ -209,19 +209,24 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A link in a mail has expired";
     "replay":
         "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
-         --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
-         takes the form's actions of today.",
+         --force-delivery or --force-action names it: then as a new mail with a Message-ID of its own, to that recipient \
+         alone, or to all of the action. The plan stays pinned unless --replan takes the form's actions of today.",
+        "A delivery's key is its action's order and its address, 1|it@example.org; explain --json names it, and explain's own \
+         command has it, quoted for a shell. No delivery is forced while another one of its action is in doubt: under the new \
+         Message-ID that one could go out twice. A replay that forces nothing settles the doubt first.",
         "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep. Where filters \
          choose, a person at a terminal is asked first; --yes does not ask, and without a terminal it is required.",
         "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
-         need --force-action, which sends to all recipients of that action.";
+         need --force-delivery, or --force-action, which sends to all recipients of that action.";
         "sudo maple-router replay --status failed --reason-code refused --since 24h --dry-run --reason \"mailbox mended\""
             => "What would be routed again?",
         "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"" => "The cause is mended",
         "sudo maple-router replay --bounced --since 24h --force-action 1 --yes --reason \"mail gateway mended\""
             => "Mails came back, and the cause is mended",
-        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\""
-            => "A mail that was accepted is needed once more";
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-delivery '1|it@example.org' --reason \"deleted by mistake\""
+            => "A mail that was accepted is needed once more",
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"all deleted by mistake\""
+            => "All recipients of an action need theirs once more";
     "release":
         "Takes a claim back from its worker now; the sweep does so by itself after routing.stuck_after. A worker that is \
          alive after all loses its claim: what it had begun is in doubt and may be delivered twice. Therefore a reason is \

@@ -14,7 +14,7 @@ use super::id::{self, IdArg};
 use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
-use crate::routing::decide::replay::ReplayOptions;
+use crate::routing::decide::replay::{Force, ReplayOptions};
 use crate::routing::journal;
 use crate::routing::store::overrides::Override;
 use crate::routing::store::{Replayed, Store};
@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// Send again what was accepted of this action, as a new mail with a new Message-ID
     #[arg(long, value_name = "N")]
     pub(super) force_action: Option<i32>,
+    /// Send again what was accepted of this delivery alone (its key in `explain --json`), as a new mail
+    #[arg(long, value_name = "KEY", conflicts_with = "force_action")]
+    pub(super) force_delivery: Option<String>,
     /// Take the form's current actions instead of the pinned plan; facts stay
     #[arg(long)]
     pub(super) replan: bool,
@@ -105,7 +108,11 @@ pub(super) type Report = bulk::Report<Changed>;
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
     let named = !args.ids.is_empty();
-    let options = ReplayOptions { force_action: args.force_action, replan: args.replan };
+    let force = match (&args.force_delivery, args.force_action) {
+        (Some(key), _) => Some(Force::Delivery(key)),
+        (None, order) => order.map(Force::Action),
+    };
+    let options = ReplayOptions { force, replan: args.replan };
     let (ids, warnings) = bulk::chosen(&setup, REPLAY, &args.ids, args.filters, Status::Failed).await?;
     if !named && !args.dry_run && !args.yes && !ids.is_empty() {
         agreed(ids.len())?;
@@ -144,7 +151,7 @@ pub(super) struct Asked<'a> {
     pub(super) actor: &'a str,
     pub(super) verb: &'a str,
     pub(super) reason: &'a str,
-    pub(super) options: ReplayOptions,
+    pub(super) options: ReplayOptions<'a>,
     pub(super) dry_run: bool,
 }
 
@@ -195,7 +202,7 @@ impl Asked<'_> {
         let note = Override { actor: self.actor, verb: self.verb, reason: Some(self.reason), more: &more };
         let answer = store.replay(id, self.options, note, self.dry_run).await;
         if let (Ok(Replayed::Done { form_id, replay }), false) = (&answer, self.dry_run) {
-            journal::overrides::replayed(id, form_id, note, self.options, replay);
+            journal::overrides::replayed(id, form_id, note, replay);
         }
         (id, answer)
     }

@@ -421,6 +421,9 @@ section! {
     Slack {
         /// File holding the incoming-webhook URL.
         webhook_file: Option<PathBuf> = None,
+        /// File holding the incoming-webhook URL of the security team, for what the review escalates; absent: systemd's
+        /// credential `security-webhook`, else the other webhook.
+        security_webhook_file: Option<PathBuf> = None,
         /// Channel label shown in the text.
         channel: String = String::new(),
         /// Address of the runbooks for a browser: messages link to the file and its section below it. Absent: they name the file

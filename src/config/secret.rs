@@ -25,6 +25,8 @@ const ENDINGS: [&str; 2] = ["", ".json"];
 pub const DATABASE_PASSWORD: &str = "database-password";
 /// Credential name of the Slack incoming-webhook URL (`slack.webhook_file`).
 pub const SLACK_WEBHOOK: &str = "slack-webhook";
+/// Credential name of the security team's incoming-webhook URL (`slack.security_webhook_file`).
+pub const SECURITY_WEBHOOK: &str = "security-webhook";
 /// Credential name of the heartbeat URL (`canary.heartbeat_url_file`).
 pub const HEARTBEAT_URL: &str = "heartbeat-url";
 /// Credential name of the secrets that envelope senders are signed with (`bounces.secret_file`).
@@ -138,8 +140,13 @@ pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option
 /// Every secret that this configuration names or a credential directory has, read or refused.
 #[must_use]
 pub fn every_one(config: &Config) -> Vec<Result<Option<ReadSecret>, SecretError>> {
-    let mut all =
-        vec![config.database_password(), config.slack_webhook(), config.heartbeat_url(), config.audit_key()];
+    let mut all = vec![
+        config.database_password(),
+        config.slack_webhook(),
+        config.security_webhook(),
+        config.heartbeat_url(),
+        config.audit_key(),
+    ];
     if config.signed_url.signer == SignerKind::KeyFile {
         all.push(config.signing_key());
     }
@@ -163,6 +170,14 @@ impl Config {
     /// The Slack incoming-webhook URL, if one is configured.
     pub fn slack_webhook(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(SLACK_WEBHOOK, self.slack.webhook_file.as_deref(), &self.surroundings)
+    }
+
+    /// The security team's incoming webhook, if any.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn security_webhook(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(SECURITY_WEBHOOK, self.slack.security_webhook_file.as_deref(), &self.surroundings)
     }
 
     /// The URL that is called to say "alive", if one is configured.

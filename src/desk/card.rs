@@ -21,6 +21,7 @@ pub const CARD: Card = Card {
         "desk_prune",
         "desk_decide",
         "desk_shown",
+        "desk_bulk",
     ],
     metrics: &[&REQUESTS, &SECONDS, &PROBLEMS, &LOGINS],
     events: EventName::EVENTS,

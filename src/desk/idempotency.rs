@@ -23,6 +23,8 @@ use super::problem::Problem;
 
 /// The header; a form has a field `idempotency_key`.
 pub const HEADER: &str = "idempotency-key";
+/// The header, as documents write it.
+pub const NAME: &str = "Idempotency-Key";
 /// Longest key; the database has the same rule.
 const LONGEST: usize = 128;
 

@@ -32,12 +32,16 @@
 //!   [`store::idempotency`]`::once(tx, user, key, request)` answers `Kept` (answer it again) or `Fresh` (do it, then `keep(…)`).
 //! - What people wrote (mail, recipients, fields, links): [`store::access_log`]`::append` in the transaction that reads it.
 //! - People: [`access::Users`] knows everybody of `[desk.users]` as the file has them now; never keep a role.
+//! - Decisions: [`decide`] carries one out, [`bulk`] several; [`filters`] reads what lists are filtered by; [`live`] tells of changes. API
+//!   and pages use the same.
 //! - Time comes from the database (`now()`), randomness from the `Rng` of the parts.
 //!
 //! If we die, nothing is owed: sessions are rows, and a change is a transaction. The desk has a thread, a runtime and connections of
 //! its own: whatever happens here costs no routing.
 
 pub mod access;
+pub mod api;
+mod bulk;
 pub mod card;
 mod check;
 mod decide;
@@ -46,6 +50,7 @@ pub mod idempotency;
 pub mod input;
 pub mod journal;
 pub mod limits;
+pub mod live;
 pub mod login;
 pub mod metrics;
 pub mod pages;

@@ -40,6 +40,8 @@ words! {
         NotPossible = "not_possible",
         /// 409: another entry about the same is open.
         OpenTwin = "open_twin",
+        /// 409: not as many entries match as were seen.
+        SelectionChanged = "selection_changed",
         /// 412: `If-Match` names another version.
         PreconditionFailed = "precondition_failed",
         /// 413.
@@ -79,7 +81,9 @@ impl Kind {
             Self::Role | Self::UnknownUser | Self::Csrf => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::VersionConflict | Self::NotPossible | Self::OpenTwin => StatusCode::CONFLICT,
+            Self::VersionConflict | Self::NotPossible | Self::OpenTwin | Self::SelectionChanged => {
+                StatusCode::CONFLICT
+            }
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -108,6 +112,7 @@ impl Kind {
             Self::VersionConflict => "Somebody else was faster",
             Self::NotPossible => "This is not possible now",
             Self::OpenTwin => "There is another open entry about the same",
+            Self::SelectionChanged => "Not what you saw matches now",
             Self::PreconditionFailed => "This has changed since you looked",
             Self::TooLarge => "The request is too large",
             Self::UnsupportedMediaType => "The request's content type is not understood",
@@ -283,6 +288,18 @@ impl Problem {
         .with("entry", twin.to_string())
     }
 
+    /// 409: `expected` entries were seen, and `matched` match now.
+    #[must_use]
+    pub fn selection_changed(expected: usize, matched: usize) -> Self {
+        Self::new(
+            Kind::SelectionChanged,
+            format!("You saw {expected} entries, and {matched} match now. Nothing was changed."),
+            "Look at the list again; entries with their versions can be named one by one.",
+        )
+        .with("expected", expected)
+        .with("matched", matched)
+    }
+
     /// 412: `If-Match` names another version than the present one.
     #[must_use]
     pub fn precondition_failed(version: i64) -> Self {
@@ -362,6 +379,17 @@ impl Problem {
             Kind::DatabaseAway,
             "The database does not answer, or takes no writes. Nothing was changed.",
             "Try again in a while; routing waits as well, and people are notified.",
+        )
+        .retry_after(RETRY_AFTER)
+    }
+
+    /// 503: the database went away before it said whether the change is made.
+    #[must_use]
+    pub fn commit_unknown() -> Self {
+        Self::new(
+            Kind::DatabaseAway,
+            "The database went away while the change was recorded: it is made, or it is not.",
+            "Look at the entry again. The same request with the same Idempotency-Key is never done twice.",
         )
         .retry_after(RETRY_AFTER)
     }
@@ -483,6 +511,10 @@ impl From<DbError> for Problem {
     fn from(error: DbError) -> Self {
         let named = error.named();
         match error.kind() {
+            DbErrorKind::Unreachable if matches!(error, DbError::CommitUnknown { .. }) => {
+                tracing::warn!("the desk does not know whether a change was made: {named}");
+                Self::commit_unknown()
+            }
             DbErrorKind::Unreachable => {
                 tracing::warn!("the desk could not reach the database: {named}");
                 Self::database_away()

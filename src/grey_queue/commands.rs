@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::decide::{Ask, Person, Plan, Possible, Refusal, Rules, decide, possible};
@@ -123,11 +124,39 @@ impl Commands {
     }
 
     /// Carries a command out in `tx`, on the entry as it was seen at `version`. `looked` is the subject as of a moment ago,
-    /// for [`Verb::Resolve`](super::decide::Verb::Resolve).
+    /// for [`Verb::Resolve`](super::decide::Verb::Resolve). Whatever is not [`Answer::Done`] leaves `tx` as it was before.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn ask_in(
+        &self,
+        tx: &Transaction,
+        (id, version): (Uuid, i64),
+        ask: &Ask,
+        person: &Person,
+        looked: Option<&Looked>,
+    ) -> Result<Answer, DbError> {
+        self.store.mark(tx).await?;
+        match self.carried_out(tx, (id, version), ask, person, looked).await {
+            Ok(done @ Answer::Done { .. }) => Ok(done),
+            Ok(other @ (Answer::Conflict(_) | Answer::Refused { .. } | Answer::Unknown)) => {
+                self.store.back_to_mark(tx).await?;
+                Ok(other)
+            }
+            // The same happened again between our look for another open entry and our write.
+            Err(error) if is_twin(&error) => {
+                self.store.back_to_mark(tx).await?;
+                let Some(entry) = self.store.held(tx, id).await? else { return Ok(Answer::Unknown) };
+                match self.store.twin(tx, &entry).await? {
+                    Some(twin) => Ok(Answer::Refused { entry, refusal: Refusal::OpenTwin(twin) }),
+                    None => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn carried_out(
         &self,
         tx: &Transaction,
         (id, version): (Uuid, i64),
@@ -142,21 +171,13 @@ impl Commands {
                 room.lock(tx, seen.id).await?;
             }
         }
-        let Some(row) = self.store.hold(tx, &[id]).await?.pop() else { return Ok(Answer::Unknown) };
-        let entry = Box::new(row.columns);
+        let Some(entry) = self.store.held(tx, id).await? else { return Ok(Answer::Unknown) };
         if entry.version != version {
             CONFLICTS.add((), 1);
             return Ok(Answer::Conflict(entry));
         }
-        let role_of = |name: &str| self.people.role_of(name);
-        let rules = Rules {
-            now: self.store.now(tx).await?,
-            takeover_after: self.takeover_after,
-            role_of: &role_of,
-            remedies: self.remedies(&entry),
-            looked,
-        };
-        let plan = match decide(&entry, ask, person, &rules) {
+        let now = self.store.now(tx).await?;
+        let plan = match self.planned(&entry, ask, person, now, looked) {
             Ok(plan) => plan,
             Err(refusal) => return Ok(Answer::Refused { entry, refusal }),
         };
@@ -165,10 +186,23 @@ impl Commands {
         {
             return Ok(Answer::Refused { entry, refusal: Refusal::OpenTwin(twin) });
         }
-        if let Err(refusal) = self.mend(tx, &entry, &plan, person, ask).await? {
+        if let Err(refusal) = self.mend(tx, &entry, &plan, person).await? {
             return Ok(Answer::Refused { entry, refusal });
         }
         self.write(tx, &entry, &plan, person).await
+    }
+
+    fn planned(
+        &self,
+        entry: &Entry,
+        ask: &Ask,
+        person: &Person,
+        now: Timestamp,
+        looked: Option<&Looked>,
+    ) -> Result<Plan, Refusal> {
+        let role_of = |name: &str| self.people.role_of(name);
+        let (takeover_after, remedies) = (self.takeover_after, self.remedies(entry));
+        decide(entry, ask, person, &Rules { now, takeover_after, role_of: &role_of, remedies, looked })
     }
 
     /// Carries out the remedy of a plan.
@@ -178,7 +212,6 @@ impl Commands {
         entry: &Entry,
         plan: &Plan,
         person: &Person,
-        ask: &Ask,
     ) -> Result<Result<(), Refusal>, DbError> {
         let Some((remedy, delivery)) = &plan.remedy else { return Ok(Ok(())) };
         let Some(room) = self.subjects.of(&entry.subject.kind) else { return Ok(Ok(())) };
@@ -188,7 +221,8 @@ impl Commands {
         let review = format!("{}:{}", entry.id, entry.version);
         let account = OnAccount {
             actor: &person.label,
-            reason: ask.reason.as_deref().unwrap_or_default(),
+            // As it is recorded: without addresses, and without what PostgreSQL's texts do not have.
+            reason: plan.steps.iter().find_map(|step| step.reason.as_deref()).unwrap_or_default(),
             review: &review,
             delivery: delivery.as_deref(),
         };
@@ -227,4 +261,10 @@ impl Commands {
         let accepted = row.state == State::Processing;
         Ok(Answer::Done { entry: Box::new(row.columns), accepted })
     }
+}
+
+/// Whether another open entry about the same came first.
+fn is_twin(error: &DbError) -> bool {
+    matches!(error, DbError::Server { code, object, .. }
+        if code == "23505" && object.contains(", constraint grey_queue_open"))
 }

@@ -114,7 +114,7 @@ pub struct Rules<'a> {
     /// For how long a reviewer keeps an entry before anybody may take it over.
     pub takeover_after: Duration,
     /// The role of a user; absent for nobody's name.
-    pub role_of: &'a (dyn Fn(&str) -> Option<Who> + Sync),
+    pub role_of: &'a (dyn Fn(&str) -> Option<Who> + Send + Sync),
     /// The remedies of this kind of subject.
     pub remedies: &'a [Remedy],
     /// The subject, where it was looked at.

@@ -229,6 +229,21 @@ impl GreyQueueStore {
             .transpose()
     }
 
+    /// Marks where a command begins in `tx`.
+    pub(super) async fn mark(&self, tx: &Transaction) -> Result<(), DbError> {
+        tx.batch_execute(sql::MARK).await
+    }
+
+    /// Takes back what a command did since [`Self::mark`], also where a statement failed.
+    pub(super) async fn back_to_mark(&self, tx: &Transaction) -> Result<(), DbError> {
+        tx.batch_execute(sql::BACK_TO_MARK).await
+    }
+
+    /// An entry, locked until `tx` ends.
+    pub(super) async fn held(&self, tx: &Transaction, id: Uuid) -> Result<Option<Box<Entry>>, DbError> {
+        Ok(self.hold(tx, &[id]).await?.pop().map(|row| Box::new(row.columns)))
+    }
+
     /// The database's time in `tx`.
     pub(super) async fn now(&self, tx: &Transaction) -> Result<Timestamp, DbError> {
         Ok(tx.query_one(&tx.prepare_cached(sql::NOW).await?, &[]).await?.try_get("now")?)

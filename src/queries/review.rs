@@ -51,6 +51,16 @@ pub(crate) struct EntryPage {
     pub(crate) history: Vec<Moved>,
 }
 
+/// One entry of a list: its subject is not looked at, so nothing is said of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct EntryItem {
+    #[serde(flatten)]
+    pub(crate) entry: Entry,
+    /// What it is, in a sentence.
+    pub(crate) headline: String,
+    pub(crate) links: LinksPart,
+}
+
 impl EvidencePart {
     pub(crate) fn of(looked: Option<&Looked>) -> Self {
         match looked {
@@ -68,16 +78,28 @@ impl EvidencePart {
 
 impl EntryView {
     pub(crate) fn of(entry: Entry, looked: Option<&Looked>) -> Self {
+        let (headline, links) = (headline(&entry), LinksPart::of(&entry));
+        Self { headline, evidence: EvidencePart::of(looked), links, entry }
+    }
+}
+
+impl EntryItem {
+    pub(crate) fn of(entry: Entry) -> Self {
+        Self { headline: headline(&entry), links: LinksPart::of(&entry), entry }
+    }
+}
+
+impl LinksPart {
+    fn of(entry: &Entry) -> Self {
         let (id, subject) = (entry.id, &entry.subject);
-        let links = LinksPart {
+        Self {
             own: format!("/api/grey-queue/{id}"),
             page: format!("/entries/{id}"),
             explain: match subject.kind.as_str() {
                 "dead_letter" => format!("maple-router dlq show {}", subject.id),
                 _ => format!("maple-router explain {}", subject.id),
             },
-        };
-        Self { headline: headline(&entry), evidence: EvidencePart::of(looked), links, entry }
+        }
     }
 }
 

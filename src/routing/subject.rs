@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::decide::evidence::evidence;
-use super::decide::replay::ReplayOptions;
+use super::decide::replay::{Force, ReplayOptions};
 use super::journal::overrides as journal;
 use super::store::overrides::Override;
 use super::store::sweep::Released;
@@ -51,7 +51,7 @@ impl Subject for SubmissionSubject {
     }
 
     fn remedies(&self) -> &'static [Remedy] {
-        &[Remedy::Check, Remedy::Replay, Remedy::Replan, Remedy::Release]
+        &[Remedy::Check, Remedy::Replay, Remedy::Replan, Remedy::ForceDelivery, Remedy::Release]
     }
 
     fn look(&self, id: Uuid) -> BoxFuture<'_, Result<Looked, DbError>> {
@@ -84,8 +84,15 @@ impl Subject for SubmissionSubject {
                     self.replay(tx, id, ReplayOptions { replan: true, ..ReplayOptions::default() }, account)
                         .await
                 }
+                Remedy::ForceDelivery => match account.delivery {
+                    Some(key) => {
+                        let options = ReplayOptions { force: Some(Force::Delivery(key)), replan: false };
+                        self.replay(tx, id, options, account).await
+                    }
+                    None => Ok(Remedied::Refused("say which delivery shall be sent again".to_owned())),
+                },
                 Remedy::Release => self.release(tx, id, account).await,
-                Remedy::Check | Remedy::ForceDelivery | Remedy::Redrive => {
+                Remedy::Check | Remedy::Redrive => {
                     Ok(Remedied::Refused(format!("a submission has no remedy {remedy}")))
                 }
             }
@@ -99,7 +106,7 @@ impl SubmissionSubject {
         &self,
         tx: &Transaction,
         id: Uuid,
-        options: ReplayOptions,
+        options: ReplayOptions<'_>,
         account: OnAccount<'_>,
     ) -> Result<Remedied, DbError> {
         let more = review_of(account);
@@ -109,7 +116,7 @@ impl SubmissionSubject {
         }
         if let Replayed::Done { form_id, replay } = replayed {
             self.once_committed(tx, REPLAY, account, move |note| {
-                journal::replayed(id, &form_id, note, options, &replay);
+                journal::replayed(id, &form_id, note, &replay);
             });
         }
         Ok(Remedied::Done)

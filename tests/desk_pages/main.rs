@@ -1,6 +1,15 @@
 //! The review desk's pages: what they say to people, to a parser, and to a judge of accessibility.
 
+mod accessible;
+mod browser;
+mod contrast;
+mod diagrams;
+mod dom;
+mod forms;
+mod hostile;
 mod samples;
+mod script;
+mod templates;
 
 use std::fs;
 use std::path::Path;

@@ -17,7 +17,7 @@ use maple_router::grey_queue::entry::Entry;
 use maple_router::grey_queue::store::GreyQueueStore;
 use maple_router::grey_queue::table::{ADMIN, REVIEWER, SECURITY, State};
 use maple_router::kernel::Who;
-use maple_router::kernel::subject::{Evidence, Looked, OnAccount, Remedied, Remedy, Subject};
+use maple_router::kernel::subject::{Looked, OnAccount, Remedied, Remedy, Subject};
 use maple_router::ops::clock::SystemClock;
 use serde_json::Value;
 use tokio_postgres::Client;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use maple_router::kernel::subject::{Evidence, Looked, Remedied, Remedy, Subject};
+use maple_router::kernel::subject::{Evidence, Looked, OnAccount, Remedied, Remedy, Subject};
 use maple_router::ops::rng::Rng;
 use maple_router::parts;
 use maple_router::ports::{Outcome, RelayStatus};
@@ -159,6 +159,42 @@ async fn a_replan_takes_the_forms_present_actions() {
 }
 
 #[tokio::test]
+async fn a_forced_delivery_is_sent_again_alone_and_no_word_of_it_has_its_address() {
+    let bench = Bench::new().await;
+    let desk = bench.desk(true);
+    let lines = Lines::default();
+    let _kept = lines.keep();
+    let id = bench.failed().await;
+    desk.remedy(id, Remedy::Replay).await;
+    bench.routed_again(id, "t2", &[B]).await;
+    let said = lines.overrides().len();
+    let account = |delivery| OnAccount { delivery, review: "entry:2", ..ACCOUNT };
+    for (delivery, why) in [
+        (None, "say which delivery shall be sent again"),
+        (Some("1|z@x.test"), "its plan has no such delivery"),
+    ] {
+        let answer = committed(&desk.subject, &desk.pool, id, Remedy::ForceDelivery, account(delivery)).await;
+        let answer = words(answer);
+        assert!(answer.starts_with(why) && !answer.contains('@'), "{answer}");
+    }
+    let before = bench.row(id).await;
+    assert_eq!((before.status.as_str(), lines.overrides().len()), ("routed", said));
+    let forced = committed(&desk.subject, &desk.pool, id, Remedy::ForceDelivery, account(Some(A))).await;
+    assert_eq!(forced, Remedied::Done);
+    let row = bench.row(id).await;
+    assert_eq!((row.status.as_str(), &row.entry(A)["state"]), ("received", &json!("open")), "{row:?}");
+    assert_eq!((row.entry(B), row.entry(C)), (before.entry(B), before.entry(C)));
+    let noted = &row.ledger["overrides"][1];
+    assert_eq!(
+        (&noted["verb"], &noted["force_action"], &noted["force_delivery"], &noted["review"]),
+        (&json!("replay"), &json!(1), &json!("1/2"), &json!("entry:2"))
+    );
+    let line = lines.overrides().pop().expect("a line");
+    assert_eq!((&line["force_action"], &line["delivery"]), (&json!(1), &json!("1/2")), "{line}");
+    assert!(!format!("{noted} {line}").contains('@'), "{noted} {line}");
+}
+
+#[tokio::test]
 async fn a_release_gives_the_claim_back_and_a_claim_that_is_none_is_refused() {
     let bench = Bench::new().await;
     let desk = bench.desk(true);
@@ -181,7 +217,7 @@ async fn a_release_gives_the_claim_back_and_a_claim_that_is_none_is_refused() {
         (&json!("release"), &json!("an operator took a claim back from worker host/1"))
     );
     // Another attempt finds nothing to give back.
-    let account = maple_router::kernel::subject::OnAccount { review: "entry:2", ..ACCOUNT };
+    let account = OnAccount { review: "entry:2", ..ACCOUNT };
     let why = words(committed(&desk.subject, &desk.pool, id, Remedy::Release, account).await);
     assert!(why.starts_with("it is received, not processing: "), "{why}");
 }
@@ -270,7 +306,7 @@ async fn an_attempt_is_carried_out_once_however_often_it_is_asked_for() {
     let failed = bench.row(id).await;
     desk.remedy(id, Remedy::Replay).await;
     assert_eq!(bench.row(id).await, failed);
-    let account = maple_router::kernel::subject::OnAccount { review: "entry:2", ..ACCOUNT };
+    let account = OnAccount { review: "entry:2", ..ACCOUNT };
     committed(&desk.subject, &desk.pool, id, Remedy::Replay, account).await;
     assert_eq!(bench.row(id).await.status, "received");
 }

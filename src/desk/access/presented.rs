@@ -72,7 +72,7 @@ pub fn session(headers: &HeaderMap) -> Presented {
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let Only::One(value) = only(headers, &header::AUTHORIZATION) else { return None };
-    let (scheme, token) = value.split_once(' ')?;
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
@@ -129,6 +129,7 @@ mod tests {
             ("/", &[b, c], false, session.clone()),
             ("/apix", &[b], false, Presented::Nothing),
             ("/api/x", &[("authorization", "Bearer nonsense"), c], false, Presented::Unusable),
+            ("/api/x", &[("authorization", "Bearer"), c], false, Presented::Unusable),
             ("/api/x", &[("authorization", "Basic YTpi"), c], false, session.clone()),
             ("/", &[("cookie", &both)], false, Presented::Unusable),
             ("/", &[("cookie", "__Host-desk=short")], false, Presented::Unusable),

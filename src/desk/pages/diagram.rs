@@ -126,6 +126,11 @@ pub(super) fn draw(lifecycle: &Described) -> Drawing {
         Cell::Joint => (2.0, 0.0),
     };
     let sizes: Vec<(f64, f64)> = layers.cells.iter().map(size).collect();
+    // A row has room for the label of a loop beside its box.
+    let room = |cell: usize| match layers.cells[cell] {
+        Cell::State(state) => loops(state).map(Edge::height).fold(sizes[cell].1, f64::max),
+        Cell::Label(_) | Cell::Joint => sizes[cell].1,
+    };
     let widths: Vec<f64> = sizes.iter().map(|(width, _)| *width).collect();
     let centres: Vec<f64> =
         place::centres(&layers, &widths).into_iter().map(|centre| centre + MARGIN).collect();
@@ -134,7 +139,7 @@ pub(super) fn draw(lifecycle: &Described) -> Drawing {
     let mut bottoms = vec![0.0; layers.cells.len()];
     let mut y = MARGIN;
     for row in &layers.rows {
-        let height = row.iter().map(|cell| sizes[*cell].1).fold(0.0, f64::max);
+        let height = row.iter().map(|cell| room(*cell)).fold(0.0, f64::max);
         for cell in row {
             // A joint is as high as its row: an arrow goes straight between boxes and labels.
             let own = if layers.cells[*cell] == Cell::Joint { height } else { sizes[*cell].1 };
@@ -161,10 +166,9 @@ pub(super) fn draw(lifecycle: &Described) -> Drawing {
             continue;
         }
         arrows.push(Arrow { path: path(chain, &centres, &tops, &bottoms, ports[at]) });
-        if let Some(cell) = chain.iter().find(|cell| layers.cells[**cell] == Cell::Label(at)) {
-            if !edge.commands.is_empty() {
-                labels.push(label(edge, centres[*cell], f64::midpoint(tops[*cell], bottoms[*cell])));
-            }
+        let place = chain.iter().find(|cell| layers.cells[**cell] == Cell::Label(at));
+        if let Some(cell) = place.filter(|_| !edge.commands.is_empty()) {
+            labels.push(label(edge, centres[*cell], f64::midpoint(tops[*cell], bottoms[*cell])));
         }
     }
     let node = |(state, name): (usize, &&str)| Node {
@@ -207,6 +211,14 @@ fn edges<'a>(lifecycle: &'a Described, names: &[&str]) -> Vec<Edge<'a>> {
     edges
 }
 
+/// The end of an arrow at one side (above or below) of a box.
+struct End {
+    /// Where the arrow comes from or goes to.
+    towards: f64,
+    arrow: usize,
+    is_last: bool,
+}
+
 /// Where each arrow leaves its first box and meets its last one, from left to right in the order of where it goes.
 fn ports(
     chains: &[Vec<usize>],
@@ -214,29 +226,22 @@ fn ports(
     tops: &[f64],
     width: impl Fn(usize) -> f64,
 ) -> Vec<(f64, f64)> {
-    // Ends at the same side of the same box: (box, below), then where the arrow comes from, the arrow, its last end.
-    let mut sides: BTreeMap<(usize, bool), Vec<(f64, usize, bool)>> = BTreeMap::new();
-    for (at, chain) in chains.iter().enumerate() {
-        let [first, second, .., before, last] = chain.as_slice() else {
-            let [first, second, last] = chain.as_slice() else { continue };
-            sides.entry((*first, tops[*second] > tops[*first])).or_default().push((
-                centres[*second],
-                at,
-                false,
-            ));
-            sides.entry((*last, tops[*second] > tops[*last])).or_default().push((centres[*second], at, true));
-            continue;
-        };
-        sides.entry((*first, tops[*second] > tops[*first])).or_default().push((centres[*second], at, false));
-        sides.entry((*last, tops[*before] > tops[*last])).or_default().push((centres[*before], at, true));
+    let mut sides: BTreeMap<(usize, bool), Vec<End>> = BTreeMap::new();
+    for (arrow, chain) in chains.iter().enumerate() {
+        let [first, second, ..] = chain.as_slice() else { continue };
+        let [.., before, last] = chain.as_slice() else { continue };
+        for (state, next, is_last) in [(*first, *second, false), (*last, *before, true)] {
+            let side = (state, tops[next] > tops[state]);
+            sides.entry(side).or_default().push(End { towards: centres[next], arrow, is_last });
+        }
     }
     let mut ports = vec![(0.0, 0.0); chains.len()];
     for ((state, _), mut ends) in sides {
-        ends.sort_by(|one, other| one.0.total_cmp(&other.0));
+        ends.sort_by(|one, other| one.towards.total_cmp(&other.towards));
         let step = width(state) / (ends.len() + 1) as f64;
-        for (place, (_, at, is_last)) in ends.into_iter().enumerate() {
+        for (place, End { arrow, is_last, .. }) in ends.into_iter().enumerate() {
             let x = centres[state] - width(state) / 2.0 + step * (place + 1) as f64;
-            if is_last { ports[at].1 = x } else { ports[at].0 = x }
+            if is_last { ports[arrow].1 = x } else { ports[arrow].0 = x }
         }
     }
     ports
@@ -312,4 +317,59 @@ fn description(lifecycle: &Described) -> String {
 /// Pixels. Never below zero: everything stands right of the margin.
 fn whole(pixels: f64) -> u32 {
     pixels.round().max(0.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::describe::Transition;
+
+    /// Any lifecycle of up to ten states: circles, loops, states nothing leads to, several births.
+    fn lifecycle() -> impl Strategy<Value = Described> {
+        let edge = (0..11_usize, 1..11_usize, "[a-z_]{1,14}");
+        (1..=10_usize, prop::collection::vec(edge, 0..24)).prop_map(|(count, edges)| {
+            let states: Vec<String> = (0..count).map(|at| format!("State{}", "x".repeat(at % 7))).collect();
+            let states: Vec<String> =
+                states.iter().enumerate().map(|(at, name)| format!("{name}{at}")).collect();
+            let name = |at: usize| if at == 0 { BIRTH.to_owned() } else { states[(at - 1) % count].clone() };
+            let transitions = edges
+                .into_iter()
+                .map(|(from, to, command)| Transition {
+                    from: name(from),
+                    command,
+                    to: name(to),
+                    who: vec!["system"],
+                    guard: "",
+                    with: "",
+                })
+                .collect();
+            Described { name: "any", about: "any", finals: Vec::new(), states, transitions }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn nothing_is_drawn_over_anything_and_all_of_it_is_inside(lifecycle in lifecycle()) {
+            let drawing = draw(&lifecycle);
+            prop_assert_eq!(drawing.nodes.len(), lifecycle.states.len());
+            let mut sides: Vec<[u32; 4]> =
+                drawing.nodes.iter().map(|node| [node.x, node.y, node.x + node.width, node.y + node.height]).collect();
+            let label = |label: &Label| [label.x, label.y, label.x + label.width, label.y + label.height];
+            sides.extend(drawing.labels.iter().map(label));
+            for (at, one) in sides.iter().enumerate() {
+                prop_assert!(one[2] <= drawing.width && one[3] <= drawing.height, "{:?}", one);
+                for other in &sides[at + 1..] {
+                    let apart =
+                        one[2] <= other[0] || other[2] <= one[0] || one[3] <= other[1] || other[3] <= one[1];
+                    prop_assert!(apart, "{:?} {:?}", one, other);
+                }
+            }
+            let lines: usize = drawing.labels.iter().map(|label| label.lines.len()).sum();
+            prop_assert_eq!(lines, lifecycle.transitions.len());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::decision::{self, Action, Conflict, HistoryLine, NotNow};
 use super::frame::{self, Frame};
 use super::queue::EntryLine;
 use super::story::{LetterView, Story};
-use super::{assets, entry, plain, queue, when};
+use super::{assets, entry, filters, plain, queue, when};
 
 /// The page at `/entries/ID`; with `conflict`, the answer 409; with an action's `error`, 422.
 #[derive(Debug, Clone, Template)]

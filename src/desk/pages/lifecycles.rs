@@ -53,7 +53,7 @@ impl LifecyclesPage {
 
 impl LifecyclePage {
     fn title(&self) -> String {
-        self.heading()
+        format!("{}, a lifecycle", self.heading())
     }
 
     fn section(&self) -> &'static str {
@@ -61,7 +61,7 @@ impl LifecyclePage {
     }
 
     fn heading(&self) -> String {
-        format!("The lifecycle {}", plain::words(self.lifecycle.name))
+        capital(&plain::words(self.lifecycle.name))
     }
 
     fn sentence(&self) -> String {
@@ -85,7 +85,10 @@ impl ApiPage {
 
 /// The words with a capital and a full stop.
 fn sentence(about: &str) -> String {
-    let mut letters = about.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).chain(['.']).collect()
+    capital(about) + "."
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(char::to_uppercase).into_iter().flatten().chain(letters).collect()
 }

@@ -10,6 +10,7 @@ pub mod decision;
 pub mod diagram;
 pub mod entry;
 pub mod escape;
+pub mod filters;
 mod form;
 pub mod frame;
 pub mod lifecycles;

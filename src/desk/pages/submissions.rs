@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
+use super::filters::{self, Choice, href};
 use super::frame::{self, Frame};
-use super::queue::{self, Choice, EntryLine, href};
+use super::queue::{self, EntryLine};
 use super::story::Story;
 use super::{assets, plain, when};
 

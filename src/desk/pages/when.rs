@@ -44,12 +44,13 @@ pub fn age(at: &Timestamp, now: &Timestamp) -> String {
 
 /// The largest unit that fits, rounded down; `None` below a minute.
 fn span(seconds: i64) -> Option<String> {
-    match seconds {
-        ..MINUTE => None,
-        ..HOUR => Some(format!("{} min", seconds / MINUTE)),
-        ..DAY => Some(format!("{} h", seconds / HOUR)),
-        _ => Some(format!("{} d", seconds / DAY)),
-    }
+    let (unit, words) = match seconds {
+        DAY.. => (DAY, "d"),
+        HOUR.. => (HOUR, "h"),
+        MINUTE.. => (MINUTE, "min"),
+        _ => return None,
+    };
+    Some(format!("{} {words}", seconds / unit))
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
      form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'";
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
 /// Headers of every answer.
-const ALWAYS: [(HeaderName, &str); 6] = [
+const ALWAYS: [(HeaderName, &str); 7] = [
+    (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -45,9 +46,6 @@ const ALWAYS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("permissions-policy"), PERMISSIONS),
     (HeaderName::from_static("x-permitted-cross-domain-policies"), "none"),
 ];
-/// Headers of every answer whose handler has no others: a mail in a frame brings a stricter policy.
-const UNLESS_SET: [(HeaderName, &str); 2] =
-    [(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY), (header::CACHE_CONTROL, "no-store")];
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -232,9 +230,10 @@ fn guard(headers: &mut HeaderMap) {
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    for (name, value) in UNLESS_SET {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
-    }
+    // A mail in a frame brings a stricter policy of its own.
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(CONTENT_POLICY));
 }
 
 /// One line of the journal for each request. What reads without a finding is a detail.

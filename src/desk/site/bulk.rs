@@ -1,17 +1,17 @@
-//! One decision for several entries, each in the version that was seen and in a transaction of its own: what somebody changed
-//! meanwhile is left alone and listed. Repeated under the same key, each is carried out once. If we die in between, the entries
-//! before are decided, and a repetition decides the rest.
+//! One decision for several entries, as the API's bulk carries it out: what somebody changed meanwhile is left alone and listed.
+//! Repeated under the same key, the answer is given again.
 
 use axum::extract::State;
-use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse as _, Response};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::actions::sentence;
 use super::queue::{self, Asked};
 use super::{Shared, Site, written};
 use crate::desk::access::{Role, Visitor};
-use crate::desk::decide::{Decision, Outcome, Repeat, decide, person};
-use crate::desk::idempotency::Key;
+use crate::desk::bulk::{Bulk, BulkOutcome, MOST, Selected, Selection, carry_out};
+use crate::desk::decide::{Repeat, person};
 use crate::desk::input::Command;
 use crate::desk::pages::decision::Command as Offered;
 use crate::desk::pages::frame::{Draft, Flash, Problem as Told, Tone};
@@ -20,14 +20,11 @@ use crate::desk::pages::queue::BulkTyped;
 use crate::desk::problem::Problem;
 use crate::grey_queue::decide::{Ask, Verb};
 
-/// Entries of one decision.
-const MOST: usize = 200;
-
 /// What the bar over the queue sends.
 #[derive(Debug, Default)]
 struct Posted {
     filters: String,
-    entries: Vec<(Uuid, i64)>,
+    entries: Vec<Selected>,
     command: String,
     reason: String,
 }
@@ -52,16 +49,17 @@ impl Posted {
 
     fn typed(&self) -> BulkTyped {
         BulkTyped {
-            ids: self.entries.iter().map(|(id, _)| *id).collect(),
+            ids: self.entries.iter().map(|entry| entry.id).collect(),
             command: Offered::parse(&self.command),
             reason: self.reason.clone(),
         }
     }
 }
 
-fn seen(value: &str) -> Result<(Uuid, i64), Problem> {
-    let parsed =
-        value.split_once(':').and_then(|(id, version)| Some((id.parse().ok()?, version.parse().ok()?)));
+fn seen(value: &str) -> Result<Selected, Problem> {
+    let parsed = value
+        .split_once(':')
+        .and_then(|(id, version)| Some(Selected { id: id.parse().ok()?, version: version.parse().ok()? }));
     parsed.ok_or_else(|| Problem::bad_request("A selected entry is ID:VERSION."))
 }
 
@@ -70,6 +68,16 @@ fn seen(value: &str) -> Result<(Uuid, i64), Problem> {
 struct Tally {
     done: usize,
     left: Vec<(Uuid, String)>,
+}
+
+impl Tally {
+    /// The tally of an answer that was given before.
+    fn of(answer: &Value) -> Self {
+        let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = |item: &Value, name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
+        let left = |item: &Value| Some((text(item, "id")?.parse().ok()?, text(item, "why")?));
+        Self { done: list("changed").len(), left: list("skipped").iter().filter_map(left).collect() }
+    }
 }
 
 pub(super) async fn apply(
@@ -90,46 +98,38 @@ pub(super) async fn apply(
         return refused(&site, &visitor, &posted, "Say why: it is kept for those who ask later.", "reason")
             .await;
     }
-    let tally = each(&site, &visitor, &posted, verb, &sent).await?;
+    let tally = given(&site, &visitor, &posted, verb, &sent).await?;
     let asked = Asked::of(&posted.filters, &visitor.user);
-    if tally.left.is_empty() && tally.done == 0 {
-        return Ok(Redirect::to(&asked.shown.href()).into_response());
-    }
     told(&site, &visitor, asked, &posted, tally).await
 }
 
-async fn each(
+async fn given(
     site: &Site,
     visitor: &Visitor,
     posted: &Posted,
     verb: Verb,
     sent: &Command<Vec<(String, String)>>,
 ) -> Result<Tally, Problem> {
-    let (by, mut tally) = (person(visitor), Tally::default());
+    let by = person(visitor);
     let reason = Some(posted.reason.clone()).filter(|reason| !reason.trim().is_empty());
     let ask = Ask { reason, ..Ask::plain(verb) };
-    for (id, version) in &posted.entries {
-        let key = match &sent.key {
-            Some(key) => Some(Key::new(&format!("{}.{}", key.as_str(), id.simple()))?),
-            None => None,
-        };
-        let repeat = key.as_ref().map(|key| Repeat { key, request: &sent.request });
-        let decision = Decision { id: *id, version: *version, ask: &ask, by: &by, repeat };
-        let why = match decide(site.commands(), &decision).await? {
-            Outcome::Done { .. } | Outcome::Repeated(_) => {
-                tally.done += 1;
-                continue;
-            }
-            Outcome::KeyMismatch => "it was sent before with other words".to_owned(),
-            Outcome::Conflict(conflict) => {
-                format!("{} changed it meanwhile; it is {} now", conflict.by, conflict.entry.state)
-            }
-            Outcome::Refused(refusal) => refusal.to_string(),
-            Outcome::Unknown => "it is not there".to_owned(),
-        };
-        tally.left.push((*id, why));
+    let bulk = Bulk {
+        selection: &Selection::These(posted.entries.clone()),
+        ask: &ask,
+        by: &by,
+        repeat: sent.key.as_ref().map(|key| Repeat { key, request: &sent.request }),
+    };
+    match carry_out(site.commands(), &bulk).await? {
+        BulkOutcome::Done(report) => Ok(Tally {
+            done: report.changed.len(),
+            left: report.skipped.into_iter().map(|item| (item.id, item.why)).collect(),
+        }),
+        BulkOutcome::Repeated(kept) => Ok(Tally::of(&kept.response)),
+        BulkOutcome::KeyMismatch => Err(Problem::idempotency_mismatch()),
+        BulkOutcome::SelectionChanged { expected, matched } => {
+            Err(Problem::selection_changed(expected, matched))
+        }
     }
-    Ok(tally)
 }
 
 /// The queue again, with what was done and what was left alone.

@@ -9,9 +9,10 @@ mod bulk;
 mod decision;
 mod doors;
 mod entry;
-mod flash;
+pub mod flash;
 mod letter;
 mod lifecycles;
+mod live;
 mod looking;
 mod queue;
 mod search;
@@ -31,6 +32,8 @@ use tokio::sync::watch;
 
 use self::looking::Looking;
 use super::access::{Users, Visitor};
+use super::api::{self, ApiState};
+use super::live::Live;
 use super::pages::frame::{Frame, Viewer};
 use super::problem::Problem;
 use super::server::Routes;
@@ -71,17 +74,19 @@ struct Site {
     parts: SiteParts,
     users: Users,
     looking: Looking,
+    live: Live,
 }
 
 type Shared = axum::extract::State<Arc<Site>>;
 
-/// The routes of the pages.
+/// The routes of the pages, and the API's beside them: both tell of the same changes.
 #[must_use]
 pub fn routes(parts: SiteParts) -> Routes {
     let doors = doors::routes(parts.config.clone());
     let users = Users::new(parts.config.clone());
     let looking = Looking::new(Arc::clone(&parts.clock));
-    let site = Arc::new(Site { parts, users, looking });
+    let api = ApiState::new(parts.commands.clone());
+    let site = Arc::new(Site { parts, users, looking, live: api.live.clone() });
     let closed = Router::new()
         .route("/", get(queue::home))
         .route("/queue", get(queue::list))
@@ -96,7 +101,9 @@ pub fn routes(parts: SiteParts) -> Routes {
         .route("/lifecycles", get(lifecycles::all))
         .route("/lifecycles/{name}", get(lifecycles::one))
         .route("/api", get(lifecycles::api))
-        .with_state(site);
+        .route("/live", get(live::stream))
+        .with_state(site)
+        .merge(api::routes(api));
     Routes { open: doors, closed }
 }
 
@@ -117,7 +124,7 @@ impl Site {
 
     fn frame(visitor: &Visitor, now: Timestamp) -> Frame {
         let viewer = Viewer { name: visitor.user.clone(), role: visitor.role.label().to_owned() };
-        Frame { live: false, ..Frame::new(now, Some(viewer)) }
+        Frame::new(now, Some(viewer))
     }
 
     /// A fresh idempotency key for a form.

@@ -26,6 +26,10 @@ const KEEP: &str = "-- desk_idempotency_keep
 INSERT INTO router.desk_idempotency (user_name, key, request, status, response, created_at)
 VALUES ($1, $2, $3, $4, $5, now())";
 
+/// `$1` user, `$2` key.
+const DROP: &str = "-- desk_idempotency_drop
+DELETE FROM router.desk_idempotency i WHERE i.user_name = $1 AND i.key = $2";
+
 /// `$1` at most.
 const PRUNE: &str = "-- desk_idempotency_prune
 DELETE FROM router.desk_idempotency i WHERE (i.user_name, i.key) IN (
@@ -70,6 +74,21 @@ pub async fn keep(
         [&user, &key.as_str(), &request.bytes(), &i32::from(*status), &response];
     tx.execute(&tx.prepare_cached(KEEP).await?, &parameters).await?;
     Ok(())
+}
+
+/// Keeps an answer in the place of what was kept under the key before, in the transaction of [`once`].
+///
+/// # Errors
+/// [`DbError`].
+pub async fn keep_instead(
+    tx: &Transaction,
+    user: &str,
+    key: &Key,
+    request: &KeyedDigest,
+    kept: &Kept,
+) -> Result<(), DbError> {
+    tx.execute(&tx.prepare_cached(DROP).await?, &[&user, &key.as_str()]).await?;
+    keep(tx, user, key, request, kept).await
 }
 
 /// Deletes at most so many answers that are kept no longer, and returns how many.

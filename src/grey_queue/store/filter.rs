@@ -97,7 +97,9 @@ impl FromStr for Cursor {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NoCursor)?;
         let text = String::from_utf8(bytes).map_err(|_| NoCursor)?;
         let (at, id) = text.split_once('.').ok_or(NoCursor)?;
-        let at = at.parse().ok().and_then(|at| Timestamp::from_microsecond(at).ok()).ok_or(NoCursor)?;
+        // Nothing was opened before 1970, and the database's time does not reach back as far as ours.
+        let at = at.parse().ok().filter(|at| *at >= 0);
+        let at = at.and_then(|at| Timestamp::from_microsecond(at).ok()).ok_or(NoCursor)?;
         Ok(Self { at, id: Uuid::try_parse(id).map_err(|_| NoCursor)? })
     }
 }
@@ -225,7 +227,8 @@ mod tests {
             id: Uuid::max(),
         };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
-        for strange in ["", "x", "MTIz", "%%%", "LTEuMQ", &"A".repeat(500)] {
+        let before_our_time = URL_SAFE_NO_PAD.encode(format!("-300000000000000000.{}", Uuid::max().simple()));
+        for strange in ["", "x", "MTIz", "%%%", "LTEuMQ", &before_our_time, &"A".repeat(500)] {
             assert_eq!(strange.parse::<Cursor>(), Err(NoCursor), "{strange}");
         }
     }

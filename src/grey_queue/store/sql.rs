@@ -20,6 +20,12 @@ SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE
 pub(super) const NOW: &str = "-- grey_queue_now
 SELECT clock_timestamp() AS now";
 
+pub(super) const MARK: &str = "-- grey_queue_mark
+SAVEPOINT command";
+
+pub(super) const BACK_TO_MARK: &str = "-- grey_queue_back_to_mark
+ROLLBACK TO SAVEPOINT command";
+
 pub(super) const GET: &str =
     concat!("-- grey_queue_get\nSELECT ", selected!(), " FROM router.grey_queue o WHERE o.id = $1");
 

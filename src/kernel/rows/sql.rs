@@ -140,7 +140,8 @@ fn moved<L: Stored>(stays: bool) -> &'static str {
 /// The record of a statement for one edge, as a further CTE.
 fn record<L: Stored>(from: L::State, to: L::State, said: &Said<'_>) -> String {
     if from == to && !L::RELATION.leases_recorded {
-        return String::new();
+        // The parameters are the same for every relation.
+        return format!(", t AS (SELECT {}::text)", said.actor);
     }
     format!(", t AS (\n  {}\n)", log::<L>(said))
 }

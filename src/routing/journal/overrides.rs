@@ -4,13 +4,14 @@
 use uuid::Uuid;
 
 use crate::journal;
-use crate::routing::decide::replay::{Replay, ReplayOptions};
+use crate::routing::decide::replay::Replay;
 use crate::routing::store::overrides::Override;
 use crate::routing::store::sweep::{Retaken, RetakenEnd};
 use crate::routing::words::EventName;
 
 /// An ended submission was opened again.
-pub fn replayed(id: Uuid, form_id: &str, note: Override<'_>, options: ReplayOptions, replay: &Replay) {
+pub fn replayed(id: Uuid, form_id: &str, note: Override<'_>, replay: &Replay) {
+    let forced = replay.forced.as_ref();
     journal!(
         warn,
         EventName::Override,
@@ -19,8 +20,9 @@ pub fn replayed(id: Uuid, form_id: &str, note: Override<'_>, options: ReplayOpti
         actor = note.actor,
         verb = note.verb,
         reason = note.reason,
-        force_action = options.force_action,
-        replan = options.replan,
+        force_action = forced.map(|forced| forced.action_order),
+        delivery = forced.and_then(|forced| forced.delivery.as_deref()),
+        replan = replay.replan,
         "an operator has it routed again: {} deliveries are open",
         replay.open.len()
     );

@@ -52,7 +52,7 @@ impl Store {
     pub async fn replay(
         &self,
         id: Uuid,
-        options: ReplayOptions,
+        options: ReplayOptions<'_>,
         note: Override<'_>,
         dry_run: bool,
     ) -> Result<Replayed, DbError> {
@@ -69,7 +69,7 @@ impl Store {
         &self,
         tx: &Transaction,
         id: Uuid,
-        options: ReplayOptions,
+        options: ReplayOptions<'_>,
         note: Override<'_>,
         dry_run: bool,
     ) -> Result<Replayed, DbError> {

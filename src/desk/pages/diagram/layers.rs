@@ -43,7 +43,8 @@ pub(super) fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
         let (from, to) = edges[at];
         if back[at] { (to, from) } else { (from, to) }
     };
-    let ranks = ranks(count, &(0..edges.len()).map(forward).collect::<Vec<_>>());
+    let forward: Vec<(usize, usize)> = (0..edges.len()).map(forward).collect();
+    let ranks = ranks(count, &forward);
     let mut cells: Vec<Cell> = (0..count).map(Cell::State).collect();
     let depth = ranks.iter().max().map_or(0, |last| 2 * last + 1);
     let mut rows = vec![Vec::new(); depth];
@@ -51,8 +52,7 @@ pub(super) fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
         rows[2 * rank].push(state);
     }
     let mut chains = Vec::new();
-    for at in 0..edges.len() {
-        let (from, to) = forward(at);
+    for (at, (from, to)) in forward.into_iter().enumerate() {
         let mut chain = Vec::new();
         if from != to {
             let between = 2 * ranks[from] + 1..2 * ranks[to];
