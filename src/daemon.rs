@@ -9,6 +9,7 @@ pub mod card;
 mod dead_letters;
 mod dead_man;
 mod delivery_tracking;
+mod desk;
 mod ground;
 mod outages;
 mod parts;
@@ -16,6 +17,7 @@ mod relay;
 mod relay_health;
 mod reload;
 mod returned;
+mod review;
 mod routing;
 mod source;
 mod spool;
@@ -43,7 +45,13 @@ use crate::parts::PartError;
 use crate::ports::SourceError;
 
 /// The cards of the house and of all rooms.
-pub const ROOMS: &[&Card] = &[&card::CARD, &crate::routing::card::CARD, &crate::outbox::card::CARD];
+pub const ROOMS: &[&Card] = &[
+    &card::CARD,
+    &crate::routing::card::CARD,
+    &crate::outbox::card::CARD,
+    &crate::grey_queue::card::CARD,
+    &crate::desk::card::CARD,
+];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -94,6 +102,7 @@ pub enum DaemonError {
 /// [`DaemonError`]: the configuration or the database must be mended first.
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (mut ground, mut makings, people) = ground::lay(&config, &stop).await?;
+    let desk = desk::open(&config, &reloads, &ground, &stop);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;
@@ -112,6 +121,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     };
     if let Some(alerting) = alerting {
         alerting.stop().await;
+    }
+    if let Some(desk) = desk {
+        desk.stop().await;
     }
     ground.leave().await;
     ended

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::secret::SecretError;
+use crate::config::secret::{Secret, SecretError};
 use crate::config::{Config, Database, Pooling, SourceKind};
 use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
@@ -14,9 +14,13 @@ use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
+use crate::grey_queue::commands::{Commands, People, Subjects};
+use crate::grey_queue::notices::Notices;
+use crate::grey_queue::store::{GreyQueueStore, Notice};
 use crate::kernel::jobs::Settings;
 use crate::kernel::jobs::listener::Listener;
 use crate::kernel::jobs::retries::Retries;
+use crate::kernel::subject::Subject;
 use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
@@ -24,7 +28,8 @@ use crate::ops::set_aside::SetAside;
 use crate::ops::state_dir::made_once;
 use crate::outbox;
 use crate::outbox::store::OutboxStore;
-use crate::ports::Clock;
+use crate::outbox::subject::DeadLetterSubject;
+use crate::ports::{Clock, Failures};
 use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::pause::presence::Identity;
 use crate::routing::store::Store;
@@ -32,6 +37,8 @@ use crate::routing::store::alerts::AlertStore;
 use crate::routing::store::audit_key::AuditKey;
 use crate::routing::store::delivery_notified::NotificationStore;
 use crate::routing::store::pauses::PauseTable;
+use crate::routing::store::view::View;
+use crate::routing::subject::SubmissionSubject;
 use crate::routing::upkeep::alerts::FailureAlerts;
 use crate::routing::upkeep::late_infection::LateInfections;
 use crate::routing::upkeep::pauses::PauseStore;
@@ -88,6 +95,23 @@ pub fn verbs_pool(config: &Config) -> Result<Pool, PartError> {
     Ok(Pool::new(&database, pool_options(config, Arc::new(SystemClock))?)?)
 }
 
+/// A pool of another part of the daemon, with settings of its own and this name in `pg_stat_activity`. As with
+/// [`verbs_pool`], nothing is probed.
+///
+/// # Errors
+/// [`PartError`].
+pub fn other_pool(
+    config: &Config,
+    settings: Database,
+    name: &str,
+    clock: Arc<dyn Clock>,
+) -> Result<Pool, PartError> {
+    let pooling = settings.said_pooling().or(Some(Pooling::Transaction));
+    let mut options = pool_options(config, clock)?;
+    name.clone_into(&mut options.application_name);
+    Ok(Pool::new(&Database { pooling, ..settings }, options)?)
+}
+
 fn pool_options(config: &Config, clock: Arc<dyn Clock>) -> Result<PoolOptions, PartError> {
     let mut options = PoolOptions::new(clock);
     options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
@@ -122,8 +146,12 @@ pub fn outbox(config: &Config, pool: Pool) -> OutboxStore {
 #[must_use]
 pub fn outbox_settings(config: &Config, most: usize) -> Settings {
     let outbox = &config.outbox;
-    let retries =
-        Retries { max_attempts: outbox.max_attempts, min: outbox.backoff_min, max: outbox.backoff_max };
+    let retries = Retries {
+        max_attempts: outbox.max_attempts,
+        min: outbox.backoff_min,
+        max: outbox.backoff_max,
+        doublings: 1,
+    };
     Settings { most, lease: outbox.lease, poll: config.source.poll, retries }
 }
 
@@ -161,6 +189,27 @@ pub fn store(config: &Config, pool: Pool) -> Result<Store, PartError> {
 
 /// File name, in the state directory, of the audit key made where none is configured.
 const MADE_AUDIT_KEY: &str = "audit-key";
+
+/// The submissions as subjects of a review; `store` as it writes elsewhere in this process.
+///
+/// # Errors
+/// [`PartError`].
+pub fn submission_subject(
+    config: &Config,
+    store: Store,
+    pool: Pool,
+    rng: Arc<Rng>,
+) -> Result<SubmissionSubject, PartError> {
+    let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
+    let view = View::new(pool, &readiness, config);
+    Ok(SubmissionSubject { store, view, followed: config.relay_log.enabled, rng })
+}
+
+/// The dead letters as subjects of a review.
+#[must_use]
+pub fn dead_letter_subject(config: &Config, pool: Pool) -> DeadLetterSubject {
+    DeadLetterSubject { store: outbox(config, pool) }
+}
 
 /// The key of the audit log's digests of addresses: as configured, else made once in the state directory.
 ///
@@ -230,19 +279,34 @@ pub fn alert_sender(
     set_aside: SetAside,
 ) -> Result<Option<AlertSender>, PartError> {
     let Some(webhook) = config.slack_webhook()? else { return Ok(None) };
-    let slack = Slack::new(&webhook.secret, &config.slack.channel, config.slack.timeout)?;
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
-    Ok(Some(AlertSender {
-        webhook: Arc::new(slack),
-        failures: vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })],
-        head: Letterhead {
-            host: host(),
-            channel: config.slack.channel.clone(),
-            runbooks: config.slack.runbooks_url.clone(),
-            dashboard: config.slack.dashboard_url.clone(),
-        },
-    }))
+    let failures: Vec<Arc<dyn Failures>> = vec![Arc::new(FailureAlerts { store, clock, rng, set_aside })];
+    sender(config, &webhook.secret, failures).map(Some)
+}
+
+/// Posts to the security team's webhook; `None` where there is none: then it goes to the others' channel.
+///
+/// # Errors
+/// [`PartError`].
+pub fn security_sender(config: &Config) -> Result<Option<AlertSender>, PartError> {
+    let Some(webhook) = config.security_webhook()? else { return Ok(None) };
+    sender(config, &webhook.secret, Vec::new()).map(Some)
+}
+
+fn sender(
+    config: &Config,
+    webhook: &Secret,
+    failures: Vec<Arc<dyn Failures>>,
+) -> Result<AlertSender, PartError> {
+    let slack = Slack::new(webhook, &config.slack.channel, config.slack.timeout)?;
+    let head = Letterhead {
+        host: host(),
+        channel: config.slack.channel.clone(),
+        runbooks: config.slack.runbooks_url.clone(),
+        dashboard: config.slack.dashboard_url.clone(),
+    };
+    Ok(AlertSender { webhook: Arc::new(slack), failures, head })
 }
 
 /// The lost mails that nobody was notified of: a source of failures for [`alert_sender`], filled by delivery tracking.
@@ -265,6 +329,49 @@ pub fn late_infections(
     let readiness = Readiness::new(config.readiness.finalized_column.as_deref())?;
     let store = AlertStore::new(pool, &readiness, config);
     Ok(Arc::new(LateInfections::new(store, config.signed_url.ttl, clock, rng, set_aside)))
+}
+
+/// The store of the review's entries, whether there are any or not.
+#[must_use]
+pub fn review_store(config: &Config, pool: Pool) -> GreyQueueStore {
+    GreyQueueStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// What commands of the review need: the entries, the rooms that own subjects, and `people`. `store` writes submissions.
+///
+/// # Errors
+/// [`PartError`].
+pub fn review(
+    config: &Config,
+    pool: Pool,
+    store: Store,
+    people: Arc<dyn People>,
+    rng: Arc<Rng>,
+) -> Result<Commands, PartError> {
+    let submissions: Arc<dyn Subject> = Arc::new(submission_subject(config, store, pool.clone(), rng)?);
+    let dead_letters: Arc<dyn Subject> = Arc::new(dead_letter_subject(config, pool.clone()));
+    Ok(Commands {
+        store: review_store(config, pool),
+        subjects: Subjects::new([submissions, dead_letters]),
+        people,
+        takeover_after: config.grey_queue.takeover_after,
+        clock: Arc::new(SystemClock),
+    })
+}
+
+/// What people are told of the review's entries: sources of failures for [`alert_sender`].
+#[must_use]
+pub fn review_notices(config: &Config, pool: &Pool, rng: &Arc<Rng>) -> Vec<Notices> {
+    let store = review_store(config, pool.clone());
+    let notices = |notice: &Notice| Notices {
+        store: store.clone(),
+        notice: *notice,
+        warn: config.grey_queue.expire_warn,
+        lease: config.slack.lease,
+        origin: config.desk.listen.as_ref().map(|_| config.desk.origin.clone()),
+        rng: Arc::clone(rng),
+    };
+    Notice::ALL.iter().map(notices).collect()
 }
 
 /// The client that pings the heartbeat's URL while all is well; `None` where no URL is configured.

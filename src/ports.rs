@@ -81,6 +81,8 @@ words! {
         Unreadable = "unreadable",
         /// The submission does not exist.
         UnknownSubmission = "unknown_submission",
+        /// A notification could not be sent to whom it was for.
+        Notification = "notification",
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use maple_router::config::load::Fault;
-use maple_router::config::{Config, ConfigError, Environment, LogFormat, Origin, SourceKind};
+use maple_router::config::{Config, ConfigError, Environment, LogFormat, Origin, Role, SourceKind};
 
 struct File {
     _dir: tempfile::TempDir,
@@ -137,6 +137,52 @@ fn an_unknown_key_is_named_with_its_place_and_its_neighbour() {
             assert!(message.contains(part), "{part} is missing in: {message}");
         }
     }
+}
+
+#[test]
+fn a_fault_in_a_nested_section_is_named_where_it_is() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "[desk.users.alice]\nemial = \"a@example.org\"",
+            &["unknown key `emial` in section [desk.users.alice]", "did you mean `email`?"],
+        ),
+        (
+            "[desk.users.alice]\nrole = \"viewer\"\n[desk.users.bob]\nrole = \"boss\"",
+            &["`desk.users.bob.role` = \"boss\"", "`viewer`", "`admin`"],
+        ),
+        ("[desk.assertion]\nalgorithm = \"HS256\"", &["`desk.assertion.algorithm` = \"HS256\"", "`ES256`"]),
+        (
+            "[desk.assertion]\nqqq = 1",
+            &["unknown key `qqq` in section [desk.assertion]", "known here: header"],
+        ),
+        ("[desk]\nusers = \"alice\"", &["`desk.users` = \"alice\"", "[desk.users.alice]"]),
+        ("[desk]\norigni = \"x\"", &["unknown key `origni` in section [desk]", "did you mean `origin`?"]),
+    ];
+    for (text, expected) in cases {
+        let message = refusal(text, &[]);
+        for part in *expected {
+            assert!(message.contains(part), "{part} is missing in: {message}");
+        }
+    }
+}
+
+#[test]
+fn users_of_the_desk_are_sections_of_their_own() {
+    let file = file(
+        r#"
+        [desk]
+        listen = "127.0.0.1:9465"
+        [desk.users.alice]
+        email = "alice@example.org"
+        role = "security"
+        [desk.users."b.ob-1"]
+        email = "bob@example.org"
+        "#,
+    );
+    let desk = Config::load(Some(&file.path), &env(&[])).expect("loads").config.desk;
+    let roles: Vec<_> = desk.users.iter().map(|(name, user)| (name.as_str(), user.role)).collect();
+    assert_eq!(roles, [("alice", Role::Security), ("b.ob-1", Role::Viewer)], "whoever has no role looks");
+    assert_eq!(desk.origin, "http://desk.localhost:9465");
 }
 
 #[test]

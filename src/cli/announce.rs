@@ -11,7 +11,7 @@ use super::{CliError, Exit};
 use crate::config::{Config, SourceKind};
 use crate::db::contract;
 use crate::gateway::pubsub::publisher::{PublishError, PubsubPublisher};
-use crate::outbox::store::{OutboxStore, Redriven};
+use crate::outbox::store::OutboxStore;
 use crate::parts::{self, PartError};
 use crate::routing::dead_letter::{Origin, Record, original_attributes};
 use crate::routing::event::{self, Parsed, Reason, RoutingEvent, encode};
@@ -169,14 +169,11 @@ impl<'a> Announcer<'a> {
     pub(super) async fn again(&mut self, setup: &Setup, record: &Record, by: (&str, &str)) -> Result<Again> {
         let Origin::Outbox(row) = record.origin() else { return self.way().await?.again(record).await };
         let (actor, reason) = by;
-        match parts::outbox(self.config, setup.pool.clone()).redrive(row, actor, reason).await? {
-            Redriven::Done => Ok(Again::Closed(Announced::Written(format!("{OUTBOX}{row}")))),
-            Redriven::Unknown => Ok(Again::Refused(
-                "its row in the outbox is not there any more: `maple-router publish` has its submission looked at"
-                    .to_owned(),
-            )),
-            Redriven::Refused(refusal) => Ok(Again::Refused(refusal.to_string())),
-        }
+        let redriven = parts::outbox(self.config, setup.pool.clone()).redrive(row, actor, reason).await?;
+        Ok(match redriven.refusal() {
+            None => Again::Closed(Announced::Written(format!("{OUTBOX}{row}"))),
+            Some(why) => Again::Refused(why),
+        })
     }
 }
 

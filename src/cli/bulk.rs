@@ -12,9 +12,6 @@ use super::{CliError, Exit, Filters, list, output};
 use crate::queries;
 use crate::routing::table::Status;
 
-/// Why an unknown id is skipped.
-pub(super) const MISSING: &str = "there is no such submission that this database role can see";
-
 /// Result for one item, after its id; `dry_run` where nothing was done.
 pub(super) trait BulkItem: Serialize {
     /// The submission, or the record.

@@ -89,7 +89,7 @@ struct Close {
     json: bool,
 }
 
-const KINDS: [&str; 3] = ["unreadable", "unknown_submission", EXHAUSTED];
+const KINDS: [&str; 4] = ["unreadable", "unknown_submission", "notification", EXHAUSTED];
 
 /// Runs the verb.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {

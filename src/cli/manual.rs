@@ -62,7 +62,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (
@@ -209,19 +209,24 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A link in a mail has expired";
     "replay":
         "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
-         --force-action names it: then as a new mail with a Message-ID of its own. The plan stays pinned unless --replan \
-         takes the form's actions of today.",
+         --force-delivery or --force-action names it: then as a new mail with a Message-ID of its own, to that recipient \
+         alone, or to all of the action. The plan stays pinned unless --replan takes the form's actions of today.",
+        "A delivery's key is its action's order and its address, 1|it@example.org; explain --json names it, and explain's own \
+         command has it, quoted for a shell. No delivery is forced while another one of its action is in doubt: under the new \
+         Message-ID that one could go out twice. A replay that forces nothing settles the doubt first.",
         "Each submission is reopened by itself; what is reopened is announced by an event, or found by the sweep. Where filters \
          choose, a person at a terminal is asked first; --yes does not ask, and without a terminal it is required.",
         "With --bounced those with a mail that was lost after the relay had accepted it are meant, routed ones too; they \
-         need --force-action, which sends to all recipients of that action.";
+         need --force-delivery, or --force-action, which sends to all recipients of that action.";
         "sudo maple-router replay --status failed --reason-code refused --since 24h --dry-run --reason \"mailbox mended\""
             => "What would be routed again?",
         "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"mailbox mended\"" => "The cause is mended",
         "sudo maple-router replay --bounced --since 24h --force-action 1 --yes --reason \"mail gateway mended\""
             => "Mails came back, and the cause is mended",
-        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"deleted by mistake\""
-            => "A mail that was accepted is needed once more";
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-delivery '1|it@example.org' --reason \"deleted by mistake\""
+            => "A mail that was accepted is needed once more",
+        "sudo maple-router replay f0a9d36e-423d-4d16-b66f-64f02eddff1f --force-action 1 --reason \"all deleted by mistake\""
+            => "All recipients of an action need theirs once more";
     "release":
         "Takes a claim back from its worker now; the sweep does so by itself after routing.stuck_after. A worker that is \
          alive after all loses its claim: what it had begun is in doubt and may be delivered twice. Therefore a reason is \
@@ -269,6 +274,34 @@ pub(super) const PAGES: &[Page] = pages! {
          stays there as dead_letter, and is never delivered.";
         "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\""
             => "Nobody needs it";
+    "desk":
+        "The review desk has pages and an API for people who decide about what failed. Who they are, and what they may do, is \
+         said in [desk.users.NAME] of the configuration and takes effect by a reload; here they get in, and out.",
+        "It listens on this host alone unless a proxy that signs assertions is before it: come by ssh -L 9465:127.0.0.1:9465 HOST \
+         and open the link that desk login prints.";
+        "sudo maple-router desk login alice" => "Somebody is to look at what failed";
+    "desk init":
+        "Makes the credential desk-secret (or desk.secret_file), once: 32 random bytes, for its owner only. Sessions, links and \
+         tokens are kept as digests under it, so that whoever reads or writes the database gets nobody in.",
+        "With --rotate a new one replaces it, and nothing that was handed out counts any more.";
+        "sudo maple-router desk init" => "Once, when the desk is set up",
+        "sudo maple-router desk init --rotate" => "The secret may have been read";
+    "desk login":
+        "Prints a link that logs a user in: it counts once, for ten minutes, and is spent by the button on its page. Whoever has \
+         it is that user for up to twelve hours, or until an hour without a request.",
+        "Not with desk.auth = \"assertion\": there the proxy says who somebody is.";
+        "sudo maple-router desk login alice" => "Alice wants in",
+        "sudo maple-router desk login alice --to /queue" => "and wants to see the queue first";
+    "desk token":
+        "Prints a token for the API, once. It gives at most the role that is said here, and never more than the user has at the \
+         moment of a request.";
+        "sudo maple-router desk token alice --role-cap viewer --days 30 --label \"weekly report\""
+            => "A program reads the queue";
+    "desk sessions":
+        "A line for each session, open link and token that counts, never the credential itself. With --end or --end-all they are \
+         ended, at once.";
+        "sudo maple-router desk sessions" => "Who is logged in?",
+        "sudo maple-router desk sessions --user alice --end-all" => "A laptop was lost";
     "audit":
         "The audit log outlives the submissions, and names recipients by domain and by a keyed digest of the address: \
          HMAC-SHA256 under the credential audit-key, audit.key_file, or a key that is made once in the state directory.";

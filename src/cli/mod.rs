@@ -8,6 +8,7 @@ mod audit;
 mod bulk;
 mod check;
 mod completions;
+mod desk;
 mod dlq;
 mod exit;
 mod explain;
@@ -31,6 +32,7 @@ mod release;
 mod render;
 mod replay;
 mod resume;
+mod review;
 mod run;
 mod setup;
 mod status;
@@ -117,6 +119,10 @@ enum Verb {
     Resume(resume::Args),
     /// Look at dead letters, publish them again or close them
     Dlq(dlq::Args),
+    /// Decide about what waits for a person
+    Review(review::Args),
+    /// Let people into the review desk, and out of it
+    Desk(desk::Args),
     /// Tell what the audit log knows of recipients
     Audit(audit::Args),
     /// Send one mail through the real path
@@ -193,6 +199,8 @@ impl Cli {
             Verb::Pause(args) => pause::run(&ctx, args).await,
             Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
+            Verb::Review(args) => review::run(&ctx, args).await,
+            Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,
             Verb::Lifecycle(args) => lifecycle::run(&args),

@@ -13,15 +13,13 @@ use super::bulk::{self, BulkItem};
 use super::id::{self, IdArg};
 use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, announce, operator, output};
-use crate::journal;
 use crate::ops::rng::Rng;
-use crate::ops::telemetry::EventName;
+use crate::routing::journal;
+use crate::routing::store::MISSING;
 use crate::routing::store::overrides::Override;
 use crate::routing::store::sweep::{Orphan, Released, Retaken, RetakenEnd};
+use crate::routing::subject::RELEASE;
 use crate::routing::table::Status;
-
-/// The actor's verb in ledger and journal.
-const VERB: &str = "release";
 
 /// Arguments of `release`.
 #[derive(Debug, clap::Args)]
@@ -87,36 +85,35 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     }
     let setup = Setup::open(ctx)?;
     let named = !args.ids.is_empty();
-    let (ids, warnings) = bulk::chosen(&setup, VERB, &args.ids, args.filters, Status::Processing).await?;
+    let (ids, warnings) = bulk::chosen(&setup, RELEASE, &args.ids, args.filters, Status::Processing).await?;
     let mut report = Report::new("not released", ids.len(), args.dry_run).warned(warnings);
     let progress = output::Progress::of(ids.len());
     let actor = operator::actor(&ctx.env);
-    let note = Override { actor: &actor, verb: VERB, reason: Some(&args.reason), more: &json!({}) };
+    let note = Override { actor: &actor, verb: RELEASE, reason: Some(&args.reason), more: &json!({}) };
     let (store, rng) = (setup.writing_store()?, Arc::new(Rng::from_system()));
     let mut open = Vec::new();
     for id in ids {
         progress.at(report.done());
         if args.dry_run {
             match setup.view().look(id).await.map_err(setup::database)? {
-                None => report.skip(id, bulk::MISSING),
+                None => report.skip(id, MISSING),
                 Some(view) if view.status != Status::Processing => {
-                    report.skip(id, not_processing(view.status));
+                    report.skip(id, Released::NotProcessing(view.status).refusal().unwrap_or_default());
                 }
                 Some(_) => report.changed.push(Changed { id, ..Changed::default() }),
             }
             continue;
         }
-        match store.reset(id, &rng.uuid().to_string(), note).await.map_err(setup::database)? {
-            Released::Unknown => report.skip(id, bulk::MISSING),
-            Released::NotProcessing(status) => report.skip(id, not_processing(status)),
-            Released::Done(retaken) => {
-                if report.released(&retaken) {
-                    recorded(&retaken, note);
-                }
-                if matches!(retaken.end, RetakenEnd::Reset { .. }) {
-                    open.push(Orphan { id, form_id: retaken.form_id });
-                }
-            }
+        let released = store.reset(id, &rng.uuid().to_string(), note).await.map_err(setup::database)?;
+        if let Some(why) = released.refusal() {
+            report.skip(id, why);
+            continue;
+        }
+        let Released::Done(retaken) = released else { continue };
+        report.changed.push(Changed::of(&retaken));
+        journal::overrides::released(&retaken, note);
+        if matches!(retaken.end, RetakenEnd::Reset { .. }) {
+            open.push(Orphan { id, form_id: retaken.form_id });
         }
     }
     progress.end();
@@ -127,58 +124,22 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(report.exit(named))
 }
 
-impl Report {
-    /// Adds a result; says whether anything was changed.
-    fn released(&mut self, retaken: &Retaken) -> bool {
+impl Changed {
+    /// The result of a claim that was taken back.
+    fn of(retaken: &Retaken) -> Self {
         let id = retaken.id;
-        let changed = match retaken.end {
-            RetakenEnd::Left => {
-                let why = "a newer version of this program wrote its ledger: upgrade this host, or release it there";
-                self.skip(id, why);
-                return false;
+        match retaken.end {
+            RetakenEnd::Left => Self { id, ..Self::default() },
+            RetakenEnd::Failed(reason) => {
+                Self { id, status: Some(Status::Failed), reason: Some(reason.label()), ..Self::default() }
             }
-            RetakenEnd::Failed(reason) => Changed {
-                id,
-                status: Some(Status::Failed),
-                reason: Some(reason.label()),
-                ..Changed::default()
-            },
-            RetakenEnd::Reset { attempts, in_doubt, .. } => Changed {
+            RetakenEnd::Reset { attempts, in_doubt, .. } => Self {
                 id,
                 status: Some(Status::Received),
                 attempts: Some(attempts),
                 in_doubt: Some(in_doubt),
-                ..Changed::default()
+                ..Self::default()
             },
-        };
-        self.changed.push(changed);
-        true
-    }
-}
-
-fn not_processing(status: Status) -> String {
-    let follows = match status {
-        Status::Received => "nobody holds a claim of it; `maple-router publish ID` has it looked at",
-        Status::Routed | Status::Failed => {
-            "it has ended; `maple-router replay ID --reason TEXT` routes it again"
         }
-        Status::Purged => "retention has emptied it",
-        Status::Processing => "its claim has just changed hands",
-    };
-    format!("it is {status}, not processing: {follows}")
-}
-
-/// The journal's line of an override.
-fn recorded(retaken: &Retaken, note: Override<'_>) {
-    journal!(
-        warn,
-        EventName::Override,
-        submission_id = %retaken.id,
-        form_id = retaken.form_id,
-        actor = note.actor,
-        verb = note.verb,
-        reason = note.reason,
-        "an operator took a claim back from worker {}",
-        retaken.worker.as_deref().unwrap_or("unknown")
-    );
+    }
 }

@@ -14,17 +14,15 @@ use super::id::{self, IdArg};
 use super::setup::{self, Setup};
 use super::{CliError, Context, Exit, Filters, operator, output};
 use crate::db::{DbError, DbErrorKind};
-use crate::journal;
-use crate::ops::telemetry::EventName;
-use crate::routing::decide::replay::ReplayOptions;
+use crate::routing::decide::replay::{Force, ReplayOptions};
+use crate::routing::journal;
 use crate::routing::store::overrides::Override;
 use crate::routing::store::{Replayed, Store};
+use crate::routing::subject::REPLAY;
 use crate::routing::table::Status;
 
 /// Submissions reopened at once.
 const AT_ONCE: usize = 4;
-/// The actor's verb in ledger and journal.
-const VERB: &str = "replay";
 
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +35,9 @@ pub(super) struct Args {
     /// Send again what was accepted of this action, as a new mail with a new Message-ID
     #[arg(long, value_name = "N")]
     pub(super) force_action: Option<i32>,
+    /// Send again what was accepted of this delivery alone (its key in `explain --json`), as a new mail
+    #[arg(long, value_name = "KEY", conflicts_with = "force_action")]
+    pub(super) force_delivery: Option<String>,
     /// Take the form's current actions instead of the pinned plan; facts stay
     #[arg(long)]
     pub(super) replan: bool,
@@ -107,13 +108,17 @@ pub(super) type Report = bulk::Report<Changed>;
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
     let named = !args.ids.is_empty();
-    let options = ReplayOptions { force_action: args.force_action, replan: args.replan };
-    let (ids, warnings) = bulk::chosen(&setup, VERB, &args.ids, args.filters, Status::Failed).await?;
+    let force = match (&args.force_delivery, args.force_action) {
+        (Some(key), _) => Some(Force::Delivery(key)),
+        (None, order) => order.map(Force::Action),
+    };
+    let options = ReplayOptions { force, replan: args.replan };
+    let (ids, warnings) = bulk::chosen(&setup, REPLAY, &args.ids, args.filters, Status::Failed).await?;
     if !named && !args.dry_run && !args.yes && !ids.is_empty() {
         agreed(ids.len())?;
     }
     let actor = operator::actor(&ctx.env);
-    let asked = Asked { actor: &actor, verb: VERB, reason: &args.reason, options, dry_run: args.dry_run };
+    let asked = Asked { actor: &actor, verb: REPLAY, reason: &args.reason, options, dry_run: args.dry_run };
     let (report, broken) = asked.replay(&setup, &ids, warnings).await?;
     report.tell(args.json)?;
     if let Some(error) = broken {
@@ -146,7 +151,7 @@ pub(super) struct Asked<'a> {
     pub(super) actor: &'a str,
     pub(super) verb: &'a str,
     pub(super) reason: &'a str,
-    pub(super) options: ReplayOptions,
+    pub(super) options: ReplayOptions<'a>,
     pub(super) dry_run: bool,
 }
 
@@ -172,7 +177,9 @@ impl Asked<'_> {
                     let deliveries = Some(replay.open.len());
                     report.changed.push(Changed { did: "open again", id, deliveries, announced });
                 }
-                Ok(Replayed::Refused(refusal)) => report.skip(id, refusal.to_string()),
+                Ok(left @ (Replayed::Refused(_) | Replayed::Unknown)) => {
+                    report.skip(id, left.refusal().unwrap_or_default());
+                }
                 Err(error) => {
                     report.skip(id, error.to_string());
                     let gone = error.kind() == DbErrorKind::Unreachable;
@@ -182,7 +189,6 @@ impl Asked<'_> {
                         break;
                     }
                 }
-                Ok(Replayed::Unknown) => report.skip(id, bulk::MISSING),
             }
             progress.at(report.done());
         }
@@ -196,19 +202,7 @@ impl Asked<'_> {
         let note = Override { actor: self.actor, verb: self.verb, reason: Some(self.reason), more: &more };
         let answer = store.replay(id, self.options, note, self.dry_run).await;
         if let (Ok(Replayed::Done { form_id, replay }), false) = (&answer, self.dry_run) {
-            journal!(
-                warn,
-                EventName::Override,
-                submission_id = %id,
-                form_id = form_id,
-                actor = self.actor,
-                verb = self.verb,
-                reason = self.reason,
-                force_action = self.options.force_action,
-                replan = self.options.replan,
-                "an operator has it routed again: {} deliveries are open",
-                replay.open.len()
-            );
+            journal::overrides::replayed(id, form_id, note, replay);
         }
         (id, answer)
     }

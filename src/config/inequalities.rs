@@ -8,6 +8,10 @@ use super::{Config, SourceKind};
 
 /// Longest life Google gives a signed URL: 7 days (V4 signing).
 const SIGNED_URL_MAX: Duration = Duration::from_secs(7 * 86_400);
+/// Time between a confirmed warning and the expiry it warns of.
+const WARNED_BEFORE: Duration = Duration::from_secs(86_400);
+/// Shortest retention of closed entries; the database refuses a shorter one.
+const GREY_QUEUE_KEEP_MIN: Duration = Duration::from_secs(30 * 86_400);
 /// Allowance for closing connections, spooling facts and flushing the journal at a stop.
 const STOP_ALLOWANCE: Duration = Duration::from_secs(5);
 /// The key under which [`Config::timeout_stop`] is shown: it comes from systemd, not from the file.
@@ -140,6 +144,18 @@ pub const RULES: &[Rule] = rules! {
         "the object store refuses a link that never lives",
         ["signed_url.ttl"],
         |c| Duration::from_secs(1) <= c.signed_url.ttl;
+    "grey_queue.expire_warn + 24h < grey_queue.ttl",
+        "nothing expires that nobody was warned of a day before",
+        ["grey_queue.expire_warn", "grey_queue.ttl"],
+        |c| sum(&[c.grey_queue.expire_warn, WARNED_BEFORE]) < c.grey_queue.ttl;
+    "grey_queue.ttl < grey_queue.keep",
+        "what has expired must be there for a while, to be looked at",
+        ["grey_queue.ttl", "grey_queue.keep"],
+        |c| c.grey_queue.ttl < c.grey_queue.keep;
+    "30d ≤ grey_queue.keep",
+        "the database removes no decision that is younger",
+        ["grey_queue.keep"],
+        |c| GREY_QUEUE_KEEP_MIN <= c.grey_queue.keep;
 };
 
 #[cfg(test)]
@@ -195,6 +211,12 @@ mod tests {
             |c| c.slack.lease = s(30),
             |c| c.signed_url.ttl = s(7 * 86_400 + 1),
             |c| c.signed_url.ttl = Duration::from_millis(999),
+            |c| c.grey_queue.expire_warn = s(29 * 86_400),
+            |c| c.grey_queue.keep = s(30 * 86_400),
+            |c| {
+                c.grey_queue.ttl = s(20 * 86_400);
+                c.grey_queue.keep = s(30 * 86_400 - 1);
+            },
         ];
         assert_eq!(breaks.len(), RULES.len(), "one row a rule");
         for (rule, change) in RULES.iter().zip(breaks) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use config::{File, FileFormat};
 use serde_json::{Map as JsonMap, Value as Json};
 
-use super::explain::{expected, hint, without_source_line};
+use super::explain::{expected, hint, nearest, unknown_field, without_source_line};
 use super::surroundings::{Environment, Surroundings, as_url};
 use super::validate::Problem;
 use super::{Config, SignerKind};
@@ -249,7 +249,7 @@ fn read(text: &str, file: Option<PathBuf>, path: &Path, env: &Environment) -> Re
                     sources.insert(full, origin);
                     fit.insert(key, value);
                 }
-                Err((value, expected)) => faults.push(Fault::BadValue { key: full, value, expected, origin }),
+                Err(misfit) => faults.push(misfit.into_fault(&section, origin)),
             }
         }
         accepted.insert(section, Json::Object(fit));
@@ -335,27 +335,56 @@ fn from_variable(text: &str, default: &Json) -> Json {
     }
 }
 
-/// Tries one key alone, so that a fault is this key's and no other's. `Err`: the value as text, and the expected form.
-fn fitting(section: &str, key: &str, value: Json, from_variable: bool) -> Result<Json, (String, String)> {
-    let attempt = |value: &Json| {
-        let alone = Json::Object([(key.to_owned(), value.clone())].into_iter().collect());
-        let whole = Json::Object([(section.to_owned(), alone)].into_iter().collect());
-        serde_json::from_value::<Config>(whole).map(|_| ())
-    };
-    match attempt(&value) {
-        Ok(()) => Ok(value),
-        Err(error) => {
-            // A variable is text; an optional number has no default from which to see that a number is meant.
-            if let Some(number) = value.as_str().filter(|_| from_variable).and_then(|t| t.parse::<i64>().ok())
-                && attempt(&Json::from(number)).is_ok()
-            {
-                return Ok(Json::from(number));
-            }
-            // A connection string may contain a password, whatever else is wrong with it.
-            let shown = if key.ends_with("url") { "<not shown>".to_owned() } else { value.to_string() };
-            Err((shown, expected(&error.to_string())))
-        }
+/// A value that does not fit its key.
+struct Misfit {
+    /// The key below the section; of a nested section with the names on the way, e.g. `users.alice.role`.
+    key: String,
+    /// The value as text.
+    value: String,
+    /// The words of serde.
+    said: String,
+}
+
+impl Misfit {
+    fn into_fault(self, section: &str, origin: Origin) -> Fault {
+        let full = format!("{section}.{}", self.key);
+        let Some((key, known)) = unknown_field(&self.said) else {
+            let expected = expected(&self.said);
+            return Fault::BadValue { key: full, value: self.value, expected, origin };
+        };
+        let section = full.strip_suffix(&format!(".{key}")).unwrap_or(&full).to_owned();
+        Fault::UnknownKey { section, hint: nearest(&key, &known), key, origin }
     }
+}
+
+/// Tries one key alone, so that a fault is this key's and no other's; of nested sections the very part that does not fit.
+fn fitting(section: &str, key: &str, value: Json, from_variable: bool) -> Result<Json, Misfit> {
+    let attempt = |path: &[&str], value: &Json| {
+        let alone = [section].iter().chain(path).rev().fold(value.clone(), |inner, name| {
+            Json::Object([((*name).to_owned(), inner)].into_iter().collect())
+        });
+        serde_json::from_value::<Config>(alone).map(|_| ())
+    };
+    let Err(error) = attempt(&[key], &value) else { return Ok(value) };
+    // A variable is text; an optional number has no default from which to see that a number is meant.
+    if let Some(number) = value.as_str().filter(|_| from_variable).and_then(|t| t.parse::<i64>().ok())
+        && attempt(&[key], &Json::from(number)).is_ok()
+    {
+        return Ok(Json::from(number));
+    }
+    let (mut path, mut value, mut said) = (vec![key], &value, error.to_string());
+    while let Json::Object(parts) = value {
+        let misfit = parts.iter().find_map(|(name, part)| {
+            let deeper = [&path[..], &[name.as_str()]].concat();
+            attempt(&deeper, part).err().map(|error| (deeper, part, error.to_string()))
+        });
+        let Some(deeper) = misfit else { break };
+        (path, value, said) = deeper;
+    }
+    // A connection string may contain a password, whatever else is wrong with it.
+    let secret = path.last().is_some_and(|name| name.ends_with("url"));
+    let value = if secret { "<not shown>".to_owned() } else { value.to_string() };
+    Err(Misfit { key: path.join("."), value, said })
 }
 
 fn unknown(

@@ -43,6 +43,12 @@ macro_rules! section {
     };
 }
 
+mod desk;
+mod grey_queue;
+
+pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
+pub use grey_queue::GreyQueue;
+
 section! {
     /// The whole configuration.
     Config {
@@ -68,6 +74,10 @@ section! {
         relay_log: RelayLog = RelayLog::default(),
         /// `[bounces]`
         bounces: Bounces = Bounces::default(),
+        /// `[grey_queue]`
+        grey_queue: GreyQueue = GreyQueue::default(),
+        /// `[desk]`
+        desk: Desk = Desk::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`
@@ -411,6 +421,9 @@ section! {
     Slack {
         /// File holding the incoming-webhook URL.
         webhook_file: Option<PathBuf> = None,
+        /// File holding the incoming-webhook URL of the security team, for what the review escalates; absent: systemd's
+        /// credential `security-webhook`, else the other webhook.
+        security_webhook_file: Option<PathBuf> = None,
         /// Channel label shown in the text.
         channel: String = String::new(),
         /// Address of the runbooks for a browser: messages link to the file and its section below it. Absent: they name the file

@@ -9,8 +9,9 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 16] = [
+pub const LIVE: [&str; 17] = [
     "bounces.keep",
+    "desk.users",
     "log.level",
     "mail.allowed_destination_domains",
     "mail.reply_to_fields",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use super::desk::is_origin;
 use super::{Config, SignerKind, SourceKind, SweepBy};
 
 /// One requirement on one key.
@@ -124,6 +125,19 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be at least 1h", "the default is 7d; a daemon reads kept mails again at its start, so that no notice is lost";
     "bounces.maildir": |c| c.bounces.maildir.is_absolute(),
         "must be an absolute path", "the default is /var/lib/maple-router/bounces";
+    "grey_queue.max_attempts": |c| c.grey_queue.max_attempts >= 1,
+        "must be at least 1", "the default is 3; an empty grey_queue.auto leaves everything to people";
+    "grey_queue.auto": |c| c.grey_queue.auto.iter().all(|reason| is_reason(reason)),
+        "must be a list of reasons as they are written, e.g. \"exhausted\"",
+        "leave the key out for the default; an empty list leaves everything to people";
+    "grey_queue.evidence_timeout": |c| !c.grey_queue.evidence_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "grey_queue.takeover_after": |c| !c.grey_queue.takeover_after.is_zero(), ABOVE_ZERO, DEFAULT;
+    "desk.listen": |c| c.desk.listen.as_deref().is_none_or(|listen| listen.parse::<SocketAddr>().is_ok()),
+        "must be an address with a port",
+        "e.g. 127.0.0.1:9465, reached by `ssh -L`; leave the key out for no desk";
+    "desk.origin": |c| is_origin(&c.desk.origin),
+        "must be the origin that browsers show: https, or http on this machine, and no path",
+        "the default is http://desk.localhost:9465; behind a proxy it is https://NAME. Browsers keep the cookie of no other";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
@@ -206,6 +220,11 @@ fn is_identifier(text: &str) -> bool {
     let head = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
     head && text.len() <= 63
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+/// Reasons are written into rows and labels (`^[a-z_]{1,40}$` in the database).
+fn is_reason(text: &str) -> bool {
+    (1..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
 fn is_host_name(text: &str) -> bool {
@@ -329,6 +348,12 @@ mod tests {
             }),
             ("bounces.keep", |c| c.bounces.keep = s(3599)),
             ("bounces.maildir", |c| c.bounces.maildir = "bounces".into()),
+            ("grey_queue.max_attempts", |c| c.grey_queue.max_attempts = 0),
+            ("grey_queue.auto", |c| c.grey_queue.auto = vec!["Exhausted".to_owned()]),
+            ("grey_queue.evidence_timeout", |c| c.grey_queue.evidence_timeout = Duration::ZERO),
+            ("grey_queue.takeover_after", |c| c.grey_queue.takeover_after = Duration::ZERO),
+            ("desk.listen", |c| c.desk.listen = Some("desk.localhost:9465".to_owned())),
+            ("desk.origin", |c| c.desk.origin = "http://desk.example.org".to_owned()),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),
             ("log.level", |c| c.log.level = "info=loud=".to_owned()),

@@ -25,12 +25,16 @@ const ENDINGS: [&str; 2] = ["", ".json"];
 pub const DATABASE_PASSWORD: &str = "database-password";
 /// Credential name of the Slack incoming-webhook URL (`slack.webhook_file`).
 pub const SLACK_WEBHOOK: &str = "slack-webhook";
+/// Credential name of the security team's incoming-webhook URL (`slack.security_webhook_file`).
+pub const SECURITY_WEBHOOK: &str = "security-webhook";
 /// Credential name of the heartbeat URL (`canary.heartbeat_url_file`).
 pub const HEARTBEAT_URL: &str = "heartbeat-url";
 /// Credential name of the secrets that envelope senders are signed with (`bounces.secret_file`).
 pub const BOUNCE_SECRET: &str = "bounce-secret";
 /// Credential name of the key that the audit log's digests are made with (`audit.key_file`).
 pub const AUDIT_KEY: &str = "audit-key";
+/// Credential name of the secret that the desk's credentials are digested with (`desk.secret_file`).
+pub const DESK_SECRET: &str = "desk-secret";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -136,8 +140,13 @@ pub(super) fn credential_file(surroundings: &Surroundings, name: &str) -> Option
 /// Every secret that this configuration names or a credential directory has, read or refused.
 #[must_use]
 pub fn every_one(config: &Config) -> Vec<Result<Option<ReadSecret>, SecretError>> {
-    let mut all =
-        vec![config.database_password(), config.slack_webhook(), config.heartbeat_url(), config.audit_key()];
+    let mut all = vec![
+        config.database_password(),
+        config.slack_webhook(),
+        config.security_webhook(),
+        config.heartbeat_url(),
+        config.audit_key(),
+    ];
     if config.signed_url.signer == SignerKind::KeyFile {
         all.push(config.signing_key());
     }
@@ -163,6 +172,14 @@ impl Config {
         read(SLACK_WEBHOOK, self.slack.webhook_file.as_deref(), &self.surroundings)
     }
 
+    /// The security team's incoming webhook, if any.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn security_webhook(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(SECURITY_WEBHOOK, self.slack.security_webhook_file.as_deref(), &self.surroundings)
+    }
+
     /// The URL that is called to say "alive", if one is configured.
     pub fn heartbeat_url(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(HEARTBEAT_URL, self.canary.heartbeat_url_file.as_deref(), &self.surroundings)
@@ -176,6 +193,11 @@ impl Config {
     /// The key of the audit log's digests, if configured: else one is made once in the state directory.
     pub fn audit_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(AUDIT_KEY, self.audit.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The secret of the desk, if one is configured. Not among [`every_one`]: without it there is no desk, and routing goes on.
+    pub fn desk_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(DESK_SECRET, self.desk.secret_file.as_deref(), &self.surroundings)
     }
 
     /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else

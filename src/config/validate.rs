@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::dsn::Dsn;
 use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
 use super::requirements::REQUIREMENTS;
-use super::{Config, SourceKind};
+use super::{Config, DeskAuth, SourceKind, desk};
 
 /// Text of the shipped file where every installation has a value of its own.
 pub const PLACEHOLDER: &str = "CHANGE-ME";
@@ -41,6 +41,7 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     let values = Values(config);
     let mut found = placeholders(config);
     found.extend(database_problems(config));
+    found.extend(desk::problems(&config.desk));
     found.extend(REQUIREMENTS.iter().filter(|required| !(required.holds)(config)).map(|required| Problem {
         keys: vec![(required.key.to_owned(), values.of(required.key))],
         rule: required.rule.to_owned(),
@@ -171,6 +172,13 @@ pub fn warnings(config: &Config) -> Vec<Problem> {
             &["routing.not_before"],
             "the sweep takes every open submission that exists, however old",
             "set it to the time of installation if the database has a history",
+        );
+    }
+    if config.desk.auth == DeskAuth::Link && !config.desk.is_loopback() {
+        add(
+            &["desk.listen", "desk.auth"],
+            "links and cookies of the desk travel unencrypted to that address",
+            "listen on 127.0.0.1 and come by `ssh -L`, or put a proxy that signs assertions in front",
         );
     }
     found

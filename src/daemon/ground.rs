@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::alerting::Alerting;
+use super::alerting::{Alerting, Senders};
 use super::parts::{self, DaemonParts};
 use super::status::{StatusLine, Watched};
 use super::watchdog::Watchdog;
@@ -20,7 +20,6 @@ use crate::db::pool::Pool;
 use crate::gateway::smtp::{Connections, SmtpSettings};
 use crate::journal;
 use crate::kernel::tasks::Tasks;
-use crate::ops::alerting::AlertSender;
 use crate::ops::clock::{SystemClock, since_epoch};
 use crate::ops::gate::Gate;
 use crate::ops::incident::{Incidents, Open};
@@ -60,7 +59,7 @@ pub(super) struct Makings {
 
 /// The alerting of people, not yet started.
 pub(super) struct People {
-    alert_sender: Option<AlertSender>,
+    senders: Senders,
     incidents: watch::Receiver<Open>,
 }
 
@@ -68,7 +67,7 @@ impl People {
     /// Starts the alerting.
     pub(super) fn start(self, config: &Config, ground: &Ground) -> Alerting {
         let rest = crate::parts::alert_intervals(config);
-        Alerting::start(self.alert_sender, rest, self.incidents, &ground.clock, &ground.rng)
+        Alerting::start(self.senders, rest, self.incidents, &ground.clock, &ground.rng)
     }
 }
 
@@ -116,7 +115,8 @@ pub(super) async fn lay(
     });
     let watchdog = Watchdog::start(pool.clone(), outages.clone(), Arc::clone(&clock), stop)
         .map_err(DaemonError::Watchdog)?;
-    let people = People { alert_sender: parts.alert_sender.take(), incidents: seen };
+    let senders = Senders { all: parts.alert_sender.take(), security: parts.security_sender.take() };
+    let people = People { senders, incidents: seen };
     let makings = Makings { parts, status, watchdog, given_up: stop.child_token() };
     let ground = Ground {
         clock,

@@ -9,6 +9,7 @@ use super::source::Source;
 use crate::config::{Config, secret};
 use crate::db::pool::Pool;
 use crate::gateway::heartbeat::Heartbeat;
+use crate::grey_queue::store::Notice;
 use crate::ops::alerting::AlertSender;
 use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
@@ -32,6 +33,7 @@ pub(super) struct DaemonParts {
     pub(super) source: Source,
     /// Absent: nobody is alerted.
     pub(super) alert_sender: Option<AlertSender>,
+    pub(super) security_sender: Option<AlertSender>,
     /// Lost mails of which nobody was notified.
     pub(super) pending_notices: PendingNotices,
     /// Attachments that were reported infected after they were sent.
@@ -63,12 +65,33 @@ impl DaemonParts {
         if let Some(alert_sender) = &mut alert_sender {
             alert_sender.failures.push(Arc::new(pending_notices.clone()));
         }
+        let mut security_sender = parts::security_sender(config)?;
+        for notices in parts::review_notices(config, &pool, rng) {
+            let sender = match (notices.notice, &mut security_sender) {
+                (Notice::Escalated, Some(security)) => Some(security),
+                (Notice::Escalated | Notice::Expiring | Notice::Failed, _) => alert_sender.as_mut(),
+            };
+            if let Some(sender) = sender {
+                sender.failures.push(Arc::new(notices));
+            }
+        }
         let late = parts::late_infections(config, pool.clone(), time(), Arc::clone(rng), aside())?;
         if let Some(alert_sender) = &mut alert_sender {
             alert_sender.failures.push(Arc::clone(&late) as Arc<dyn Failures>);
         }
         let heartbeat = parts::heartbeat(config)?;
-        Ok(Self { pool, board, store, preparer, source, alert_sender, pending_notices, late, heartbeat })
+        Ok(Self {
+            pool,
+            board,
+            store,
+            preparer,
+            source,
+            alert_sender,
+            security_sender,
+            pending_notices,
+            late,
+            heartbeat,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use super::parts::DaemonParts;
 use super::relay::{self, Relaying};
 use super::reload::{Following, Reloads};
 use super::returned::Returning;
+use super::review::Reviewing;
 use super::source::Source;
 use super::status::StatusLine;
 use super::upkeep::{self, Keeping, Sweeping};
@@ -105,6 +106,7 @@ pub(super) async fn run(
         set_aside: worker.outages.set_aside.clone(),
     };
     let relaying = deliver_outbox(ground, config, reloads, &source, &outbox);
+    let reviewing = Reviewing::start(config, reloads, ground, &worker, &outbox)?;
     let settings = Arc::new(config.clone());
     relay_health::watch(&mut ground.kept, &settings, &pool, &ground.connections, &incidents, &clock);
     let heart = upkeep::heartbeat(&worker, &live, config.routing.heartbeat);
@@ -152,6 +154,7 @@ pub(super) async fn run(
     if let Some(relaying) = relaying {
         relaying.stop().await;
     }
+    reviewing.stop().await;
     drop((spooling, pausing));
     // A daemon that cannot say goodbye is recognised by its silence.
     drop(tokio::time::timeout(GOODBYE, pause_store.leave(&identity)).await);

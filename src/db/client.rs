@@ -1,6 +1,7 @@
 //! The receivers of a statement: a connection from the pool, or a transaction that runs on one.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use deadpool::managed::Object;
 use tokio_postgres::{Row, RowStream};
@@ -74,9 +75,36 @@ impl Client {
 #[derive(Debug)]
 pub struct Transaction {
     pub(super) session: Arc<Object<Connector>>,
+    pub(super) committed: OnCommit,
+}
+
+/// Work that waits for a commit. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct OnCommit(Arc<Mutex<Vec<Work>>>);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl OnCommit {
+    /// Does the work, in the order in which it was given.
+    pub(super) fn run(&self) {
+        let work = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        work.into_iter().for_each(|work| work());
+    }
+}
+
+impl fmt::Debug for OnCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnCommit")
+    }
 }
 
 impl Transaction {
+    /// Has `work` done once the commit is confirmed: a line of the journal, say. Never where the transaction is rolled back
+    /// or its commit gets no answer.
+    pub fn on_commit(&self, work: impl FnOnce() + Send + 'static) {
+        self.committed.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(work));
+    }
+
     /// Prepares a statement once per connection, where names can be given (`[database] pooling`).
     ///
     /// # Errors

@@ -55,6 +55,7 @@ pub const ROUTER: MigrationSet = MigrationSet {
         ("001_records", include_str!("../../migrations/router/001_records.sql")),
         ("002_outbox", include_str!("../../migrations/router/002_outbox.sql")),
         ("003_daemons", include_str!("../../migrations/router/003_daemons.sql")),
+        ("004_grey_queue", include_str!("../../migrations/router/004_grey_queue.sql")),
     ],
 };
 

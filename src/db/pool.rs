@@ -11,6 +11,7 @@ use backon::{ExponentialBuilder, Retryable as _};
 use deadpool::managed::{self, Metrics, Object, RecycleError, RecycleResult, Timeouts};
 use deadpool_postgres::ClientWrapper;
 
+use super::client::OnCommit;
 pub use super::client::{Client, Transaction};
 use super::connector::{Connector, PoolOptions};
 use super::error::DbError;
@@ -228,7 +229,8 @@ impl Pool {
         let session = Arc::clone(lease.session.as_ref().ok_or(DbError::PoolClosed)?);
         let begin = self.begin(settings, name);
         let after = self.statement_timeout * 2;
-        let transaction = Transaction { session: Arc::clone(&session) };
+        let committed = OnCommit::default();
+        let transaction = Transaction { session: Arc::clone(&session), committed: committed.clone() };
         // Polled in this order: BEGIN is on the wire first, and the body's first statement does not wait for its answer.
         let working = async { futures::join!(session.batch_execute(&begin), body(transaction)) };
         let value = match tokio::time::timeout(after, working).await {
@@ -248,6 +250,7 @@ impl Pool {
         match tokio::time::timeout(self.statement_timeout, session.batch_execute("SELECT 1; COMMIT")).await {
             Ok(Ok(())) => {
                 lease.clean = true;
+                committed.run();
                 Ok(value)
             }
             Ok(Err(error)) => {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Lifecycle, Word};
 
 /// The origin of a birth, as Mermaid writes it.
-const BIRTH: &str = "[*]";
+pub(crate) const BIRTH: &str = "[*]";
 
 /// One lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod lifecycle;
 pub mod metric;
 pub mod rows;
+pub mod subject;
 pub mod tasks;
 pub mod transition;
 pub mod word;

@@ -34,6 +34,8 @@ words! {
         Unreadable = "unreadable",
         /// The submission does not exist.
         UnknownSubmission = "unknown_submission",
+        /// A notification could not be sent.
+        Notification = "notification",
         /// Attempts ran out.
         Exhausted = "exhausted",
         /// The submission is still open with attempts left.

@@ -2,6 +2,8 @@
 //!
 //! The contents of a payload are never logged.
 
+use uuid::Uuid;
+
 use super::metrics::TRANSITIONS;
 use super::row::fault_of;
 use super::table::{Command, Outbox};
@@ -22,7 +24,24 @@ events! {
         OutboxStalled = "outbox_stalled" error | warn,
         /// Events of the outbox are delivered again.
         OutboxFlowing = "outbox_flowing" info,
+        /// A person closed a dead letter.
+        Override = "override" warn,
     }
+}
+
+/// A person closed a dead letter, by a verb and for a reason; at the command line and elsewhere the same words. To be written
+/// once the commit is confirmed.
+pub fn dead_letter_closed(record: Uuid, submission: Option<Uuid>, (actor, verb, reason): (&str, &str, &str)) {
+    journal!(
+        warn,
+        EventName::Override,
+        submission_id = submission.map(tracing::field::display),
+        dead_letter = %record,
+        actor = actor,
+        verb = verb,
+        reason = reason,
+        "an operator closed a dead letter"
+    );
 }
 
 /// Counts and logs; sets submissions aside whose rows refuse their settlement.
@@ -59,6 +78,7 @@ impl Observer<Outbox> for JournalObserver {
             Command::GiveUp => {
                 let kind = match fault_of(write) {
                     Some(RecordKind::UnknownSubmission) => DeadLetterKind::UnknownSubmission,
+                    Some(RecordKind::Notification) => DeadLetterKind::Notification,
                     Some(RecordKind::Unreadable) | None => DeadLetterKind::Unreadable,
                 };
                 DEAD_LETTERS.add(kind, 1);

@@ -14,6 +14,7 @@ pub mod relay;
 pub mod row;
 pub mod source;
 pub mod store;
+pub mod subject;
 pub mod table;
 pub mod upkeep;
 

@@ -87,7 +87,7 @@ mod tests {
     use crate::outbox::table::State;
 
     const RETRIES: Retries =
-        Retries { max_attempts: 5, min: Duration::from_secs(1), max: Duration::from_secs(300) };
+        Retries { max_attempts: 5, min: Duration::from_secs(1), max: Duration::from_secs(300), doublings: 1 };
 
     fn row(attempts: u32) -> Row<Outbox> {
         let columns = Message {

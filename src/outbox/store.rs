@@ -4,6 +4,7 @@
 //! Each call is one transaction. If we die before its commit nothing happened.
 
 pub mod contract;
+pub mod dead_letters;
 mod relation;
 mod sql;
 
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use super::table::{Command, Outbox, State};
 use crate::config::Pooling;
-use crate::db::pool::Pool;
+use crate::db::pool::{Pool, Transaction};
 use crate::db::{DbError, router};
 use crate::kernel::rows::{self, Attempts, Fence, Rows, Write};
 use crate::kernel::{NotPossible, Transition, Who};
@@ -70,6 +71,21 @@ pub enum Redriven {
     Refused(NotPossible),
 }
 
+impl Redriven {
+    /// Why the row stays as it is, in words for people.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Done => None,
+            Self::Unknown => Some(
+                "its row in the outbox is not there any more: `maple-router publish` has its submission looked at"
+                    .to_owned(),
+            ),
+            Self::Refused(refusal) => Some(refusal.to_string()),
+        }
+    }
+}
+
 impl OutboxStore {
     /// The outbox of `pool`; transitions are recorded as made by `actor`.
     #[must_use]
@@ -97,25 +113,37 @@ impl OutboxStore {
     /// [`DbError`].
     pub async fn redrive(&self, id: i64, actor: &str, reason: &str) -> Result<Redriven, DbError> {
         self.pool()
-            .transaction("outbox_redrive", async |tx| {
-                let close = tx.prepare_cached(sql::REDRIVE).await?;
-                let Some(row) = self.hold(&tx, &[id]).await?.pop() else { return Ok(Redriven::Unknown) };
-                let transition = match Transition::of(row.state, Command::Redrive, Who::OPERATOR) {
-                    Ok(transition) => transition,
-                    Err(refusal) => return Ok(Redriven::Refused(refusal)),
-                };
-                let write = Write {
-                    attempts: Attempts::Reset,
-                    pause: Some(Duration::ZERO),
-                    reason: Some(reason.to_owned()),
-                    columns: Some(json!({"error": null})),
-                    ..Write::plain(id, Fence::Locked, transition)
-                };
-                self.write(&tx, actor, &[write]).await?;
-                tx.query(&close, &[&id, &actor, &reason]).await?;
-                Ok(Redriven::Done)
-            })
+            .transaction("outbox_redrive", async |tx| self.redrive_in(&tx, id, actor, reason).await)
             .await
+    }
+
+    /// [`Self::redrive`] in the caller's transaction: its commit decides whether it stands.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn redrive_in(
+        &self,
+        tx: &Transaction,
+        id: i64,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Redriven, DbError> {
+        let close = tx.prepare_cached(sql::REDRIVE).await?;
+        let Some(row) = self.hold(tx, &[id]).await?.pop() else { return Ok(Redriven::Unknown) };
+        let transition = match Transition::of(row.state, Command::Redrive, Who::OPERATOR) {
+            Ok(transition) => transition,
+            Err(refusal) => return Ok(Redriven::Refused(refusal)),
+        };
+        let write = Write {
+            attempts: Attempts::Reset,
+            pause: Some(Duration::ZERO),
+            reason: Some(reason.to_owned()),
+            columns: Some(json!({"error": null})),
+            ..Write::plain(id, Fence::Locked, transition)
+        };
+        self.write(tx, actor, &[write]).await?;
+        tx.query(&close, &[&id, &actor, &reason]).await?;
+        Ok(Redriven::Done)
     }
 
     /// Writes events for submissions, in the order given; returns their rows' ids in that order. The submissions need not
@@ -125,11 +153,7 @@ impl OutboxStore {
     /// [`DbError`].
     pub async fn announce(&self, submissions: &[Uuid], reason: &str) -> Result<Vec<i64>, DbError> {
         self.pool()
-            .transaction("outbox_announce", async |tx| {
-                let announce = tx.prepare_cached(sql::ANNOUNCE).await?;
-                let rows = tx.query(&announce, &[&submissions, &reason]).await?;
-                rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
-            })
+            .transaction("outbox_announce", async |tx| announce_in(&tx, submissions, reason).await)
             .await
     }
 
@@ -171,4 +195,11 @@ impl OutboxStore {
             })
             .collect()
     }
+}
+
+/// Writes events for submissions in the caller's transaction.
+async fn announce_in(tx: &Transaction, submissions: &[Uuid], reason: &str) -> Result<Vec<i64>, DbError> {
+    let announce = tx.prepare_cached(sql::ANNOUNCE).await?;
+    let rows = tx.query(&announce, &[&submissions, &reason]).await?;
+    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
 }

@@ -92,7 +92,10 @@ fn overridden(entry: &Value) -> Option<Moment> {
     let at = text("at")?.parse().ok()?;
     let mut facts = vec![text("reason").map(|reason| clean(reason, 200)).unwrap_or_default()];
     let number = |name: &str| entry.get(name).and_then(Value::as_u64);
-    facts.extend(number("force_action").map(|order| format!("action {order} as another mail")));
+    facts.extend(number("force_action").map(|order| match text("force_delivery") {
+        Some(place) => format!("delivery {} of action {order} as another mail", clean(place, 20)),
+        None => format!("action {order} as another mail"),
+    }));
     facts.extend((entry.get("replan") == Some(&Value::Bool(true))).then(|| "with a new plan".to_owned()));
     Some(Moment::new(at, text("verb").unwrap_or("override"), &facts).by(text("actor")))
 }

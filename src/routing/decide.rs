@@ -4,6 +4,7 @@
 //! (protocol, "Every guarded write locks its row first").
 
 pub mod draft;
+pub mod evidence;
 pub mod replay;
 pub mod settlement;
 mod stuck;

@@ -5,7 +5,8 @@
 //! - Values: [`table`] (the lifecycle), [`submission`], [`event`], [`dead_letter`], [`pause`].
 //! - Decisions, pure: [`decide`], [`explain`], [`compose`], [`delivery`].
 //! - Shared by the workers of one process: [`claims`], [`outages`].
-//! - The rows: [`store`]; the lines: `journal`; the facts that wait for the rows: [`spool`].
+//! - The rows: [`store`]; the lines: [`journal`]; the facts that wait for the rows: [`spool`]; what a review asks of a row, and
+//!   has done to it: [`subject`].
 //! - Work: [`follow`], [`worker`], [`receive`], [`upkeep`].
 
 pub mod card;
@@ -17,13 +18,14 @@ pub mod delivery;
 pub mod event;
 pub mod explain;
 pub mod follow;
-mod journal;
+pub mod journal;
 pub mod metrics;
 pub mod outages;
 pub mod pause;
 pub mod receive;
 pub mod spool;
 pub mod store;
+pub mod subject;
 pub mod submission;
 pub mod table;
 pub mod upkeep;

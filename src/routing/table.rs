@@ -80,7 +80,7 @@ const TABLE: &[Edge<Status, Command>] = edges! { Status, Command:
     Failed Replay -> Received [Who::OPERATOR]:
         "a reason", "attempts 0, failed deliveries reopened, facts kept";
     Routed Replay -> Received [Who::OPERATOR]:
-        "a reason, and an action to force", "attempts 0, accepted deliveries of the forced action reopened in a new generation";
+        "a reason, and an action or a delivery to force", "attempts 0, accepted deliveries of the forced action, or the one, reopened in a new generation";
     Routed Purge -> Purged [Who::SYSTEM]:
         "retention has passed", "contents removed";
     Failed Purge -> Purged [Who::SYSTEM]:

@@ -61,5 +61,7 @@ events! {
         Paused = "paused" warn,
         /// A pause ended.
         Resumed = "resumed" info,
+        /// A person had a submission routed again, or its claim taken back.
+        Override = "override" warn,
     }
 }

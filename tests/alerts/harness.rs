@@ -131,6 +131,7 @@ impl Bench {
             incidents: seen,
             clock: self.clock.clone(),
             rng: self.rng(),
+            is_measured: true,
         };
         let (alerter, alerts) = Alerter::new(parts);
         let stop = CancellationToken::new();

@@ -326,6 +326,18 @@ impl Router {
         letters.get(id).await.expect("read").expect("there");
         letters.close(id, Closing::Discarded, "operator:x", "a test").await.expect("closed");
         letters.exhausted(None, false, 20).await.expect("listed");
+        let (id, submission) = (Uuid::from_u128(u128::from(self.number().await)), self.ready().await);
+        let kind = RecordKind::UnknownSubmission;
+        let named =
+            Record { id, kind, submission_id: Some(submission), message_id: id.to_string(), ..record };
+        assert!(letters.add(&named).await.expect("added"));
+        let outbox = &self.outbox;
+        assert!(outbox.dead_letter(id).await.expect("read").expect("there").known);
+        let redrive = async |tx| {
+            outbox.hold_dead_letter(&tx, id).await?;
+            outbox.announce_in_place_of(&tx, (id, submission), "operator", ("operator:x", "a test")).await
+        };
+        outbox.pool().transaction("redrive", redrive).await.expect("redriven");
         let now = self.store.now().await.expect("the time");
         let pause = Pause {
             scope: Scope::Form("g".to_owned()),

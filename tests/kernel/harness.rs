@@ -139,7 +139,12 @@ impl Working {
 }
 
 fn consumer(rows: &Rows<Parcel>, from: State) -> Consumer<Parcel> {
-    let retries = Retries { max_attempts: 3, min: Duration::from_millis(10), max: Duration::from_millis(50) };
+    let retries = Retries {
+        max_attempts: 3,
+        min: Duration::from_millis(10),
+        max: Duration::from_millis(50),
+        doublings: 1,
+    };
     let settings = Settings { most: 16, lease: LEASE, poll: Duration::from_millis(100), retries };
     let parts = ConsumerParts {
         rows: rows.clone(),

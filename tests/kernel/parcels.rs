@@ -86,6 +86,7 @@ impl Stored for Parcel {
         stamped: &[("shipped_at", State::Shipped)],
         born: "created_at",
         versioned: true,
+        leases_recorded: true,
         log: Log::Transitions,
         beside: "",
         returned: "",

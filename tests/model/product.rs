@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use maple_router::config::InDoubt;
 use maple_router::ports::Stage;
 use maple_router::routing::decide::replay;
-use maple_router::routing::decide::replay::{ReplayOptions, ReplayView};
+use maple_router::routing::decide::replay::{Force, ReplayOptions, ReplayView};
 use maple_router::routing::decide::{self, ClaimDecision, RowView, StuckDecision, Verdict};
 use maple_router::routing::submission::expand;
 use maple_router::routing::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, VERSION};
@@ -268,7 +268,7 @@ pub(crate) fn replayed(shape: Shape, row: &Row, infected: bool, force_action: Op
             current: None,
             max_recipients: 50,
         };
-        let options = ReplayOptions { force_action, replan: false };
+        let options = ReplayOptions { force: force_action.map(Force::Action), replan: false };
         let done = replay::replay(&view, options, before()).ok()?;
         let after = Ledger::read(&done.keys).expect("a replay writes well-shaped keys");
         let mut row =

@@ -25,7 +25,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// Gives up after three failures, and hardly waits in between.
 pub(crate) const RETRIES: Retries =
-    Retries { max_attempts: 3, min: Duration::from_millis(10), max: Duration::from_millis(50) };
+    Retries { max_attempts: 3, min: Duration::from_millis(10), max: Duration::from_millis(50), doublings: 1 };
 
 /// Rows of whatever kind.
 pub(crate) const ALL: Kinds = Kinds::AllBut(Vec::new());

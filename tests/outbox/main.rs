@@ -14,6 +14,9 @@ mod rate;
 mod readiness;
 mod relay;
 mod statements;
+mod subject;
+#[path = "../kernel/subjects.rs"]
+mod subjects;
 mod triggers;
 mod triggers_access;
 mod triggers_columns;

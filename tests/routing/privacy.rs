@@ -301,6 +301,7 @@ async fn what_operators_do(scene: &Scene, ids: &[uuid::Uuid]) -> String {
         "resume --form other --reason why".to_owned(),
         format!("replay {} --reason why", ids[0]),
         format!("replay {} --force-action 1 --reason why", ids[3]),
+        format!("replay {} --force-delivery 1|xqrecipient7@xqhost.test --reason why", ids[4]),
         format!("mark-attachment {attachment} --clean --reason why"),
         format!("links {}", ids[0]),
         format!("release {stuck} --reason why"),

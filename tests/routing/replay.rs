@@ -152,6 +152,43 @@ async fn a_forced_action_goes_out_as_another_mail(source: Source) {
     scene.stop().await;
 }
 
+async fn a_forced_delivery_goes_out_as_another_mail_to_that_recipient_alone(source: Source) {
+    let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test, b@x.test").mail_to("b@x.test")]).await;
+    let id = scene.submit(&SubmissionSeed::of("f")).await.id;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    let before = scene.row(id).await;
+    let both = scene.replay(id, &["--force-delivery", "1|b@x.test", "--force-action", "1"]).await;
+    assert_eq!(both.code, Some(2), "{both:?}");
+    let unknown = scene.replay(id, &["--force-delivery", "1|c@x.test"]).await;
+    assert!(unknown.code == Some(1) && unknown.out.contains("no such delivery"), "{unknown:?}");
+    for generation in [1, 2] {
+        let done = scene.replay(id, &["--force-delivery", "1|b@x.test", "--json"]).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.json().expect("JSON")["changed"][0]["deliveries"], 1, "{done:?}");
+        scene
+            .await_row(id, "another end", |row| {
+                row.status == "routed" && row.entry("1|b@x.test")["generation"] == generation
+            })
+            .await;
+    }
+    assert_eq!(
+        scene.mails(),
+        [
+            mail("a@x.test", id, 1, 0),
+            mail("b@x.test", id, 1, 0),
+            mail("b@x.test", id, 1, 1),
+            mail("b@x.test", id, 1, 2),
+            mail("b@x.test", id, 2, 0),
+        ]
+    );
+    let row = scene.row(id).await;
+    assert_eq!(row.entry("1|a@x.test"), before.entry("1|a@x.test"), "the neighbour has its mail");
+    assert_eq!(row.entry("2|b@x.test"), before.entry("2|b@x.test"), "so has the other action");
+    let page = scene.verb(&["explain", &id.to_string()]).await.out;
+    assert!(page.contains("mended, delivery 2/2 of action 1"), "{page}");
+    scene.stop().await;
+}
+
 async fn a_corrected_form_is_taken_with_replan(source: Source) {
     let scene = Scene::of(source, &[Form::new("f").mail_to("a@x.test, typo@x.test")]).await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).to("typo@x.test").reply("550 5.1.1 no such user"));
@@ -221,5 +258,6 @@ devkit::with_either_source!(
     an_infected_one_is_replayed_once_it_is_clean_and_not_before,
     what_was_on_hold_in_doubt_is_sent_because_the_operator_says_so,
     a_forced_action_goes_out_as_another_mail,
+    a_forced_delivery_goes_out_as_another_mail_to_that_recipient_alone,
     a_corrected_form_is_taken_with_replan,
 );

@@ -147,7 +147,7 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             let expected = match (dry, words[1]) {
                 (false, _) => "received",
                 (true, "release") => "processing",
-                (true, _) if words.contains(&"--force-action") => "routed",
+                (true, _) if words.iter().any(|word| word.starts_with("--force-")) => "routed",
                 (true, _) => "failed",
             };
             so(scene.row("status").await == expected, expected)

@@ -38,13 +38,14 @@ impl Scene {
     pub(crate) fn filled(&self, command: &str) -> String {
         let (id, record, attachment) =
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
-        let table: [(&str, &str); 11] = [
+        let table: [(&str, &str); 12] = [
             ("RECORD_ID", &record),
             ("ATTACHMENT_ID", &attachment),
             ("MESSAGE_ID", "maple.x"),
             ("QUEUE_ID", "4XYZ"),
             ("ADDRESS", RECIPIENT),
             ("TEXT", "a-runbook"),
+            ("KEY", &delivery()),
             ("FORM", FORM),
             ("ID", &id),
             ("F", FORM),
@@ -87,7 +88,7 @@ fn submission(command: &str) -> SubmissionSeed {
         return seed.attachment("a.pdf", "pending");
     }
     let seed = seed.attachment("a.pdf", "clean");
-    if has(" --force-action ") {
+    if has(" --force-action ") || has(" --force-delivery ") {
         let accepted = json!({"state": "accepted", "at": "2026-11-01T10:00:00Z", "nonce": "n", "token": "t",
             "smtp": {"code": 250, "enhanced": "2.0.0", "reply": "Ok"}, "queue_id": "4XYZ", "message_id": "<m@x>"});
         let ledger = json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {delivery(): accepted},

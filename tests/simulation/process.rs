@@ -229,6 +229,7 @@ impl Process {
             incidents,
             clock: Arc::clone(&clock),
             rng: Arc::clone(&worker.rng),
+            is_measured: true,
         });
         let telling = stop.clone();
         around.push(tokio::spawn(async move {

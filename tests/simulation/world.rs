@@ -12,7 +12,7 @@ use devkit::slack::{Mishap, SlackFake};
 use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
 use devkit::stage::Source;
 use jiff::Timestamp;
-use maple_router::routing::decide::replay::ReplayOptions;
+use maple_router::routing::decide::replay::{Force, ReplayOptions};
 use maple_router::routing::store::overrides::Override;
 use maple_router::routing::store::{Replayed, Store};
 use tempfile::TempDir;
@@ -461,7 +461,7 @@ impl World {
         let mut options = ReplayOptions::default();
         match again {
             Again::Plain => {}
-            Again::Force(action) => options.force_action = Some(action),
+            Again::Force(action) => options.force = Some(Force::Action(action)),
             Again::Replan => options.replan = true,
         }
         let more = serde_json::json!({});

@@ -86,6 +86,7 @@ impl Outbox {
                 max_attempts: 3,
                 min: Duration::from_millis(100),
                 max: Duration::from_millis(800),
+                doublings: 1,
             },
         };
         let rng = Arc::new(Rng::seeded(Uuid::new_v4().as_u64_pair().0));

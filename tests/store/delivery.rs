@@ -2,18 +2,28 @@
 //! and prove acceptances.
 
 use maple_router::ports::RelayStatus;
+use maple_router::routing::decide::replay::{Force, ReplayOptions};
 use maple_router::routing::delivery::Seen;
+use maple_router::routing::delivery::lost::Mail;
+use maple_router::routing::store::Replayed;
 use maple_router::routing::store::delivery::SeenRecorded;
+use maple_router::routing::store::delivery_notified::NotificationStore;
+use maple_router::routing::store::view::{Selection, View};
 use maple_router::routing::store::{BeginAnswer, Conclusion, Recorded};
 use maple_router::routing::submission::message_id::Origin;
 use serde_json::json;
 
 use super::*;
 
-fn seen(id: Uuid, key: &str, status: RelayStatus, queue_id: &str) -> Seen {
+pub(crate) fn seen(id: Uuid, key: &str, status: RelayStatus, queue_id: &str) -> Seen {
+    seen_of(0, id, key, status, queue_id)
+}
+
+/// A report on the mail of a generation.
+fn seen_of(generation: u32, id: Uuid, key: &str, status: RelayStatus, queue_id: &str) -> Seen {
     let (order, address) = key.split_once('|').expect("a key");
     Seen {
-        origin: Origin { submission: id, action_order: order.parse().expect("an order"), generation: 0 },
+        origin: Origin { submission: id, action_order: order.parse().expect("an order"), generation },
         recipient: address.to_owned(),
         status,
         at: None,
@@ -189,4 +199,143 @@ async fn what_was_read_of_the_log_is_kept_with_the_begin_and_goes_with_the_fact(
     assert_eq!(row.entry(B)["log_mark"], "me/7", "it tells what is about this send");
     bench.store.begin(id, "t", &keys(&[B])).await.expect("begun");
     assert!(bench.row(id).await.entry(B)["log_mark"].is_null(), "nobody follows now");
+}
+
+/// A view of the rows, and the notifications of lost mails, as other connections of the daemon have them.
+struct Eyes {
+    view: View,
+    notifications: NotificationStore,
+}
+
+impl Bench {
+    fn others(&self) -> Eyes {
+        let config = config(&self.db, 2);
+        let pool = Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool");
+        let readiness = Readiness::new(None).expect("no column");
+        let view = View::new(pool.clone(), &readiness, &config);
+        Eyes { view, notifications: NotificationStore::new(pool) }
+    }
+
+    async fn force(&self, id: Uuid, key: &str) {
+        let options = ReplayOptions { force: Some(Force::Delivery(key)), replan: false };
+        let answer = self.store.replay(id, options, OPERATOR, false).await.expect("answered");
+        let Replayed::Done { replay, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(replay.open, [key]);
+    }
+
+    /// Sends what was forced, as the mail of this generation.
+    async fn sent_again(&self, id: Uuid, key: &str, generation: u32, queue_id: &str) {
+        let token = format!("t{generation}");
+        assert!(matches!(self.claim(id, &token).await, Claimed::Taken(_)));
+        let nonce = format!("n{generation}");
+        let sent = entries_of(generation, &token, &nonce, &[(key, accepted(queue_id))]);
+        let ended = self.store.record(scope(id, &token, &all_tried()), &sent).await;
+        assert!(matches!(ended, Ok(Recorded::Concluded(Conclusion::Routed { .. }))), "{ended:?}");
+    }
+}
+
+impl Eyes {
+    /// Submissions with a lost mail, and their deliveries by status after the relay.
+    async fn lost(&self) -> Vec<(Uuid, String)> {
+        let selection = Selection { lost: true, limit: 10, ..Selection::default() };
+        let listed = self.view.list(&selection).await.expect("listed");
+        listed.into_iter().map(|line| (line.id, format!("{:?}", line.relay))).collect()
+    }
+}
+
+/// The action's generation is raised by the one that is forced; the mail of another one that came back later was sent before.
+#[tokio::test]
+async fn a_neighbour_of_a_forced_delivery_is_reported_lost_as_if_nobody_had_been_forced() {
+    let bench = Bench::new().await;
+    let others = bench.others();
+    let id = bench.accepted_and_routed().await;
+    bench.force(id, B).await;
+    let recorded = bench.see(&[seen(id, A, RelayStatus::Bounced, "QA")]).await;
+    assert!(recorded.changed.len() == 1 && recorded.changed[0].lost, "{recorded:?}");
+    assert_eq!(recorded.unnotified.len(), 1, "people are notified");
+    assert_eq!(bench.row(id).await.entry(A)["relay"]["status"], "bounced");
+    assert_eq!(others.lost().await, [(id, "{\"bounced\": 1}".to_owned())]);
+    let mail = |generation| Mail { submission_id: id, delivery: A.to_owned(), generation };
+    assert_eq!(others.notifications.unnotified(&[mail(0)]).await.expect("asked").len(), 1);
+    bench.sent_again(id, B, 1, "QB1").await;
+    assert_eq!(others.lost().await, [(id, "{\"bounced\": 1}".to_owned())], "whatever became of the other");
+    let again = bench.see(&[seen(id, A, RelayStatus::Bounced, "QA")]).await;
+    assert_eq!((again.changed.len(), again.unnotified.len()), (0, 1), "known, and still to be notified");
+}
+
+#[tokio::test]
+async fn what_is_said_of_the_former_mail_of_a_forced_delivery_is_not_taken_for_the_new_one() {
+    let bench = Bench::new().await;
+    let others = bench.others();
+    let id = bench.accepted_and_routed().await;
+    let mut generation = 0;
+    for forced in [B, B, A] {
+        let before = generation;
+        bench.force(id, forced).await;
+        generation += 1;
+        for status in [RelayStatus::Deferred, RelayStatus::Bounced, RelayStatus::Delivered] {
+            let former = bench.see(&[seen_of(before, id, forced, status, "Q")]).await;
+            assert!(former.changed.is_empty() && former.unnotified.is_empty(), "{status:?} {former:?}");
+        }
+        bench.sent_again(id, forced, generation, &format!("Q{generation}")).await;
+        let former = bench.see(&[seen_of(before, id, forced, RelayStatus::Bounced, "Q")]).await;
+        assert!(former.changed.is_empty() && former.unnotified.is_empty(), "{former:?}");
+        assert_eq!(others.lost().await, []);
+        let present = seen_of(generation, id, forced, RelayStatus::Delivered, &format!("Q{generation}"));
+        assert_eq!(bench.see(&[present]).await.changed.len(), 1);
+        assert_eq!(bench.row(id).await.entry(forced)["relay"]["status"], "delivered");
+    }
+    let row = bench.row(id).await;
+    assert_eq!((&row.ledger["generations"], &row.entry(C)["generation"]), (&json!({"1": 3}), &json!(0)));
+    let former = |key: &str| {
+        let history = row.entry(key)["history"].as_array().cloned().unwrap_or_default();
+        history.iter().map(|fact| fact["generation"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((former(A), former(B)), (vec![json!(0)], vec![json!(0), json!(1)]));
+    let since = bench.store.now().await.expect("the time");
+    let since = since.checked_sub(jiff::SignedDuration::from_hours(1)).expect("an hour");
+    let waiting = others.view.undelivered(since).await.expect("counted");
+    assert_eq!(waiting.count, 1, "of C alone nothing is reported");
+}
+
+/// The mark in SQL is the ledger's own.
+#[tokio::test]
+async fn the_list_of_lost_mails_goes_by_the_generation_that_the_ledger_goes_by() {
+    let bench = Bench::new().await;
+    let others = bench.others();
+    let mut expected = Vec::new();
+    for state in ["accepted", "open", "failed"] {
+        for (of_mail, of_action, of_report) in [
+            (None, None, None),
+            (Some(0), Some(1), Some(0)),
+            (Some(1), Some(1), Some(0)),
+            (Some(1), Some(2), Some(1)),
+            (Some(1), Some(1), Some(1)),
+            (None, Some(1), None),
+            (None, Some(1), Some(1)),
+        ] {
+            let mut stored = json!({"v": 1, "generations": {}, "deliveries": {A: {"state": state, "relay":
+                {"status": "bounced", "at": "2026-11-01T10:00:00Z", "queue_id": "Q"}}}});
+            let put = |place: &mut Value, name: &str, generation: Option<u32>| {
+                if let Some(generation) = generation {
+                    place[name] = json!(generation);
+                }
+            };
+            put(&mut stored["deliveries"][A], "generation", of_mail);
+            put(&mut stored["deliveries"][A]["relay"], "generation", of_report);
+            put(&mut stored["generations"], "1", of_action);
+            let ledger = maple_router::routing::submission::ledger::Ledger::read(&stored).expect("a ledger");
+            let id = bench.insert(&SubmissionSeed::of("f").status("failed").ledger(stored)).await;
+            if ledger.relay_entry(A, &ledger.deliveries[A]).is_some() {
+                expected.push(id);
+            }
+        }
+    }
+    expected.sort();
+    let selection = Selection { lost: true, limit: 100, ..Selection::default() };
+    let listed = others.view.list(&selection).await.expect("listed");
+    let mut listed: Vec<Uuid> = listed.into_iter().map(|line| line.id).collect();
+    listed.sort();
+    assert!(expected.len() > 5 && expected.len() < 20, "{}", expected.len());
+    assert_eq!(listed, expected);
 }

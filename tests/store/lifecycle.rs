@@ -3,7 +3,7 @@
 
 use maple_router::kernel::{Transition, Who};
 use maple_router::ports::Outcome;
-use maple_router::routing::decide::replay::ReplayOptions;
+use maple_router::routing::decide::replay::{Force, ReplayOptions};
 use maple_router::routing::store::overrides::Override;
 use maple_router::routing::submission::ledger::FailReason;
 use maple_router::routing::table::{Command, Status, Submission};
@@ -72,7 +72,7 @@ impl Real<Submission> for Bench {
             }
             (Command::Replay, Who::OPERATOR) if fenced => {
                 // Something is accepted in every row, so that a routed one can be forced.
-                let options = ReplayOptions { force_action: Some(1), replan: false };
+                let options = ReplayOptions { force: Some(Force::Action(1)), replan: false };
                 drop(self.store.replay(id, options, NOTE, false).await.expect("answered"));
             }
             (Command::Reset | Command::FinishFailed, Who::SYSTEM) if fenced => {

@@ -15,6 +15,9 @@ mod ready;
 mod replay;
 mod set_aside;
 mod stuck;
+mod subject;
+#[path = "../kernel/subjects.rs"]
+mod subjects;
 mod sweeper;
 mod together;
 mod waiting;

@@ -1,16 +1,16 @@
 //! Replay against the real statements, and what becomes of facts that come after it.
 
-use maple_router::routing::decide::replay::{ReplayOptions, ReplayRefusal};
+use maple_router::routing::decide::replay::{Force, ReplayOptions, ReplayRefusal};
 use maple_router::routing::store::{Claimed, Conclusion, Recorded, Replayed};
 use serde_json::json;
 
 use super::*;
 
-const PLAIN: ReplayOptions = ReplayOptions { force_action: None, replan: false };
-const FORCED: ReplayOptions = ReplayOptions { force_action: Some(1), replan: false };
+const PLAIN: ReplayOptions<'_> = ReplayOptions { force: None, replan: false };
+const FORCED: ReplayOptions<'_> = ReplayOptions { force: Some(Force::Action(1)), replan: false };
 
 impl Bench {
-    async fn replay(&self, id: Uuid, options: ReplayOptions) -> Replayed {
+    async fn replay(&self, id: Uuid, options: ReplayOptions<'_>) -> Replayed {
         self.store.replay(id, options, OPERATOR, false).await.expect("answered")
     }
 
@@ -172,7 +172,7 @@ async fn a_damaged_ledger_replays_as_a_fresh_one_and_a_fact_meanwhile_hides_nobo
 async fn a_new_plan_is_what_the_form_says_now() {
     let bench = Bench::new().await;
     let id = bench.routed().await;
-    let replan = ReplayOptions { force_action: None, replan: true };
+    let replan = ReplayOptions { force: None, replan: true };
     assert_eq!(bench.replay(id, replan).await, Replayed::Refused(ReplayRefusal::NothingToSend));
     devkit::forms::load_into(&bench.db, &[Form::new("f").mail_to("b@x.test, z@x.test")])
         .await
@@ -190,4 +190,27 @@ async fn a_new_plan_is_what_the_form_says_now() {
     let sent = entries("t2", "n2", &[("1|z@x.test", accepted("QZ"))]);
     let ended = bench.store.record(scope(id, "t2", &BTreeSet::from([1])), &sent).await;
     assert!(matches!(ended, Ok(Recorded::Concluded(Conclusion::Routed { .. }))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn another_acceptance_of_a_neighbours_mail_is_a_duplicate_of_it() {
+    let bench = Bench::new().await;
+    let id = bench.routed().await;
+    let only_b = ReplayOptions { force: Some(Force::Delivery(B)), replan: false };
+    let Replayed::Done { replay, .. } = bench.replay(id, only_b).await else { panic!("it is routed") };
+    assert_eq!(replay.open, [B]);
+    let row = bench.late(id, &entries("gone", "n2", &[(A, accepted("Q2")), (B, accepted("Q2"))])).await;
+    assert_eq!(
+        (&row.entry(A)["state"], &row.entry(A)["dups"][0]["nonce"]),
+        (&json!("accepted"), &json!("n2"))
+    );
+    assert_eq!((&row.entry(B)["state"], &row.entry(B)["dups"][0]["nonce"]), (&json!("open"), &json!("n2")));
+    let trail = bench.audit(id).await;
+    let flags: Vec<_> = trail[trail.len() - 2..].iter().map(|(_, detail)| &detail["duplicate"]).collect();
+    assert_eq!(flags, [&json!(true), &json!(true)], "both recipients have theirs twice: {trail:?}");
+    let noted = row.ledger["overrides"][0].clone();
+    assert_eq!((&noted["force_action"], &noted["force_delivery"]), (&json!(1), &json!("2/2")), "{noted}");
+    assert!(!noted.to_string().contains('@'), "{noted}");
+    let twice = bench.replay(id, only_b).await;
+    assert!(matches!(twice, Replayed::Refused(ReplayRefusal::NotEnded(_))), "{twice:?}");
 }

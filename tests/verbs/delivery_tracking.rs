@@ -5,7 +5,9 @@ use devkit::stage::Stage;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{action, fits_a_screen, json_of, ledger, run, run_with, seed, shown, stage, status};
+use crate::harness::{
+    action, binary, fits_a_screen, json_of, ledger, run, run_with, seed, shown, stage, status,
+};
 
 const FOLLOWED: &str = "[relay_log]\nenabled = true\nfile = \"/var/log/mail.log\"\n";
 
@@ -108,14 +110,20 @@ async fn explain_shows_what_the_relay_did_and_how_to_send_again() {
     assert!(!page.contains('\u{1b}'), "{page:?}");
     shown("delivery_tracking", &page);
     // The command runs as pasted.
-    let command = page.lines().find(|line| line.contains("--force-action")).expect("a command").trim();
-    let words: Vec<&str> = command.trim_start_matches("do").split_whitespace().skip(1).collect();
-    let answer = run(&stage, &words).await;
+    let command = page.lines().find(|line| line.contains("--force-delivery")).expect("a command").trim();
+    let config = stage.write_config("pasted", &stage.config("pasted", 0, "")).expect("written");
+    let answer = stage.shell(binary(), &config, &[], command).await.expect("the shell ends");
     assert_eq!(answer.code, Some(0), "{command}: {answer:?}");
     let stored = ledger(&stage, id).await;
     let entry = &stored["deliveries"]["1|b@example.org"];
     assert_eq!((&entry["state"], entry.get("relay")), (&json!("open"), None), "{entry:#}");
     assert_eq!(entry["history"][0]["relay"]["status"], "bounced", "what was is history: {entry:#}");
+    for other in ["1|a@example.org", "1|c@example.org"] {
+        assert!(
+            stored["deliveries"][other]["relay"].is_object(),
+            "another recipient has its mail: {stored:#}"
+        );
+    }
     let explanation = json_of(&stage, &["explain", &id.to_string(), "--json"]).await;
     assert_eq!(explanation["deliveries"][1]["relay"], json!(null));
 }
@@ -154,6 +162,9 @@ async fn list_finds_lost_mails_and_replay_takes_the_same_filter() {
     let expired = seeded(&stage, "failed", lost("expired")).await.to_string();
     let mut former = lost("bounced");
     former["generations"] = json!({"1": 1});
+    for key in ["1|a@example.org", "1|b@example.org"] {
+        former["deliveries"][key]["generation"] = json!(1);
+    }
     for other in [
         lost("deferred"),
         lost("delivered"),

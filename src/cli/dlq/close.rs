@@ -12,8 +12,8 @@ use crate::cli::announce::{Again, Announced, Announcer};
 use crate::cli::replay::{Asked, Changed, Report};
 use crate::cli::setup::{self, Setup};
 use crate::cli::{CliError, Context, Exit, bulk, operator, output};
-use crate::journal;
-use crate::ops::telemetry::EventName;
+use crate::outbox::journal;
+use crate::outbox::subject::REDRIVE;
 use crate::routing::dead_letter::{Closing, Record};
 use crate::routing::decide::replay::ReplayOptions;
 use crate::routing::store::dead_letters::{DISCARD, ExhaustedRow};
@@ -116,7 +116,7 @@ impl Closer<'_> {
             Closing::Redriven => {
                 let asked = Asked {
                     actor: self.actor,
-                    verb: "dlq redrive",
+                    verb: REDRIVE,
                     reason: &self.args.reason,
                     options: ReplayOptions::default(),
                     dry_run: self.args.dry_run,
@@ -140,18 +140,10 @@ impl Closer<'_> {
     }
 
     fn log(&self, id: Uuid, submission_id: Option<Uuid>) {
-        journal!(
-            warn,
-            EventName::Override,
-            submission_id = submission_id.map(tracing::field::display),
-            dead_letter = %id,
-            actor = self.actor,
-            verb = match self.how {
-                Closing::Redriven => "dlq redrive",
-                Closing::Discarded => DISCARD,
-            },
-            reason = self.args.reason,
-            "an operator closed a dead letter"
-        );
+        let verb = match self.how {
+            Closing::Redriven => REDRIVE,
+            Closing::Discarded => DISCARD,
+        };
+        journal::dead_letter_closed(id, submission_id, (self.actor, verb, &self.args.reason));
     }
 }

@@ -61,6 +61,17 @@ pub const INDEXES: [(&str, &str); 5] = [
     ),
 ];
 
+/// The index of the review's reconciliation, exactly as 004 makes it on an idle database.
+pub const REVIEW_INDEXES: [(&str, &str); 2] = [
+    ("submissions_router_failed", "ON public.submissions (updated_at, id) WHERE status = 'failed'"),
+    ("audit_log_router_failed", "ON public.audit_log (occurred_at, id) WHERE detail ? 'error'"),
+];
+
+/// The indexes on the mission's tables, in the order of the files that make them.
+pub fn all_indexes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    INDEXES.into_iter().chain(REVIEW_INDEXES)
+}
+
 /// Returns the statement that builds one of [`INDEXES`] without blocking writers.
 #[must_use]
 pub fn build(name: &str, on: &str) -> String {
@@ -272,7 +283,13 @@ pub struct WayBack {
 }
 
 /// All `down/` files, the newest first.
-const WAYS_BACK: [WayBack; 2] = [
+const WAYS_BACK: [WayBack; 3] = [
+    WayBack {
+        version: 4,
+        stem: "004_grey_queue",
+        sql: include_str!("../../../migrations/router/down/004_grey_queue.sql"),
+        takes_events: false,
+    },
     WayBack {
         version: 3,
         stem: "003_daemons",
@@ -369,7 +386,7 @@ async fn indexes(
     let limits = format!("SET lock_timeout = 0; SET statement_timeout = {}", patience.index.as_millis());
     client.batch_execute(&limits).await.map_err(failing)?;
     let mut built = Vec::new();
-    for (name, on) in INDEXES {
+    for (name, on) in all_indexes() {
         let sql =
             "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('public.' || $1::text)";
         match client.query_opt(sql, &[&name]).await.map_err(failing)?.map(|row| row.get::<_, bool>(0)) {
@@ -390,7 +407,7 @@ async fn indexes(
 /// Returns the SQL of [`migrate`], for people.
 #[must_use]
 pub fn sql(set: &MigrationSet) -> String {
-    let indexes = INDEXES.iter().map(|(name, on)| format!("{};\n", build(name, on)));
+    let indexes = all_indexes().map(|(name, on)| format!("{};\n", build(name, on)));
     let files = set.files.iter().map(|(stem, sql)| format!("-- {stem}\n{}\n\n", sql.trim_end()));
     format!(
         "-- beforehand, each by itself, outside a transaction\n{}\n{};\n\n{}",
@@ -424,13 +441,17 @@ mod tests {
     #[test]
     fn the_indexes_are_those_of_the_file() {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (_, file) = ROUTER.files.iter().find(|(stem, _)| *stem == "002_outbox").expect("the file");
-        let file = squeezed(file);
-        for (name, on) in INDEXES {
-            let plain = squeezed(&format!("CREATE INDEX IF NOT EXISTS {name} {on};"));
-            assert!(file.contains(&plain), "{plain}");
+        let of_file: [(&str, &[(&str, &str)]); 2] =
+            [("002_outbox", &INDEXES), ("004_grey_queue", &REVIEW_INDEXES)];
+        for (stem, indexes) in of_file {
+            let (_, file) = ROUTER.files.iter().find(|file| file.0 == stem).expect("the file");
+            let file = squeezed(file);
+            for (name, on) in indexes {
+                let plain = squeezed(&format!("CREATE INDEX IF NOT EXISTS {name} {on};"));
+                assert!(file.contains(&plain), "{plain}");
+            }
+            assert_eq!(file.matches("CREATE INDEX IF NOT EXISTS").count(), indexes.len());
         }
-        assert_eq!(file.matches("CREATE INDEX IF NOT EXISTS").count(), INDEXES.len());
     }
 
     #[test]
@@ -438,17 +459,17 @@ mod tests {
         let versions =
             |name: &str| ways_back(name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>());
         for name in ["002", "2", "002_outbox"] {
-            assert_eq!(versions(name).expect(name), [3, 2], "what came after it goes first");
+            assert_eq!(versions(name).expect(name), [4, 3, 2], "what came after it goes first");
         }
-        assert_eq!(versions("003").expect("the last"), [3]);
-        for name in ["001", "004", "", "outbox", "002_records"] {
+        assert_eq!(versions("004").expect("the last"), [4]);
+        for name in ["001", "005", "", "outbox", "002_records"] {
             assert!(ways_back(name).is_err(), "{name}");
         }
         for (way, file) in WAYS_BACK.iter().zip(ROUTER.files.iter().rev()) {
             assert_eq!(way.stem, file.0, "every file after the first has one");
             assert!(way.stem.starts_with(&format!("{:03}_", way.version)), "{way:?}");
         }
-        let parts: Vec<&str> = WAYS_BACK[1].sql.split(PART).skip(1).collect();
+        let parts: Vec<&str> = WAYS_BACK[2].sql.split(PART).skip(1).collect();
         assert_eq!(parts.len(), 3);
         for (part, table, other) in [(0, "attachments", "submissions"), (1, "submissions", "attachments")] {
             assert!(parts[part].contains(&format!("ON public.{table}")), "{table}");
@@ -464,6 +485,6 @@ mod tests {
             let (_, after) = text.split_once("FUNCTION router.ring()").expect("it");
             after.split_once("\n$$;").expect("its end").0.to_owned()
         };
-        assert_eq!(body(WAYS_BACK[0].sql), body(file));
+        assert_eq!(body(WAYS_BACK[1].sql), body(file));
     }
 }

@@ -60,6 +60,8 @@ pub struct Retries {
     pub min: Duration,
     /// Longest pause.
     pub max: Duration,
+    /// How often the longest pause doubles from one attempt to the next: 1 for a factor of 2, 2 for a factor of 4.
+    pub doublings: u32,
 }
 
 impl Retries {
@@ -92,7 +94,8 @@ impl Retries {
             Ending::AtOnce => released(Duration::ZERO),
             Ending::After(pause) => released(pause),
             Ending::Failed { why, columns } if row.attempts < self.max_attempts => {
-                let pause = Some(backoff(row.attempts, self.min, self.max, rng));
+                let step = row.attempts.saturating_sub(1).saturating_mul(self.doublings).saturating_add(1);
+                let pause = Some(backoff(step, self.min, self.max, rng));
                 Ok(Write { pause, reason: Some(why), columns, ..plain(asked(L::WORK.fail)?) })
             }
             Ending::Failed { why, columns } | Ending::GivenUp { why, columns } => {

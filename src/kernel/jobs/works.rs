@@ -63,6 +63,11 @@ pub async fn run<W: Work>(
             () = bounds.gate.changed_from(state) => {}
             leased = consumer.next() => {
                 let Some(leased) = leased else { break };
+                if state == GateState::Shut {
+                    // Claimed just before the gate was shut, or before this loop could say so.
+                    leased.settle(Ending::AtOnce);
+                    continue;
+                }
                 running.spawn(one(Arc::clone(&work), leased, bounds.poison));
                 // A steady backlog would keep the last arm from running, and ended tasks in memory.
                 while running.try_join_next().is_some() {}

@@ -76,6 +76,9 @@ pub struct Relation<S: 'static> {
     pub born: &'static str,
     /// Whether the table has a `version`, which every transition raises: the fence of people.
     pub versioned: bool,
+    /// Whether edges that lead back to their own state, which only leases take, are recorded and raise the version. Not where
+    /// a row is looked at again and again: what people read would drown.
+    pub leases_recorded: bool,
     /// The log of transitions.
     pub log: Log,
     /// Further CTEs of the statement that ends a job, on `u` (`u.id`, `u.to_state`, `u.reason`, `u.columns` of the write,
@@ -122,7 +125,7 @@ pub enum Log {
     /// The table `router.transitions`.
     Transitions,
     /// A log of the room's own: its INSERT, which reads `l.id`, `l.from_state`, `l.to_state`, `l.command`, `l.actor`,
-    /// `l.actor_type`, `l.reason` and, where the table has one, `l.version`.
+    /// `l.actor_type`, `l.reason`, `l.columns` (of a write; else null) and, where the table has one, `l.version`.
     Own(&'static str),
 }
 

@@ -32,6 +32,9 @@ struct Said<'a> {
     actor: &'a str,
     who: &'a str,
     reason: &'a str,
+    columns: &'a str,
+    /// The states before and after may be the same, and only the row knows.
+    may_stay: bool,
 }
 
 type EdgeOf<L> = Edge<<L as Lifecycle>::State, <L as Lifecycle>::Command>;
@@ -100,11 +103,16 @@ fn waiting<S: Word>(from: S, to: S) -> String {
 }
 
 fn log<L: Stored>(said: &Said<'_>) -> String {
-    let Said { from, to, command, actor, who, reason } = said;
+    let Said { from, to, command, actor, who, reason, columns, may_stay } = said;
+    let moved = if *may_stay && !L::RELATION.leases_recorded {
+        format!(" WHERE {from} IS DISTINCT FROM {to}")
+    } else {
+        String::new()
+    };
     match L::RELATION.log {
         Log::Transitions => format!(
             "INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type, reason)
-  SELECT '{}', u.id::text, {from}, {to}, {command}, {actor}, {who}, {reason} FROM u",
+  SELECT '{}', u.id::text, {from}, {to}, {command}, {actor}, {who}, {reason} FROM u{moved}",
             L::NAME
         ),
         Log::Own(insert) => {
@@ -113,16 +121,29 @@ fn log<L: Stored>(said: &Said<'_>) -> String {
                 "FROM l",
                 &format!(
                     "FROM (SELECT u.id, {from} AS from_state, {to} AS to_state, {command} AS command, {actor} AS actor,
-    {who} AS actor_type, {reason}::text AS reason{version} FROM u) AS l"
+    {who} AS actor_type, {reason}::text AS reason, {columns} AS columns{version} FROM u{moved}) AS l"
                 ),
             )
         }
     }
 }
 
-/// The SET of columns that every transition changes.
-fn moved<L: Stored>() -> &'static str {
-    if L::RELATION.versioned { ", version = o.version + 1" } else { "" }
+/// The SET of columns that a transition changes; `stays` where the edge leads back to its own state.
+fn moved<L: Stored>(stays: bool) -> &'static str {
+    if L::RELATION.versioned && (!stays || L::RELATION.leases_recorded) {
+        ", version = o.version + 1"
+    } else {
+        ""
+    }
+}
+
+/// The record of a statement for one edge, as a further CTE.
+fn record<L: Stored>(from: L::State, to: L::State, said: &Said<'_>) -> String {
+    if from == to && !L::RELATION.leases_recorded {
+        // The parameters are the same for every relation.
+        return format!(", t AS (SELECT {}::text)", said.actor);
+    }
+    format!(", t AS (\n  {}\n)", log::<L>(said))
 }
 
 fn version<L: Stored>() -> &'static str {
@@ -140,6 +161,8 @@ fn claim<L: Stored>(from: L::State, to: L::State) -> String {
         actor: "$4",
         who: "'worker'",
         reason: "NULL",
+        columns: "NULL::jsonb",
+        may_stay: false,
     };
     format!(
         "-- {}_claim
@@ -151,18 +174,16 @@ WITH c AS (
     leased_until = clock_timestamp() + make_interval(secs => $3){moved}
   FROM c WHERE o.id = c.id AND {waits}
   RETURNING o.id, o.state, o.attempts, o.claims, o.lease_token, {version} AS version, {columns}
-), t AS (
-  {log}
-)
+){record}
 SELECT * FROM u ORDER BY u.id",
         L::NAME,
         table = relation.name,
         waits = waiting(from, to),
         kind = relation.kind,
-        moved = moved::<L>(),
+        moved = moved::<L>(from == to),
         version = if relation.versioned { "o.version" } else { "NULL::bigint" },
         columns = relation.columns,
-        log = log::<L>(&said),
+        record = record::<L>(from, to, &said),
     )
 }
 
@@ -197,6 +218,8 @@ fn timer<L: Stored>(edge: &EdgeOf<L>) -> Option<String> {
         actor: "$2",
         who: &format!("'{}'", Who::SYSTEM),
         reason,
+        columns: "NULL::jsonb",
+        may_stay: false,
     };
     Some(format!(
         "-- {}_{command}
@@ -206,16 +229,14 @@ WITH c AS (
 ), u AS (
   UPDATE {table} o SET state = '{to}'{set}{stamp}{moved}
   FROM c WHERE o.id = c.id AND o.state = '{from}' AND {passed} RETURNING o.id{version}
-), t AS (
-  {log}
-)
+){record}
 SELECT count(*) AS n FROM u",
         L::NAME,
         table = L::RELATION.name,
         stamp = stamp.unwrap_or_default(),
-        moved = moved::<L>(),
+        moved = moved::<L>(from == to),
         version = version::<L>(),
-        log = log::<L>(&said),
+        record = record::<L>(from, to, &said),
     ))
 }
 
@@ -248,6 +269,8 @@ fn write<L: Stored>() -> String {
         actor: "$12",
         who: "u.actor_type",
         reason: "u.reason",
+        columns: "u.columns",
+        may_stay: true,
     };
     format!(
         "-- {name}_settle
@@ -269,7 +292,11 @@ SELECT u.id FROM u",
         name = L::NAME,
         id = id::<L>(),
         table = relation.name,
-        moved = moved::<L>(),
+        moved = if relation.versioned && !relation.leases_recorded {
+            ", version = o.version + (w.from_state IS DISTINCT FROM w.to_state)::int"
+        } else {
+            moved::<L>(false)
+        },
         version = version::<L>(),
         returned = relation.returned,
         log = log::<L>(&said),

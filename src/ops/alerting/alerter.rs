@@ -58,6 +58,8 @@ pub struct AlerterParts {
     pub clock: Arc<dyn Clock>,
     /// The jitter of pauses.
     pub rng: Arc<Rng>,
+    /// Whether this alerter's pending failures are what [`UNALERTED`] shows.
+    pub is_measured: bool,
 }
 
 /// An incident, as last seen.
@@ -182,7 +184,9 @@ impl Alerter {
                 Err(found) => trouble = Some(found),
             }
         }
-        UNALERTED.set((), self.unalerted.iter().sum::<u64>());
+        if self.parts.is_measured {
+            UNALERTED.set((), self.unalerted.iter().sum::<u64>());
+        }
         match trouble {
             Some(trouble) => self.ledger_is_in_trouble(trouble),
             None if self.unconfirmed.is_empty() => self.ledger_trouble = None,

@@ -20,6 +20,7 @@ impl Stored for Outbox {
         stamped: &[("delivered_at", State::Delivered)],
         born: "created_at",
         versioned: false,
+        leases_recorded: true,
         log: Log::Transitions,
         // A row that is given up on leaves a record, from which people are notified.
         beside: ", d AS (

@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub use links::{AttachmentLink, MAX_LINK_TTL, clean_file_name, link_ttl};
 pub use reply_to::ReplyTo;
 pub use subject::MAX_SUBJECT;
-pub use trial::trial_mail;
+pub use trial::{note_mail, trial_mail};
 
 use super::submission::destination::{Mailbox, Target, TargetKind};
 use super::submission::message_id::{Origin, message_id};

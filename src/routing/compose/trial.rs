@@ -1,6 +1,7 @@
-//! The mail of `test-send`: shows that the path works, and nothing about any submission.
+//! Mails of the program's own to one person: that of `test-send`, and those that tell a reviewer of an entry. Nothing of a
+//! submission stands in them.
 //!
-//! Pure; date and Message-ID are arguments. Marked `Auto-Submitted`, so that no vacation notice answers it.
+//! Pure; date and Message-ID are arguments. Marked `Auto-Submitted`, so that no vacation notice answers them.
 
 use jiff::Timestamp;
 use lettre::Message;
@@ -28,6 +29,21 @@ pub fn trial_mail(
         "This is a test of maple-router on {host}: it reached the relay by the same path as every mail of a form.\n\
          Nobody needs to do anything.\n"
     );
+    note_mail(from, to, message_id, at, &format!("maple-router test mail from {host}"), text)
+}
+
+/// Makes a mail of plain text to one address. ASCII, lines ended by CRLF, not dot-stuffed.
+///
+/// # Errors
+/// The mail library's refusal: in practice of a sender that is not an ASCII address.
+pub fn note_mail(
+    from: &Mailbox,
+    to: &Mailbox,
+    message_id: &str,
+    at: Timestamp,
+    subject: &str,
+    text: String,
+) -> Result<Vec<u8>, String> {
     let address: Address =
         from.address.parse().map_err(|_| "mail.from is not an ASCII address".to_owned())?;
     let envelope = Envelope::new(Some(address.clone()), vec![address]).map_err(|fault| fault.to_string())?;
@@ -37,7 +53,7 @@ pub fn trial_mail(
         .header(date(at))
         .raw_header(sender(from))
         .raw_header(recipients(std::slice::from_ref(to)))
-        .raw_header(unstructured("Subject", &format!("maple-router test mail from {host}")))
+        .raw_header(unstructured("Subject", subject))
         .raw_header(token("Message-ID", message_id))
         .raw_header(token("Auto-Submitted", "auto-generated"))
         .singlepart(text)

@@ -3,6 +3,10 @@
 //! Invariant: no I/O here, and no fact is forgotten: an acceptance stays in the delivery's entry, or in its `history`
 //! where another mail is asked for. Decisions are taken while the caller has the row locked.
 
+mod force;
+
+use force::OF_A_FACT;
+pub use force::{Force, Forced};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -14,9 +18,9 @@ use crate::routing::table::{Command, Status, Submission};
 
 /// The operator's options of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReplayOptions {
-    /// Reopen the accepted deliveries of this action, as another mail.
-    pub force_action: Option<i32>,
+pub struct ReplayOptions<'a> {
+    /// Accepted deliveries to be sent again, as another mail.
+    pub force: Option<Force<'a>>,
     /// Take the plan anew from the form's current actions.
     pub replan: bool,
 }
@@ -47,6 +51,10 @@ pub struct Replay {
     pub keys: Value,
     /// Keys of the deliveries to send now.
     pub open: Vec<String>,
+    /// Accepted deliveries that are sent again.
+    pub forced: Option<Forced>,
+    /// Whether the plan is taken anew.
+    pub replan: bool,
     /// Content of the override, besides its author and reason.
     pub note: Value,
 }
@@ -71,8 +79,8 @@ pub enum ReplayRefusal {
     Infected,
     /// The operator named nothing to send again.
     #[error(
-        "it is routed: say what shall be sent again with --force-action N, or take the form's current actions with \
-         --replan"
+        "it is routed: say what shall be sent again with --force-delivery KEY or --force-action N, or take the form's \
+         current actions with --replan"
     )]
     Routed,
     /// Nothing is open after the replay.
@@ -86,6 +94,20 @@ pub enum ReplayRefusal {
         "nothing of action {0} was accepted, so there is nothing to force: a replay without it sends what failed"
     )]
     NothingAccepted(i32),
+    /// The plan has no such delivery. Its key is an address, and not repeated.
+    #[error("its plan has no such delivery: `maple-router explain ID --json` names the key of each")]
+    NoSuchDelivery,
+    /// The delivery is open or failed.
+    #[error(
+        "that delivery was not accepted, so there is nothing to force: a replay without it sends what failed"
+    )]
+    NotAccepted,
+    /// Another delivery of the action may have been sent under the present Message-ID.
+    #[error(
+        "another delivery of action {0} is in doubt, and would go out twice under the new Message-ID: have that settled \
+         first by a replay without --force-delivery, and force this one when it has ended"
+    )]
+    NeighbourInDoubt(i32),
     /// The form has no actions to plan.
     #[error("its form has no actions: add some and reload the YAML first")]
     NoActions,
@@ -94,30 +116,13 @@ pub enum ReplayRefusal {
     UnknownActionType,
 }
 
-/// Keys that a fact leaves in an entry, and those of a send without an outcome.
-const OF_A_FACT: [&str; 13] = [
-    "state",
-    "at",
-    "nonce",
-    "token",
-    "smtp",
-    "queue_id",
-    "message_id",
-    "generation",
-    "late",
-    "doubted",
-    "relay",
-    "begun",
-    "doubt",
-];
-
 /// Decides about one row. `now` is the database's time.
 ///
 /// # Errors
 /// The reason why the row stays as it is.
 pub fn replay(
     view: &ReplayView<'_>,
-    options: ReplayOptions,
+    options: ReplayOptions<'_>,
     now: Timestamp,
 ) -> Result<Replay, ReplayRefusal> {
     match view.status {
@@ -137,6 +142,9 @@ pub fn replay(
     if let Some(finished) = view.stored.get("finished") {
         note["finished"] = finished.clone();
     }
+    if let Some(Force::Delivery(key)) = options.force {
+        force::is_possible(ledger, key)?;
+    }
     let mut entries = match view.stored.get("deliveries") {
         Some(Value::Object(entries)) => entries.clone(),
         Some(_) | None => Map::new(),
@@ -154,16 +162,20 @@ pub fn replay(
     for entry in entries.values_mut() {
         reopen(entry, now);
     }
-    if let Some(order) = options.force_action {
-        let generation = force(&mut entries, plan, order, ledger, now)?;
+    let forced =
+        options.force.map(|wanted| force::force(wanted, &mut entries, plan, ledger, now)).transpose()?;
+    if let Some(forced) = &forced {
         let mut generations = match view.stored.get("generations") {
             Some(Value::Object(generations)) => generations.clone(),
             Some(_) | None => Map::new(),
         };
-        generations.insert(order.to_string(), json!(generation));
+        generations.insert(forced.action_order.to_string(), json!(forced.generation));
         keys["generations"] = Value::Object(generations);
-        note["force_action"] = json!(order);
-        note["generation"] = json!(generation);
+        note["force_action"] = json!(forced.action_order);
+        if let Some(delivery) = &forced.delivery {
+            note["force_delivery"] = json!(delivery);
+        }
+        note["generation"] = json!(forced.generation);
     }
     let is_open = |entry: &Value| entry["state"] == DeliveryState::Open.label();
     let open: Vec<String> =
@@ -173,7 +185,7 @@ pub fn replay(
     }
     note["deliveries"] = json!(open.len());
     keys["deliveries"] = Value::Object(entries);
-    Ok(Replay { transition, keys, open, note })
+    Ok(Replay { transition, keys, open, forced, replan: options.replan, note })
 }
 
 /// Returns the deliveries of a new plan. Facts stay under their keys, also where the new plan has no such recipient:
@@ -237,224 +249,5 @@ fn release_hold(entry: &mut Value) {
     }
 }
 
-/// Reopens the accepted deliveries of an action, as another mail; returns the action's new generation.
-fn force(
-    entries: &mut Map<String, Value>,
-    plan: &[PlannedAction],
-    order: i32,
-    ledger: &Ledger,
-    now: Timestamp,
-) -> Result<u32, ReplayRefusal> {
-    let action =
-        plan.iter().find(|action| action.action_order == order).ok_or(ReplayRefusal::NoSuchAction(order))?;
-    let mut forced = 0;
-    // Only recipients of the plan are forced; a fact of any other stays as it is.
-    for key in expand::keys(action, usize::MAX) {
-        let Some(Value::Object(entry)) = entries.get_mut(&key) else { continue };
-        if entry.get("state") != Some(&json!(DeliveryState::Accepted.label())) {
-            continue;
-        }
-        let mut fact: Map<String, Value> =
-            entry.iter().filter(|(name, _)| OF_A_FACT.contains(&name.as_str())).map(pair).collect();
-        fact.entry("generation").or_insert(json!(0));
-        entry.retain(|name, _| !OF_A_FACT.contains(&name.as_str()) && name != "error");
-        entry.insert("state".to_owned(), json!(DeliveryState::Open.label()));
-        entry.insert("at".to_owned(), json!(now));
-        let history = entry.entry("history").or_insert_with(|| json!([]));
-        if let Value::Array(history) = history {
-            history.push(Value::Object(fact));
-        } else {
-            *history = json!([fact]);
-        }
-        forced += 1;
-    }
-    if forced == 0 {
-        return Err(ReplayRefusal::NothingAccepted(order));
-    }
-    Ok(ledger.generation(order).saturating_add(1))
-}
-
-fn pair((name, value): (&String, &Value)) -> (String, Value) {
-    (name.clone(), value.clone())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(destinations: &[&str]) -> Vec<PlannedAction> {
-        let action = |(index, to): (usize, &&str)| json!({"action_order": index + 1, "action_type": "email_raw", "destination": to});
-        let actions: Vec<Value> = destinations.iter().enumerate().map(action).collect();
-        serde_json::from_value(json!(actions)).expect("a plan")
-    }
-
-    fn ask(
-        status: Status,
-        stored: &Value,
-        current: &[PlannedAction],
-        options: ReplayOptions,
-    ) -> Result<Replay, ReplayRefusal> {
-        let ledger = Ledger::read(stored);
-        let view = ReplayView {
-            status,
-            stored,
-            ledger: ledger.as_ref(),
-            infected: false,
-            current: Some(current),
-            max_recipients: 50,
-        };
-        replay(&view, options, Timestamp::UNIX_EPOCH)
-    }
-
-    const PLAIN: ReplayOptions = ReplayOptions { force_action: None, replan: false };
-    const REPLAN: ReplayOptions = ReplayOptions { force_action: None, replan: true };
-
-    fn force_one(order: i32) -> ReplayOptions {
-        ReplayOptions { force_action: Some(order), replan: false }
-    }
-
-    fn states(replay: &Replay) -> Vec<(String, String)> {
-        let entries = replay.keys["deliveries"].as_object().expect("entries");
-        let state = |(key, entry): (&String, &Value)| {
-            (key.clone(), entry["state"].as_str().unwrap_or_default().to_owned())
-        };
-        entries.iter().map(state).collect()
-    }
-
-    fn partly() -> Value {
-        json!({
-            "v": 1, "attempts": 5, "resets": 3, "plan": plan(&["a@x.test, b@x.test", "c@x.test"]),
-            "finished": {"token": "t", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": "refused"},
-            "deliveries": {
-                "1|a@x.test": {"state": "accepted", "nonce": "n", "queue_id": "4X", "theirs": 1},
-                "1|b@x.test": {"state": "failed", "error": {"class": "refused", "stage": "RCPT", "reply": "no"}},
-                "2|c@x.test": {"state": "not_implemented"},
-            },
-        })
-    }
-
-    #[test]
-    fn what_has_not_ended_or_cannot_be_believed_stays_as_it_is() {
-        use ReplayRefusal as R;
-        let none = plan(&[]);
-        let cases = [
-            (Status::Received, json!({}), PLAIN, R::NotEnded(Status::Received)),
-            (Status::Processing, json!({}), force_one(1), R::NotEnded(Status::Processing)),
-            (Status::Purged, json!({}), REPLAN, R::Purged),
-            (Status::Failed, json!({"v": 9}), PLAIN, R::Ledger(LedgerFault::Newer(9))),
-            (Status::Routed, partly(), PLAIN, R::Routed),
-            (Status::Failed, partly(), force_one(3), R::NoSuchAction(3)),
-            (Status::Failed, partly(), force_one(2), R::NothingAccepted(2)),
-            (Status::Failed, partly(), REPLAN, R::NoActions),
-        ];
-        for (status, stored, options, expected) in cases {
-            assert_eq!(ask(status, &stored, &none, options), Err(expected), "{status} {options:?}");
-        }
-        let done = json!({"plan": plan(&["a@x.test"]), "deliveries": {"1|a@x.test": {"state": "accepted"}}});
-        assert_eq!(ask(Status::Routed, &done, &plan(&["a@x.test"]), REPLAN), Err(R::NothingToSend));
-        assert!(matches!(
-            ask(Status::Failed, &json!([]), &none, PLAIN),
-            Err(R::Ledger(LedgerFault::Damaged(_)))
-        ));
-    }
-
-    #[test]
-    fn a_plain_replay_opens_what_failed_and_keeps_what_was_accepted() {
-        let stored = partly();
-        let done = ask(Status::Failed, &stored, &[], PLAIN).expect("replayed");
-        assert_eq!(done.open, ["1|b@x.test"]);
-        assert_eq!(done.keys["deliveries"]["1|a@x.test"], stored["deliveries"]["1|a@x.test"]);
-        assert_eq!(done.keys["deliveries"]["2|c@x.test"], stored["deliveries"]["2|c@x.test"]);
-        assert_eq!(done.keys["deliveries"]["1|b@x.test"]["error"]["class"], "refused", "its history");
-        assert_eq!((&done.keys["attempts"], &done.keys["resets"]), (&json!(0), &json!(0)));
-        assert!(done.keys.get("plan").is_none() && done.keys.get("generations").is_none(), "{}", done.keys);
-        assert_eq!(done.note["finished"]["token"], "t");
-    }
-
-    #[test]
-    fn what_was_held_is_sent_and_other_doubt_is_left_to_the_policy() {
-        let entry = |class: &str| json!({"state": "failed", "doubt": true, "error": {"class": class, "stage": "dot", "reply": "lost"}});
-        let stored = json!({"plan": plan(&["a@x.test, b@x.test"]),
-            "deliveries": {"1|a@x.test": entry("in_doubt"), "1|b@x.test": entry("unknown")}});
-        let done = ask(Status::Failed, &stored, &[], PLAIN).expect("replayed");
-        let entries = &done.keys["deliveries"];
-        assert_eq!(
-            (&entries["1|a@x.test"]["doubt"], &entries["1|a@x.test"]["doubted"]),
-            (&Value::Null, &json!(true))
-        );
-        assert_eq!(entries["1|b@x.test"]["doubt"], true);
-    }
-
-    #[test]
-    fn a_forced_action_is_another_mail_and_its_former_fact_is_history() {
-        let stored = partly();
-        let done = ask(Status::Failed, &stored, &[], force_one(1)).expect("replayed");
-        assert_eq!(done.open, ["1|a@x.test", "1|b@x.test"]);
-        let entry = &done.keys["deliveries"]["1|a@x.test"];
-        assert_eq!(
-            (&entry["nonce"], &entry["queue_id"], &entry["theirs"]),
-            (&Value::Null, &Value::Null, &json!(1))
-        );
-        assert_eq!(
-            entry["history"],
-            json!([{"state": "accepted", "nonce": "n", "queue_id": "4X", "generation": 0}])
-        );
-        assert_eq!(done.keys["generations"], json!({"1": 1}));
-        let mut lost = stored.clone();
-        lost["deliveries"]["1|a@x.test"]["relay"] =
-            json!({"status": "bounced", "at": "2026-11-01T10:00:00Z"});
-        let gone = ask(Status::Failed, &lost, &[], force_one(1)).expect("replayed");
-        let entry = &gone.keys["deliveries"]["1|a@x.test"];
-        assert_eq!(
-            (entry.get("relay"), &entry["history"][0]["relay"]["status"]),
-            (None, &json!("bounced")),
-            "what became of a mail goes with it"
-        );
-        let mut again = stored;
-        again["deliveries"] = done.keys["deliveries"].clone();
-        again["deliveries"]["1|a@x.test"]["state"] = json!("accepted");
-        again["deliveries"]["1|a@x.test"]["generation"] = json!(1);
-        again["generations"] = json!({"1": 1, "7": 3});
-        let done = ask(Status::Failed, &again, &[], force_one(1)).expect("replayed");
-        assert_eq!(done.keys["generations"], json!({"1": 2, "7": 3}));
-        let history = done.keys["deliveries"]["1|a@x.test"]["history"].as_array().expect("history");
-        assert_eq!(
-            history.iter().map(|fact| &fact["generation"]).collect::<Vec<_>>(),
-            [&json!(0), &json!(1)]
-        );
-    }
-
-    #[test]
-    fn a_new_plan_keeps_every_fact_and_asks_for_what_is_new() {
-        let current = plan(&["b@x.test, z@x.test", "d@x.test"]);
-        let done = ask(Status::Failed, &partly(), &current, REPLAN).expect("replayed");
-        let kept = |key: &str, state: &str| (key.to_owned(), state.to_owned());
-        assert_eq!(
-            states(&done),
-            [
-                kept("1|a@x.test", "accepted"),
-                kept("1|b@x.test", "open"),
-                kept("1|z@x.test", "open"),
-                kept("2|d@x.test", "open"),
-            ],
-            "a's fact is what happened; c was never sent to and is not wanted any more"
-        );
-        assert_eq!(done.keys["plan"], json!(current));
-        // Forced before, then not wanted any more: the former fact is the entry's state again, and blocks nothing.
-        let forced = ask(Status::Failed, &partly(), &[], force_one(1)).expect("replayed");
-        let mut stored = partly();
-        stored["deliveries"] = forced.keys["deliveries"].clone();
-        stored["generations"] = json!({"1": 1});
-        let done = ask(Status::Failed, &stored, &current, REPLAN).expect("replayed");
-        let entry = &done.keys["deliveries"]["1|a@x.test"];
-        assert_eq!(
-            (&entry["state"], &entry["nonce"], &entry["history"]),
-            (&json!("accepted"), &json!("n"), &json!([]))
-        );
-        // Both options at once: recipients that the new plan still names are forced.
-        let both = ReplayOptions { force_action: Some(1), replan: true };
-        let done = ask(Status::Failed, &partly(), &plan(&["a@x.test"]), both).expect("replayed");
-        assert_eq!(states(&done), [kept("1|a@x.test", "open")]);
-        assert_eq!(ask(Status::Failed, &partly(), &current, both), Err(ReplayRefusal::NothingAccepted(1)));
-    }
-}
+mod tests;

@@ -338,7 +338,8 @@ pub fn story(cause: LostCause, shown: &Shown) -> Story {
     };
     details.push(format!("form {form}{others}; the oldest was lost {} ago", shown.ago));
     details.push(
-        "their submissions stay as they are; once the cause is mended, `replay` with --force-action sends again"
+        "their submissions stay as they are; once the cause is mended, `replay` with --force-delivery or --force-action \
+         sends again"
             .to_owned(),
     );
     let commands = vec![

@@ -103,7 +103,7 @@ fn recipients(ledger: &Ledger, action_order: i32) -> usize {
 #[must_use]
 pub fn decide(ledger: &Ledger, status: Status, seen: &Seen, by: &str, now: Timestamp) -> Decision {
     let Some(key) = key_of(ledger, seen) else { return Decision::Foreign };
-    if ledger.generation(seen.origin.action_order) != seen.origin.generation {
+    if ledger.generation_of(key) != seen.origin.generation {
         return Decision::Foreign;
     }
     let Some(delivery) = ledger.deliveries.get(key) else { return Decision::Foreign };

@@ -251,6 +251,8 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
     let none = || json!({});
     let notified_at = json!({"told_at": "2026-11-01T11:30:00Z"});
     let said = "5.1.1 mx.x[192.0.2.1]:25: <address>: no such user";
+    let mut former = json!({"1|a@x.test": relay("bounced", none())});
+    former["1|a@x.test"]["generation"] = json!(1);
     // Columns: entries, generations, part of why, part of the next step, commands.
     let cases = [
         (
@@ -281,12 +283,27 @@ fn what_became_of_mails_beyond_the_relay_is_said_and_how_lost_ones_are_sent_agai
             "nothing more",
             vec![],
         ),
+        (former, json!({"1": 1}), "(1 of 1)".to_owned(), "nothing more", vec![]),
         (
-            json!({"1|a@x.test": relay("bounced", none())}),
+            json!({"1|a@x.test": relay("bounced", none()), "1|o'b@x.test": relay("delivered", none())}),
             json!({"1": 1}),
-            "(1 of 1)".to_owned(),
-            "nothing more",
-            vec![],
+            format!("1 mail lost, refused further on: {said}; 1 mail delivered"),
+            "the alert of the lost mail is sent until Slack confirms it; nothing more",
+            vec!["--force-delivery '1|a@x.test' --reason TEXT", "--replan"],
+        ),
+        (
+            json!({"1|o'b@x.test": relay("bounced", none()), "1|c@x.test": {"state": "accepted"}}),
+            none(),
+            format!("1 mail lost, refused further on: {said}"),
+            "the alert of the lost mail is sent until Slack confirms it; nothing more",
+            vec![r"--force-delivery '1|o'\''b@x.test' --reason TEXT", "--replan"],
+        ),
+        (
+            json!({"1|a@x.test": relay("bounced", none()), "1|b@x.test": relay("expired", none())}),
+            none(),
+            format!("1 mail lost, given up by the relay: {said}"),
+            "the alert of the lost mail is sent until Slack confirms it; nothing more",
+            vec!["--force-action 1", "--replan"],
         ),
     ];
     for (deliveries, generations, why, next, commands) in cases {

@@ -74,21 +74,52 @@ pub(super) fn telling(ledger: &Ledger, alerts: bool) -> Option<String> {
 /// Remedies that send lost mails again.
 pub(super) fn remedy(case: &Case<'_>, ledger: &Ledger) -> Vec<Remedy> {
     let lost = entries(ledger).filter(|(_, entry)| entry.status.is_lost());
-    let orders: BTreeSet<i32> = lost.filter_map(|(key, _)| order_of(key)).collect();
-    if orders.is_empty() {
+    let forced: BTreeSet<Forced<'_>> = lost.filter_map(|(key, _)| Forced::of(ledger, key)).collect();
+    if forced.is_empty() {
         return Vec::new();
     }
-    let mut remedy: Vec<Remedy> = orders
+    let mut remedy: Vec<Remedy> = forced
         .iter()
         .take(MOST_FORCED)
-        .map(|order| {
-            case.command("replay", &format!("--force-action {order} --reason TEXT"))
-                .when("is the mailbox mended? All recipients of that action get it again:")
+        .map(|forced| match forced {
+            Forced::Delivery(_, key) => case
+                .command("replay", &format!("--force-delivery {} --reason TEXT", quoted(key)))
+                .when("is the mailbox mended? That recipient alone gets it again:"),
+            Forced::Action(order) => case
+                .command("replay", &format!("--force-action {order} --reason TEXT"))
+                .when("is the mailbox mended? All recipients of that action get it again:"),
         })
         .collect();
     let replan = case.command("replay", "--replan --reason TEXT");
     remedy.push(replan.when("or was the address corrected in the form, and the YAML reloaded?"));
     remedy
+}
+
+/// What a lost mail's remedy sends again.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Forced<'a> {
+    /// All of an action, where all of it is lost.
+    Action(i32),
+    /// One delivery, whose neighbours have theirs.
+    Delivery(i32, &'a str),
+}
+
+impl<'a> Forced<'a> {
+    fn of(ledger: &'a Ledger, key: &'a str) -> Option<Self> {
+        let order = order_of(key)?;
+        let is_lost = |(key, delivery)| {
+            ledger.relay_entry(key, delivery).is_some_and(|entry: &RelayEntry| entry.status.is_lost())
+        };
+        let all_lost = ledger.deliveries_of(order).all(is_lost);
+        // A key that a terminal might not show, or not paste, as it is.
+        let is_plain = key.chars().all(|c| c.is_ascii_graphic());
+        Some(if all_lost || !is_plain { Self::Action(order) } else { Self::Delivery(order, key) })
+    }
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Formats as `5.1.1 mx.example.org[192.0.2.1]:25: no such user`, fit for a terminal.

@@ -7,7 +7,7 @@ use crate::routing::claims::scope::ActionScope;
 use crate::routing::delivery::Seen;
 use crate::routing::metrics::Resolution;
 use crate::routing::store::delivery::StatusChanged;
-use crate::routing::submission::ledger::{Ledger, order_of};
+use crate::routing::submission::ledger::{Ledger, order_of, place};
 use crate::routing::words::EventName;
 
 /// The doubt of one delivery was resolved. `index` counts from 0.
@@ -102,7 +102,5 @@ fn follows(resolution: Resolution) -> &'static str {
 
 /// Position of a delivery among those of its action, as `2/3`.
 fn index(ledger: &Ledger, key: &str) -> Option<String> {
-    let keys: Vec<&str> = ledger.deliveries_of(order_of(key)?).map(|(key, _)| key).collect();
-    let index = keys.iter().position(|other| *other == key)?;
-    Some(format!("{}/{}", index + 1, keys.len()))
+    place(ledger.deliveries_of(order_of(key)?).map(|(key, _)| key), key)
 }

@@ -47,6 +47,9 @@ use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
 
+/// Words for people about a submission that is not found.
+pub const MISSING: &str = "there is no such submission that this database role can see";
+
 /// The store of the mission: a pool, the statements, and what every write is signed with.
 #[derive(Debug, Clone)]
 pub struct Store {

@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::sql;
 use super::stored::Stored;
+use super::{Store, sql};
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
 use crate::db::readiness::Readiness;
@@ -232,6 +232,25 @@ UPDATE submissions s SET {column} = clock_timestamp() WHERE s.id = $1 AND s.{col
             infected: row.try_get("infected")?,
             changed,
         }))
+    }
+}
+
+impl Store {
+    /// Locks a submission's row in the caller's transaction and answers whether an override with this fact stands in its
+    /// ledger; of a ledger that cannot be read: no.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn is_noted_in(
+        &self,
+        tx: &Transaction,
+        id: Uuid,
+        (name, fact): (&str, &str),
+    ) -> Result<bool, DbError> {
+        self.lock_in(tx, id).await?;
+        let Some(row) = tx.query_opt(LEDGER, &[&id]).await? else { return Ok(false) };
+        let Ok(ledger) = row.try_get::<_, Stored>("routing_result")?.ledger() else { return Ok(false) };
+        Ok(ledger.overrides.iter().any(|noted| noted[name] == fact))
     }
 }
 

@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::overrides::Override;
 use super::stored::Stored;
-use super::{Store, sql};
+use super::{MISSING, Store, sql};
 use crate::db::DbError;
+use crate::db::pool::Transaction;
 use crate::kernel::rows::word_in;
 use crate::routing::decide::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
 use crate::routing::submission::plan::PlannedAction;
@@ -30,6 +31,18 @@ pub enum Replayed {
     Unknown,
 }
 
+impl Replayed {
+    /// Why the submission stays as it is, in words for people.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Done { .. } => None,
+            Self::Refused(refusal) => Some(refusal.to_string()),
+            Self::Unknown => Some(MISSING.to_owned()),
+        }
+    }
+}
+
 impl Store {
     /// Opens an ended submission again; with `dry_run` only decides whether it would. `note.more` is extended by the
     /// decision's facts.
@@ -39,55 +52,74 @@ impl Store {
     pub async fn replay(
         &self,
         id: Uuid,
-        options: ReplayOptions,
+        options: ReplayOptions<'_>,
         note: Override<'_>,
         dry_run: bool,
     ) -> Result<Replayed, DbError> {
         self.pool
-            .transaction("replay", async |tx| {
-                let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-                let read = tx.prepare_cached(&self.statements.replay_read).await?;
-                let (_, row) = futures::future::try_join(
-                    tx.query(&lock, &[&id]),
-                    tx.query_opt(&read, &[&id, &self.settings.pin_bodies]),
-                )
-                .await?;
-                let Some(row) = row else { return Ok(Replayed::Unknown) };
-                let status = word_in(&row, "submissions", "status")?;
-                let stored: Stored = row.try_get("routing_result")?;
-                let (ledger, stored) = (stored.ledger(), stored.original());
-                let current: Value = row.try_get("plan")?;
-                let current: Option<Vec<PlannedAction>> = serde_json::from_value(current).ok();
-                let view = ReplayView {
-                    status,
-                    stored: &stored,
-                    ledger: ledger.as_ref(),
-                    infected: row.try_get("infected")?,
-                    current: current.as_deref(),
-                    max_recipients: self.settings.max_recipients,
-                };
-                let replay = match replay(&view, options, row.try_get("now")?) {
-                    Ok(replay) => replay,
-                    Err(refusal) => return Ok(Replayed::Refused(refusal)),
-                };
-                let form_id = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
-                if !dry_run {
-                    let mut entry = note.entry();
-                    if let (Value::Object(entry), Value::Object(decided)) = (&mut entry, &replay.note) {
-                        entry.extend(decided.clone());
-                    }
-                    let write = tx.prepare_cached(sql::REPLAY).await?;
-                    if tx
-                        .execute(&write, &[&id, &replay.keys, &entry, &replay.transition.to().label()])
-                        .await?
-                        != 1
-                    {
-                        // Impossible under the lock.
-                        return Err(DbError::Shape("the row changed under our lock".to_owned()));
-                    }
-                }
-                Ok(Replayed::Done { form_id, replay })
-            })
+            .transaction("replay", async |tx| self.replay_in(&tx, id, options, note, dry_run).await)
             .await
+    }
+
+    /// [`Self::replay`] in the caller's transaction: its commit decides whether it stands.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn replay_in(
+        &self,
+        tx: &Transaction,
+        id: Uuid,
+        options: ReplayOptions<'_>,
+        note: Override<'_>,
+        dry_run: bool,
+    ) -> Result<Replayed, DbError> {
+        let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+        let read = tx.prepare_cached(&self.statements.replay_read).await?;
+        let (_, row) = futures::future::try_join(
+            tx.query(&lock, &[&id]),
+            tx.query_opt(&read, &[&id, &self.settings.pin_bodies]),
+        )
+        .await?;
+        let Some(row) = row else { return Ok(Replayed::Unknown) };
+        let status = word_in(&row, "submissions", "status")?;
+        let stored: Stored = row.try_get("routing_result")?;
+        let (ledger, stored) = (stored.ledger(), stored.original());
+        let current: Value = row.try_get("plan")?;
+        let current: Option<Vec<PlannedAction>> = serde_json::from_value(current).ok();
+        let view = ReplayView {
+            status,
+            stored: &stored,
+            ledger: ledger.as_ref(),
+            infected: row.try_get("infected")?,
+            current: current.as_deref(),
+            max_recipients: self.settings.max_recipients,
+        };
+        let replay = match replay(&view, options, row.try_get("now")?) {
+            Ok(replay) => replay,
+            Err(refusal) => return Ok(Replayed::Refused(refusal)),
+        };
+        let form_id = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
+        if !dry_run {
+            let mut entry = note.entry();
+            if let (Value::Object(entry), Value::Object(decided)) = (&mut entry, &replay.note) {
+                entry.extend(decided.clone());
+            }
+            let write = tx.prepare_cached(sql::REPLAY).await?;
+            if tx.execute(&write, &[&id, &replay.keys, &entry, &replay.transition.to().label()]).await? != 1 {
+                // Impossible under the lock.
+                return Err(DbError::Shape("the row changed under our lock".to_owned()));
+            }
+        }
+        Ok(Replayed::Done { form_id, replay })
+    }
+
+    /// Locks a submission's row in the caller's transaction, as every guarded write does; harmless where there is none.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn lock_in(&self, tx: &Transaction, id: Uuid) -> Result<(), DbError> {
+        let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
+        tx.query(&lock, &[&id]).await?;
+        Ok(())
     }
 }

@@ -51,7 +51,7 @@ pub struct Selection {
     pub form: Option<String>,
     /// Submissions that failed for this reason.
     pub reason: Option<String>,
-    /// Submissions with a mail lost after the relay's acceptance, of its action's present generation.
+    /// Submissions with a mail lost after the relay's acceptance, of its delivery's present generation.
     pub lost: bool,
     /// Routed submissions with an attachment that was judged infected afterwards.
     pub infected_late: bool,

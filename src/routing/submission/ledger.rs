@@ -303,18 +303,29 @@ impl Ledger {
     pub fn with_proofs(&self) -> Self {
         let mut proved = self.clone();
         for (key, delivery) in &mut proved.deliveries {
-            let generation = order_of(key).map_or(0, |order| self.generation(order));
+            let generation = self.generation_of(key);
             let doubtful = delivery.doubt || delivery.intent.is_some();
             let proves = |entry: &RelayEntry| entry.generation == generation && !entry.claimed;
             let is_proved = delivery.relay.as_ref().is_some_and(proves);
             if delivery.state == DeliveryState::Open && doubtful && is_proved {
                 delivery.state = DeliveryState::Accepted;
+                delivery.generation = generation;
             }
         }
         proved
     }
 
-    /// Generation of an action; 0 until an operator forces it again.
+    /// Generation of a delivery's mail: the one that was accepted, else its action's, under which it is sent. The two differ
+    /// where a neighbour was forced since.
+    #[must_use]
+    pub fn generation_of(&self, key: &str) -> u32 {
+        match self.deliveries.get(key) {
+            Some(delivery) if delivery.state == DeliveryState::Accepted => delivery.generation,
+            Some(_) | None => order_of(key).map_or(0, |order| self.generation(order)),
+        }
+    }
+
+    /// Generation of an action, under which its open deliveries are sent; 0 until an operator forces it again.
     #[must_use]
     pub fn generation(&self, action_order: i32) -> u32 {
         self.generations.get(&action_order).copied().unwrap_or(0)
@@ -326,11 +337,11 @@ impl Ledger {
         self.generations.values().copied().max().unwrap_or(0)
     }
 
-    /// Delivery status of a mail after the relay's acceptance, where the entry is of the present generation: an entry of
-    /// a former mail is history.
+    /// Delivery status of a mail after the relay's acceptance, where the entry is of the delivery's present generation: an
+    /// entry of a former mail is history.
     #[must_use]
     pub fn relay_entry<'a>(&self, key: &str, delivery: &'a Delivery) -> Option<&'a RelayEntry> {
-        let generation = self.generation(order_of(key)?);
+        let generation = self.generation_of(key);
         delivery.relay.as_ref().filter(|entry| entry.generation == generation)
     }
 
@@ -392,6 +403,15 @@ impl Delivery {
 #[must_use]
 pub fn order_of(key: &str) -> Option<i32> {
     key.split_once('|').and_then(|(order, _)| order.parse().ok())
+}
+
+/// Place of a delivery among `keys`, those of its action, as `2/3`: its name without its address.
+#[must_use]
+pub fn place<'a>(keys: impl IntoIterator<Item = &'a str>, key: &str) -> Option<String> {
+    let mut keys: Vec<&str> = keys.into_iter().collect();
+    keys.sort_unstable();
+    let place = keys.iter().position(|other| *other == key)?;
+    Some(format!("{}/{}", place + 1, keys.len()))
 }
 
 fn shape(value: &Value) -> &'static str {

@@ -14,7 +14,7 @@ pub struct Origin {
     pub submission: Uuid,
     /// Order of the action in the plan.
     pub action_order: i32,
-    /// Generation of the action; raised only by an operator's `replay --force-action`.
+    /// Generation of the action; raised only by an operator's `replay --force-action` or `--force-delivery`.
     pub generation: u32,
 }
 

@@ -193,6 +193,9 @@ fn notice(Silent { id, kind, origin }: Silent) -> Notice {
             (RecordKind::UnknownSubmission, Origin::Pubsub) => {
                 "events of submissions that do not exist were dead-lettered"
             }
+            (RecordKind::Notification, _) => {
+                "notifications of the review queue could not be sent to whom they were for"
+            }
             (RecordKind::Unreadable, Origin::Outbox(_)) => {
                 "the outbox gave up on events that nobody can read, or that the topic does not take"
             }

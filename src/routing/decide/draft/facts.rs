@@ -58,8 +58,11 @@ impl Draft {
             return false;
         }
         let late = matches!(self.status, Some(Status::Routed | Status::Failed));
-        let former = generation != self.generation_of(key);
         let is_accepted = delivery.get("state") == Some(&json!("accepted"));
+        // What is accepted is of its mail's generation: the action's is higher where a neighbour was forced since.
+        let present =
+            if is_accepted { text(delivery.get("generation")) } else { self.generation_of_action(key) };
+        let former = generation != present;
         let duplicate = if former {
             let generation = fact.get("generation").unwrap_or(&Value::Null);
             others.iter().any(|other| other.get("generation") == Some(generation))
@@ -135,7 +138,7 @@ impl Draft {
     }
 
     /// Generation of a delivery's action, as text.
-    fn generation_of(&self, key: &str) -> String {
+    fn generation_of_action(&self, key: &str) -> String {
         let order = key.split('|').next().unwrap_or_default();
         text(self.document.get("generations").and_then(|all| all.get(order)))
     }

@@ -7,12 +7,19 @@ use crate::routing::submission::message_id::Origin;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const KEY: &str = "1|a@x.test";
 
+/// The entry, of the present generation unless it says another.
+fn present(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    entry.as_object_mut().expect("an object").entry("generation").or_insert(json!(1));
+    entry
+}
+
 fn ledger(entry: &Value) -> Ledger {
     Ledger::read(&json!({
         "v": 1, "attempts": 2, "generations": {"1": 1},
         "claim": {"token": "live", "worker": "w", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"},
         "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
-        "deliveries": {KEY: entry},
+        "deliveries": {KEY: present(entry)},
     }))
     .expect("a ledger")
 }
@@ -137,6 +144,25 @@ fn another_recipient_action_or_generation_is_foreign() {
     assert!(changed(judged(&entry, &ours)).is_some());
 }
 
+/// A neighbour was forced: the action's generation is another one since, and the mail that arrived before is still its own.
+#[test]
+fn a_report_counts_for_the_mail_that_a_delivery_has_whatever_its_action_has_become() {
+    let of = |generation: u32, status: RelayStatus| {
+        let one = seen(status, Some("A"));
+        Seen { origin: Origin { generation, ..one.origin }, ..one }
+    };
+    let kept = json!({"state": "accepted", "generation": 0});
+    let change = changed(judged(&kept, &of(0, RelayStatus::Bounced))).expect("it is of the mail it has");
+    assert_eq!((change.entry.status, change.entry.generation), (RelayStatus::Bounced, 0));
+    assert!(change.unnotified && change.lost.is_some_and(|lost| lost["generation"] == 0));
+    assert_eq!(judged(&kept, &of(1, RelayStatus::Bounced)), Decision::Foreign, "it has no such mail");
+    // The forced one: open, then accepted. What is said of its former mail is not taken for the present one.
+    for forced in [json!({"state": "open"}), json!({"state": "accepted", "generation": 1})] {
+        assert_eq!(judged(&forced, &of(0, RelayStatus::Bounced)), Decision::Foreign, "{forced}");
+        assert!(changed(judged(&forced, &of(1, RelayStatus::Delivered))).is_some(), "{forced}");
+    }
+}
+
 /// Anyone who knows a Message-ID may submit a mail with it: the log reports that one under another queue id.
 #[test]
 fn what_nothing_proves_to_be_ours_counts_only_for_a_queue_id_that_our_own_250_named() {
@@ -170,7 +196,7 @@ fn what_nothing_proves_to_be_ours_counts_only_for_a_queue_id_that_our_own_250_na
 fn a_returned_mail_proves_something_only_where_one_recipient_knows_its_token() {
     let of_several = |entry: &Value| {
         let mut both = json!({"1|b@x.test": {"state": "accepted"}, "1|!1": {"state": "failed"}});
-        both[KEY] = entry.clone();
+        both[KEY] = present(entry);
         Ledger::read(&json!({"v": 1, "attempts": 1, "generations": {"1": 1}, "plan": [], "deliveries": both}))
             .expect("a ledger")
     };

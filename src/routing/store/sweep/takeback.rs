@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::super::overrides::Override;
 use super::super::refusal::{Write, refusal};
-use super::super::{Store, sql as mission};
+use super::super::{MISSING, Store};
 use super::{Locked, all_took, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
@@ -66,6 +66,34 @@ pub enum Released {
     Unknown,
 }
 
+impl Released {
+    /// Why the claim stays as it is, in words for people.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Unknown => Some(MISSING.to_owned()),
+            Self::NotProcessing(status) => Some(not_processing(*status)),
+            Self::Done(Retaken { end: RetakenEnd::Left, .. }) => Some(
+                "a newer version of this program wrote its ledger: upgrade this host, or release it there"
+                    .to_owned(),
+            ),
+            Self::Done(_) => None,
+        }
+    }
+}
+
+fn not_processing(status: Status) -> String {
+    let follows = match status {
+        Status::Received => "nobody holds a claim of it; `maple-router publish ID` has it looked at",
+        Status::Routed | Status::Failed => {
+            "it has ended; `maple-router replay ID --reason TEXT` routes it again"
+        }
+        Status::Purged => "retention has emptied it",
+        Status::Processing => "its claim has just changed hands",
+    };
+    format!("it is {status}, not processing: {follows}")
+}
+
 /// A claim to be taken back, with the token it is fenced by.
 struct Takeback {
     token: Option<String>,
@@ -79,23 +107,30 @@ impl Store {
     /// # Errors
     /// [`DbError`].
     pub async fn reset(&self, id: Uuid, token: &str, note: Override<'_>) -> Result<Released, DbError> {
-        self.pool
-            .transaction("reset", async |tx| {
-                let lock = tx.prepare_cached(mission::LOCK_ONE).await?;
-                tx.query(&lock, &[&id]).await?;
-                let Some(row) = self.read_locked(&tx, &[id]).await?.pop() else {
-                    return Ok(Released::Unknown);
-                };
-                if row.status != Status::Processing {
-                    return Ok(Released::NotProcessing(row.status));
-                }
-                let retaken = self
-                    .take_back(&tx, &[id], token, (Who::OPERATOR, note.actor), Some(&note.entry()))
-                    .await?
-                    .pop();
-                Ok(retaken.map_or(Released::Unknown, Released::Done))
-            })
-            .await
+        self.pool.transaction("reset", async |tx| self.reset_in(&tx, id, token, note).await).await
+    }
+
+    /// [`Self::reset`] in the caller's transaction: its commit decides whether it stands.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn reset_in(
+        &self,
+        tx: &Transaction,
+        id: Uuid,
+        token: &str,
+        note: Override<'_>,
+    ) -> Result<Released, DbError> {
+        self.lock_in(tx, id).await?;
+        let Some(row) = self.read_locked(tx, &[id]).await?.pop() else {
+            return Ok(Released::Unknown);
+        };
+        if row.status != Status::Processing {
+            return Ok(Released::NotProcessing(row.status));
+        }
+        let by = (Who::OPERATOR, note.actor);
+        let retaken = self.take_back(tx, &[id], token, by, Some(&note.entry())).await?.pop();
+        Ok(retaken.map_or(Released::Unknown, Released::Done))
     }
 
     /// Decides about locked rows in `processing` and writes what follows.

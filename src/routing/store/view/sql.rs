@@ -97,12 +97,14 @@ pub const UNKEYED_ROWS: &str = "SELECT id FROM audit_log WHERE detail->'recipien
 const DELIVERIES: &str = "jsonb_each(CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
       THEN s.routing_result->'deliveries' ELSE '{}' END) AS e(k, v)";
 
-/// SQL, boolean, never NULL: a mail of submission `s`, of its action's present generation, was lost after acceptance.
+/// SQL, boolean, never NULL: a mail of submission `s`, of its delivery's present generation (`Ledger::generation_of`), was lost
+/// after acceptance.
 fn lost() -> String {
     format!(
         "EXISTS (SELECT FROM {DELIVERIES}
       WHERE e.v#>>'{{relay,status}}' IN ('bounced', 'expired') AND COALESCE(e.v#>>'{{relay,generation}}', '0')
-        = COALESCE(s.routing_result#>>ARRAY['generations', split_part(e.k, '|', 1)], '0'))"
+        = COALESCE(CASE WHEN e.v->>'state' = 'accepted' THEN e.v->>'generation'
+          ELSE s.routing_result#>>ARRAY['generations', split_part(e.k, '|', 1)] END, '0'))"
     )
 }
 

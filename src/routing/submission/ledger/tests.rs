@@ -104,3 +104,53 @@ fn only_a_second_acceptance_of_one_generation_is_a_repeat() {
         assert_eq!(delivery.repeats(), repeats, "{entry}");
     }
 }
+
+#[test]
+fn what_is_accepted_is_of_its_mails_generation_and_the_rest_of_its_actions() {
+    let report = |generation: u32| json!({"status": "bounced", "at": "2026-11-01T10:00:00Z", "generation": generation});
+    let ledger = Ledger::read(&json!({
+        "generations": {"1": 2},
+        "deliveries": {
+            "1|first@x": {"state": "accepted", "relay": report(0)},
+            "1|second@x": {"state": "accepted", "generation": 1, "relay": report(1)},
+            "1|former@x": {"state": "accepted", "generation": 1, "relay": report(0)},
+            "1|open@x": {"state": "open", "generation": 1, "relay": report(2)},
+            "1|failed@x": {"state": "failed", "relay": report(1)},
+            "2|other@x": {"state": "open", "relay": report(0)},
+        },
+    }))
+    .expect("a ledger");
+    for (key, generation, counts) in [
+        ("1|first@x", 0, true),
+        ("1|second@x", 1, true),
+        ("1|former@x", 1, false),
+        ("1|open@x", 2, true),
+        ("1|failed@x", 2, false),
+        ("2|other@x", 0, true),
+        ("1|unknown@x", 2, false),
+    ] {
+        assert_eq!(ledger.generation_of(key), generation, "{key}");
+        let entry = ledger.deliveries.get(key).and_then(|delivery| ledger.relay_entry(key, delivery));
+        assert_eq!(entry.is_some(), counts, "{key}");
+    }
+    assert_eq!(ledger.delivery_statuses(), BTreeMap::from([("bounced", 4)]));
+}
+
+#[test]
+fn a_proved_acceptance_is_of_the_generation_that_was_sent() {
+    let relay = json!({"status": "delivered", "at": "2026-11-01T10:00:00Z", "generation": 1});
+    let ledger = Ledger::read(&json!({
+        "generations": {"1": 1}, "deliveries": {"1|a@x": {"state": "open", "doubt": true, "relay": relay}},
+    }))
+    .expect("a ledger");
+    let proved = ledger.with_proofs();
+    assert_eq!(proved.deliveries["1|a@x"].state, DeliveryState::Accepted);
+    assert_eq!((ledger.generation_of("1|a@x"), proved.generation_of("1|a@x")), (1, 1));
+}
+
+#[test]
+fn a_place_names_a_delivery_without_its_address() {
+    let keys = ["1|c@x", "1|a@x", "1|b@x"];
+    assert_eq!(place(keys, "1|b@x").as_deref(), Some("2/3"));
+    assert_eq!(place(keys, "1|z@x"), None);
+}

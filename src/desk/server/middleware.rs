@@ -1,0 +1,246 @@
+//! Around every handler, from the outside in: the answer's head and its records (`finish`); name of the host, CSRF, room,
+//! time (`admit`); body size, panics; and for whatever is closed, who asks and how often (`authenticate`).
+//!
+//! What a handler, a library or this file refuses becomes a [`Problem`] in one place.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use tokio::sync::Semaphore;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+
+use crate::desk::access::Visitor;
+use crate::desk::access::authenticator::Authenticator;
+use crate::desk::access::origin::Origin;
+use crate::desk::access::presented::{API, is_bearer};
+use crate::desk::journal::EventName;
+use crate::desk::limits::{Bounds, RateLimits};
+use crate::desk::login;
+use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS, Status};
+use crate::desk::problem::Problem;
+use crate::desk::stream::Streams;
+use crate::desk::templates::ProblemPage;
+use crate::journal;
+use crate::ports::Clock;
+
+/// Largest body of a request, in bytes.
+const BODY: usize = 64 * 1024;
+/// What a page of ours may load, and who may show it: ourselves, nobody.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'";
+const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
+/// Headers of every answer.
+const ALWAYS: [(HeaderName, &str); 7] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("permissions-policy"), PERMISSIONS),
+    (HeaderName::from_static("x-permitted-cross-domain-policies"), "none"),
+];
+
+/// What all requests share.
+pub(super) struct Shared {
+    origin: Origin,
+    authenticator: Arc<Authenticator>,
+    limits: Arc<RateLimits>,
+    streams: Streams,
+    bounds: Bounds,
+    room: Semaphore,
+    page: ProblemPage,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        origin: Origin,
+        authenticator: Arc<Authenticator>,
+        limits: Arc<RateLimits>,
+        streams: Streams,
+        bounds: Bounds,
+        (page, clock): (ProblemPage, Arc<dyn Clock>),
+    ) -> Self {
+        let room = Semaphore::new(bounds.at_once);
+        Self { origin, authenticator, limits, streams, bounds, room, page, clock }
+    }
+}
+
+/// What is found out about a request on its way in, for its answer's records.
+#[derive(Debug, Clone, Default)]
+struct Trace(Arc<TraceCells>);
+
+#[derive(Debug, Default)]
+struct TraceCells {
+    closed: OnceLock<()>,
+    visitor: OnceLock<Visitor>,
+}
+
+/// The routers with everything around them.
+pub(super) fn around(open: Router, closed: Router, shared: Arc<Shared>) -> Router {
+    let closed = closed.layer(from_fn_with_state(Arc::clone(&shared), authenticate));
+    open.merge(closed)
+        .fallback(|| async { Problem::not_found("such page") })
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(RequestBodyLimitLayer::new(BODY))
+        .layer(from_fn_with_state(Arc::clone(&shared), admit))
+        .layer(from_fn_with_state(shared, finish))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the layer gives the panic away")]
+fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    // A panic's words may quote a value; its place, which the panic hook prints, does not.
+    tracing::error!(
+        length = said.len(),
+        "a handler of the desk has panicked: that request is answered 500, others go on"
+    );
+    Problem::internal().into_response()
+}
+
+/// Finds out who asks, before any handler behind the login runs.
+async fn authenticate(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let trace = request.extensions().get::<Trace>().cloned().unwrap_or_default();
+    trace.0.closed.get_or_init(|| ());
+    let wakes = !is_stream(request.headers());
+    let found = shared.authenticator.visitor(request.uri().path(), request.headers(), wakes).await;
+    let visitor = match found.and_then(|visitor| shared.limits.request(&visitor.user).map(|()| visitor)) {
+        Ok(visitor) => visitor,
+        Err(problem) => return problem.into_response(),
+    };
+    trace.0.visitor.get_or_init(|| visitor.clone());
+    request.extensions_mut().insert(visitor);
+    next.run(request).await
+}
+
+/// Refuses what is not for us, and what there is no room or no time for.
+async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let ours = is_ours(&shared.origin, &request);
+    if let Err(problem) = ours {
+        return problem.into_response();
+    }
+    let Ok(_room) = shared.room.try_acquire() else { return Problem::busy().into_response() };
+    request.extensions_mut().insert(shared.streams.clone());
+    request.extensions_mut().insert(shared.authenticator.key.clone());
+    match tokio::time::timeout(shared.bounds.answer, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::busy().into_response(),
+    }
+}
+
+fn is_ours(origin: &Origin, request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    let text = |value: &'_ HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let target = request.uri().authority().map(|authority| authority.as_str().to_owned());
+    let hosts: Vec<String> = headers.get_all(header::HOST).iter().map(text).chain(target).collect();
+    origin.host(hosts.iter().map(String::as_str))?;
+    let one = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        // Two of them are none that could be trusted.
+        values.next().map(|value| if values.next().is_some() { String::new() } else { text(value) })
+    };
+    let (site, from) = (one("sec-fetch-site"), one("origin"));
+    let bearer = is_bearer(request.uri().path(), headers);
+    Ok(origin.csrf(request.method(), site.as_deref(), from.as_deref(), bearer)?)
+}
+
+/// Makes the answer one of ours, whatever it is, and records it.
+async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let began = shared.clock.monotonic();
+    let (trace, method) = (Trace::default(), request.method().clone());
+    let template = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let asks_for_page = is_page(request.uri().path(), request.headers());
+    request.extensions_mut().insert(trace.clone());
+    let mut response = next.run(request).await;
+    let (visitor, status) = (trace.0.visitor.get(), response.status());
+    if status.is_client_error() || status.is_server_error() {
+        let problem = response.extensions().get::<Problem>().cloned();
+        let told_already = problem.is_some();
+        let problem = problem.unwrap_or_else(|| Problem::of_status(status));
+        PROBLEMS.add(problem.kind(), 1);
+        if asks_for_page {
+            response = instead(&response, problem.page((shared.page)(&problem, visitor)));
+        } else if !told_already {
+            response = instead(&response, problem.into_response());
+        }
+    }
+    guard(response.headers_mut());
+    let route = class(template.as_deref(), trace.0.closed.get().is_some(), response.headers());
+    let took = shared.clock.monotonic().saturating_duration_since(began);
+    REQUESTS.add((route, Status::of(response.status())), 1);
+    SECONDS.record((), took);
+    record(&method, template.as_deref(), response.status(), visitor, took.as_millis());
+    response
+}
+
+/// The better answer, with what the first one said of methods and time.
+fn instead(first: &Response, mut better: Response) -> Response {
+    for name in [header::ALLOW, header::RETRY_AFTER, header::WWW_AUTHENTICATE] {
+        if let Some(value) = first.headers().get(&name) {
+            better.headers_mut().insert(name, value.clone());
+        }
+    }
+    better
+}
+
+fn guard(headers: &mut HeaderMap) {
+    for (name, value) in ALWAYS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // A mail in a frame brings a stricter policy of its own.
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(CONTENT_POLICY));
+}
+
+/// One line of the journal for each request. What reads without a finding is a detail.
+fn record(
+    method: &Method,
+    template: Option<&str>,
+    status: StatusCode,
+    visitor: Option<&Visitor>,
+    took: u128,
+) {
+    let (route, user) = (template.unwrap_or("none"), visitor.map_or("", |visitor| visitor.user.as_str()));
+    let (status, duration_ms) = (status.as_u16(), u64::try_from(took).unwrap_or(u64::MAX));
+    if visitor.is_none() && method == Method::GET && status < 400 {
+        journal!(debug, EventName::DeskRequest, %method, route, status, user, duration_ms, "{method} {route} {status}");
+    } else {
+        journal!(info, EventName::DeskRequest, %method, route, status, user, duration_ms, "{method} {route} {status}");
+    }
+}
+
+fn class(template: Option<&str>, closed: bool, headers: &HeaderMap) -> Route {
+    let streams = headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+    match template {
+        None => Route::Other,
+        Some(_) if streams => Route::Stream,
+        Some(path) if path.starts_with(login::PATH) || path == "/logout" => Route::Login,
+        Some(path) if path.starts_with(API) => Route::Api,
+        Some(_) if closed => Route::Page,
+        Some(_) => Route::Asset,
+    }
+}
+
+/// Whether a person asks, who is shown a page.
+fn is_page(path: &str, headers: &HeaderMap) -> bool {
+    !path.starts_with(API) && accepts(headers, "text/html")
+}
+
+/// Whether a browser opens a stream: it does so by itself, again and again, so it keeps no session from resting.
+fn is_stream(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/event-stream")
+}
+
+fn accepts(headers: &HeaderMap, what: &str) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains(what)))
+}

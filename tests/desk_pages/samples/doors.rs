@@ -1,0 +1,34 @@
+//! Pages before login and after trouble.
+
+use super::*;
+
+pub(super) fn link(t: Say<'_>) -> LinkPage {
+    LinkPage {
+        now: now(),
+        name: t("alice"),
+        role: t("reviewer"),
+        secret: t("b64d2f0c1e"),
+        expires_at: now() + SignedDuration::from_mins(9),
+    }
+}
+
+pub(super) fn how_to(t: Say<'_>, behind_proxy: bool) -> HowToPage {
+    let because = Some(t("Your session ended: it was not used for an hour."));
+    HowToPage { now: now(), host: t("maple-1.example.org"), because, behind_proxy }
+}
+
+pub(super) fn problem(t: Say<'_>, known: bool) -> ProblemPage {
+    let mut frame = frame(t);
+    frame.viewer = frame.viewer.filter(|_| known);
+    ProblemPage {
+        frame,
+        status: 503,
+        title: t("The database is away"),
+        detail: t("Nothing of what you sent was done."),
+        steps: vec![
+            t("Wait a minute, then send it again: it is done once, however often you send it."),
+            t("If it stays so, look at the status of the service on the host."),
+        ],
+        again: Some("/queue".to_owned()),
+    }
+}

@@ -1,0 +1,91 @@
+//! Lists and their pages: every entry once, whatever happens meanwhile.
+
+use std::collections::BTreeSet;
+
+use maple_router::grey_queue::decide::{Ask, Verb};
+use maple_router::grey_queue::store::{Cursor, Filter, Order, Whose};
+use maple_router::grey_queue::table::State;
+use uuid::Uuid;
+
+use crate::harness::Bench;
+
+/// Walks a list in small pages, and does something after each.
+async fn walk(bench: &Bench, filter: &Filter, mut between: impl AsyncFnMut(&Bench)) -> Vec<Uuid> {
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = bench.store.list(filter, 7, cursor.as_ref()).await.expect("a page");
+        seen.extend(page.items.iter().map(|entry| entry.id));
+        let Some(next) = page.next_cursor else { return seen };
+        cursor = Some(next.parse::<Cursor>().expect("a cursor"));
+        between(bench).await;
+    }
+}
+
+#[tokio::test]
+async fn a_walk_shows_each_entry_once_while_others_come_and_go() {
+    let bench = Bench::new().await;
+    let mut there = BTreeSet::new();
+    for _ in 0..40 {
+        there.insert(bench.pending().await.id);
+    }
+    for order in Order::ALL {
+        let filter = Filter { order: Some(*order), ..Filter::default() };
+        let seen = walk(&bench, &filter, async |bench| {
+            bench.pending().await;
+        })
+        .await;
+        let once: BTreeSet<Uuid> = seen.iter().copied().collect();
+        assert_eq!(once.len(), seen.len(), "{order}: none twice");
+        assert!(there.is_subset(&once), "{order}: none left out");
+    }
+}
+
+#[tokio::test]
+async fn each_filter_chooses_what_it_says() {
+    let bench = Bench::new().await;
+    let plain = bench.pending().await;
+    let annas = bench.in_state(State::UnderReview, "operations", "anna").await;
+    let security = bench.in_state(State::Escalated, "security", "sam").await;
+    let closed = bench.in_state(State::Dismissed, "operations", "anna").await;
+    let list = async |filter: Filter| {
+        let page = bench.store.list(&filter, 50, None).await.expect("a list");
+        page.items.iter().map(|entry| entry.id).collect::<BTreeSet<_>>()
+    };
+    let of = |ids: &[&Uuid]| ids.iter().map(|id| **id).collect::<BTreeSet<_>>();
+    let none = Filter::default;
+    assert_eq!(list(none()).await, of(&[&plain.id, &annas.id, &security.id]), "the open ones");
+    assert_eq!(list(Filter { all_states: true, ..none() }).await.len(), 4);
+    assert_eq!(list(Filter { states: vec![State::Dismissed], ..none() }).await, of(&[&closed.id]));
+    let two = Filter { states: vec![State::Pending, State::Dismissed], ..none() };
+    assert_eq!(list(two).await, of(&[&plain.id, &closed.id]));
+    assert_eq!(list(Filter { whose: Some(Whose::Of("anna".to_owned())), ..none() }).await, of(&[&annas.id]));
+    assert_eq!(list(Filter { whose: Some(Whose::Nobodys), ..none() }).await, of(&[&plain.id]));
+    assert_eq!(list(Filter { queue: Some("security".to_owned()), ..none() }).await, of(&[&security.id]));
+    assert_eq!(list(Filter { cause: Some("bounced".to_owned()), ..none() }).await, of(&[]));
+    assert_eq!(list(Filter { form: Some("f".to_owned()), ..none() }).await.len(), 3);
+    assert_eq!(list(Filter::of_subject(closed.subject.id)).await, of(&[&closed.id]));
+    assert_eq!(
+        list(Filter { older_than: Some(std::time::Duration::from_secs(3600)), ..none() }).await,
+        of(&[])
+    );
+    let before = Filter { as_of: Some(plain.opened_at), ..none() };
+    assert_eq!(list(before).await, of(&[&plain.id]), "what was there when somebody looked");
+    let depths = bench.store.summary().await.expect("a summary");
+    assert_eq!(depths.iter().map(|depth| depth.count).sum::<i64>(), 3);
+}
+
+#[tokio::test]
+async fn what_changed_is_found_by_its_time() {
+    let bench = Bench::new().await;
+    let entry = bench.pending().await;
+    let (_, now) = bench.store.changed_since(None, 10).await.expect("asked");
+    let since = now - jiff::SignedDuration::from_secs(5);
+    let (changed, _) = bench.store.changed_since(Some(since), 10).await.expect("asked");
+    assert_eq!(changed.iter().map(|one| (one.id, one.version)).collect::<Vec<_>>(), [(entry.id, 1)]);
+    bench.done(&entry, &Ask::plain(Verb::Assign), "anna").await;
+    let (changed, _) = bench.store.changed_since(Some(since), 10).await.expect("asked");
+    assert_eq!(
+        changed.last().map(|one| (one.id, one.version, one.state)),
+        Some((entry.id, 2, State::UnderReview))
+    );
+}
