@@ -183,11 +183,16 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those of a browser that another process started, by its directory.
+    /// Those of a browser that another process started, by what that one told of it.
     #[must_use]
-    pub fn of_home(home: &Path) -> Self {
-        // No process has this group.
-        Self { group: -1, home: home.to_owned() }
+    pub fn told((group, home): (i32, PathBuf)) -> Self {
+        Self { group, home }
+    }
+
+    /// What another process has to know to count them: their group and their directory.
+    #[must_use]
+    pub fn tell(&self) -> (i32, PathBuf) {
+        (self.group, self.home.clone())
     }
 
     /// Directory with everything that the browser writes; it goes with the browser.

@@ -97,7 +97,6 @@ impl Options {
             // A frame of another site, or a sandboxed one, would be a target of its own, whose requests and console lines the
             // driver does not tell.
             "--disable-site-isolation-trials".to_owned(),
-            "--disable-features=IsolateOrigins,site-per-process,IsolateSandboxedIframes".to_owned(),
             format!("--window-size={},{}", WINDOW.0, WINDOW.1),
             format!("--user-data-dir={}", driver.profile().display()),
             format!(

@@ -1,7 +1,6 @@
 //! How a browser ends: whatever becomes of its test, none of its processes lives on and none of its files is left.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -58,8 +57,7 @@ async fn a_killed_test_leaves_no_process_and_no_file() {
     const VICTIM: &str = "BROWSER_TEST_VICTIM";
     if let Some(path) = std::env::var_os(VICTIM) {
         let browser = Browser::start().await.unwrap();
-        let processes = browser.processes();
-        std::fs::write(path, format!("{}", processes.home().display())).unwrap();
+        std::fs::write(path, serde_json::to_vec(&browser.processes().tell()).unwrap()).unwrap();
         std::future::pending::<()>().await;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -71,12 +69,11 @@ async fn a_killed_test_leaves_no_process_and_no_file() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let home = waiting::find(PATIENCE, STEP, async || {
+    let processes = waiting::find(PATIENCE, STEP, async || {
         std::fs::rename(&telling, &told).ok();
-        std::fs::read_to_string(&told).ok().filter(|home| !home.is_empty())
+        serde_json::from_slice(&std::fs::read(&told).ok()?).ok()
     });
-    let home = home.await.expect("the victim has a browser");
-    let processes = Processes::of_home(Path::new(&home));
+    let processes = Processes::told(processes.await.expect("the victim has a browser"));
     assert!(processes.living().len() >= 4, "{:?}", processes.living());
     victim.kill().unwrap();
     victim.wait().unwrap();
