@@ -102,7 +102,10 @@ mod tests {
     #[test]
     fn each_name_is_described_and_every_transition_is_drawn() {
         let all = all();
-        assert_eq!(all.iter().map(|lifecycle| lifecycle.name).collect::<Vec<_>>(), ["submission", "outbox"]);
+        assert_eq!(
+            all.iter().map(|lifecycle| lifecycle.name).collect::<Vec<_>>(),
+            ["submission", "outbox", "grey_queue"]
+        );
         for lifecycle in all {
             let drawn = lifecycle.mermaid();
             assert!(drawn.starts_with("stateDiagram-v2\n    [*] --> "), "{drawn}");

@@ -274,6 +274,66 @@ pub(super) const PAGES: &[Page] = pages! {
          stays there as dead_letter, and is never delivered.";
         "sudo maple-router dlq discard f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\""
             => "Nobody needs it";
+    "review":
+        "The queue of what waits for a person: what failed, is infected, came back, or became a dead letter has an entry there, one \
+         for each problem, opened by the event itself where schema router is there. Whoever runs this acts with role admin, and \
+         is named in the entry's history.",
+        "A decision is on the entry as it is at that moment, or with --version as it was seen: then it changes nothing where \
+         somebody was faster. Every decision has --dry-run.";
+        "sudo maple-router review next" => "What is to be looked at?";
+    "review list":
+        "The open entries, the one that waits longest first, with state, age, queue, reviewer, form, and what it is. With --state or \
+         --all closed ones as well. Filters are the same in the API and on the page.";
+        "sudo maple-router review list --assignee none" => "What has nobody taken yet?",
+        "sudo maple-router review list --state Failed --order newest" => "Which remedies were given up on?";
+    "review show":
+        "What the entry is, what is missing before it can be resolved, the commands that are possible, and what happened to it.";
+        "sudo maple-router review show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "What is to be decided?";
+    "review history":
+        "Who did what, when, and why.";
+        "sudo maple-router review history f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "What has happened to it?";
+    "review next":
+        "Shows the entry that waits longest and that nobody has; with --queue only of one queue.";
+        "sudo maple-router review next --queue security" => "What waits for the security team?";
+    "review open":
+        "Opens entries for failures, lost mails and dead letters since a moment that have none, those from before there was a queue \
+         among them. What has its entry keeps it.";
+        "sudo maple-router review open --since 2026-11-01T00:00:00Z" => "The queue is new, and old failures shall be in it";
+    "review assign":
+        "Makes a user of the desk the reviewer, who gets a mail. Without --to it is you. An entry that somebody has is taken with \
+         --take-over; one whose remedy is under way is taken from its worker.";
+        "sudo maple-router review assign f0a9d36e-423d-4d16-b66f-64f02eddff1f --to anna" => "Anna is to look at it";
+    "review unassign":
+        "Gives an entry back to the queue, where its time begins anew.";
+        "sudo maple-router review unassign f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "Somebody else is to look at it";
+    "review escalate":
+        "Asks the security team, which is told in its channel.";
+        "sudo maple-router review escalate f0a9d36e-423d-4d16-b66f-64f02eddff1f --escalation-reason \"is this phishing?\"" => "Somebody else has to decide";
+    "review de-escalate":
+        "Gives an entry that was escalated back to its reviewer, or to --to.";
+        "sudo maple-router review de-escalate f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of ours\"" => "It is no matter of security";
+    "review resolve":
+        "Resolves an entry honestly: where evidence is sufficient at once; with --remedy the verb of that name is carried out, and \
+         evidence resolves the entry later, or a new failure brings it back to you; with --vouch because you say so.",
+        "Evidence is sufficient when the submission is routed and, where the relay's log is followed, every mail of it is delivered.";
+        "sudo maple-router review resolve f0a9d36e-423d-4d16-b66f-64f02eddff1f --remedy replan --reason \"address corrected\"" => "The cause is mended",
+        "sudo maple-router review resolve f0a9d36e-423d-4d16-b66f-64f02eddff1f --vouch --reason \"told them by telephone\"" => "It is done otherwise";
+    "review reject":
+        "Closes an entry that is under review because it is not to be acted upon.";
+        "sudo maple-router review reject f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"spam\"" => "Nothing is to be sent";
+    "review dismiss":
+        "Closes an entry that nobody has taken.";
+        "sudo maple-router review dismiss f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"a test of the backend\"" => "Nobody needs it";
+    "review reopen":
+        "Opens an entry again that was rejected, dismissed, or whose remedy was given up on.";
+        "sudo maple-router review reopen f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"it is no spam\"" => "It was closed too early";
+    "review reset":
+        "Has an entry whose remedy was given up on wait again, with all attempts.";
+        "sudo maple-router review reset f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"the mail host is back\"" => "The cause is gone";
+    "review start":
+        "Begins a remedy without a reviewer: check only looks, replay routes by the pinned plan, replan by the form's actions of \
+         today, force_delivery sends one mail once more, release gives a claim back, redrive has a dead letter delivered again.";
+        "sudo maple-router review start f0a9d36e-423d-4d16-b66f-64f02eddff1f --remedy replay --reason \"the mail host is back\"" => "It shall be tried once more";
     "desk":
         "The review desk has pages and an API for people who decide about what failed. Who they are, and what they may do, is \
          said in [desk.users.NAME] of the configuration and takes effect by a reload; here they get in, and out.",
