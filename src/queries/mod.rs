@@ -6,6 +6,7 @@
 pub(crate) mod daemon_client;
 pub(crate) mod explain;
 pub(crate) mod list;
+pub(crate) mod render;
 pub(crate) mod review;
 pub(crate) mod status;
 pub(crate) mod tail;
