@@ -130,6 +130,41 @@ fn what_was_typed_stays_in_the_form_after_a_conflict_and_is_shown_where_the_form
 }
 
 #[test]
+fn the_list_that_a_reader_works_through_goes_along() {
+    let filters = QueueFilters { form: Some("volunteer".to_owned()), ..QueueFilters::new() };
+    let id = uuid::Uuid::nil();
+    assert_eq!(filters.entry_href(&id), format!("/entries/{id}?list=form%3Dvolunteer"));
+    assert_eq!(QueueFilters::new().entry_href(&id), format!("/entries/{id}"));
+    let pages = samples::all(&str::to_owned);
+    let mine = pages.iter().find(|page| page.name == "entry-mine").expect("it is there");
+    let decisions = forms(&mine.html).into_iter().filter(|(form, _)| form.get("action") != Some("/logout"));
+    for (form, fields) in decisions {
+        assert_eq!(hidden(&fields, "list"), Some("form=volunteer"), "{form:?}");
+    }
+    let elements = parse(&mine.html).0;
+    let to =
+        |text: &str| elements.iter().find(|element| element.tag == "a" && element.text == text)?.get("href");
+    assert!(to("Next entry").expect("a link").ends_with("?list=form%3Dvolunteer"));
+    let crumb = elements
+        .iter()
+        .find(|element| element.tag == "a" && element.within.last().is_some_and(|tag| tag == "p"));
+    assert_eq!(crumb.expect("a link").get("href"), Some("/queue?form=volunteer"));
+    // Rows of a filtered list know it.
+    let later = pages.iter().find(|page| page.name == "queue-later-page").expect("it is there");
+    let rows: Vec<_> = parse(&later.html)
+        .0
+        .into_iter()
+        .filter(|element| element.get("id").is_some_and(|id| id.starts_with("open-")))
+        .collect();
+    assert!(
+        !rows.is_empty()
+            && rows
+                .iter()
+                .all(|row| row.get("href").is_some_and(|href| href.contains("?list=state%3DPending")))
+    );
+}
+
+#[test]
 fn each_problem_leads_to_its_field() {
     for page in samples::all(&str::to_owned) {
         let elements = parse(&page.html).0;

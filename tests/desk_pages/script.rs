@@ -79,6 +79,7 @@ fn what_was_typed_stays_until_it_was_accepted() {
     let story = "
         const inside = (frame) => frame.contentDocument.getElementById('reject-reason');
         type(byId('reject-reason'), 'a duplicate of 8f1e');
+        type(byId('resolve-reason'), 'what this tab remembers');
         byId('resolve').querySelectorAll('[type=radio]')[1].click();
         const again = await frame('/sample/entry-mine');
         const kept = inside(again).value;

@@ -67,6 +67,12 @@ impl Command {
         Self::ALL.into_iter().find(|command| command.segment() == segment)
     }
 
+    /// Its name for many entries at once; nobody else is named there.
+    #[must_use]
+    pub(super) fn bulk_label(self) -> &'static str {
+        if self == Self::Assign { "Assign to me" } else { self.label() }
+    }
+
     /// Its name on buttons and in lists.
     #[must_use]
     pub const fn label(self) -> &'static str {

@@ -176,6 +176,10 @@ impl EntryPage {
         self.actions.iter().any(|action| action.form().reason.is_some())
     }
 
+    fn list_query(&self) -> String {
+        self.frame.list.query()
+    }
+
     fn path(&self) -> String {
         format!("/entries/{}", self.entry.id)
     }

@@ -134,6 +134,7 @@ pub(super) fn entry_mine(t: Say<'_>) -> EntryPage {
     ];
     page.not_now = vec![NotNow { command: Command::Dismiss, why: t("Only while nobody has it.") }];
     page.watching = vec![t("bob")];
+    page.frame.list = QueueFilters { form: Some(t("volunteer")), ..QueueFilters::new() };
     page
 }
 
