@@ -130,6 +130,31 @@ fn what_was_typed_stays_in_the_form_after_a_conflict_and_is_shown_where_the_form
 }
 
 #[test]
+fn a_refused_form_is_given_back_open_with_what_was_typed_and_what_is_wrong() {
+    let pages = samples::all(&str::to_owned);
+    let refused = pages.iter().find(|page| page.name == "entry-refused").expect("it is there");
+    let elements = parse(&refused.html).0;
+    let problems: Vec<_> =
+        elements.iter().filter_map(|element| element.get("href")?.strip_prefix('#')).collect();
+    assert_eq!(
+        problems[1..],
+        ["resolve-remedy", "reject-reason", "assign-to-assignee"],
+        "after the skip link"
+    );
+    let open =
+        elements.iter().filter(|element| element.tag == "details" && element.get("open").is_some()).count();
+    assert_eq!(open, 3);
+    let invalid = elements.iter().filter(|element| element.get("aria-invalid") == Some("true"));
+    assert_eq!(
+        invalid.filter_map(|field| field.get("id")).collect::<Vec<_>>(),
+        ["reject-reason", "assign-to-assignee"]
+    );
+    let chosen =
+        elements.iter().find(|element| element.get("value") == Some("carol")).expect("it is offered still");
+    assert!(chosen.get("selected").is_some());
+}
+
+#[test]
 fn the_list_that_a_reader_works_through_goes_along() {
     let filters = QueueFilters { form: Some("volunteer".to_owned()), ..QueueFilters::new() };
     let id = uuid::Uuid::nil();

@@ -87,7 +87,7 @@ impl Tone {
 /// A form that people type into; the browser keeps its text under this name until it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draft {
-    /// A form on an entry's page, by its [key](super::decision::Action::key).
+    /// A form on an entry's page, by its [key](super::decision::Command::form_key).
     Entry(Uuid, &'static str),
     /// The form over the queue.
     Bulk,
