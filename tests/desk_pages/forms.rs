@@ -130,6 +130,66 @@ fn what_was_typed_stays_in_the_form_after_a_conflict_and_is_shown_where_the_form
 }
 
 #[test]
+fn a_refused_form_is_given_back_open_with_what_was_typed_and_what_is_wrong() {
+    let pages = samples::all(&str::to_owned);
+    let refused = pages.iter().find(|page| page.name == "entry-refused").expect("it is there");
+    let elements = parse(&refused.html).0;
+    let problems: Vec<_> =
+        elements.iter().filter_map(|element| element.get("href")?.strip_prefix('#')).collect();
+    assert_eq!(
+        problems[1..],
+        ["resolve-remedy", "reject-reason", "assign-to-assignee"],
+        "after the skip link"
+    );
+    let open =
+        elements.iter().filter(|element| element.tag == "details" && element.get("open").is_some()).count();
+    assert_eq!(open, 3);
+    let invalid = elements.iter().filter(|element| element.get("aria-invalid") == Some("true"));
+    assert_eq!(
+        invalid.filter_map(|field| field.get("id")).collect::<Vec<_>>(),
+        ["reject-reason", "assign-to-assignee"]
+    );
+    let chosen =
+        elements.iter().find(|element| element.get("value") == Some("carol")).expect("it is offered still");
+    assert!(chosen.get("selected").is_some());
+}
+
+#[test]
+fn the_list_that_a_reader_works_through_goes_along() {
+    let filters = QueueFilters { form: Some("volunteer".to_owned()), ..QueueFilters::new() };
+    let id = uuid::Uuid::nil();
+    assert_eq!(filters.entry_href(&id), format!("/entries/{id}?list=form%3Dvolunteer"));
+    assert_eq!(QueueFilters::new().entry_href(&id), format!("/entries/{id}"));
+    let pages = samples::all(&str::to_owned);
+    let mine = pages.iter().find(|page| page.name == "entry-mine").expect("it is there");
+    let decisions = forms(&mine.html).into_iter().filter(|(form, _)| form.get("action") != Some("/logout"));
+    for (form, fields) in decisions {
+        assert_eq!(hidden(&fields, "list"), Some("form=volunteer"), "{form:?}");
+    }
+    let elements = parse(&mine.html).0;
+    let to =
+        |text: &str| elements.iter().find(|element| element.tag == "a" && element.text == text)?.get("href");
+    assert!(to("Next entry").expect("a link").ends_with("?list=form%3Dvolunteer"));
+    let crumb = elements
+        .iter()
+        .find(|element| element.tag == "a" && element.within.last().is_some_and(|tag| tag == "p"));
+    assert_eq!(crumb.expect("a link").get("href"), Some("/queue?form=volunteer"));
+    // Rows of a filtered list know it.
+    let later = pages.iter().find(|page| page.name == "queue-later-page").expect("it is there");
+    let rows: Vec<_> = parse(&later.html)
+        .0
+        .into_iter()
+        .filter(|element| element.get("id").is_some_and(|id| id.starts_with("open-")))
+        .collect();
+    assert!(
+        !rows.is_empty()
+            && rows
+                .iter()
+                .all(|row| row.get("href").is_some_and(|href| href.contains("?list=state%3DPending")))
+    );
+}
+
+#[test]
 fn each_problem_leads_to_its_field() {
     for page in samples::all(&str::to_owned) {
         let elements = parse(&page.html).0;

@@ -126,7 +126,7 @@ fn urls_lead_to_this_desk_and_say_nothing_of_people() {
                 assert!(local && !url.contains(['"', '\'', '<', '>', ' ', '\n']), "{}: {url}", page.name);
                 // Only a list's own address has what its reader filtered by, and where its next page begins.
                 let (path, _) = url.split_once('?').unwrap_or((url, ""));
-                let list = url.contains('?') && ["/queue", "/submissions"].contains(&path);
+                let list = ["/queue", "/submissions"].contains(&path) || url.contains("?list=");
                 assert!(list || !url.contains(MARK), "{}: {url}", page.name);
             }
             for name in ["srcset", "formaction", "ping", "style", "srcdoc", "http-equiv", "data"] {

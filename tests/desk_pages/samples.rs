@@ -114,7 +114,7 @@ pub(crate) fn all(t: Say<'_>) -> Vec<Sample> {
 
 /// Rows alone, as the script asks for them.
 pub(crate) fn rows(t: Say<'_>) -> QueueRows {
-    QueueRows { now: now(), entries: lines(t), selectable: true }
+    QueueRows { now: now(), filters: QueueFilters::new(), entries: lines(t), selectable: true }
 }
 
 pub(crate) fn now() -> Timestamp {

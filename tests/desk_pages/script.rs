@@ -79,6 +79,7 @@ fn what_was_typed_stays_until_it_was_accepted() {
     let story = "
         const inside = (frame) => frame.contentDocument.getElementById('reject-reason');
         type(byId('reject-reason'), 'a duplicate of 8f1e');
+        type(byId('resolve-reason'), 'what this tab remembers');
         byId('resolve').querySelectorAll('[type=radio]')[1].click();
         const again = await frame('/sample/entry-mine');
         const kept = inside(again).value;
@@ -250,6 +251,34 @@ fn a_filter_that_is_not_set_is_not_in_the_address() {
     let files = vec![("/queue".to_owned(), "text/html; charset=utf-8", page("queue-empty"))];
     let (told, _server) = told(&page("logged-out"), story, Served { files, ..Served::default() });
     assert_eq!(told["address"], "/queue?state=Pending&cause=bounced");
+}
+
+/// A mail with all that mails have tried: the frame shows it, and nothing of it runs, loads or sends.
+#[test]
+fn a_hostile_mail_in_its_frame_runs_nothing_and_asks_for_nothing() {
+    let shown = page("entry-shown");
+    let at = shown.find("<iframe sandbox src=\"").expect("a frame") + "<iframe sandbox src=\"".len();
+    let path = shown[at..].split('"').next().expect("a path").to_owned();
+    let mail = "<!doctype html><p id=words style='color: red'>words</p><img src=/beacon/img><link rel=stylesheet href=/beacon/css>\
+        <script src=/beacon/script></script><script>parent.document.title = 'ran'; fetch('/beacon/fetch')</script>\
+        <form action=/beacon/form id=f><input name=a></form><script>f.submit()</script><iframe src=/beacon/frame></iframe>\
+        <meta http-equiv=refresh content='0; url=/beacon/refresh'><svg onload='fetch(\"/beacon/svg\")'></svg>\
+        <video src=/beacon/video autoplay></video><object data=/beacon/object></object>";
+    let files = vec![(path.clone(), "text/html; charset=utf-8", mail.to_owned())];
+    let story = "
+        const inside = document.querySelector('iframe');
+        inside.loading = 'eager';
+        inside.scrollIntoView();
+        for (let asked = 0; asked < 50; asked += 1) await fetch('/tick');
+        let reached = true;
+        try { reached = inside.contentDocument !== null; } catch { reached = false; }
+        say({ reached });";
+    let (told, server) = told(&shown, story, Served { files, ..Served::default() });
+    assert_eq!(told["reached"], false, "the mail has an origin of its own");
+    let asked = server.asked();
+    assert!(asked.contains(&path), "it was shown: {asked:?}");
+    let beacons: Vec<_> = asked.iter().filter(|path| path.starts_with("/beacon")).collect();
+    assert!(beacons.is_empty(), "{beacons:?}");
 }
 
 /// The notice of what breaks the policy works, and no page of ours breaks it.

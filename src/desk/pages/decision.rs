@@ -67,6 +67,32 @@ impl Command {
         Self::ALL.into_iter().find(|command| command.segment() == segment)
     }
 
+    /// Key of the form that gives it: the form's id in its page, and the name of its draft. A resolve is on somebody's word
+    /// or not, an assignment takes over or not.
+    #[must_use]
+    pub const fn form_key(self, take_over: bool, vouch: bool) -> &'static str {
+        match self {
+            Self::Assign if take_over => "take-over",
+            Self::Assign => "assign-to",
+            Self::Resolve if vouch => "vouch",
+            Self::Unassign
+            | Self::Escalate
+            | Self::DeEscalate
+            | Self::Resolve
+            | Self::Reject
+            | Self::Dismiss
+            | Self::Reopen
+            | Self::Reset
+            | Self::Start => self.segment(),
+        }
+    }
+
+    /// Its name for many entries at once; nobody else is named there.
+    #[must_use]
+    pub(super) fn bulk_label(self) -> &'static str {
+        if self == Self::Assign { "Assign to me" } else { self.label() }
+    }
+
     /// Its name on buttons and in lists.
     #[must_use]
     pub const fn label(self) -> &'static str {

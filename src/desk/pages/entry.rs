@@ -4,8 +4,8 @@ use askama::Template;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::decision::{self, Action, Conflict, HistoryLine, NotNow};
-use super::frame::{self, Frame};
+use super::decision::{self, Action, Conflict, FieldError, HistoryLine, NotNow, Typed};
+use super::frame::{self, Frame, Problem};
 use super::queue::EntryLine;
 use super::story::{LetterView, Story};
 use super::{assets, entry, filters, plain, queue, when};
@@ -167,6 +167,19 @@ impl EntryFacts {
 }
 
 impl EntryPage {
+    /// Gives a refused form back: what was typed stands in it, and what is wrong stands at its field and before the content.
+    /// `key` is the form's ([`Command::form_key`](decision::Command::form_key)). A form that is not offered any more is left
+    /// to the conflict, which shows what was typed.
+    pub fn give_back(&mut self, key: &str, typed: Typed, error: Option<FieldError>) {
+        let Some(action) = self.actions.iter_mut().find(|action| action.key() == key) else { return };
+        if let Some(error) = &error {
+            let field = Some(action.anchor(error.field));
+            self.frame.problems.push(Problem { text: error.text.clone(), field });
+        }
+        action.typed = typed;
+        action.error = error;
+    }
+
     fn title(&self) -> String {
         format!("{} ({})", self.entry.heading, plain::short(&self.entry.id))
     }
@@ -177,6 +190,10 @@ impl EntryPage {
 
     fn asks_reasons(&self) -> bool {
         self.actions.iter().any(|action| action.form().reason.is_some())
+    }
+
+    fn list_query(&self) -> String {
+        self.frame.list.query()
     }
 
     fn path(&self) -> String {

@@ -36,6 +36,22 @@ pub struct Choice {
 }
 
 impl QueueFilters {
+    /// No filter.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            states: Vec::new(),
+            cause: None,
+            reason: None,
+            form: None,
+            queue: None,
+            assignee: None,
+            subject: None,
+            older_than: None,
+            order: None,
+        }
+    }
+
     /// The filters as a query, without `?`; empty when none is in force.
     #[must_use]
     pub fn query(&self) -> String {
@@ -52,6 +68,22 @@ impl QueueFilters {
     #[must_use]
     pub fn next_href(&self, cursor: &str) -> String {
         href("/queue", &self.with(Some(cursor)))
+    }
+
+    /// The path of an entry of this list, from where the next one of the same list is found.
+    #[must_use]
+    pub fn entry_href(&self, id: &Uuid) -> String {
+        let mut list = Serializer::new(String::new());
+        let query = self.query();
+        if !query.is_empty() {
+            list.append_pair("list", &query);
+        }
+        href(&format!("/entries/{id}"), &list.finish())
+    }
+
+    /// The path with this assignee.
+    pub(super) fn assigned(&self, assignee: &str) -> String {
+        Self { assignee: Some(assignee.to_owned()), ..self.clone() }.href()
     }
 
     /// The path with this state alone; `None`: the open ones.

@@ -70,13 +70,13 @@ impl Action {
                 Form { key: "assign-me", button: "Assign to me", ..Form::new(Command::Assign, None, "") }
             }
             Ask::AssignTo(people) => Form {
-                key: "assign-to",
+                key: Command::Assign.form_key(false, false),
                 title: "Assign to somebody".to_owned(),
                 people,
                 ..Form::new(Command::Assign, None, "They get a mail with the link.")
             },
             Ask::TakeOver(from) => Form {
-                key: "take-over",
+                key: Command::Assign.form_key(true, false),
                 title: format!("Take over from {from}"),
                 button: "Take over",
                 fixed: Some(("take_over", "true")),
@@ -103,7 +103,7 @@ impl Action {
                 )
             },
             Ask::Vouch => Form {
-                key: "vouch",
+                key: Command::Resolve.form_key(false, true),
                 title: "Resolve on my word".to_owned(),
                 button: "Resolve on my word",
                 fixed: Some(("vouch", "true")),
@@ -142,7 +142,7 @@ impl Action {
         format!("{}-{}", self.form().key, field.name())
     }
 
-    /// Name under which the browser keeps what is typed into the form ([`Draft`](super::frame::Draft)).
+    /// Its form's key ([`Command::form_key`]; one button to assign to oneself has another).
     #[must_use]
     pub fn key(&self) -> &'static str {
         self.form().key

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::filters::QueueFilters;
+
 /// Sections of the navigation: name, path, label.
 pub(super) const SECTIONS: [(&str, &str, &str); 5] = [
     ("queue", "/queue", "Queue"),
@@ -23,6 +25,8 @@ pub struct Frame {
     pub flash: Option<Flash>,
     /// What the reader has to mend first; listed before the content, as links to the fields.
     pub problems: Vec<Problem>,
+    /// The list that the reader works through (`?list=` of the address, `list` of forms); empty for the whole queue.
+    pub list: QueueFilters,
     /// Whether this desk streams changes at `/live`.
     pub live: bool,
 }
@@ -31,7 +35,7 @@ impl Frame {
     /// A frame with nothing to say.
     #[must_use]
     pub const fn new(now: Timestamp, viewer: Option<Viewer>) -> Self {
-        Self { now, viewer, flash: None, problems: Vec::new(), live: true }
+        Self { now, viewer, flash: None, problems: Vec::new(), list: QueueFilters::new(), live: true }
     }
 }
 
@@ -83,7 +87,7 @@ impl Tone {
 /// A form that people type into; the browser keeps its text under this name until it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draft {
-    /// A form on an entry's page, by its [key](super::decision::Action::key).
+    /// A form on an entry's page, by its [key](super::decision::Command::form_key).
     Entry(Uuid, &'static str),
     /// The form over the queue.
     Bulk,

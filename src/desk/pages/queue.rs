@@ -50,6 +50,8 @@ pub struct QueuePage {
 pub struct QueueRows {
     /// Database time of the look.
     pub now: Timestamp,
+    /// The filters in force.
+    pub filters: QueueFilters,
     /// The entries that were asked for and fit the filters.
     pub entries: Vec<EntryLine>,
     /// Whether rows have a box to select them.
@@ -241,7 +243,7 @@ impl QueuePage {
     }
 
     fn empty(&self) -> Empty {
-        let mut all = QueueFilters::default();
+        let mut all = QueueFilters::new();
         if self.filters == all {
             return Empty {
                 title: "Nothing waits for a decision",

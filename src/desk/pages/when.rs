@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
+const TWO_DAYS: i64 = 2 * DAY;
 
 /// Ages from here on are given as a date.
 const OLD: i64 = 90 * DAY;
@@ -45,7 +46,8 @@ pub fn age(at: &Timestamp, now: &Timestamp) -> String {
 /// The largest unit that fits, rounded down; `None` below a minute.
 fn span(seconds: i64) -> Option<String> {
     let (unit, words) = match seconds {
-        DAY.. => (DAY, "d"),
+        // Two days are told in hours: an end that is near is worth them.
+        TWO_DAYS.. => (DAY, "d"),
         HOUR.. => (HOUR, "h"),
         MINUTE.. => (MINUTE, "min"),
         _ => return None,
@@ -70,8 +72,9 @@ mod tests {
             ("2026-11-23T19:59:00Z", "1 min ago"),
             ("2026-11-23T19:00:01Z", "59 min ago"),
             ("2026-11-23T19:00:00Z", "1 h ago"),
-            ("2026-11-22T20:00:01Z", "23 h ago"),
-            ("2026-11-22T20:00:00Z", "1 d ago"),
+            ("2026-11-21T20:00:01Z", "47 h ago"),
+            ("2026-11-21T20:00:00Z", "2 d ago"),
+            ("2026-11-25T12:30:00Z", "in 40 h"),
             ("2026-08-25T20:00:01Z", "89 d ago"),
             ("2026-08-25T20:00:00Z", "25 Aug 2026"),
             ("2026-11-23T20:00:30Z", "just now"),

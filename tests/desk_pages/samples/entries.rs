@@ -135,6 +135,7 @@ pub(super) fn entry_mine(t: Say<'_>) -> EntryPage {
     ];
     page.not_now = vec![NotNow { command: Command::Dismiss, why: t("Only while nobody has it.") }];
     page.watching = vec![t("bob")];
+    page.frame.list = QueueFilters { form: Some(t("volunteer")), ..QueueFilters::new() };
     page
 }
 
@@ -185,23 +186,16 @@ pub(super) fn entry_conflict_gone(t: Say<'_>) -> EntryPage {
 pub(super) fn entry_refused(t: Say<'_>) -> EntryPage {
     let mut page = entry_mine(t);
     page.frame.flash = None;
-    page.actions[0].error =
-        Some(FieldError { field: Field::Remedy, text: t("Choose a remedy: the evidence is not there.") });
-    page.actions[1].error =
-        Some(FieldError { field: Field::Reason, text: t("Say why; spaces are no reason.") });
-    page.actions[1].typed.reason = t("   ");
-    let mut assign = action(t, Ask::AssignTo(choices(t, &[("bob", "bob"), ("dana", "dana")])));
-    assign.error = Some(FieldError { field: Field::Assignee, text: t("carol is not active any more.") });
-    assign.typed.assignee = t("carol");
-    page.actions.push(assign);
-    page.frame.problems = page
-        .actions
-        .iter()
-        .filter_map(|action| {
-            let error = action.error.as_ref()?;
-            Some(Problem { text: error.text.clone(), field: Some(action.anchor(error.field)) })
-        })
-        .collect();
+    page.actions.push(action(t, Ask::AssignTo(choices(t, &[("bob", "bob"), ("dana", "dana")]))));
+    let wrong = |field, text| Some(FieldError { field, text: t(text) });
+    let no_remedy = wrong(Field::Remedy, "Choose a remedy: the evidence is not there.");
+    page.give_back(Command::Resolve.form_key(false, false), Typed::default(), no_remedy);
+    let spaces = Typed { reason: t("   "), ..Typed::default() };
+    let no_reason = wrong(Field::Reason, "Say why; spaces are no reason.");
+    page.give_back(Command::Reject.form_key(false, false), spaces, no_reason);
+    let carol = Typed { assignee: t("carol"), ..Typed::default() };
+    let not_active = wrong(Field::Assignee, "carol is not active any more.");
+    page.give_back(Command::Assign.form_key(false, false), carol, not_active);
     page
 }
 

@@ -10,7 +10,7 @@ const MINUTE = 60, HOUR = 3600, DAY = 86400, OLD = 90 * DAY;
 function span(seconds) {
   if (seconds < MINUTE) return "";
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min`;
-  if (seconds < DAY) return `${Math.floor(seconds / HOUR)} h`;
+  if (seconds < 2 * DAY) return `${Math.floor(seconds / HOUR)} h`;
   return `${Math.floor(seconds / DAY)} d`;
 }
 
