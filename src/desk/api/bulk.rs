@@ -62,7 +62,7 @@ struct Item {
     /// The entry.
     id: uuid::Uuid,
     /// Its version.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version)]
     version: i64,
 }
 

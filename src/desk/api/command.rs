@@ -34,7 +34,7 @@ pub(super) struct Plain {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Reasoned {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Assign {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Escalate {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct DeEscalate {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Resolve {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Start {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
-    #[schema(minimum = 1, maximum = 9007199254740991)]
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 

@@ -195,9 +195,7 @@ fn guard(headers: &mut HeaderMap) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     // A mail in a frame brings a stricter policy of its own.
-    headers
-        .entry(header::CONTENT_SECURITY_POLICY)
-        .or_insert(HeaderValue::from_static(CONTENT_POLICY));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
 }
 
 /// One line of the journal for each request. What reads without a finding is a detail.

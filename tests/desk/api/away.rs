@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use maple_router::db::migrations::online::{self, Patience};
+use devkit::postgres::Variant;
+use maple_router::config::Role;
+use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::bench::{Answered, Api};
+use crate::harness::Bench;
 
 fn silent(_: &str) {}
 
 #[tokio::test]
-async fn without_its_schema_the_desk_says_what_brings_it_and_comes_back_with_it() {
+async fn without_its_tables_the_queue_says_what_brings_them_and_comes_back_with_them() {
     let api = Api::new().await;
     let seen = api.pending().await;
-    // The desk's credentials go with the queue's tables: one who is known another way sees the API's own answers.
+    // The desk's credentials go with 004: one who is known all the same sees the API's own answers.
     api.bench.eyes.batch_execute("ALTER TABLE router.grey_queue RENAME TO elsewhere").await.expect("renamed");
     for path in ["", "/summary", "/changes", &format!("/{}", seen.id), &format!("/{}/transitions", seen.id)] {
         let answer = api.get("vera", &format!("/api/grey-queue{path}")).await;
@@ -27,12 +30,31 @@ async fn without_its_schema_the_desk_says_what_brings_it_and_comes_back_with_it(
     assert_eq!(api.post("rita", "/api/grey-queue/bulk", bulk).await.refused(), (503, "not_installed"));
     api.bench.eyes.batch_execute("ALTER TABLE router.elsewhere RENAME TO grey_queue").await.expect("back");
     api.done("rita", seen, "assign", json!({})).await;
+}
 
-    let mut owner = api.bench.db.owner().await.expect("the owner");
-    let second = Duration::from_secs(1);
-    let patience = Patience { lock: second, index: 30 * second, tries: 20, drain: second };
+/// `migrate --router --back 004` while the desk is open, and `migrate --router` again.
+#[tokio::test]
+async fn taken_back_the_schema_is_missed_and_applied_again_it_serves() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let patience =
+        Patience { lock: SECOND, index: Duration::from_secs(60), tries: 40, drain: Duration::ZERO };
+    let bench = Bench::with(Variant { audit_readable: true, ..Variant::default() }).await;
+    let mut owner = bench.db.owner().await.expect("the owner");
+    let column = FinalizedColumn::Is(None);
+    online::migrate(&mut owner, &column, patience, &silent).await.expect("applied");
+    let mut api = Api::on(bench, |_| ()).await;
+    let seen = api.pending().await;
+    api.done("rita", seen, "assign", json!({})).await;
     online::back(&mut owner, "004", true, patience, &silent).await.expect("taken back");
-    assert_eq!(api.get("vera", "/api/grey-queue").await.refused(), (503, "not_installed"));
+    let missed = api.get("rita", "/api/grey-queue").await;
+    assert_eq!(missed.refused(), (503, "not_installed"));
+    assert!(missed.body["remedy"].as_str().expect("a remedy").contains("migrate --router"));
+    online::migrate(&mut owner, &column, patience, &silent).await.expect("applied again");
+    let gone = api.get("rita", "/api/grey-queue").await;
+    assert_eq!(gone.refused(), (401, "unauthenticated"), "whoever was logged in is not any more");
+    api.renew("rita", Role::Reviewer).await;
+    let seen = api.pending().await;
+    api.done("rita", seen, "assign", json!({})).await;
 }
 
 #[tokio::test]
@@ -41,7 +63,9 @@ async fn a_database_that_goes_away_in_a_decision_leaves_nothing_half_done() {
     let seen = api.pending().await;
     let mut other = api.bench.db.superuser().await.expect("superuser");
     let tx = other.transaction().await.expect("a transaction");
-    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&seen.id]).await.expect("locked");
+    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&seen.id])
+        .await
+        .expect("locked");
     let before = api.trace(seen.id).await;
     let start = api
         .ask("rita", Method::POST, &seen.path("/start"))
@@ -74,7 +98,9 @@ async fn an_entry_that_is_locked_for_long_makes_the_desk_busy_and_nothing_else()
     let seen = api.pending().await;
     let mut other = api.bench.db.superuser().await.expect("superuser");
     let tx = other.transaction().await.expect("a transaction");
-    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&seen.id]).await.expect("locked");
+    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&seen.id])
+        .await
+        .expect("locked");
     let busy = api.give("rita", seen, "assign", json!({})).await;
     assert_eq!(busy.refused(), (503, "busy"));
     let shown = api.get("rita", &seen.path("")).await;

@@ -8,8 +8,8 @@ use devkit::postgres::Variant;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use maple_router::config::{DeskUser, Role};
-use maple_router::db::pool::{Pool, Transaction};
 use maple_router::db::DbError;
+use maple_router::db::pool::{Pool, Transaction};
 use maple_router::desk::access::Users;
 use maple_router::desk::api::{ApiState, routes};
 use maple_router::desk::live::Live;
@@ -146,7 +146,11 @@ impl Api {
 
     pub(crate) async fn with(change: impl FnOnce(&mut Bench)) -> Self {
         let variant = Variant { router: true, audit_readable: true, ..Variant::default() };
-        let mut bench = Bench::with(variant).await;
+        Self::on(Bench::with(variant).await, change).await
+    }
+
+    /// An API on a database that has schema router already.
+    pub(crate) async fn on(mut bench: Bench, change: impl FnOnce(&mut Bench)) -> Self {
         let ben = DeskUser { email: "ben@example.org".to_owned(), role: Role::Reviewer };
         bench.config.desk.users.insert("ben".to_owned(), ben);
         bench.bounds.per_user = (std::num::NonZeroU32::MAX, Duration::from_secs(1));
@@ -179,6 +183,12 @@ impl Api {
 
     pub(crate) fn token(&self, who: &str) -> &str {
         &self.tokens[who]
+    }
+
+    /// Has this user's program use another token.
+    pub(crate) async fn renew(&mut self, who: &'static str, role: Role) {
+        let token = self.bench.token(who, role).await;
+        self.tokens.insert(who, token);
     }
 
     /// A request of this user's program.

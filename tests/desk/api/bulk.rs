@@ -90,7 +90,11 @@ async fn a_filter_means_what_was_seen_and_no_other_number() {
     let waits = api.get("rita", &late.path("")).await;
     assert_eq!(waits.body["state"], "Pending", "it was opened after the look");
     let again = keyed(&api, "k1", &body).await;
-    assert_eq!((again.status, &again.body), (200, &done.body), "none of them matches any more, and all was answered");
+    assert_eq!(
+        (again.status, &again.body),
+        (200, &done.body),
+        "none of them matches any more, and all was answered"
+    );
 }
 
 #[tokio::test]
@@ -108,15 +112,30 @@ async fn what_is_meant_is_said_once_and_whole() {
         (json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": as_of}), "expected"),
         (json!({"command": "dismiss", "reason": "x", "filter": {}, "expected": 2}), "as_of"),
         (json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": as_of, "expected": 201}), "200"),
-        (json!({"command": "dismiss", "reason": "x", "filter": {"limit": 1}, "as_of": as_of, "expected": 2}), "limit"),
-        (json!({"command": "dismiss", "reason": "x", "filter": {"form": "\u{0}"}, "as_of": as_of, "expected": 2}), "form"),
-        (json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": "-009999-01-01T00:00:00Z", "expected": 2}), "as_of"),
-        (json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": "yesterday", "expected": 2}), "as_of"),
+        (
+            json!({"command": "dismiss", "reason": "x", "filter": {"limit": 1}, "as_of": as_of, "expected": 2}),
+            "limit",
+        ),
+        (
+            json!({"command": "dismiss", "reason": "x", "filter": {"form": "\u{0}"}, "as_of": as_of, "expected": 2}),
+            "form",
+        ),
+        (
+            json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": "-009999-01-01T00:00:00Z", "expected": 2}),
+            "as_of",
+        ),
+        (
+            json!({"command": "dismiss", "reason": "x", "filter": {}, "as_of": "yesterday", "expected": 2}),
+            "as_of",
+        ),
         (json!({"command": "dismiss", "remedy": "replay", "reason": "x", "items": one}), "remedy"),
         (json!({"command": "delete", "reason": "x", "items": one}), "delete"),
         (json!({"reason": "x", "items": one}), "command"),
         (json!({"command": "dismiss", "reason": "x", "items": [[all[0].id, 1]]}), "object"),
-        (json!({"command": "dismiss", "reason": "x", "items": [{"id": all[0].id, "version": 1, "x": 1}]}), "x"),
+        (
+            json!({"command": "dismiss", "reason": "x", "items": [{"id": all[0].id, "version": 1, "x": 1}]}),
+            "x",
+        ),
     ] {
         let refused = api.post("rita", BULK, body.clone()).await;
         assert_eq!(refused.refused(), (400, "bad_request"), "{body}");
@@ -154,7 +173,9 @@ async fn a_bulk_that_was_begun_goes_on_with_what_was_selected() {
     // The third is locked, and waits; the desk's connections end meanwhile.
     let mut other = api.bench.db.superuser().await.expect("superuser");
     let tx = other.transaction().await.expect("a transaction");
-    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&all[2].id]).await.expect("locked");
+    tx.execute("SELECT 1 FROM router.grey_queue WHERE id = $1 FOR UPDATE", &[&all[2].id])
+        .await
+        .expect("locked");
     let cut = async {
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
         while api.bench.eyes.query_one(waits, &[]).await.expect("activity").get::<_, i64>(0) == 0 {

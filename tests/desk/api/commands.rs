@@ -21,7 +21,10 @@ async fn a_decision_answers_the_entry_with_its_new_tag() {
     let assign = api.ask("rita", Method::POST, &seen.path("/assign")).header("if-match", shown.etag());
     let assigned = Answered::of(assign).await;
     assert_eq!((assigned.status, assigned.etag()), (200, "\"2\""), "an empty body is an empty object");
-    assert_eq!((&assigned.body["state"], &assigned.body["assignee"]), (&json!("UnderReview"), &json!("rita")));
+    assert_eq!(
+        (&assigned.body["state"], &assigned.body["assignee"]),
+        (&json!("UnderReview"), &json!("rita"))
+    );
     let again = api.ask("vera", Method::GET, &seen.path("")).header("if-none-match", "\"1\"");
     assert_eq!(Answered::of(again).await.body, assigned.body, "what is answered is what is shown");
 
@@ -97,7 +100,8 @@ async fn evidence_resolves_an_entry_and_without_it_the_answer_says_what_is_missi
     let missing = api.give("rita", seen, "resolve", why.clone()).await;
     assert_eq!(missing.refused(), (422, "evidence_missing"));
     assert_eq!(missing.body["missing"], json!(["1 of 1 deliveries is not reported as delivered"]));
-    let subject = api.trace(seen.id).await["row"]["subject_id"].as_str().expect("an id").parse().expect("an id");
+    let subject =
+        api.trace(seen.id).await["row"]["subject_id"].as_str().expect("an id").parse().expect("an id");
     api.room.sufficient.lock().expect("unpoisoned").push(subject);
     let (_, answer) = api.done("rita", seen, "resolve", why).await;
     assert_eq!(answer.body["resolution"], json!({"how": "delivered", "by": "rita"}));
@@ -110,7 +114,8 @@ async fn a_remedy_is_given_the_reason_as_it_is_recorded() {
     let seen = api.pending().await;
     let body = json!({"remedy": "replay", "reason": "bob@example.org says\u{0} it is mended"});
     api.done("rita", seen, "start", body).await;
-    let sql = "SELECT r.reason, t.reason, r.actor FROM router.remedies r, router.grey_queue_state_transitions t
+    let sql =
+        "SELECT r.reason, t.reason, r.actor FROM router.remedies r, router.grey_queue_state_transitions t
                WHERE t.entry_id = $1 AND t.command = 'start'";
     let row = api.bench.eyes.query_one(sql, &[&seen.id]).await.expect("a remedy");
     let (told, recorded, actor): (String, String, String) = (row.get(0), row.get(1), row.get(2));

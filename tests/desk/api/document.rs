@@ -34,7 +34,10 @@ fn operations(document: &Value) -> Vec<(String, Value)> {
     let paths = document["paths"].as_object().expect("paths");
     let each = |(path, item): (&String, &Value)| {
         let methods = item.as_object().expect("operations").clone();
-        methods.into_iter().map(|(method, operation)| (format!("{method} {path}"), operation)).collect::<Vec<_>>()
+        methods
+            .into_iter()
+            .map(|(method, operation)| (format!("{method} {path}"), operation))
+            .collect::<Vec<_>>()
     };
     paths.iter().flat_map(each).collect()
 }
@@ -43,7 +46,10 @@ fn operations(document: &Value) -> Vec<(String, Value)> {
 async fn each_operation_is_described_and_each_description_is_an_operation() {
     let api = Api::new().await;
     let served = api.get("vera", "/api/openapi.json").await;
-    assert_eq!((served.status, &served.headers["content-type"]), (200, &"application/json".parse().expect("a value")));
+    assert_eq!(
+        (served.status, &served.headers["content-type"]),
+        (200, &"application/json".parse().expect("a value"))
+    );
     assert_eq!(served.body, serde_json::to_value(description()).expect("a document"));
     assert!(served.body["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     let described = operations(&served.body);

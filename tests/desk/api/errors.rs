@@ -96,7 +96,11 @@ async fn what_cannot_be_read_is_refused_by_name() {
         (json("{\"version\": 1}").header("idempotency-key", "a b"), 400, "Idempotency-Key"),
         (assign().form(&[("version", "1")]), 415, "application/json"),
         (assign().header("content-type", "text/plain").body("{\"version\": 1}"), 415, ""),
-        (json(&format!("{{\"reason\": \"{}\"}}", "x".repeat(70_000))), 413, "64 KiB"),
+        (
+            json(&format!("{{\"reason\": \"{}\"}}", "x".repeat(70_000))).header("connection", "close"),
+            413,
+            "64 KiB",
+        ),
     ] {
         let refused = Answered::of(request).await;
         assert_eq!(refused.status, status, "{named}: {refused:?}");
@@ -117,7 +121,9 @@ async fn what_is_not_there_is_not_found() {
     for (command, body) in every_command() {
         assert_eq!(api.give("ada", nobody, command, body).await.refused(), (404, "not_found"), "{command}");
     }
-    for id in ["00000000-0000-0000-0000-000000000000", "x", "%FF", "%00", "1%27%20OR%201=1", "..%2f..", "\u{e4}"] {
+    for id in
+        ["00000000-0000-0000-0000-000000000000", "x", "%FF", "%00", "1%27%20OR%201=1", "..%2f..", "\u{e4}"]
+    {
         for rest in ["", "/history", "/transitions"] {
             let unknown = api.get("vera", &format!("/api/grey-queue/{id}{rest}")).await;
             assert_eq!(unknown.refused(), (404, "not_found"), "{id}{rest}");
@@ -125,7 +131,10 @@ async fn what_is_not_there_is_not_found() {
     }
     assert_eq!(api.get("vera", "/api/grey-queue/a/b/c").await.refused(), (404, "not_found"));
     let put = Answered::of(api.ask("ada", Method::PUT, "/api/grey-queue")).await;
-    assert_eq!((put.refused(), put.headers["allow"].to_str().ok()), ((405, "method_not_allowed"), Some("GET,HEAD")));
+    assert_eq!(
+        (put.refused(), put.headers["allow"].to_str().ok()),
+        ((405, "method_not_allowed"), Some("GET,HEAD"))
+    );
     assert_eq!(api.get("vera", "/api/grey-queue/bulk").await.refused(), (405, "method_not_allowed"));
 }
 
@@ -156,7 +165,11 @@ async fn each_state_refuses_what_it_does_not_have_and_tells_what_it_has() {
         ("assign", json!({"assignee": "rita\u{0}"}), "assignee"),
     ] {
         let refused = api.give("ada", seen, command, body.clone()).await;
-        assert_eq!((refused.refused(), &refused.body["field"]), ((422, "guard"), &json!(field)), "{command} {body}");
+        assert_eq!(
+            (refused.refused(), &refused.body["field"]),
+            ((422, "guard"), &json!(field)),
+            "{command} {body}"
+        );
     }
     let others = api.give("rita", seen, "assign", json!({"assignee": "ben"})).await;
     assert_eq!(others.refused(), (403, "role"), "others are assigned by an admin");
@@ -236,9 +249,23 @@ async fn hostile_texts_are_texts() {
             assert!(answer.status < 500, "{command} {text:?}: {answer:?}");
             assert!(answer.headers.get("set-cookie").is_none());
         }
+        // A head of many kilobytes is refused before anything reads it.
+        let text: String = text.chars().take(100).collect();
         let encoded: String = url::form_urlencoded::byte_serialize(text.as_bytes()).collect();
-        for name in ["state", "cause", "reason", "form", "queue", "assignee", "subject", "older_than", "order", "cursor", "limit", text]
-        {
+        for name in [
+            "state",
+            "cause",
+            "reason",
+            "form",
+            "queue",
+            "assignee",
+            "subject",
+            "older_than",
+            "order",
+            "cursor",
+            "limit",
+            &text,
+        ] {
             let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
             let answer = api.get("rita", &format!("/api/grey-queue?{name}={encoded}")).await;
             assert!(answer.status < 500, "{name} {text:?}: {answer:?}");

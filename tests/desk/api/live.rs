@@ -16,7 +16,8 @@ struct Events {
 
 impl Events {
     async fn open(api: &Api, who: &str) -> Self {
-        let request = api.ask(who, Method::GET, "/api/grey-queue/changes").header("accept", "text/event-stream");
+        let request =
+            api.ask(who, Method::GET, "/api/grey-queue/changes").header("accept", "text/event-stream");
         let answer = request.send().await.expect("an answer");
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
@@ -30,13 +31,15 @@ impl Events {
             if let Some((block, rest)) = self.rest.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.rest = rest;
-                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+                let field =
+                    |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
                 if let (Some(event), Some(data)) = (field("event: "), field("data: ")) {
                     return (event, serde_json::from_str(&data).expect("JSON"));
                 }
                 continue;
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.answer.chunk()).await.expect("in time").expect("a chunk");
+            let chunk =
+                tokio::time::timeout(PATIENCE, self.answer.chunk()).await.expect("in time").expect("a chunk");
             self.rest.push_str(std::str::from_utf8(&chunk.expect("it goes on")).expect("text"));
         }
     }

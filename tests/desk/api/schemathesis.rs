@@ -70,7 +70,9 @@ negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "405", 
 include-path = ["/api/grey-queue", "/api/grey-queue/bulk"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "409", "422"]
 "#,
-        seen.id, closed.id, uuid::Uuid::nil()
+        seen.id,
+        closed.id,
+        uuid::Uuid::nil()
     );
     std::fs::write(&config, settings).expect("written");
     let mut command = python("schemathesis");
