@@ -32,6 +32,7 @@ const UNDER_WAY: u16 = 102;
 
 /// An entry as somebody saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Selected {
     /// The entry.
     pub(crate) id: Uuid,
@@ -137,12 +138,12 @@ pub(crate) async fn carry_out(commands: &Commands, bulk: &Bulk<'_>) -> Result<Bu
             Begun::Over(outcome) => return Ok(outcome),
         },
     };
-    let (items, resumed) = match begin(commands, bulk, Some(&items)).await? {
-        Begun::Now => (items, false),
-        Begun::Before(items) => (items, true),
+    let items = match begin(commands, bulk, Some(&items)).await? {
+        Begun::Now => items,
+        Begun::Before(items) => items,
         Begun::Over(outcome) => return Ok(outcome),
     };
-    let report = go_through(commands, bulk, &items, resumed, began).await?;
+    let report = go_through(commands, bulk, &items, began).await?;
     end(commands, bulk, report).await
 }
 
@@ -204,7 +205,6 @@ async fn go_through(
     commands: &Commands,
     bulk: &Bulk<'_>,
     items: &[Selected],
-    resumed: bool,
     began: Instant,
 ) -> Result<Report, DbError> {
     let mut report = Report { matched: items.len(), changed: Vec::new(), skipped: Vec::new() };
@@ -220,7 +220,10 @@ async fn go_through(
                 report.changed.push(ChangedItem::of(&entry));
             }
             Ok(Answer::Conflict(entry)) => {
-                if resumed && is_done(&commands.store.history(item.id).await?, item.version, bulk) {
+                // The same request may have come before, or a moment ago.
+                if bulk.repeat.is_some()
+                    && is_done(&commands.store.history(item.id).await?, item.version, bulk)
+                {
                     report.changed.push(ChangedItem::of(&entry));
                 } else {
                     let problem = conflict(commands, entry).await?.problem();

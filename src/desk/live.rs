@@ -60,14 +60,7 @@ impl Live {
 
     /// The changes from now on, until the stream is dropped. Whoever loads the queue after this call misses nothing.
     pub(crate) fn watch(&self) -> impl Stream<Item = Event> + Send + use<> {
-        let receiver = self.receiver();
-        stream::unfold(receiver, |mut receiver| async {
-            match receiver.recv().await {
-                Ok(event) => Some((event, receiver)),
-                Err(RecvError::Lagged(_)) => Some((Event::Reload, receiver)),
-                Err(RecvError::Closed) => None,
-            }
-        })
+        told_by(self.receiver())
     }
 
     /// Streams that are open.
@@ -91,6 +84,16 @@ impl Live {
         }
         receiver
     }
+}
+
+fn told_by(receiver: broadcast::Receiver<Event>) -> impl Stream<Item = Event> + Send {
+    stream::unfold(receiver, |mut receiver| async {
+        match receiver.recv().await {
+            Ok(event) => Some((event, receiver)),
+            Err(RecvError::Lagged(_)) => Some((Event::Reload, receiver)),
+            Err(RecvError::Closed) => None,
+        }
+    })
 }
 
 /// The one who looks. Whatever else ends it, another may begin.
@@ -158,5 +161,55 @@ impl Told {
         }
         self.versions.retain(|_, (_, at)| *at >= since);
         if full { vec![Event::Reload] } else { events }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+
+    use super::*;
+    use crate::grey_queue::table::State;
+
+    fn changed(n: u128, version: i64, at: Timestamp) -> Changed {
+        Changed { id: Uuid::from_u128(n), version, state: State::Pending, assignee: None, at }
+    }
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).expect("a time")
+    }
+
+    #[test]
+    fn a_version_is_told_once_and_forgotten_when_no_look_meets_it_again() {
+        let mut told = Told::default();
+        assert_eq!(told.events(Vec::new(), second(0)), []);
+        assert_eq!(told.since, Some(second(-20)), "what is not committed yet is not missed");
+        let one = changed(1, 1, second(0));
+        assert_eq!(told.events(vec![one.clone()], second(1)), [Event::Change(one.clone())]);
+        assert_eq!(told.events(vec![one.clone()], second(2)), []);
+        let two = changed(1, 2, second(2));
+        assert_eq!(told.events(vec![two.clone()], second(3)), [Event::Change(two.clone())]);
+        assert_eq!(told.events(vec![two], second(23)), []);
+        assert!(told.versions.is_empty());
+        assert_eq!(told.since, Some(second(3)));
+    }
+
+    #[test]
+    fn more_than_a_look_takes_is_one_word() {
+        let mut told = Told::default();
+        let all = (0..2_000).map(|n| changed(n, 1, second(0))).collect();
+        assert_eq!(told.events(all, second(1)), [Event::Reload]);
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_is_too_slow_is_told_to_load_anew() {
+        let (events, receiver) = broadcast::channel(2);
+        for n in 0..3 {
+            events.send(Event::Change(changed(n, 1, second(0)))).expect("a watcher");
+        }
+        drop(events);
+        let told: Vec<Event> = told_by(receiver).collect().await;
+        assert_eq!(told[0], Event::Reload);
+        assert_eq!(told.len(), 3, "what is left follows, and then it ends: {told:?}");
     }
 }

@@ -332,9 +332,10 @@ fn reviews(name: &str, entry: &Entry, rules: &Rules<'_>) -> bool {
 
 /// A text that people wrote, without addresses.
 fn said(field: &'static str, text: Option<&str>) -> Result<Option<String>, Refusal> {
-    let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
     // PostgreSQL's texts have no NUL.
-    let text = scrub(text).replace('\0', "");
+    let text = text.map(|text| text.replace('\0', ""));
+    let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = scrub(text);
     if text.chars().count() > LONGEST {
         return Err(Refusal::guard(field, format!("at most {LONGEST} characters")));
     }

@@ -1,6 +1,7 @@
 //! The desk's ground as browsers and programs meet it: the real server on a real port, its credentials in a real PostgreSQL as
 //! `forms_app`. What pages and API will show stands here as a few plain routes.
 
+mod api;
 mod assertions;
 mod bounds;
 mod harness;

@@ -62,6 +62,7 @@ struct Item {
     /// The entry.
     id: uuid::Uuid,
     /// Its version.
+    #[schema(schema_with = schema::version)]
     version: i64,
 }
 

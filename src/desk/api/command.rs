@@ -34,6 +34,7 @@ pub(super) struct Plain {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -45,6 +46,7 @@ pub(super) struct Reasoned {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -60,6 +62,7 @@ pub(super) struct Assign {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -74,6 +77,7 @@ pub(super) struct Escalate {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -87,6 +91,7 @@ pub(super) struct DeEscalate {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -105,6 +110,7 @@ pub(super) struct Resolve {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 
@@ -121,6 +127,7 @@ pub(super) struct Start {
     #[schema(required = true, value_type = String, schema_with = schema::reason)]
     reason: Option<String>,
     /// The version that was seen, unless If-Match says it.
+    #[schema(schema_with = schema::version_or_none)]
     version: Option<i64>,
 }
 

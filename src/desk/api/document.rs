@@ -173,7 +173,7 @@ impl IntoParams for Path {
 
 impl IntoParams for DecisionHeaders {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let tag = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^(W/)?\"[^\"]*\"$")).build();
+        let tag = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^\"[0-9]{1,15}\"$")).build();
         let about = "the ETag of the entry as it was seen; without it, a member `version` of the content";
         let mut all = vec![parameter(ParameterIn::Header, "If-Match", about, tag.into())];
         all.extend(BulkHeaders::into_params(|| None));
@@ -183,7 +183,7 @@ impl IntoParams for DecisionHeaders {
 
 impl IntoParams for BulkHeaders {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let key = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!-~]{1,128}$")).build();
+        let key = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!#-~]{1,128}$")).build();
         let about = "a name for this request, by which a repetition is known for 24 hours";
         vec![parameter(ParameterIn::Header, idempotency::NAME, about, key.into())]
     }

@@ -2,8 +2,9 @@
 //! answer against these.
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, SchemaType};
 use utoipa::openapi::{RefOr, Schema, Type};
 use uuid::Uuid;
 
@@ -54,7 +55,26 @@ pub(super) fn remedy() -> RefOr<Schema> {
 }
 
 pub(super) fn remedy_or_none() -> RefOr<Schema> {
-    remedy()
+    let labels = Remedy::ALL.iter().map(|remedy| json!(remedy.label()));
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+        .enum_values(Some(labels.chain([Value::Null])))
+        .build()
+        .into()
+}
+
+/// A version: as large as every reader of JSON can count.
+pub(super) fn version() -> RefOr<Schema> {
+    counted(Type::Integer.into())
+}
+
+pub(super) fn version_or_none() -> RefOr<Schema> {
+    counted(SchemaType::from_iter([Type::Integer, Type::Null]))
+}
+
+fn counted(schema_type: SchemaType) -> RefOr<Schema> {
+    let most: i64 = (1 << 53) - 1;
+    ObjectBuilder::new().schema_type(schema_type).minimum(Some(1_i64)).maximum(Some(most)).build().into()
 }
 
 pub(super) fn state() -> RefOr<Schema> {
