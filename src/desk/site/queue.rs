@@ -165,6 +165,7 @@ pub(super) async fn rows(
     let fitting = entries.iter().filter(|entry| fits(&asked.filter, entry, now));
     html(&QueueRows {
         now,
+        filters: asked.shown.clone(),
         entries: fitting.map(words::line).collect(),
         selectable: visitor.role >= Role::Reviewer,
     })
