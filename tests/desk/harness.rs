@@ -131,7 +131,19 @@ impl Bench {
         let pool = pool(&config, &clock);
         let (raise, incidents) = Incidents::new();
         let file = watch::channel(Arc::new(config.clone())).0;
-        Self { db, eyes, config, file, clock, pool, incidents, bounds: Bounds::default(), templates: Templates::default(), raise, dir }
+        Self {
+            db,
+            eyes,
+            config,
+            file,
+            clock,
+            pool,
+            incidents,
+            bounds: Bounds::default(),
+            templates: Templates::default(),
+            raise,
+            dir,
+        }
     }
 
     /// From now on the database is reached at `url`.

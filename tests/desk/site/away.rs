@@ -11,11 +11,15 @@ use crate::harness::{Bench, location};
 async fn without_its_tables_the_page_says_what_to_do() {
     let mut bench = Bench::with(Variant { router: false, ..Variant::default() }).await;
     bench.templates = templates(DeskAuth::Link);
+    bench.config.mail.from = "Forms <forms@example.org>".to_owned();
     let desk = scene::open(&bench).await;
     let cookie = format!("__Host-desk={}", "A".repeat(43));
     let (status, page) = desk.page("/queue", &cookie).await;
     assert_eq!(status, 503);
-    assert!(page.contains("not set up for the desk") && page.contains("maple-router migrate --router"), "{page}");
+    assert!(
+        page.contains("not set up for the desk") && page.contains("maple-router migrate --router"),
+        "{page}"
+    );
 }
 
 #[tokio::test]

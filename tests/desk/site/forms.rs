@@ -6,7 +6,13 @@ use super::scene::{self, PLAIN, hidden, read};
 use crate::harness::{Bench, Opened, location};
 
 /// Presses the button of a form on an entry's page, with what was typed, as the page has it.
-async fn press(desk: &Opened, cookie: &str, page: &str, path: &str, typed: &[(&str, &str)]) -> reqwest::Response {
+async fn press(
+    desk: &Opened,
+    cookie: &str,
+    page: &str,
+    path: &str,
+    typed: &[(&str, &str)],
+) -> reqwest::Response {
     let (version, key) = (hidden(page, path, "version"), hidden(page, path, "idempotency_key"));
     let mut fields = vec![("version", version.as_str()), ("idempotency_key", key.as_str())];
     fields.extend(typed);
@@ -37,7 +43,10 @@ async fn from_the_link_to_a_remedy_under_way() {
     let (_, page) = desk.page(&format!("/entries/{entry}"), &cookie).await;
     let assign = format!("/entries/{entry}/assign");
     let taken = press(&desk, &cookie, &page, &assign, &[]).await;
-    assert_eq!((taken.status().as_u16(), location(&taken)), (303, &*format!("/entries/{entry}?done=assign-me")));
+    assert_eq!(
+        (taken.status().as_u16(), location(&taken)),
+        (303, &*format!("/entries/{entry}?done=assign-me"))
+    );
     assert_eq!(bench.state(entry).await, ("UnderReview".to_owned(), Some("rita".to_owned())));
     let (_, page) = desk.page(location(&taken), &cookie).await;
     assert!(page.contains("It is yours now."), "{page}");
@@ -45,14 +54,18 @@ async fn from_the_link_to_a_remedy_under_way() {
 
     let resolve = format!("/entries/{entry}/resolve");
     let resolved =
-        press(&desk, &cookie, &page, &resolve, &[("remedy", "replan"), ("reason", "the address is mended")]).await;
+        press(&desk, &cookie, &page, &resolve, &[("remedy", "replan"), ("reason", "the address is mended")])
+            .await;
     assert_eq!(resolved.status(), 303);
     assert_eq!(bench.state(entry).await.0, "Processing");
     let (_, page) = desk.page(location(&resolved), &cookie).await;
     assert!(page.contains("The remedy is under way") && page.contains("the address is mended"), "{page}");
     let sql = "SELECT status::text, routing_result #>> '{overrides,1,actor}' FROM submissions WHERE id = $1";
     let row = bench.eyes.query_one(sql, &[&submission]).await.expect("a row");
-    assert_eq!((row.get::<_, String>(0), row.get::<_, Option<String>>(1)), ("received".to_owned(), Some("reviewer:rita".to_owned())));
+    assert_eq!(
+        (row.get::<_, String>(0), row.get::<_, Option<String>>(1)),
+        ("received".to_owned(), Some("reviewer:rita".to_owned()))
+    );
 
     let out = desk.send("/logout", &cookie, &[]).await;
     assert_eq!((out.status().as_u16(), location(&out)), (303, "/logged-out"));
@@ -103,16 +116,21 @@ async fn what_is_missing_is_said_at_its_field_and_nothing_is_lost() {
     let path = format!("/entries/{entry}");
     let (_, page) = desk.page(&path, &cookie).await;
     let resolve = format!("{path}/resolve");
-    let (status, refused) = read(press(&desk, &cookie, &page, &resolve, &[("remedy", "replay"), ("reason", "  ")]).await).await;
+    let (status, refused) =
+        read(press(&desk, &cookie, &page, &resolve, &[("remedy", "replay"), ("reason", "  ")]).await).await;
     assert_eq!(status, 422, "{refused}");
-    assert!(refused.contains("href=\"#resolve-reason\"") && refused.contains("id=\"resolve-reason-error\""), "{refused}");
+    assert!(
+        refused.contains("href=\"#resolve-reason\"") && refused.contains("id=\"resolve-reason-error\""),
+        "{refused}"
+    );
     assert!(refused.contains("value=\"replay\" required checked"), "the choice stays: {refused}");
     assert_eq!(
         hidden(&refused, &resolve, "idempotency_key"),
         hidden(&page, &resolve, "idempotency_key"),
         "the same form may be sent again"
     );
-    let (status, refused) = read(press(&desk, &cookie, &page, &resolve, &[("reason", "it is fine")]).await).await;
+    let (status, refused) =
+        read(press(&desk, &cookie, &page, &resolve, &[("reason", "it is fine")]).await).await;
     assert_eq!(status, 422);
     assert!(refused.contains("Choose a remedy") && refused.contains("it is fine"), "no evidence: {refused}");
     let none = desk.send(&resolve, &cookie, &[("reason", "x")]).await;
@@ -133,11 +151,15 @@ async fn a_form_that_is_sent_twice_is_carried_out_once() {
     let dismiss = format!("/entries/{entry}/dismiss");
     for _ in 0..2 {
         let sent = press(&desk, &cookie, &page, &dismiss, &[("reason", "spam")]).await;
-        assert_eq!((sent.status().as_u16(), location(&sent)), (303, &*format!("/entries/{entry}?done=dismiss")));
+        assert_eq!(
+            (sent.status().as_u16(), location(&sent)),
+            (303, &*format!("/entries/{entry}?done=dismiss"))
+        );
     }
     let sql = "SELECT count(*) FROM router.grey_queue_state_transitions WHERE command = 'dismiss'";
     assert_eq!(bench.eyes.query_one(sql, &[]).await.expect("counted").get::<_, i64>(0), 1);
-    let (status, page) = read(press(&desk, &cookie, &page, &dismiss, &[("reason", "other words")]).await).await;
+    let (status, page) =
+        read(press(&desk, &cookie, &page, &dismiss, &[("reason", "other words")]).await).await;
     assert_eq!(status, 422, "{page}");
     assert!(page.contains("sent before with other words"), "{page}");
 }
@@ -184,7 +206,10 @@ async fn several_are_decided_as_they_were_seen_and_the_rest_is_listed() {
     };
     let (status, page) = read(desk.send("/queue/bulk", &rita, &fields("")).await).await;
     assert_eq!(status, 422, "{page}");
-    assert!(page.contains("href=\"#reason\"") && page.matches("\" checked").count() >= 2, "the selection stays: {page}");
+    assert!(
+        page.contains("href=\"#reason\"") && page.matches("\" checked").count() >= 2,
+        "the selection stays: {page}"
+    );
     let (_, other) = desk.page(&format!("/entries/{two}"), &ada).await;
     assert_eq!(press(&desk, &ada, &other, &format!("/entries/{two}/assign"), &[]).await.status(), 303);
     for _ in 0..2 {

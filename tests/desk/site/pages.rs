@@ -41,7 +41,10 @@ async fn every_page_is_there_for_each_role() {
         assert_eq!((status, rows.matches("<tr").count()), (200, 1), "{rows}");
         assert!(rows.contains(&entry.to_string()), "the one that fits the filters: {rows}");
         let home = desk.get("/", &cookie).await;
-        assert_eq!((home.status().as_u16(), &home.headers()["location"]), (303, &"/queue".parse().expect("a path")));
+        assert_eq!(
+            (home.status().as_u16(), &home.headers()["location"]),
+            (303, &"/queue".parse().expect("a path"))
+        );
     }
 }
 
@@ -61,7 +64,12 @@ async fn what_is_not_there_is_a_page_that_says_so() {
     ] {
         let (status, page) = desk.page(&path, &cookie).await;
         assert_eq!(status, 404, "{path}: {page}");
-        assert!(page.contains("There is nothing here") && page.contains("Log out"), "{path}: {page}");
+        assert!(page.contains("There is nothing here"), "{path}: {page}");
+        assert_eq!(
+            page.contains("Log out"),
+            path != "/nowhere",
+            "{path}: who asks for no route is not asked for"
+        );
     }
     let posted = desk.send(&format!("/entries/{nobody}/assign"), &cookie, &[("version", "1")]).await;
     assert_eq!(scene::read(posted).await.0, 404);
@@ -77,7 +85,10 @@ async fn the_doors_ask_nobody_and_the_files_may_be_kept() {
     for path in [assets::css(), assets::script(), assets::icon(), "/favicon.svg"] {
         let file = desk.ask(Method::GET, path).send().await.expect("an answer");
         assert_eq!(file.status(), 200, "{path}");
-        assert_eq!(file.headers()["cache-control"].to_str().expect("text").contains("immutable"), path != "/favicon.svg");
+        assert_eq!(
+            file.headers()["cache-control"].to_str().expect("text").contains("immutable"),
+            path != "/favicon.svg"
+        );
     }
     for (path, says) in [("/login", "maple-router desk login NAME"), ("/logged-out", "You are logged out")] {
         let (status, page) = desk.page(path, "").await;
@@ -86,7 +97,10 @@ async fn the_doors_ask_nobody_and_the_files_may_be_kept() {
     }
     let (status, page) = desk.page("/queue", "").await;
     assert_eq!(status, 401);
-    assert!(page.contains("You are not logged in") && page.contains("maple-router desk login NAME"), "{page}");
+    assert!(
+        page.contains("You are not logged in") && page.contains("maple-router desk login NAME"),
+        "{page}"
+    );
     let link = bench.link("rita").await;
     let (status, page) = desk.page(&format!("{link}?to=/entries/1"), "").await;
     assert_eq!((status, page.matches("<button").count()), (200, 1), "one button: {page}");
@@ -136,6 +150,40 @@ async fn a_payload_is_for_reviewers_who_ask_and_the_log_says_so() {
     assert_eq!(bench.shown().await, []);
     assert!(desk.page(&asked, &reviewer).await.1.contains("payload no such user"));
     assert_eq!(bench.shown().await, [("rita".to_owned(), "dead_letter".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_mail_is_for_reviewers_who_ask_and_stands_in_a_frame_without_rights() {
+    let bench = scene::bench().await;
+    bench.form(PLAIN).await;
+    let submission = bench.refused(PLAIN).await;
+    let (entry, _) = bench.entry(submission).await;
+    let desk = scene::open(&bench).await;
+    let (viewer, reviewer) = (desk.log_in(&bench, "vera").await, desk.log_in(&bench, "rita").await);
+    for base in [format!("/entries/{entry}"), format!("/submissions/{submission}")] {
+        let (asked, own) = (format!("{base}?mail=1"), format!("{base}/mail/1"));
+        let (_, page) = desk.page(&base, &reviewer).await;
+        assert!(page.contains("Show mail 1") && !page.contains("a secret of the submitter"), "{page}");
+        assert!(!desk.page(&base, &viewer).await.1.contains("Show mail 1"), "a viewer is offered none");
+        for path in [&asked, &own] {
+            assert_eq!(desk.page(path, &viewer).await.0, 403, "{path}");
+        }
+        assert_eq!(desk.page(&format!("{base}/mail/7"), &reviewer).await.0, 404);
+        let (status, page) = desk.page(&asked, &reviewer).await;
+        assert_eq!(status, 200, "{page}");
+        assert!(page.contains("a secret of the submitter") && page.contains("bob@example.org"), "{page}");
+        assert!(page.contains(&format!("<iframe sandbox src=\"{own}\"")), "{page}");
+        let framed = desk.get(&own, &reviewer).await;
+        let policy = framed.headers()["content-security-policy"].to_str().expect("text").to_owned();
+        assert!(
+            policy.starts_with("sandbox; default-src 'none'") && policy.contains("frame-ancestors 'self'"),
+            "{policy}"
+        );
+        assert_eq!(framed.headers()["cache-control"], "no-store");
+        let (status, mail) = scene::read(framed).await;
+        assert!(status == 200 && mail.contains("a secret of the submitter"), "{mail}");
+    }
+    assert_eq!(bench.shown().await, vec![("rita".to_owned(), "mail".to_owned()); 4]);
 }
 
 #[tokio::test]

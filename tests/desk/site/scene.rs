@@ -24,6 +24,7 @@ pub(crate) async fn bench() -> Bench {
     let mut bench = Bench::with(variant).await;
     bench.templates = templates(DeskAuth::Link);
     bench.config.state.dir = bench.dir().to_owned();
+    bench.config.mail.from = "Forms <forms@example.org>".to_owned();
     bench
 }
 
@@ -31,12 +32,14 @@ pub(crate) async fn bench() -> Bench {
 pub(crate) async fn open(bench: &Bench) -> Opened {
     let rng = Arc::new(Rng::from_system());
     let store = parts::store(&bench.config, bench.pool.clone()).expect("a store");
+    let preparer = parts::preparer(&bench.config, store.clone(), Arc::clone(&rng)).expect("a maker of mails");
     let people = Arc::new(Users::new(bench.file.subscribe()));
     let site = SiteParts {
         config: bench.file.subscribe(),
         pool: bench.pool.clone(),
         commands: parts::review(&bench.config, bench.pool.clone(), store, people, Arc::clone(&rng))
             .expect("commands"),
+        preparer: Some(Arc::new(preparer)),
         rooms: ROOMS,
         clock: bench.clock.clone(),
         rng,
@@ -68,12 +71,14 @@ impl Bench {
     /// A submission that has failed, because Bob's server refused him; its entry is there then.
     pub(crate) async fn refused(&self, words: Words<'_>) -> Uuid {
         let id = Uuid::from_u128(Rng::from_system().uuid().as_u128());
-        let sql = "INSERT INTO submissions (id, form_id, status, routing_result) VALUES ($1, $2, 'failed', $3)";
+        let sql =
+            "INSERT INTO submissions (id, form_id, status, routing_result) VALUES ($1, $2, 'failed', $3)";
         self.eyes.execute(sql, &[&id, &words.form, &ledger(words.text)]).await.expect("failed");
         let file = "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status)
             VALUES ($1, $2, 'b', 'o', 'pending')";
         self.eyes.execute(file, &[&id, &format!("{}.pdf", words.text)]).await.expect("an attachment");
-        let field = "INSERT INTO submission_fields (submission_id, field_key, field_value) VALUES ($1, 'note', $2)";
+        let field =
+            "INSERT INTO submission_fields (submission_id, field_key, field_value) VALUES ($1, 'note', $2)";
         self.eyes.execute(field, &[&id, &"a secret of the submitter"]).await.expect("a field");
         id
     }
@@ -81,7 +86,8 @@ impl Bench {
     /// A dead letter.
     pub(crate) async fn letter(&self, words: Words<'_>) -> Uuid {
         let id = Rng::from_system().uuid();
-        let sql = "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256)
+        let sql =
+            "INSERT INTO router.dead_letters (id, kind, at, reason, message_id, payload, payload_sha256)
             VALUES ($1, 'unreadable', now(), $2, $3, $4, repeat('a', 64))";
         let payload = format!("payload {}", words.text).into_bytes();
         let message = id.to_string();
@@ -91,7 +97,8 @@ impl Bench {
 
     /// The open entry about a subject, and its version.
     pub(crate) async fn entry(&self, subject: Uuid) -> (Uuid, i64) {
-        let sql = "SELECT id, version FROM router.grey_queue WHERE subject_id = $1 ORDER BY opened_at DESC LIMIT 1";
+        let sql =
+            "SELECT id, version FROM router.grey_queue WHERE subject_id = $1 ORDER BY opened_at DESC LIMIT 1";
         let row = self.eyes.query_one(sql, &[&subject]).await.expect("an entry");
         (row.get(0), row.get(1))
     }
@@ -153,6 +160,7 @@ pub(crate) async fn read(answer: Response) -> (u16, String) {
 pub(crate) fn hidden(page: &str, action: &str, name: &str) -> String {
     let form = page.split("<form ").find(|form| form.contains(&format!("action=\"{action}\"")));
     let form = form.unwrap_or_else(|| panic!("no form posts to {action}: {page}"));
-    let field = form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_else(|| panic!("{name}: {form}"));
+    let field =
+        form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_else(|| panic!("{name}: {form}"));
     field.split('"').next().expect("a value").to_owned()
 }

@@ -3,11 +3,7 @@
 use super::*;
 
 pub(super) fn link(t: Say<'_>) -> LinkPage {
-    LinkPage {
-        now: now(),
-        action: t("/login/b64d2f0c1e"),
-        to: t("/queue?state=Pending"),
-    }
+    LinkPage { now: now(), action: t("/login/b64d2f0c1e"), to: t("/queue?state=Pending") }
 }
 
 pub(super) fn how_to(t: Say<'_>, behind_proxy: bool) -> HowToPage {
