@@ -52,11 +52,13 @@ fn made(config: &Config, reloads: &Reloads, ground: &Ground) -> Result<(DeskPart
     let Ground { clock, rng, incidents, .. } = ground;
     let pool = parts::other_pool(config, database(config), APPLICATION, Arc::clone(clock))?;
     let store = parts::store(config, pool.clone())?.with_audit_key(audit_key(config, rng)?);
+    let preparer = parts::preparer(config, store.clone(), Arc::clone(rng))?;
     let people = Arc::new(Users::new(reloads.config.clone()));
     let site = SiteParts {
         config: reloads.config.clone(),
         pool: pool.clone(),
         commands: parts::review(config, pool.clone(), store, people, Arc::clone(rng))?,
+        preparer: Some(Arc::new(preparer)),
         rooms: ROOMS,
         clock: Arc::clone(clock),
         rng: Arc::clone(rng),

@@ -14,7 +14,8 @@ use crate::db::DbError;
 use crate::routing::store::view::Scan;
 use crate::routing::submission::ledger::LedgerFault;
 use crate::routing::table::Status;
-use crate::routing::worker::prepare::{Preparer, RenderError, RenderScope, Rendered};
+pub(crate) use crate::routing::worker::prepare::Preparer;
+use crate::routing::worker::prepare::{RenderError, RenderScope, Rendered};
 
 /// The mails of a submission.
 #[derive(Debug)]

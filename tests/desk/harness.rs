@@ -87,6 +87,7 @@ pub(crate) struct Bench {
     pub(crate) pool: Pool,
     pub(crate) incidents: watch::Receiver<Open>,
     pub(crate) bounds: Bounds,
+    pub(crate) templates: Templates,
     raise: Incidents,
     dir: tempfile::TempDir,
 }
@@ -130,7 +131,19 @@ impl Bench {
         let pool = pool(&config, &clock);
         let (raise, incidents) = Incidents::new();
         let file = watch::channel(Arc::new(config.clone())).0;
-        Self { db, eyes, config, file, clock, pool, incidents, bounds: Bounds::default(), raise, dir }
+        Self {
+            db,
+            eyes,
+            config,
+            file,
+            clock,
+            pool,
+            incidents,
+            bounds: Bounds::default(),
+            templates: Templates::default(),
+            raise,
+            dir,
+        }
     }
 
     /// From now on the database is reached at `url`.
@@ -152,7 +165,7 @@ impl Bench {
             clock: self.clock.clone(),
             rng: Arc::new(Rng::from_system()),
             incidents: self.raise.clone(),
-            templates: Templates::default(),
+            templates: self.templates,
             bounds: self.bounds,
         }
     }

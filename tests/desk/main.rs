@@ -11,6 +11,7 @@ mod opening;
 mod proxy;
 mod requests;
 mod sessions;
+mod site;
 mod stopping;
 mod tokens;
 mod verbs;

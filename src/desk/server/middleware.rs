@@ -36,6 +36,8 @@ const BODY: usize = 64 * 1024;
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'";
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
+/// Template of the files that pages load.
+const FILES: &str = "/assets/{file}";
 /// Headers of every answer.
 const ALWAYS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -207,7 +209,8 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
             response = instead(&response, problem.into_response());
         }
     }
-    guard(response.headers_mut());
+    let is_file = template.as_deref() == Some(FILES) && response.status().is_success();
+    guard(response.headers_mut(), is_file);
     let route = class(template.as_deref(), trace.0.closed.get().is_some(), response.headers());
     let took = shared.clock.monotonic().saturating_duration_since(began);
     REQUESTS.add((route, Status::of(response.status())), 1);
@@ -226,10 +229,13 @@ fn instead(first: &Response, mut better: Response) -> Response {
     better
 }
 
-fn guard(headers: &mut HeaderMap) {
+fn guard(headers: &mut HeaderMap, is_file: bool) {
+    // A file's path has its digest, so that a browser may keep it.
+    let kept = headers.get(header::CACHE_CONTROL).filter(|_| is_file).cloned();
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    headers.extend(kept.map(|kept| (header::CACHE_CONTROL, kept)));
     // A mail in a frame brings a stricter policy of its own.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
 }

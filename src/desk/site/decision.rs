@@ -6,9 +6,9 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use serde::Deserialize;
 
 use super::actions::sentence;
-use super::entry::{self, Back, Wanted, entry_id};
+use super::entry::{self, Back, Wanted};
 use super::flash::Done;
-use super::{Shared, Site, words, written};
+use super::{Shared, Site, entry_id, words, written};
 use crate::desk::access::{Role, Visitor};
 use crate::desk::decide::{Decision, Outcome, Repeat, decide as carry_out, person};
 use crate::desk::input::{Command, Path};

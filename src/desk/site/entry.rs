@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::actions::Offer;
 use super::flash::{Done, flash};
-use super::{Shared, Site, html, letter, queue, story, words};
+use super::{Shared, Site, entry_id, html, letter, queue, story, words};
 use crate::desk::access::Visitor;
 use crate::desk::decide::person;
 use crate::desk::input::{Path, Query};
@@ -23,6 +23,8 @@ use crate::queries::review::{self, EvidencePart};
 pub(super) struct Wanted {
     #[serde(default)]
     show: Option<String>,
+    #[serde(default)]
+    mail: Option<u32>,
     #[serde(default)]
     done: Option<String>,
 }
@@ -58,11 +60,6 @@ pub(super) async fn show(
     Query(wanted): Query<Wanted>,
 ) -> Result<Html<String>, Problem> {
     html(&page(&site, &visitor, entry_id(&id)?, &wanted, None).await?)
-}
-
-/// The id in a path; what is none is nobody's.
-pub(super) fn entry_id(text: &str) -> Result<Uuid, Problem> {
-    text.parse().map_err(|_| Problem::not_found("entry of this id"))
 }
 
 /// The page of an entry, with what a refused form gives back.
@@ -131,7 +128,7 @@ async fn subject(
         ))
     };
     Ok(match entry.subject.kind.as_str() {
-        "submission" => story::of(site, visitor, id, wanted.shows("recipients"))
+        "submission" => story::of(site, visitor, id, (wanted.shows("recipients"), wanted.mail))
             .await?
             .map_or_else(away, |story| SubjectView::Submission(Box::new(story))),
         "dead_letter" => letter::of(site, visitor, id, wanted.shows("payload"))

@@ -14,6 +14,7 @@ mod letter;
 mod lifecycles;
 mod live;
 mod looking;
+mod mail;
 mod queue;
 mod search;
 mod showing;
@@ -43,6 +44,7 @@ use crate::grey_queue::commands::Commands;
 use crate::kernel::Card;
 use crate::ops::rng::Rng;
 use crate::ports::Clock;
+use crate::queries::render::Preparer;
 use crate::queries::{QueryError, Reader};
 pub use doors::templates;
 
@@ -55,6 +57,8 @@ pub struct SiteParts {
     pub pool: Pool,
     /// Entries and decisions, over the same connections.
     pub commands: Commands,
+    /// The maker of mails, which signs their links; absent: no mail is shown.
+    pub preparer: Option<Arc<Preparer>>,
     /// The cards of the program: lifecycles, and which breakers there are.
     pub rooms: &'static [&'static Card],
     /// The clock of who looks at what.
@@ -95,6 +99,8 @@ pub fn routes(parts: SiteParts) -> Routes {
         .route("/next", get(queue::next))
         .route("/entries/{id}", get(entry::show))
         .route("/entries/{id}/{command}", post(decision::decide))
+        .route("/entries/{id}/mail/{number}", get(mail::of_entry))
+        .route("/submissions/{id}/mail/{number}", get(mail::of_submission))
         .route("/submissions", get(search::submissions))
         .route("/submissions/{id}", get(story::submission))
         .route("/status", get(status::show))
@@ -131,6 +137,11 @@ impl Site {
     fn key(&self) -> String {
         self.parts.rng.uuid().to_string()
     }
+}
+
+/// The id in a path; what is none is nobody's.
+fn entry_id(text: &str) -> Result<uuid::Uuid, Problem> {
+    text.parse().map_err(|_| Problem::not_found("entry of this id"))
 }
 
 /// The text of a page.

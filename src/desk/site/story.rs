@@ -7,7 +7,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::showing::{may_show, record};
-use super::{Shared, Site, html, words};
+use super::{Shared, Site, html, mail, words};
 use crate::desk::access::Visitor;
 use crate::desk::input::{Path, Query};
 use crate::desk::pages::story::{DeliveryLine, Moment, Story};
@@ -22,6 +22,8 @@ use crate::queries::layout::Palette;
 pub(super) struct Wanted {
     #[serde(default)]
     show: Option<String>,
+    #[serde(default)]
+    mail: Option<u32>,
 }
 
 pub(super) async fn submission(
@@ -33,7 +35,7 @@ pub(super) async fn submission(
     let nowhere = || Problem::not_found("submission of this id");
     let id: Uuid = id.parse().map_err(|_| nowhere())?;
     let recipients = wanted.show.as_deref() == Some("recipients");
-    let story = of(&site, &visitor, id, recipients).await?.ok_or_else(nowhere)?;
+    let story = of(&site, &visitor, id, (recipients, wanted.mail)).await?.ok_or_else(nowhere)?;
     let store = &site.commands().store;
     let entries = if store.is_there().await? { store.about(id).await? } else { Vec::new() };
     html(&SubmissionPage {
@@ -51,17 +53,22 @@ pub(super) async fn of(
     site: &Site,
     visitor: &Visitor,
     id: Uuid,
-    recipients: bool,
+    (recipients, mail): (bool, Option<u32>),
 ) -> Result<Option<Story>, Problem> {
     if recipients {
         record(site, visitor, id, What::Recipients).await?;
     }
-    let page = explain::page(&site.reader()?, id).await?;
-    Ok(page.map(|page| story(page, recipients, may_show(visitor))))
+    let Some(page) = explain::page(&site.reader()?, id).await? else { return Ok(None) };
+    let mut story = story(page, recipients, may_show(visitor));
+    if let Some(number) = mail {
+        mail::shown(site, visitor, id, (&mut story.mails, number)).await?;
+    }
+    Ok(Some(story))
 }
 
 fn story(page: Page, recipients: bool, may_show: bool) -> Story {
     let deliveries = page.deliveries.iter().map(|delivery| line(delivery, recipients)).collect();
+    let mails = mail::lines(&page);
     let page = if recipients { page } else { page.without_recipients() };
     let text = text::page(&page, Palette::PLAIN, text::WIDTH);
     let next = match page.explanation.next.when {
@@ -96,7 +103,7 @@ fn story(page: Page, recipients: bool, may_show: bool) -> Story {
         deliveries,
         recipients_shown: recipients,
         may_show,
-        mails: Vec::new(),
+        mails,
     }
 }
 

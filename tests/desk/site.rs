@@ -1,0 +1,7 @@
+//! The desk's pages over the real server and real rows, as browsers without JavaScript meet them.
+
+mod away;
+mod forms;
+mod hostile;
+mod pages;
+mod scene;
