@@ -361,7 +361,7 @@ mod tests {
         let ours = line(4, "reject", "reviewer:rita");
         let others = line(4, "reject", "reviewer:ben");
         assert!(is_done(&[before.clone(), ours.clone()], 3, &bulk));
-        assert!(!is_done(&[before.clone()], 3, &bulk), "that was before");
+        assert!(!is_done(std::slice::from_ref(&before), 3, &bulk), "that was before");
         assert!(!is_done(&[before.clone(), others.clone()], 3, &bulk), "that was another");
         assert!(!is_done(&[others, line(5, "reject", "reviewer:rita")], 3, &bulk), "another came between");
         assert!(!is_done(&[line(4, "escalate", "reviewer:rita")], 3, &bulk), "that was another command");

@@ -98,13 +98,12 @@ impl Attempt {
         let (Some(job), Some(room)) = (&entry.job, self.subjects.of(&entry.subject.kind)) else {
             return Ok(Ending::After(LOOKS.1));
         };
-        let carried_out_at = match job.carried_out_at {
-            Some(at) => at,
-            None => match self.carry_out(row, token, job, room.as_ref()).await? {
-                Carried::Out => return Ok(Ending::After(LOOKS.0)),
-                Carried::Refused(why) => return Ok(failed(job, why)),
-                Carried::Lost => return Ok(Ending::AtOnce),
-            },
+        let Some(carried_out_at) = job.carried_out_at else {
+            return Ok(match self.carry_out(row, token, job, room.as_ref()).await? {
+                Carried::Out => Ending::After(LOOKS.0),
+                Carried::Refused(why) => failed(job, why),
+                Carried::Lost => Ending::AtOnce,
+            });
         };
         let now =
             self.store.pool().transaction("grey_queue_now", async |tx| self.store.now(&tx).await).await?;

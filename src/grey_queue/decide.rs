@@ -138,7 +138,7 @@ pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> R
     permitted(entry, ask, person)?;
     match ask.verb {
         Verb::Assign => assign(steps, ask),
-        Verb::Unassign => Ok(steps.to_pending(Command::Unassign)?.plan()),
+        Verb::Unassign => Ok(steps.back_to_pending(Command::Unassign)?.plan()),
         Verb::Escalate => {
             let why = required("escalation_reason", ask.escalation_reason.as_deref())?;
             Ok(steps.escalate(&why)?.plan())
@@ -153,10 +153,10 @@ pub fn decide(entry: &Entry, ask: &Ask, person: &Person, rules: &Rules<'_>) -> R
         Verb::Reject => Ok(steps.reasoned()?.reject()?.plan()),
         Verb::Dismiss => Ok(steps.reasoned()?.dismiss()?.plan()),
         Verb::Reopen if entry.state == State::Failed => {
-            Ok(steps.reasoned()?.to_pending(Command::Reset)?.plan())
+            Ok(steps.reasoned()?.back_to_pending(Command::Reset)?.plan())
         }
-        Verb::Reopen => Ok(steps.reasoned()?.to_pending(Command::Reopen)?.plan()),
-        Verb::Reset => Ok(steps.reasoned()?.to_pending(Command::Reset)?.plan()),
+        Verb::Reopen => Ok(steps.reasoned()?.back_to_pending(Command::Reopen)?.plan()),
+        Verb::Reset => Ok(steps.reasoned()?.back_to_pending(Command::Reset)?.plan()),
         Verb::Start => {
             let remedy =
                 remedy(ask, rules)?.ok_or_else(|| Refusal::guard("remedy", one_of(rules.remedies)))?;
@@ -234,7 +234,7 @@ fn assign(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
             humantime::format_duration(rules.takeover_after)
         )));
     }
-    Ok(steps.to_pending(Command::Unassign)?.assign(&to)?.plan())
+    Ok(steps.back_to_pending(Command::Unassign)?.assign(&to)?.plan())
 }
 
 /// Honest: by evidence, by a remedy that brings it, or by somebody who vouches and is named for it.
@@ -248,8 +248,8 @@ fn resolve(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
             ));
         }
         let steps = match entry.state {
-            State::Escalated => steps.de_escalate(&person.name)?.to_pending(Command::Unassign)?,
-            State::UnderReview => steps.to_pending(Command::Unassign)?,
+            State::Escalated => steps.de_escalate(&person.name)?.back_to_pending(Command::Unassign)?,
+            State::UnderReview => steps.back_to_pending(Command::Unassign)?,
             State::Pending
             | State::Processing
             | State::Retrying

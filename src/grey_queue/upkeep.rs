@@ -120,7 +120,7 @@ impl Upkeep {
             OPEN.iter().for_each(|state| measure(*state, 0, 0.0));
             return Ok(());
         }
-        let slow = places.passes % SLOW == 0;
+        let slow = places.passes.is_multiple_of(SLOW);
         let first = places.passes == 0;
         places.passes += 1;
         let (_, now) = self.store.changed_since(None, 0).await?;

@@ -118,7 +118,8 @@ mod tests {
         let asserted = || Presented::Assertion("a.b.c".to_owned());
         let (c, b, a) =
             (("cookie", &*cookie), ("authorization", &*bearer), ("x-goog-iap-jwt-assertion", "a.b.c"));
-        let cases: &[(&str, &[(&str, &str)], bool, Presented)] = &[
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], bool, Presented);
+        let cases: &[Case<'_>] = &[
             ("/", &[], false, Presented::Nothing),
             ("/", &[c], false, session.clone()),
             ("/api/x", &[c], false, session.clone()),

@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Back to Pending: nobody's, and its expiry is planned anew.
-    pub(super) fn to_pending(self, command: Command) -> Result<Self, Refusal> {
+    pub(super) fn back_to_pending(self, command: Command) -> Result<Self, Refusal> {
         let columns = json!({
             "assignee": null, "requested_by": null,
             "expiry_planned_at": null, "expiry_warned_at": null, "expires_at": null,

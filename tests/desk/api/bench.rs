@@ -67,7 +67,7 @@ impl Subject for Room {
         let refused = self.refuses.lock().expect("unpoisoned").clone();
         async move {
             let sql = "INSERT INTO router.remedies (subject, remedy, review, actor, reason) VALUES ($1, $2, $3, $4, $5)";
-            let said: [&(dyn maple_router::db::Parameter); 5] =
+            let said: [&dyn maple_router::db::Parameter; 5] =
                 [&id, &remedy.label(), &account.review, &account.actor, &account.reason];
             tx.execute(sql, &said).await?;
             Ok(refused.map_or(Remedied::Done, Remedied::Refused))
