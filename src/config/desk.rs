@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use super::validate::Problem;
+use super::problem::Problem;
 use crate::kernel::words;
 
 words! {

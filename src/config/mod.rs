@@ -10,6 +10,7 @@ pub mod dsn;
 mod explain;
 pub mod inequalities;
 pub mod load;
+mod problem;
 pub mod reload;
 mod requirements;
 pub mod secret;

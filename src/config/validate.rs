@@ -4,36 +4,18 @@
 //! Pure. All problems are collected, because a person who mends one wants to see the next.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
 use super::dsn::Dsn;
 use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
+pub use super::problem::Problem;
 use super::requirements::REQUIREMENTS;
 use super::{Config, DeskAuth, SourceKind, desk};
 
 /// Text of the shipped file where every installation has a value of its own.
 pub const PLACEHOLDER: &str = "CHANGE-ME";
-
-/// Something that keeps the daemon from starting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The keys concerned with their values, as `section.key`.
-    pub keys: Vec<(String, String)>,
-    /// The rule that is broken, or the missing value.
-    pub rule: String,
-    /// Remedy.
-    pub remedy: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys: Vec<String> = self.keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        write!(f, "{}: {}; {}", keys.join(", "), self.rule, self.remedy)
-    }
-}
 
 /// Everything that keeps the daemon from starting; empty when all is well.
 #[must_use]

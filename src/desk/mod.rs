@@ -26,7 +26,7 @@
 //! - Bodies and parameters: [`input`] has `Json`, `Form`, `Query`, `Path` that are axum's and refuse with a `Problem`.
 //! - Streams: take a [`stream::Permit`] (256 at once, else 503) and wrap the events in `permit.over(events)`: it ends when the desk
 //!   stops, and after ten minutes, so that a browser comes again and proves anew who it is. A stream keeps no session awake.
-//! - Transactions: `pool.transaction("name", …)` on [`server::DeskParts::pool`], which is the desk's own (4 connections, a lock is
+//! - Transactions: `pool.transaction` on [`server::DeskParts::pool`], which is the desk's own (4 connections, a lock is
 //!   waited for 2 s). Names stand on [`card`]. SQL stands in `desk/store/`, or in the grey queue's store.
 //! - Idempotency: [`input::Command`] has the key and the digest of the request; inside the command's own transaction
 //!   [`store::idempotency`]`::once(tx, user, key, request)` answers `Kept` (answer it again) or `Fresh` (do it, then `keep(…)`).

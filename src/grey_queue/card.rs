@@ -34,7 +34,6 @@ pub const CARD: Card = Card {
         "grey_queue_notice",
         "grey_queue_reconcile",
         "grey_queue_prune",
-        "grey_queue_ask",
     ],
     metrics: &[&DEPTH, &OLDEST, &OPENED, &TRANSITIONS, &REMEDIES, &CONFLICTS, &RECONCILED],
     events: EventName::EVENTS,

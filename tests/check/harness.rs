@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 19] = [
+pub(crate) const NAMES: [&str; 21] = [
     "config",
     "database",
     "schema",
@@ -18,12 +18,14 @@ pub(crate) const NAMES: [&str; 19] = [
     "rls_attachments",
     "updated_at_trigger",
     "router_schema",
+    "grey_queue",
     "history",
     "subscription",
     "dead_letter",
     "relay",
     "relay_log",
     "bounces",
+    "desk",
     "signing",
     "link",
     "secrets",

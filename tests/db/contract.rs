@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "database",
     "schema",
     "audit_values",
@@ -16,6 +16,7 @@ const NAMES: [&str; 9] = [
     "rls_attachments",
     "updated_at_trigger",
     "router_schema",
+    "grey_queue",
     "history",
     "forms",
 ];

@@ -57,6 +57,21 @@ FROM generate_series(1, $rows) AS n WHERE n % 4 = 0 OR n % 1000 = 7;
 INSERT INTO submission_fields (submission_id, field_key, field_value, position)
 SELECT md5(n::text)::uuid, 'subject', 'a question', 1 FROM generate_series(1, $rows) AS n WHERE n % 4 = 1;"#;
 
+/// Entries of the review queue that are closed, with their history. `$rows` is replaced.
+const DECIDED: &str = "
+INSERT INTO router.grey_queue (id, cause, reason, subject_kind, subject_id, form_id, queue, state, version, opened_at, seen_at,
+  state_since, updated_at, closed_at)
+SELECT md5('entry' || n)::uuid, 'failed', 'refused', 'submission', md5(n::text)::uuid, 'f', 'operations', 'Dismissed', 2, at, at, at, at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - interval '10 days' - n * interval '5 s' AS at) AS t;
+INSERT INTO router.grey_queue_state_transitions (entry_id, from_state, to_state, transitioned_by, transitioned_at, command, version)
+SELECT md5('entry' || n)::uuid, CASE WHEN v = 2 THEN 'Pending' END, CASE WHEN v = 2 THEN 'Dismissed' ELSE 'Pending' END, 'system',
+  now() - interval '10 days' - n * interval '5 s', CASE WHEN v = 2 THEN 'dismiss' ELSE 'open' END, v
+FROM generate_series(1, $rows) AS n, generate_series(1, 2) AS v;
+INSERT INTO router.grey_queue_occurrences (subject_id, subject_kind, cause, key, entry_id)
+SELECT md5(n::text)::uuid, 'submission', 'failed', 'k', md5('entry' || n)::uuid FROM generate_series(1, $rows) AS n;
+INSERT INTO router.desk_credentials (digest, kind, user_name, expires_at, ended_at)
+SELECT sha256(n::text::bytea), 'session', 'ada', now() + interval '1 hour', now() FROM generate_series(1, $rows) AS n;";
+
 /// A backlog: nothing has ended, all of it was submitted within the last hours. `$rows` is replaced.
 const OPEN: &str = "
 INSERT INTO submissions (id, form_id, created_at, updated_at)
@@ -130,6 +145,12 @@ pub(crate) async fn open(db: &TestDatabase, eyes: &Client, rows: u64) {
 /// `rows` events that were delivered, of a tenth as many days as the submissions stand for.
 pub(crate) async fn delivered(eyes: &Client, rows: u64) {
     run(eyes, DELIVERED, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` entries of the review queue that were decided about.
+pub(crate) async fn decided(eyes: &Client, rows: u64) {
+    run(eyes, DECIDED, rows).await;
     settle(eyes).await;
 }
 

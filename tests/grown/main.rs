@@ -8,6 +8,7 @@
 mod fill;
 mod judge;
 mod plans;
+mod review;
 mod router;
 
 use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
@@ -92,6 +93,7 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
     for (place, rows) in [(&small, SMALL), (&large, rows)] {
         place.migrate().await;
         fill::delivered(&place.eyes, rows / 10).await;
+        fill::decided(&place.eyes, rows / 10).await;
     }
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;

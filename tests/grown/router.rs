@@ -40,6 +40,8 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::review::Review;
+
 const A: &str = "1|a@x.test";
 const B: &str = "1|b@x.test";
 const C: &str = "2|c@x.test";
@@ -61,6 +63,7 @@ pub(crate) struct Router {
     ends: Ends,
     pauses: PauseTable,
     bounds: SweepBounds,
+    review: Review,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -86,7 +89,8 @@ impl Router {
             overrides: ReadinessOverrides::new(pool.clone(), &readiness, None),
             view: View::new(pool.clone(), &readiness, &config),
             ends: Ends::new(pool.clone()),
-            pauses: PauseTable::new(pool),
+            pauses: PauseTable::new(pool.clone()),
+            review: Review::on(pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -105,6 +109,9 @@ impl Router {
         if self.with_schema {
             self.deliver().await;
             self.keep_records().await;
+            if !self.backlog {
+                self.review.round(&self.eyes).await;
+            }
         }
         // Rows that this round left open must not affect the next one.
         let over = "UPDATE submissions SET status = 'purged' WHERE id = ANY($1)";

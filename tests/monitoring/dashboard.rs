@@ -92,8 +92,9 @@ fn every_panel_is_described_takes_its_source_from_the_variable_and_leads_to_runb
         for link in panel["links"].as_array().expect("links") {
             let alert = word(link, "title").trim_start_matches("Runbook: ");
             assert!(alerts.contains(alert), "{title} links to {alert}, which is no alert");
-            let section = format!("${{runbooks}}/rb-009-routing-failure.md#{}", alert.to_lowercase());
-            assert_eq!(word(link, "url"), section, "{title}");
+            let own = |file: &str| format!("${{runbooks}}/{file}#{}", alert.to_lowercase());
+            let known = ["rb-009-routing-failure.md", "rb-010-review-queue.md"].map(own);
+            assert!(known.iter().any(|url| url == word(link, "url")), "{title}");
             linked.insert(alert.to_owned());
         }
     }

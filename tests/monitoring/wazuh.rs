@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 13] = [
+const ORDINARY: [&str; 19] = [
     "received",
     "claimed",
     "dropped",
@@ -25,6 +25,12 @@ const ORDINARY: [&str; 13] = [
     "released",
     "alert_sent",
     "no_reply_to",
+    "desk_listening",
+    "desk_request",
+    "desk_login",
+    "desk_logout",
+    "review_decided",
+    "review_resolved",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

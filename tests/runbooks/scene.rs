@@ -18,12 +18,15 @@ pub(crate) struct Scene {
     pub(crate) submission: Uuid,
     pub(crate) attachment: Uuid,
     pub(crate) record: Uuid,
+    /// The submission's entry of the review queue.
+    pub(crate) entry: Uuid,
 }
 
 impl Scene {
     /// The state in which `command` makes sense.
     pub(crate) async fn before(command: &str) -> Self {
-        let options = StageOptions { sample_forms: false, ..StageOptions::default() };
+        let mut options = StageOptions { sample_forms: false, ..StageOptions::default() };
+        options.variant.router = command.contains(" review ");
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
             .await
@@ -31,14 +34,17 @@ impl Scene {
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let seeded = submission(command).insert(&backend).await.expect("a submission");
         let record = if command.contains("RECORD_ID") { record(&stage).await } else { Uuid::nil() };
-        Self { stage, submission: seeded.id, attachment: seeded.attachments[0], record }
+        let entry = if command.contains(" review ") { entry(&stage, command).await } else { Uuid::nil() };
+        Self { stage, submission: seeded.id, attachment: seeded.attachments[0], record, entry }
     }
 
     /// `command` with its placeholders filled.
     pub(crate) fn filled(&self, command: &str) -> String {
         let (id, record, attachment) =
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
-        let table: [(&str, &str); 12] = [
+        let entry = self.entry.to_string();
+        let table: [(&str, &str); 13] = [
+            ("ENTRY", &entry),
             ("RECORD_ID", &record),
             ("ATTACHMENT_ID", &attachment),
             ("MESSAGE_ID", "maple.x"),
@@ -100,7 +106,7 @@ fn submission(command: &str) -> SubmissionSeed {
             "claim": {"token": "t", "worker": "lost/1", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"}});
         return seed.status("processing").age(HOUR).ledger(ledger);
     }
-    if has(" replay ") {
+    if has(" replay ") || has(" review ") {
         let reason = if has("exhausted") { "exhausted" } else { "refused" };
         let failed = json!({"state": "failed", "error": {"class": "refused", "stage": "RCPT", "code": 550,
             "enhanced": "5.1.1", "reply": "no such user"}});
@@ -121,6 +127,16 @@ fn plan() -> Value {
 fn ended(reason: &str, deliveries: &Value) -> Value {
     json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": deliveries,
         "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": reason}})
+}
+
+/// The submission's entry, in a state in which the command makes sense.
+async fn entry(stage: &Stage, command: &str) -> Uuid {
+    let eyes = stage.database.superuser().await.expect("superuser");
+    if command.contains(" reset ") {
+        let sql = "UPDATE router.grey_queue SET state = 'Failed', remedy = 'replay', attempts = 3";
+        eyes.batch_execute(sql).await.expect("given up on");
+    }
+    eyes.query_one("SELECT id FROM router.grey_queue", &[]).await.expect("an entry").get(0)
 }
 
 /// A dead letter in schema `router`.

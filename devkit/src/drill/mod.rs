@@ -12,6 +12,7 @@ pub mod message;
 mod operation;
 mod outages;
 mod outbox;
+mod review;
 mod world;
 
 use std::path::PathBuf;
@@ -56,6 +57,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         failures::STEPS,
         events::STEPS,
         outbox::STEPS,
+        review::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) stage: Stage,
     pub(super) cluster: Cluster,
     pub(super) settings: String,
+    /// Port of the review desk.
+    pub(super) desk: u16,
     binary: PathBuf,
     port: u16,
     began: Instant,
@@ -101,7 +103,16 @@ impl World {
         std::fs::write(&heartbeat, "http://127.0.0.1:9/ping/drill")?;
         let canary =
             format!("[canary]\ninterval = \"2s\"\nheartbeat_url_file = \"{}\"\n", heartbeat.display());
-        let (port, settings) = (free_port()?, format!("{SHORT_TIMINGS}{SHORT}{canary}{}", options.settings));
+        let (desk, secret) = (free_port()?, options.dir.join("desk-secret"));
+        std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n")?;
+        std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let of_desk = format!(
+            "[desk]\nlisten = \"127.0.0.1:{desk}\"\norigin = \"http://desk.localhost:{desk}\"\nsecret_file = \"{}\"\n\
+             [desk.users.anna]\nemail = \"anna@example.org\"\nrole = \"reviewer\"\n",
+            secret.display()
+        );
+        let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{of_desk}{}", options.settings);
+        let port = free_port()?;
         let owner = stage.database.owner_url();
         let migrated = stage.verb(&options.binary, &["migrate", "--router", "--owner-url", &owner]).await?;
         if migrated.code != Some(0) {
@@ -117,6 +128,7 @@ impl World {
             stage,
             cluster,
             settings,
+            desk,
             binary,
             port,
             began,
@@ -316,6 +328,10 @@ impl World {
                     || answer.out.lines().any(|line| line.starts_with('!') && line.contains(promise.failing))
             }
             ["maple-router", "status"] => answer.out.contains("outbox"),
+            ["maple-router", "review", "show", _] => {
+                answer.out.contains("Possible:") || answer.out.contains("Happened:")
+            }
+            ["maple-router", "review", "list", ..] => answer.out.contains("ENTRY"),
             ["maple-router", "dlq", "list"] => answer.out.contains(promise.kind),
             ["postconf", ..] => answer.out.contains("mynetworks ="),
             _ => bail!("nobody knows what it promises"),
