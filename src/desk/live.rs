@@ -1,7 +1,7 @@
 //! What changes in the queue, told to whoever watches: one look at the database a second for all streams, and none while nobody
 //! watches.
 //!
-//! A change's time is earlier than its commit, so each look goes back [`OVERLAP`] behind the one before, and what was told is not told
+//! A change's time is earlier than its commit, so each look goes back `OVERLAP` behind the one before, and what was told is not told
 //! again. A watcher that is too slow, or more changes than a look takes, is told to load anew: nothing is kept for anybody. If
 //! we die, watchers come again and load anew.
 

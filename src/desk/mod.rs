@@ -32,7 +32,7 @@
 //!   [`store::idempotency`]`::once(tx, user, key, request)` answers `Kept` (answer it again) or `Fresh` (do it, then `keep(…)`).
 //! - What people wrote (mail, recipients, fields, links): [`store::access_log`]`::append` in the transaction that reads it.
 //! - People: [`access::Users`] knows everybody of `[desk.users]` as the file has them now; never keep a role.
-//! - Decisions: [`decide`] carries one out, [`bulk`] several; [`filters`] reads what lists are filtered by; [`live`] tells of changes. API
+//! - Decisions: `decide` carries one out, `bulk` several; `filters` reads what lists are filtered by; [`live`] tells of changes. API
 //!   and pages use the same.
 //! - Time comes from the database (`now()`), randomness from the `Rng` of the parts.
 //!

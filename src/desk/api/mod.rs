@@ -1,7 +1,7 @@
 //! The API `/api/grey-queue`, and its description `/api/openapi.json`, which is generated from the handlers.
 //!
-//! Reads show what [`queries::review`](crate::queries) composes, decisions go through [`decide`](super::decide) and
-//! [`bulk`](super::bulk): nothing is decided here. If we die, nothing is owed.
+//! Reads show what `queries::review` composes, decisions go through `decide` and
+//! `bulk`: nothing is decided here. If we die, nothing is owed.
 
 mod bulk;
 mod changes;

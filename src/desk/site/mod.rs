@@ -1,8 +1,8 @@
 //! The pages of the desk as handlers: each takes what the URL or the form says, asks queries and the grey queue, and fills a view of
-//! [`pages`](super::pages). A decision goes the same way as the API's ([`decide`](super::decide)).
+//! [`pages`](super::pages). A decision goes the same way as the API's (`decide`).
 //!
 //! Recipients, mail and payloads are shown to reviewers and above, when they ask, and never before the access log says so. Nothing
-//! is kept here but who looks at which entry ([`looking`]), which nobody relies on. If we die, nothing is owed.
+//! is kept here but who looks at which entry (`looking`), which nobody relies on. If we die, nothing is owed.
 
 mod actions;
 mod bulk;
