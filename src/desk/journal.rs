@@ -15,6 +15,8 @@ events! {
         DeskLogin = "desk_login" info,
         /// A login was refused.
         DeskLoginRefused = "desk_login_refused" warn,
+        /// Somebody decided about an entry of the review queue.
+        ReviewDecided = "review_decided" info,
         /// Somebody has logged out.
         DeskLogout = "desk_logout" info,
     }

@@ -113,7 +113,7 @@ async fn who_leaves_is_out_in_every_tab() {
     let desk = bench.open().await;
     let session = desk.log_in(&bench, "rita").await;
     let left = desk.post("/logout", &session).await;
-    assert_eq!((left.status(), location(&left)), (StatusCode::SEE_OTHER, "/"));
+    assert_eq!((left.status(), location(&left)), (StatusCode::SEE_OTHER, "/logged-out"));
     let set = left.headers()["set-cookie"].to_str().expect("text");
     assert!(set.starts_with("__Host-desk=;") && set.contains("Max-Age=0"), "{set}");
     assert_eq!(refusal(desk.get("/", &session).await).await.0, 401);

@@ -235,7 +235,9 @@ fn guard(headers: &mut HeaderMap, is_file: bool) {
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.extend(kept.map(|kept| (header::CACHE_CONTROL, kept)));
+    if let Some(kept) = kept {
+        headers.insert(header::CACHE_CONTROL, kept);
+    }
     // A mail in a frame brings a stricter policy of its own.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::actions::sentence;
 use super::entry::{self, Back, Wanted};
 use super::flash::Done;
-use super::{Shared, Site, entry_id, words, written};
+use super::{Shared, entry_id, words, written};
 use crate::desk::access::{Role, Visitor};
 use crate::desk::decide::{Decision, Outcome, Repeat, decide as carry_out, person};
 use crate::desk::input::{Command, Path};
@@ -28,6 +28,7 @@ pub(super) struct Posted {
     remedy: String,
     vouch: String,
     take_over: String,
+    list: String,
 }
 
 impl Posted {
@@ -96,7 +97,7 @@ pub(super) async fn decide(
     };
     let (problem, back) = match outcome {
         Outcome::Done { .. } | Outcome::Repeated(_) => {
-            return Ok(Redirect::to(&format!("/entries/{id}?done={form}")).into_response());
+            return Ok(Redirect::to(&after(id, form, &body.list)).into_response());
         }
         Outcome::Unknown => return Err(Problem::not_found("entry of this id")),
         Outcome::Conflict(conflict) => {
@@ -114,19 +115,18 @@ pub(super) async fn decide(
             (Problem::from(&refusal), Back { field, key, ..back(text) })
         }
     };
-    shown(&site, &visitor, id, &problem, back).await
+    let page = entry::page(&site, &visitor, id, &Wanted::of_list(&body.list), Some(back)).await?;
+    Ok(problem.page(written(&page)?))
 }
 
-/// The entry's page as the answer to a refused form.
-async fn shown(
-    site: &Site,
-    visitor: &Visitor,
-    id: uuid::Uuid,
-    problem: &Problem,
-    back: Back,
-) -> Result<Response, Problem> {
-    let page = entry::page(site, visitor, id, &Wanted::default(), Some(back)).await?;
-    Ok(problem.page(written(&page)?))
+/// The entry's path after a form that was accepted, in the list that the reader works through.
+fn after(id: uuid::Uuid, form: Done, list: &str) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("done", form.label());
+    if !list.is_empty() {
+        query.append_pair("list", list);
+    }
+    format!("/entries/{id}?{}", query.finish())
 }
 
 /// The field that a refusal is about, and what is wrong in a sentence.

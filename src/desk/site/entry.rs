@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::actions::Offer;
 use super::flash::{Done, flash};
+use super::queue::Asked;
 use super::{Shared, Site, entry_id, html, letter, queue, story, words};
 use crate::desk::access::Visitor;
 use crate::desk::decide::person;
@@ -27,9 +28,17 @@ pub(super) struct Wanted {
     mail: Option<u32>,
     #[serde(default)]
     done: Option<String>,
+    /// The query of the list that the reader works through.
+    #[serde(default)]
+    list: String,
 }
 
 impl Wanted {
+    /// The page after a form that came from this list.
+    pub(super) fn of_list(list: &str) -> Self {
+        Self { list: list.to_owned(), ..Self::default() }
+    }
+
     fn shows(&self, what: &str) -> bool {
         self.show.as_deref() == Some(what)
     }
@@ -83,7 +92,7 @@ pub(super) async fn page(
         visitor,
         users: &site.users.all(),
     };
-    let next = queue::next_of(site, visitor, Some(id)).await?;
+    let next = queue::next_of(site, visitor, Some(id), &wanted.list).await?;
     let done = wanted.done.as_deref().and_then(Done::parse);
     let form_name = match &about {
         SubjectView::Submission(story) => story.form_name.clone(),
@@ -103,6 +112,7 @@ pub(super) async fn page(
         watching: site.looking.look(id, &visitor.user),
         next,
     };
+    page.frame.list = Asked::of(&wanted.list, &visitor.user).shown;
     page.frame.flash = flash(done, id, history, &person.label, next);
     if let Some(back) = back {
         give_back(&mut page, back);

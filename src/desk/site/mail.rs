@@ -56,7 +56,7 @@ pub(super) async fn shown(
     let mail = made(site, visitor, submission, line.action).await?;
     let parsed = MessageParser::default().parse(mail.eml.as_bytes()).ok_or_else(no_mail)?;
     let html = parsed.body_html(0).filter(|_| parsed.html_part(0).is_some_and(is_html));
-    let text = parsed.body_text(0).unwrap_or_default().into_owned();
+    let text = parsed.body_text(0).unwrap_or_default().replace("\r\n", "\n");
     let headers = parsed.headers_raw().map(|(name, value)| (name.to_owned(), unfolded(value))).collect();
     line.shown = Some(MailShown { headers, has_html: html.is_some(), links: links(&text), text });
     Ok(())

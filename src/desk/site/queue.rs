@@ -196,24 +196,27 @@ fn fits(filter: &Filter, entry: &Entry, now: Timestamp) -> bool {
 }
 
 pub(super) async fn next(State(site): Shared, visitor: Visitor) -> Result<Redirect, Problem> {
-    let next = next_of(&site, &visitor, None).await?;
+    let next = next_of(&site, &visitor, None, "").await?;
     Ok(Redirect::to(&next.map_or_else(|| "/queue".to_owned(), |id| format!("/entries/{id}"))))
 }
 
-/// The entry that waits longest for somebody of this role, other than `but`.
+/// The entry that waits longest for somebody of this role in the list that this query chooses, other than `but`.
 pub(super) async fn next_of(
     site: &Site,
     visitor: &Visitor,
     but: Option<Uuid>,
+    list: &str,
 ) -> Result<Option<Uuid>, Problem> {
     if visitor.role < Role::Reviewer {
         return Ok(None);
     }
-    let filter = Filter {
-        states: vec![EntryState::Pending],
-        queue: (visitor.role == Role::Reviewer).then(|| "operations".to_owned()),
-        ..Filter::default()
-    };
+    let mut filter = Asked::of(list, &visitor.user).filter;
+    if filter.states.is_empty() && !filter.all_states {
+        filter.states = vec![EntryState::Pending];
+    }
+    if visitor.role == Role::Reviewer && filter.queue.is_none() {
+        filter.queue = Some("operations".to_owned());
+    }
     let waiting = site.commands().store.list(&filter, 2, None).await?;
     Ok(waiting.items.into_iter().map(|entry| entry.id).find(|id| Some(*id) != but))
 }
