@@ -91,7 +91,7 @@ CREATE INDEX grey_queue_subject ON router.grey_queue (subject_id, opened_at);
 CREATE INDEX grey_queue_changed ON router.grey_queue (updated_at, id);
 -- The daemon's looks.
 CREATE INDEX grey_queue_claimable ON router.grey_queue (available_at, id) WHERE state = 'Processing' AND lease_token IS NULL;
-CREATE INDEX grey_queue_leased ON router.grey_queue (leased_until, id) WHERE lease_token IS NOT NULL;
+CREATE INDEX grey_queue_leased ON router.grey_queue (leased_until, id) WHERE leased_until IS NOT NULL;
 CREATE INDEX grey_queue_retrying ON router.grey_queue (available_at, id) WHERE state = 'Retrying';
 CREATE INDEX grey_queue_expiring ON router.grey_queue (expires_at, id) WHERE state IN ('Pending', 'Retrying') AND expires_at IS NOT NULL;
 CREATE INDEX grey_queue_unplanned ON router.grey_queue (opened_at, id) WHERE state = 'Pending' AND expiry_planned_at IS NULL;
@@ -361,6 +361,8 @@ CREATE TABLE router.desk_credentials (
     ended_at     timestamptz
 );
 CREATE INDEX desk_credentials_expiry ON router.desk_credentials (expires_at);
+-- Those that count, as they are listed.
+CREATE INDEX desk_credentials_open ON router.desk_credentials (user_name, created_at, digest) WHERE ended_at IS NULL;
 
 -- Written in the transaction of what it answers for: a second request waits for the first, then reads its answer.
 CREATE TABLE router.desk_idempotency (

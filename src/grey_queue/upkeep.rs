@@ -112,7 +112,7 @@ impl Upkeep {
     /// # Errors
     /// [`DbError`]: the next pass goes on.
     pub async fn once(&self) -> Result<(), DbError> {
-        self.pass(&mut Places { passes: 0, fresh: Some(BEGINNING), rolling: BEGINNING }).await
+        self.pass(&mut Places { passes: 0, fresh: None, rolling: BEGINNING }).await
     }
 
     async fn pass(&self, places: &mut Places) -> Result<(), DbError> {

@@ -55,9 +55,7 @@ async fn an_address_that_is_taken_is_an_incident_until_it_is_free() {
     let told = told(&mut bench).await;
     assert!(told.contains(&taken) && told.contains("Routing goes on") && told.contains("ss -ltnp"), "{told}");
     drop(holder);
-    bench.clock.advance(Duration::from_secs(30));
-    let address =
-        tokio::time::timeout(PATIENCE, desk.listening()).await.expect("in time").expect("it listens");
+    let address = opened(&bench, &mut desk).await;
     assert_eq!(address.to_string(), taken);
     over(&mut bench).await;
     desk.stop().await;

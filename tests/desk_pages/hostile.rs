@@ -122,6 +122,10 @@ fn urls_lead_to_this_desk_and_say_nothing_of_people() {
         for element in parse(&page.html).0 {
             for name in ["href", "src", "action"] {
                 let Some(url) = element.get(name) else { continue };
+                // A form that is sent again goes to the path of the request itself, which the router matched.
+                if name == "action" && (page.name == "link" || page.name.starts_with("problem")) {
+                    continue;
+                }
                 let local = url.starts_with('/') && !url.starts_with("//") || url.starts_with('#');
                 assert!(local && !url.contains(['"', '\'', '<', '>', ' ', '\n']), "{}: {url}", page.name);
                 // Only a list's own address has what its reader filtered by, and where its next page begins.

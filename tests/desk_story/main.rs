@@ -174,7 +174,7 @@ async fn by_keyboard_alone() {
     browser.open(&scene.link("anna").await).await.expect("the link's page");
     browser.press(&[Key::Enter]).await.expect("the button has the focus");
     browser.wait_for("#rows").await.expect("the queue");
-    browser.tab_to("A recipient was refused").await.expect("the entry's link");
+    browser.tab_to("Mail was refused for good").await.expect("the entry's link");
     browser.press(&[Key::Enter]).await.expect("followed");
     browser.wait_for("#assign-me").await.expect("what can be done");
     browser.tab_to("Assign to me").await.expect("the button");

@@ -109,7 +109,7 @@ impl Review {
         self.time(eyes).await;
         self.desk(entry.subject.id).await;
         // What a round leaves open must not affect the next one.
-        let over = "UPDATE router.grey_queue SET state = 'Dismissed' WHERE closed_at IS NULL AND opened_at > now() - interval '1 hour'";
+        let over = "UPDATE router.grey_queue SET state = 'Dismissed', lease_token = NULL, leased_until = NULL WHERE closed_at IS NULL AND opened_at > now() - interval '1 hour'";
         eyes.batch_execute(over).await.expect("closed");
     }
 

@@ -3,8 +3,7 @@
 use super::*;
 
 pub(super) fn link(t: Say<'_>) -> LinkPage {
-    // The link's own path, as the request had it: no text of anybody's.
-    LinkPage { now: now(), action: "/login/b64d2f0c1e".to_owned(), to: t("/queue?state=Pending") }
+    LinkPage { now: now(), action: t("/login/b64d2f0c1e"), to: t("/queue?state=Pending") }
 }
 
 pub(super) fn how_to(t: Say<'_>, behind_proxy: bool) -> HowToPage {
