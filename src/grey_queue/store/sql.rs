@@ -20,11 +20,10 @@ SELECT CASE WHEN COALESCE(has_schema_privilege(to_regnamespace('router'), 'USAGE
 pub(super) const NOW: &str = "-- grey_queue_now
 SELECT clock_timestamp() AS now";
 
-pub(super) const MARK: &str = "-- grey_queue_mark
-SAVEPOINT command";
+// A savepoint has no plan, so these two carry no name to find one by.
+pub(super) const MARK: &str = "SAVEPOINT command";
 
-pub(super) const BACK_TO_MARK: &str = "-- grey_queue_back_to_mark
-ROLLBACK TO SAVEPOINT command";
+pub(super) const BACK_TO_MARK: &str = "ROLLBACK TO SAVEPOINT command";
 
 pub(super) const GET: &str =
     concat!("-- grey_queue_get\nSELECT ", selected!(), " FROM router.grey_queue o WHERE o.id = $1");
