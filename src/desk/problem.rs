@@ -464,6 +464,10 @@ impl Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if self.kind == Kind::TooLarge {
+            // The rest of the body stays unread, so that nobody should send another request behind it.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if self.kind == Kind::Unauthenticated {
             headers.insert(
                 header::WWW_AUTHENTICATE,

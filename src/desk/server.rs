@@ -21,6 +21,7 @@ use super::limits::Bounds;
 use super::templates::Templates;
 use crate::config::{Config, Database};
 use crate::db::Pool;
+use crate::kernel::tasks::Task;
 use crate::ops::incident::Incidents;
 use crate::ops::rng::Rng;
 use crate::ports::Clock;
@@ -93,8 +94,16 @@ impl Desk {
         let (tell, listening) = watch::channel(None);
         let (last, ended) = oneshot::channel();
         let stopping = stop.clone();
+        let keep_open = {
+            let stopping = stopping.clone();
+            move |_| opening::keep_open(parts.clone(), routes.clone(), tell.clone(), stopping.clone())
+        };
         std::thread::Builder::new().name("desk".to_owned()).spawn(move || {
-            runtime.block_on(opening::keep_open(parts, routes, tell, stopping));
+            runtime.block_on(async {
+                let task = Task::again("the desk", keep_open);
+                stopping.cancelled().await;
+                task.stop(STOP).await;
+            });
             // What does not end is not waited for: a resolver's thread may hang.
             runtime.shutdown_background();
             drop(last);

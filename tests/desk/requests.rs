@@ -175,6 +175,7 @@ async fn a_body_has_at_most_64_kib() {
     for path in ["/echo", "/document"] {
         assert_eq!(send(path, document(64 * 1024).into()).await.status(), StatusCode::OK, "{path}");
         let too_large = send(path, document(64 * 1024 + 1).into()).await;
+        assert_eq!(too_large.headers()["connection"], "close", "{path}: nothing can follow an unread body");
         assert_eq!(refusal(too_large).await, (413, "too_large".to_owned()), "{path}");
     }
     // Without a length: it is counted as it comes.
