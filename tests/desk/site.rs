@@ -3,5 +3,6 @@
 mod away;
 mod forms;
 mod hostile;
+mod live;
 mod pages;
 mod scene;
