@@ -15,6 +15,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
+use crate::port::free_port;
+
 /// Arguments: the group, and the directory. What is killed may still write for a moment, so the directory is removed twice.
 const GUARD: &str = r#"
 read -r _
@@ -24,7 +26,7 @@ rm -rf "$2" || rm -rf "$2"
 /// Longest start, on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(10);
-/// The line by which chromedriver tells which port it was given.
+/// The line by which chromedriver tells that it listens, and where.
 const STARTED: &str = "was started successfully on port ";
 const INSTALL: &str = "`scripts/install-missing browser` installs what is needed: Debian's chromium, \
                        chromium-driver and fonts-dejavu-core, which fit each other";
@@ -39,7 +41,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts one on a port that the kernel chooses, and waits until it listens.
+    /// Starts one on a port of this process's own, and waits until it listens.
     pub(super) async fn start(program: &Path) -> Result<Self> {
         let program = found(program)?;
         let mut driver = Self::spawn(&program)?;
@@ -67,7 +69,8 @@ impl Driver {
         // proxy of this machine's comes between.
         driver.env_clear().env("PATH", search_path()).env("HOME", &home).env("TMPDIR", &home);
         driver.env("LANG", "C.UTF-8").env("TZ", "UTC").current_dir("/");
-        driver.arg("--port=0").process_group(0).stdin(Stdio::null());
+        // A port that the kernel chooses for ::1 may be a client's on 127.0.0.1, where chromedriver wants the same one.
+        driver.arg(format!("--port={}", free_port()?)).process_group(0).stdin(Stdio::null());
         driver.stdout(File::create(home.join("out"))?).stderr(File::create(home.join("said"))?);
         let mut child =
             driver.spawn().with_context(|| format!("starting {}. {INSTALL}", program.display()))?;
