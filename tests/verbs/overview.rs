@@ -28,7 +28,7 @@ async fn status_names_every_status_even_of_an_empty_database() {
         report,
         json!({"counts": none, "oldest_seconds": none, "attempts": {}, "in_doubt": 0, "unalerted": 0,
                "not_implemented_only": 0, "paused": [], "breaker": [], "daemon_reachable": true, "daemon": {"state": "working"},
-               "dead_letters": {"unreadable": 0, "unknown_submission": 0, "exhausted": 0},
+               "dead_letters": {"unreadable": 0, "unknown_submission": 0, "notification": 0, "exhausted": 0},
                "relay": {"accepted_undelivered": null, "oldest_seconds": null}, "outbox": null})
     );
     let text = run_beside(&stage, &["status"]).await.out;
@@ -61,7 +61,7 @@ async fn status_counts_open_dead_letters_whatever_the_source_is() {
     let report = status(&stage).await;
     assert_eq!(
         report["dead_letters"],
-        json!({"unreadable": 1, "unknown_submission": 0, "exhausted": 1}),
+        json!({"unreadable": 1, "unknown_submission": 0, "notification": 0, "exhausted": 1}),
         "{report:#}"
     );
     let text = run_beside(&stage, &["status"]).await.out;
@@ -81,7 +81,7 @@ async fn status_counts_open_dead_letters_whatever_the_source_is() {
     let report = status(&stage).await;
     assert_eq!(
         report["dead_letters"],
-        json!({"unreadable": 1, "unknown_submission": 1, "exhausted": 0}),
+        json!({"unreadable": 1, "unknown_submission": 1, "notification": 0, "exhausted": 0}),
         "{report:#}"
     );
 }
