@@ -12,6 +12,7 @@ mod link;
 mod narration;
 mod play;
 mod report;
+mod review;
 mod scenarios;
 mod table;
 mod theatre;
@@ -102,7 +103,7 @@ pub async fn run(options: Options) -> Result<Ending> {
     };
     if options.keep && ending != Ending::Interrupted {
         theatre.mend_forms().await?;
-        narrator.print(&report::addresses(&options, &theatre), Tone::Plain);
+        narrator.print(&report::addresses(&options, &theatre).await?, Tone::Plain);
         stop.cancelled().await;
     }
     if stop.is_cancelled() {
@@ -143,7 +144,15 @@ async fn show(
     };
     watch.look();
     let faults = faults?;
-    Report::gather(theatre, &witness, played, faults).await
+    let theatre = &*theatre;
+    let mut report = Report::gather(theatre, &witness, played, faults).await?;
+    narrator.headline(format!("{}. review: {}", played.len() + 2, review::STORY));
+    tokio::select! {
+        reviewed = review::play(theatre, &witness, played, narrator, &mut report) => reviewed?,
+        () = watch.go_on() => {}
+    }
+    watch.look();
+    Ok(report)
 }
 
 /// Cancelled by the first signal that asks us to end.

@@ -115,15 +115,12 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Publishes its event as the backend would, or has the database write it; `again`: there is one like it.
+    /// Shows the event that the database wrote for it, or has the backend make one more; `again`: there is one like it.
     async fn announce(&self, id: Uuid, reason: &str, again: bool) -> Result<(&'static str, String)> {
-        if self.stage.source() == Source::Pubsub {
-            self.stage.publish(id, reason)?;
-            return Ok(("backend", format!("publishes its event ({reason})")));
-        }
         if again {
             self.stage.publish(id, reason)?;
-            return Ok(("backend", "writes one more event for it".to_owned()));
+            let verb = if self.stage.source() == Source::Pubsub { "publishes" } else { "writes" };
+            return Ok(("backend", format!("{verb} one more event for it ({reason})")));
         }
         let events = self.witness.events(id).await?;
         let text = match events.last() {

@@ -9,7 +9,7 @@ use super::narration::{Narrator, Tone};
 use super::play::Played;
 use super::scenarios::{EXPLAINED, GIBBERISH, GIBBERISH_ROW, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
 use super::table::aligned;
-use super::theatre::{Theatre, mail_dir, slack_dir, wrapper};
+use super::theatre::{REVIEWER, Theatre, mail_dir, slack_dir, wrapper};
 use crate::stage::{PROJECT, SUBSCRIPTION, Source};
 
 /// Status of a row that is as expected.
@@ -70,6 +70,13 @@ impl Report {
         Ok(report)
     }
 
+    /// Adds what became of a story after it was judged.
+    pub(super) fn add(&mut self, label: &str, further: &str) {
+        for [.., outcome] in self.rows.iter_mut().filter(|[_, of, ..]| of == label) {
+            outcome.push_str(further);
+        }
+    }
+
     /// Whether no fault was found.
     pub(super) fn is_good(&self) -> bool {
         self.faults.is_empty()
@@ -110,8 +117,16 @@ impl Report {
         self.rows.push([verdict.to_owned(), label, form, status, attempts, outcome]);
     }
 
+    /// Adds a fault.
+    pub(super) fn fault(&mut self, fault: String) {
+        self.faults.push(fault);
+    }
+
     /// Shows a verb's output.
-    async fn show(&mut self, theatre: &Theatre, arguments: &[&str], label: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(super) async fn show(&mut self, theatre: &Theatre, arguments: &[&str], label: &str) -> Result<()> {
         let (answer, line) = (theatre.verb(arguments).await?, arguments.join(" "));
         let mut lines: Vec<String> =
             answer.out.lines().chain(answer.err.lines()).map(str::to_owned).collect();
@@ -212,8 +227,12 @@ pub(super) fn orientation(theatre: &Theatre) -> String {
 }
 
 /// Addresses of all parts, for a reader who wants to go on by hand.
-pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
+///
+/// # Errors
+/// The program that makes the desk's link cannot be started.
+pub(super) async fn addresses(options: &Options, theatre: &Theatre) -> Result<String> {
     let Theatre { stage, router, .. } = theatre;
+    let link = theatre.verb(&["desk", "login", REVIEWER, "--to", "/queue"]).await?;
     let events = match stage.source() {
         Source::Pubsub => format!(
             "\x20 Pub/Sub       PUBSUB_EMULATOR_HOST={}  project {PROJECT}, {SUBSCRIPTION}\n",
@@ -221,8 +240,9 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
         ),
         Source::Postgres => String::new(),
     };
-    format!(
+    Ok(format!(
         "\nEverything goes on running until Ctrl-C:\n\
+         \x20 review desk   {desk}\n\
          \x20 router        http://{http}/metrics  /-/ready  /-/healthy\n\
          \x20 verbs         {verbs} status; list; explain ID; watch ID; …\n\
          \x20 database      psql '{database}'\n\
@@ -238,5 +258,6 @@ pub(super) fn addresses(options: &Options, theatre: &Theatre) -> String {
         iam = stage.google.iam_endpoint(),
         storage = stage.google.storage_endpoint(),
         slack = stage.slack.webhook_url(),
-    )
+        desk = link.out.trim().lines().next().unwrap_or("has no link: see its log"),
+    ))
 }

@@ -40,6 +40,15 @@ impl Scenario {
         }
     }
 
+    /// Cause of its entry in the review queue, where it has one.
+    pub(super) fn cause(&self) -> Option<&'static str> {
+        match (self.expect.status, self.expect.reason) {
+            ("failed", Some("infected")) => Some("infected"),
+            ("failed", _) => Some("failed"),
+            _ => None,
+        }
+    }
+
     /// Events that name it, where the database writes them: none before its attachments are clean.
     pub(super) fn events(&self) -> usize {
         let waits = self.files.iter().any(|file| file.scan == "pending");

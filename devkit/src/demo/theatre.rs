@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 
 use super::Options;
 use super::evidence::WITNESS;
-use super::scenarios::{FEEDBACK, SCENARIOS};
+use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
+use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Rule, SmtpOptions, Stage as SmtpStage};
 use crate::stage::{Answer, DEAD_TOPIC, Router, Source, Stage, StageOptions};
@@ -30,6 +31,9 @@ const OWN_END: Duration = Duration::from_secs(1);
 
 /// Longest time for an idle router to stop.
 const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The desk's user, who may do anything: a reader looks around.
+pub(super) const REVIEWER: &str = "ada";
 
 /// All running parts; dropped in this order.
 pub(super) struct Theatre {
@@ -52,7 +56,9 @@ impl Theatre {
         }
         let lock = fresh_directory(&options.dir)?;
         let cluster = Cluster::start(ClusterOptions::default()).await?;
-        let of_source = StageOptions::of(options.source);
+        let mut of_source = StageOptions::of(options.source);
+        // The review queue is in schema router, whatever the source of events.
+        of_source.variant.router = true;
         let database = cluster.database(of_source.variant).await?;
         let settings = StageOptions {
             retry: RETRY,
@@ -69,14 +75,12 @@ impl Theatre {
             // No part uses the broker here; with it down, none could.
             stage.broker.down().await;
         }
-        for reply in SCENARIOS.iter().filter_map(|scenario| scenario.relay) {
-            let rule = Rule::at(SmtpStage::Rcpt).to(reply.recipient).reply(reply.line);
-            stage.relay.rule(match reply.times {
-                Some(times) => rule.times(times),
-                None => rule,
-            });
-        }
-        let settings = format!("{SETTINGS}[routing]\nnot_before = {}\n", installed(&stage).await?);
+        refuse(&stage, |_| true);
+        let settings = format!(
+            "{SETTINGS}[routing]\nnot_before = {}\n{}",
+            installed(&stage).await?,
+            desk(&options.dir)?
+        );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
         write_wrapper(options, &stage, &router)?;
@@ -90,6 +94,12 @@ impl Theatre {
     /// The program cannot be started.
     pub(super) async fn verb(&self, arguments: &[&str]) -> Result<Answer> {
         self.stage.ask(&self.binary, self.router.config(), arguments).await
+    }
+
+    /// Has the relay take mails to somebody whom it refused so far.
+    pub(super) fn relay_accepts(&self, recipient: &str) {
+        self.stage.relay.clear_rules();
+        refuse(&self.stage, |reply| reply.times.is_none() && reply.recipient != recipient);
     }
 
     /// Gives the two forms whose stories need them broken what they lack, as their owners would: a reader who looks
@@ -116,6 +126,29 @@ impl Theatre {
             Err(_) => Some(format!("the router did not stop within {} s and is killed", PATIENCE.as_secs())),
         }
     }
+}
+
+/// Gives the relay its replies.
+fn refuse(stage: &Stage, which: impl Fn(&Reply) -> bool) {
+    for reply in SCENARIOS.iter().filter_map(|scenario| scenario.relay).filter(which) {
+        let rule = Rule::at(SmtpStage::Rcpt).to(reply.recipient).reply(reply.line);
+        stage.relay.rule(match reply.times {
+            Some(times) => rule.times(times),
+            None => rule,
+        });
+    }
+}
+
+/// The review desk's settings, and its secret.
+fn desk(dir: &Path) -> Result<String> {
+    let (port, secret) = (free_port()?, dir.join("desk-secret"));
+    fs::write(&secret, format!("{:032x}{:032x}\n", rand::random::<u128>(), rand::random::<u128>()))?;
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
+    Ok(format!(
+        "[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
+         [desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
+        secret.display()
+    ))
 }
 
 /// The time of installation, as a host's configuration has it.
