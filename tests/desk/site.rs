@@ -6,3 +6,4 @@ mod hostile;
 mod live;
 mod pages;
 mod scene;
+mod search;

@@ -283,6 +283,10 @@ impl Router {
             Selection { status: vec![failed], within: Some(24 * HOUR), limit: 20, ..Selection::default() };
         self.view.list(&selection).await.expect("listed");
         self.view.list(&Selection { newest: true, ..selection.clone() }).await.expect("listed");
+        let page = Selection { limit: 51, ..Selection::default() };
+        let first = self.view.page(&page, None).await.expect("listed");
+        let behind = first.last().map(|last| (last.updated_at, last.id));
+        self.view.page(&page, behind).await.expect("listed");
         self.view.grouped(&selection, GroupBy::Reason).await.expect("counted");
     }
 

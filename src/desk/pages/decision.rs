@@ -169,6 +169,8 @@ pub struct Remedy {
     pub label: String,
     /// What it does, and to whom mail goes again.
     pub hint: String,
+    /// Whom it can be for, where it is for one; `delivery` of the form.
+    pub recipients: Vec<Choice>,
 }
 
 /// What was typed.
@@ -180,6 +182,8 @@ pub struct Typed {
     pub assignee: String,
     /// `remedy`.
     pub remedy: String,
+    /// `delivery`.
+    pub delivery: String,
 }
 
 impl Typed {

@@ -62,6 +62,8 @@ pub struct Moment {
 /// One delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryLine {
+    /// How forms name it, without its address.
+    pub name: String,
     /// Action's order in the plan.
     pub action: i32,
     /// Recipient, where the reader asked for recipients.

@@ -25,8 +25,10 @@ pub struct SubmissionsPage {
     pub forms: Vec<Choice>,
     /// Reasons of failures.
     pub reasons: Vec<Choice>,
-    /// What was found, the youngest first; at most a page.
+    /// What was found, changed last first; at most a page.
     pub submissions: Vec<SubmissionLine>,
+    /// Whether this is the first page.
+    pub is_first: bool,
     /// Where the next page begins; absent on the last.
     pub next_cursor: Option<String>,
 }

@@ -15,6 +15,8 @@ pub(super) struct Offer<'a> {
     pub(super) entry: &'a Entry,
     pub(super) possible: &'a [Possible],
     pub(super) remedies: &'static [Remedy],
+    /// Whoever can get a mail once more.
+    pub(super) recipients: Vec<Choice>,
     /// The evidence is sufficient.
     pub(super) proved: bool,
     pub(super) visitor: &'a Visitor,
@@ -107,7 +109,7 @@ impl Offer<'_> {
     }
 
     fn offered(&self) -> Vec<crate::desk::pages::decision::Remedy> {
-        self.remedies.iter().filter_map(|one| remedy(*one)).collect()
+        self.remedies.iter().filter_map(|one| remedy(*one, &self.recipients)).collect()
     }
 }
 

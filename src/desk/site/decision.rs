@@ -1,6 +1,7 @@
 //! A decision by the form of an entry's page. Done: the browser is led to the entry, which says so. Refused: the page again, with
 //! what is wrong beside its field and what was typed still there.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde::Deserialize;
@@ -8,7 +9,8 @@ use serde::Deserialize;
 use super::actions::sentence;
 use super::entry::{self, Back, Wanted};
 use super::flash::Done;
-use super::{Shared, entry_id, words, written};
+use super::{Shared, entry_id, recipients, words, written};
+use crate::desk::access::credential::DeskKey;
 use crate::desk::access::{Role, Visitor};
 use crate::desk::decide::{Decision, Outcome, Repeat, decide as carry_out, person};
 use crate::desk::input::{Command, Path};
@@ -26,6 +28,7 @@ pub(super) struct Posted {
     escalation_reason: String,
     assignee: String,
     remedy: String,
+    delivery: String,
     vouch: String,
     take_over: String,
     list: String,
@@ -66,12 +69,18 @@ impl Posted {
 
     fn typed(&self) -> Typed {
         let reason = if self.reason.is_empty() { &self.escalation_reason } else { &self.reason };
-        Typed { reason: reason.clone(), assignee: self.assignee.clone(), remedy: self.remedy.clone() }
+        Typed {
+            reason: reason.clone(),
+            assignee: self.assignee.clone(),
+            remedy: self.remedy.clone(),
+            delivery: self.delivery.clone(),
+        }
     }
 }
 
 pub(super) async fn decide(
     State(site): Shared,
+    Extension(secret): Extension<DeskKey>,
     visitor: Visitor,
     Path((id, command)): Path<(String, String)>,
     posted: Command<Posted>,
@@ -81,7 +90,10 @@ pub(super) async fn decide(
     let verb = Verb::parse(&command).ok_or_else(|| Problem::not_found("such decision"))?;
     let Command { body, key, request, .. } = posted;
     let version = body.version.ok_or_else(Problem::precondition_required)?;
-    let (ask, person) = (body.ask(verb), person(&visitor));
+    let (mut ask, person) = (body.ask(verb), person(&visitor));
+    if ask.remedy == Some(Remedy::ForceDelivery) {
+        ask.delivery = recipients::key(&site, &secret, id, &body.delivery).await?;
+    }
     let repeat = key.as_ref().map(|key| Repeat { key, request: &request });
     let decision = Decision { id, version, ask: &ask, by: &person, repeat };
     let outcome = carry_out(site.commands(), &decision).await?;
@@ -115,7 +127,7 @@ pub(super) async fn decide(
             (Problem::from(&refusal), Back { field, key, ..back(text) })
         }
     };
-    let page = entry::page(&site, &visitor, id, &Wanted::of_list(&body.list), Some(back)).await?;
+    let page = entry::page(&site, &secret, &visitor, id, (&Wanted::of_list(&body.list), Some(back))).await?;
     Ok(problem.page(written(&page)?))
 }
 

@@ -1,5 +1,6 @@
 //! One entry: its facts, what may be done, what was done, and the whole story of what it is about.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Html;
 use serde::Deserialize;
@@ -8,8 +9,9 @@ use uuid::Uuid;
 use super::actions::Offer;
 use super::flash::{Done, flash};
 use super::queue::Asked;
-use super::{Shared, Site, entry_id, html, letter, queue, story, words};
+use super::{Shared, Site, entry_id, html, letter, queue, recipients, story, words};
 use crate::desk::access::Visitor;
+use crate::desk::access::credential::DeskKey;
 use crate::desk::decide::person;
 use crate::desk::input::{Path, Query};
 use crate::desk::pages::decision::{Action, Command, Conflict, Field, FieldError, Typed};
@@ -64,30 +66,35 @@ pub(super) struct Back {
 
 pub(super) async fn show(
     State(site): Shared,
+    Extension(secret): Extension<DeskKey>,
     visitor: Visitor,
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Html<String>, Problem> {
-    html(&page(&site, &visitor, entry_id(&id)?, &wanted, None).await?)
+    html(&page(&site, &secret, &visitor, entry_id(&id)?, (&wanted, None)).await?)
 }
 
 /// The page of an entry, with what a refused form gives back.
 pub(super) async fn page(
     site: &Site,
+    secret: &DeskKey,
     visitor: &Visitor,
     id: Uuid,
-    wanted: &Wanted,
-    back: Option<Back>,
+    (wanted, back): (&Wanted, Option<Back>),
 ) -> Result<EntryPage, Problem> {
     let (commands, person) = (site.commands(), person(visitor));
     let found = review::page(commands, id, &person).await?;
     let found = found.ok_or_else(|| Problem::not_found("entry of this id"))?;
     let (entry, history) = (&found.view.entry, &found.history);
-    let about = subject(site, visitor, entry, wanted).await?;
+    let about = subject(site, secret, visitor, (entry, wanted)).await?;
     let offer = Offer {
         entry,
         possible: &found.transitions,
         remedies: commands.remedies(entry),
+        recipients: match &about {
+            SubjectView::Submission(story) => recipients::choices(story),
+            SubjectView::Letter(_) | SubjectView::Away(_) => Vec::new(),
+        },
         proved: found.view.evidence.sufficient,
         visitor,
         users: &site.users.all(),
@@ -126,9 +133,9 @@ fn evidence(part: &EvidencePart) -> Evidence {
 
 async fn subject(
     site: &Site,
+    secret: &DeskKey,
     visitor: &Visitor,
-    entry: &Entry,
-    wanted: &Wanted,
+    (entry, wanted): (&Entry, &Wanted),
 ) -> Result<SubjectView, Problem> {
     let id = entry.subject.id;
     let away = || {
@@ -138,7 +145,7 @@ async fn subject(
         ))
     };
     Ok(match entry.subject.kind.as_str() {
-        "submission" => story::of(site, visitor, id, (wanted.shows("recipients"), wanted.mail))
+        "submission" => story::of(site, secret, visitor, id, (wanted.shows("recipients"), wanted.mail))
             .await?
             .map_or_else(away, |story| SubjectView::Submission(Box::new(story))),
         "dead_letter" => letter::of(site, visitor, id, wanted.shows("payload"))

@@ -16,6 +16,7 @@ mod live;
 mod looking;
 mod mail;
 mod queue;
+mod recipients;
 mod search;
 mod showing;
 mod status;

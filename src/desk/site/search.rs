@@ -14,7 +14,7 @@ use crate::desk::pages::queue::Choice;
 use crate::desk::pages::submissions::{SubmissionFilters, SubmissionLine, SubmissionsPage};
 use crate::desk::problem::Problem;
 use crate::grey_queue::store::Filter;
-use crate::queries::list::{self, Search};
+use crate::queries::list::{self, Behind, Search};
 
 /// Submissions of a page.
 const PAGE: u32 = 50;
@@ -32,14 +32,17 @@ pub(super) async fn submissions(
         Err(problem) => (Search { limit: PAGE, ..Search::default() }, Some(problem)),
     };
     let reader = site.reader()?;
-    let (found, _more) = list::search(&reader, &search).await?;
+    let (found, more) = list::search(&reader, &search).await?;
     let store = &site.commands().store;
     let ids: Vec<Uuid> = found.iter().map(|one| one.id).collect();
     let entries = if store.is_there().await? { store.open_about(&ids).await? } else { Default::default() };
     let mut frame = Site::frame(&visitor, store.time().await?);
     frame.problems = problem.clone().into_iter().collect();
+    let next_cursor =
+        found.last().filter(|_| more && search.ids.is_none()).map(|last| Behind::of(last).to_string());
     let page = SubmissionsPage {
         frame,
+        is_first: search.behind.is_none(),
         filters,
         statuses: list::statuses().into_iter().map(labelled).collect(),
         forms: reader.view().forms().await?.iter().map(|form| words::choice(form, form)).collect(),
@@ -57,7 +60,7 @@ pub(super) async fn submissions(
                 entry: entries.get(&one.id).copied(),
             })
             .collect(),
-        next_cursor: None,
+        next_cursor,
     };
     let page = written(&page)?;
     Ok(match problem {
@@ -72,7 +75,7 @@ fn labelled(label: &'static str) -> Choice {
 
 /// The filters as they were typed, and what they mean.
 fn asked(query: &str) -> (SubmissionFilters, Result<Search, Told>) {
-    let mut filters = SubmissionFilters::default();
+    let (mut filters, mut cursor) = (SubmissionFilters::default(), None);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty() && !value.contains('\0'));
         match &*name {
@@ -81,14 +84,15 @@ fn asked(query: &str) -> (SubmissionFilters, Result<Search, Told>) {
             "form" => filters.form = value,
             "reason" => filters.reason = value,
             "older_than" => filters.older_than = value,
+            "cursor" => cursor = value,
             _ => {}
         }
     }
-    let search = meant(&filters);
+    let search = meant(&filters, cursor.as_deref());
     (filters, search)
 }
 
-fn meant(filters: &SubmissionFilters) -> Result<Search, Told> {
+fn meant(filters: &SubmissionFilters, cursor: Option<&str>) -> Result<Search, Told> {
     let wrong = |text: &str, field: &str| Told { text: text.to_owned(), field: Some(field.to_owned()) };
     let ids = match filters.id.as_deref().map(between) {
         Some(None) => {
@@ -105,8 +109,13 @@ fn meant(filters: &SubmissionFilters) -> Result<Search, Told> {
         let set = filters::set(&mut age, "older_than", text, "");
         set.map_err(|problem| wrong(problem.detail(), "s-older"))?;
     }
+    let behind = cursor
+        .map(str::parse::<Behind>)
+        .transpose()
+        .map_err(|problem| Told { text: format!("The cursor is not understood: {problem}."), field: None })?;
     Ok(Search {
         ids,
+        behind,
         status: filters.status.clone(),
         form: filters.form.clone(),
         reason: filters.reason.clone(),

@@ -1,14 +1,16 @@
 //! A submission's story: what `explain` says, its timeline, its deliveries. Recipients only for whoever may see them and asks, and
 //! then the access log has it before anything is read.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Html;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::showing::{may_show, record};
-use super::{Shared, Site, html, mail, words};
+use super::{Shared, Site, html, mail, recipients, words};
 use crate::desk::access::Visitor;
+use crate::desk::access::credential::DeskKey;
 use crate::desk::input::{Path, Query};
 use crate::desk::pages::story::{DeliveryLine, Moment, Story};
 use crate::desk::pages::submissions::SubmissionPage;
@@ -28,14 +30,15 @@ pub(super) struct Wanted {
 
 pub(super) async fn submission(
     State(site): Shared,
+    Extension(secret): Extension<DeskKey>,
     visitor: Visitor,
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Html<String>, Problem> {
     let nowhere = || Problem::not_found("submission of this id");
     let id: Uuid = id.parse().map_err(|_| nowhere())?;
-    let recipients = wanted.show.as_deref() == Some("recipients");
-    let story = of(&site, &visitor, id, (recipients, wanted.mail)).await?.ok_or_else(nowhere)?;
+    let shows = wanted.show.as_deref() == Some("recipients");
+    let story = of(&site, &secret, &visitor, id, (shows, wanted.mail)).await?.ok_or_else(nowhere)?;
     let store = &site.commands().store;
     let entries = if store.is_there().await? { store.about(id).await? } else { Vec::new() };
     html(&SubmissionPage {
@@ -51,25 +54,28 @@ pub(super) async fn submission(
 /// [`Problem`]: also where recipients are asked for by somebody who may not see them, or that cannot be recorded.
 pub(super) async fn of(
     site: &Site,
+    secret: &DeskKey,
     visitor: &Visitor,
     id: Uuid,
-    (recipients, mail): (bool, Option<u32>),
+    (shows, mail): (bool, Option<u32>),
 ) -> Result<Option<Story>, Problem> {
-    if recipients {
+    if shows {
         record(site, visitor, id, What::Recipients).await?;
     }
     let Some(page) = explain::page(&site.reader()?, id).await? else { return Ok(None) };
-    let mut story = story(page, recipients, may_show(visitor));
+    let name = |key: &str| recipients::name(secret, id, key);
+    let mut story = story(page, name, shows, may_show(visitor));
     if let Some(number) = mail {
         mail::shown(site, visitor, id, (&mut story.mails, number)).await?;
     }
     Ok(Some(story))
 }
 
-fn story(page: Page, recipients: bool, may_show: bool) -> Story {
-    let deliveries = page.deliveries.iter().map(|delivery| line(delivery, recipients)).collect();
+fn story(page: Page, name: impl Fn(&str) -> String, shows: bool, may_show: bool) -> Story {
+    let deliveries =
+        page.deliveries.iter().map(|delivery| line(delivery, name(&delivery.key), shows)).collect();
     let mails = mail::lines(&page);
-    let page = if recipients { page } else { page.without_recipients() };
+    let page = if shows { page } else { page.without_recipients() };
     let text = text::page(&page, Palette::PLAIN, text::WIDTH);
     let next = match page.explanation.next.when {
         Some(when) => format!("{} ({})", page.explanation.next.what, when.strftime("%Y-%m-%d %H:%M:%SZ")),
@@ -101,13 +107,13 @@ fn story(page: Page, recipients: bool, may_show: bool) -> Story {
             })
             .collect(),
         deliveries,
-        recipients_shown: recipients,
+        recipients_shown: shows,
         may_show,
         mails,
     }
 }
 
-fn line(delivery: &DeliveryPart, recipients: bool) -> DeliveryLine {
+fn line(delivery: &DeliveryPart, name: String, shows: bool) -> DeliveryLine {
     let said = [
         delivery.code.map(|code| code.to_string()),
         delivery.enhanced.clone(),
@@ -117,8 +123,9 @@ fn line(delivery: &DeliveryPart, recipients: bool) -> DeliveryLine {
     let relay = delivery.relay.as_ref();
     let reported = relay.and_then(|relay| relay.text.clone()).filter(|text| !text.is_empty());
     DeliveryLine {
+        name,
         action: delivery.action_order,
-        recipient: delivery.recipient.clone().or_else(|| delivery.unusable.clone()).filter(|_| recipients),
+        recipient: delivery.recipient.clone().or_else(|| delivery.unusable.clone()).filter(|_| shows),
         domain: delivery.domain().map(str::to_owned),
         state: if delivery.in_doubt { "in_doubt" } else { delivery.state }.to_owned(),
         relay: relay.map(|relay| relay.status.to_owned()),

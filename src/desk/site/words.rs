@@ -173,7 +173,7 @@ pub(super) fn command(verb: Verb) -> Command {
 }
 
 /// A remedy as a choice; `None` for one that takes more than a choice.
-pub(super) fn remedy(remedy: Remedy) -> Option<Offered> {
+pub(super) fn remedy(remedy: Remedy, recipients: &[Choice]) -> Option<Offered> {
     let (label, hint) = match remedy {
         Remedy::Check => {
             ("looking again", "Nothing is sent. It ends when what was mended elsewhere is seen.")
@@ -190,10 +190,19 @@ pub(super) fn remedy(remedy: Remedy) -> Option<Offered> {
             ("giving its claim back", "For a submission that a worker holds and does not end.")
         }
         Remedy::Redrive => ("redriving the event", "The event is delivered again, as if it had just come."),
-        // It needs the key of a delivery, which has an address in it.
-        Remedy::ForceDelivery => return None,
+        Remedy::ForceDelivery if recipients.is_empty() => return None,
+        Remedy::ForceDelivery => (
+            "one more mail to one recipient",
+            "For a mail that the relay accepted and nobody has: sent again to this recipient alone, as a mail of its own.",
+        ),
     };
-    Some(Offered { value: remedy.label().to_owned(), label: label.to_owned(), hint: hint.to_owned() })
+    let recipients = if remedy == Remedy::ForceDelivery { recipients.to_vec() } else { Vec::new() };
+    Some(Offered {
+        value: remedy.label().to_owned(),
+        label: label.to_owned(),
+        hint: hint.to_owned(),
+        recipients,
+    })
 }
 
 /// All states with their counts; closed ones are not counted.

@@ -292,13 +292,35 @@ impl View {
     /// # Errors
     /// [`DbError`].
     pub async fn list(&self, selection: &Selection) -> Result<Vec<Listed>, DbError> {
-        let asked = Asked::of(selection, self.not_before);
-        let limit = i64::from(selection.limit);
         let question = if selection.newest { &self.statements.list_newest } else { &self.statements.list };
+        self.listed(selection, question, &[&i64::from(selection.limit)]).await
+    }
+
+    /// A page of a selection, the submission changed last first, behind the last one of the page before. Each status is read
+    /// from its end of the index on (status, `updated_at`), so that a page costs as much among millions as among a hundred.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn page(
+        &self,
+        selection: &Selection,
+        behind: Option<(Timestamp, Uuid)>,
+    ) -> Result<Vec<Listed>, DbError> {
+        let (at, id) = behind.unzip();
+        self.listed(selection, &self.statements.list_page, &[&at, &id, &i64::from(selection.limit)]).await
+    }
+
+    async fn listed(
+        &self,
+        selection: &Selection,
+        question: &str,
+        further: &[&dyn Parameter],
+    ) -> Result<Vec<Listed>, DbError> {
+        let asked = Asked::of(selection, self.not_before);
         self.pool
             .transaction("list", async |tx| {
                 let mut parameters = asked.parameters();
-                parameters.push(&limit);
+                parameters.extend(further);
                 // Row by row: only the shown part of a ledger is kept in memory.
                 let rows = tx.query_raw(question, &parameters).await?;
                 futures::pin_mut!(rows);

@@ -236,3 +236,44 @@ async fn next_leads_to_what_waits_longest() {
     let (_, page) = desk.page(&format!("/entries/{old}"), &cookie).await;
     assert!(page.contains(&format!("href=\"/entries/{young}\">Next entry")), "{page}");
 }
+
+#[tokio::test]
+async fn one_recipient_is_chosen_without_being_named() {
+    let bench = scene::bench().await;
+    bench.form(PLAIN).await;
+    let (submission, entry) = pending(&bench).await;
+    let carol = "UPDATE submissions SET routing_result = jsonb_set(jsonb_set(routing_result,
+          '{plan,0,destination}', '\"bob@example.org, carol@example.net\"'),
+          '{deliveries,1|carol@example.net}', '{\"state\": \"accepted\", \"at\": \"2026-11-01T10:00:00Z\"}')
+        WHERE id = $1";
+    bench.eyes.execute(carol, &[&submission]).await.expect("accepted");
+    let desk = scene::open(&bench).await;
+    let cookie = desk.log_in(&bench, "rita").await;
+    let path = format!("/entries/{entry}");
+    let (_, page) = desk.page(&path, &cookie).await;
+    assert!(!page.contains("carol@"), "nobody asked for addresses: {page}");
+    let option = page.split("<option value=\"").find(|option| option.contains("somebody at example.net"));
+    let name = option.expect("a choice").split('"').next().expect("its value").to_owned();
+    assert!(!page.contains("somebody at example.org, accepted"), "Bob has accepted nothing: {page}");
+
+    let start = format!("{path}/start");
+    let forged = "0".repeat(64);
+    for nobody in ["", "1|carol@example.net", &forged] {
+        let typed = [("remedy", "force_delivery"), ("delivery", nobody), ("reason", "it went to nobody")];
+        let (status, refused) = read(press(&desk, &cookie, &page, &start, &typed).await).await;
+        assert_eq!(status, 422, "{nobody:?}: {refused}");
+        assert!(refused.contains("it went to nobody"), "what was typed is kept: {refused}");
+        assert_eq!(bench.state(entry).await.0, "Pending");
+    }
+    let (_, page) = desk.page(&path, &cookie).await;
+    let typed = [("remedy", "force_delivery"), ("delivery", &*name), ("reason", "it went to nobody")];
+    let started = press(&desk, &cookie, &page, &start, &typed).await;
+    assert_eq!(started.status(), 303, "{:?}", started.text().await);
+    assert_eq!(bench.state(entry).await.0, "Processing");
+    let sql = "SELECT routing_result #>> '{deliveries,1|carol@example.net,state}', status::text FROM submissions WHERE id = $1";
+    let row = bench.eyes.query_one(sql, &[&submission]).await.expect("a row");
+    assert_eq!(
+        (row.get::<_, Option<String>>(0).as_deref(), row.get::<_, String>(1).as_str()),
+        (Some("open"), "received")
+    );
+}

@@ -3,7 +3,12 @@
 use super::*;
 
 pub(super) fn remedies(t: Say<'_>) -> Vec<Remedy> {
-    let remedy = |value, label, hint| Remedy { value: t(value), label: t(label), hint: t(hint) };
+    let remedy = |value, label, hint| Remedy {
+        value: t(value),
+        label: t(label),
+        hint: t(hint),
+        recipients: Vec::new(),
+    };
     vec![
         remedy("replay", "Replay", "Sends what nobody has accepted, by the same plan."),
         remedy(
@@ -11,6 +16,20 @@ pub(super) fn remedies(t: Say<'_>) -> Vec<Remedy> {
             "Replay with a new plan",
             "Sends by the form's plan of today; mend the address there first.",
         ),
+        Remedy {
+            recipients: choices(
+                t,
+                &[
+                    ("5f1c", "1. somebody at example.org, bounced"),
+                    ("77aa", "2. somebody at example.net, accepted"),
+                ],
+            ),
+            ..remedy(
+                "force_delivery",
+                "One more mail to one recipient",
+                "For a mail that the relay accepted and nobody has: sent again to this recipient alone.",
+            )
+        },
         remedy("check", "Only look", "Sends nothing; waits for evidence that somebody mended it elsewhere."),
     ]
 }
@@ -159,7 +178,7 @@ pub(super) fn conflicting(t: Say<'_>) -> (Vec<HistoryLine>, Typed) {
     let typed = Typed {
         reason: t("The mailbox exists again since this morning; the postmaster of example.org says so."),
         remedy: t("replan"),
-        assignee: String::new(),
+        ..Typed::default()
     };
     (all, typed)
 }

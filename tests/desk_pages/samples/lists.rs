@@ -197,6 +197,7 @@ pub(super) fn submissions(t: Say<'_>) -> SubmissionsPage {
             line(5, "upload", "received", None, None),
             line(40, "press", "processing", None, None),
         ],
+        is_first: true,
         next_cursor: Some(t("MjAyNi0xMS0yNVQwOTozMDowMFo")),
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn story(t: Say<'_>) -> Story {
         words: t(words),
     };
     let delivery = |state, relay: Option<&str>, reply: Option<&str>, queue_id: Option<&str>| DeliveryLine {
+        name: t("5f1c"),
         action: 1,
         recipient: None,
         domain: Some(t("example.org")),

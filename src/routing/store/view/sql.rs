@@ -12,6 +12,8 @@ pub(super) struct Statements {
     pub(super) row: String,
     pub(super) list: String,
     pub(super) list_newest: String,
+    /// A page of all submissions, the one that changed last first, behind `$12` and `$13`.
+    pub(super) list_page: String,
     pub(super) grouped: String,
     pub(super) unalerted: String,
     /// Mails that were accepted since `$1`, at most a week ago, and have no known relay status, or wait in the relay's
@@ -23,7 +25,8 @@ impl Statements {
     pub(super) fn new(readiness: &Readiness) -> Self {
         let (finalized, infected) = (readiness.is_finalized("s"), readiness.any_infected("s"));
         let pending = readiness.pending_count("s");
-        let selected = selected(&infected, &is_late(readiness, "$11"));
+        let late = is_late(readiness, "$11");
+        let selected = selected(&infected, &late);
         let (plan, unalerted) = (current_plan("s.form_id", "$2"), is_unalerted(readiness, "$1"));
         Self {
             row: format!(
@@ -42,6 +45,19 @@ FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1"
             list_newest: format!(
                 "-- view_list_newest
 {selected} SELECT l.* FROM l WHERE $6::text IS NULL OR l.reason = $6 ORDER BY l.updated_at DESC, l.id DESC LIMIT $12"
+            ),
+            list_page: format!(
+                "-- view_list_page
+SELECT l.* FROM unnest(COALESCE($1::text[]::submission_status[], enum_range(NULL::submission_status))) AS k(status)
+CROSS JOIN LATERAL (SELECT l.* FROM ({}) l WHERE $6::text IS NULL OR l.reason = $6
+  ORDER BY l.updated_at DESC, l.id DESC LIMIT $14) l
+ORDER BY l.updated_at DESC, l.id DESC LIMIT $14",
+                matching(
+                    &infected,
+                    &late,
+                    "s.status = k.status AND (s.updated_at, s.id) < (COALESCE($12, 'infinity'::timestamptz),
+      COALESCE($13, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))"
+                )
             ),
             grouped: format!(
                 "-- view_grouped
@@ -71,22 +87,28 @@ SELECT count(*) AS n, EXTRACT(EPOCH FROM clock_timestamp() - min(d.at))::float8 
 /// SQL: `l`, the submissions of a selection but for their reason, which is `$6`. A failure that the scan worker recorded by
 /// itself has no reason in the ledger.
 fn selected(infected: &str, late: &str) -> String {
+    let status = "($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))";
+    format!("WITH l AS NOT MATERIALIZED ({})", matching(infected, late, status))
+}
+
+/// SQL: the same as a question of its own, of the submissions `s` for which `among` is true.
+fn matching(infected: &str, late: &str, among: &str) -> String {
     let lost = lost();
     format!(
-        "WITH l AS NOT MATERIALIZED (
+        "
   SELECT s.id, s.form_id, s.status::text AS status, s.created_at, s.updated_at, s.routing_result,
     COALESCE(s.routing_result#>>'{{finished,reason}}', CASE WHEN s.status = 'failed' AND {infected} THEN 'infected' END)
       AS reason
   FROM submissions s
   WHERE (NOT $7::bool OR {lost}) AND (NOT $10::bool OR {late})
-    AND ($1::text[] IS NULL OR s.status = ANY($1::text[]::submission_status[]))
+    AND {among}
     AND ($2::text IS NULL OR s.form_id = $2)
     AND ($3::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $3))
     AND ($4::timestamptz IS NULL OR s.created_at >= $4)
     AND ($5::float8 IS NULL OR s.created_at >= now() - make_interval(secs => $5))
     AND ($8::text IS NULL OR EXISTS (SELECT FROM {DELIVERIES} WHERE lower(substr(e.k, strpos(e.k, '|') + 1)) = $8))
     AND ($9::uuid IS NULL OR s.id = $9)
-)"
+"
     )
 }
 
