@@ -5,6 +5,7 @@ pub mod broker;
 pub mod browser;
 pub mod crowd;
 pub mod demo;
+pub mod desk_load;
 pub mod drill;
 pub mod forms;
 pub mod google;

@@ -25,6 +25,9 @@ pub struct Bounds {
     pub per_user: (NonZeroU32, Duration),
     /// Attempts to log in without a pause, and how fast that is regained.
     pub logins: (NonZeroU32, Duration),
+    /// Time that a refusal takes which nobody has to work for: whoever sends without a pause is answered at the pace of
+    /// their connections, and costs routing nothing to speak of.
+    pub refusal: Duration,
     /// Longest time until an answer begins.
     pub answer: Duration,
     /// Life of a stream, after which its browser comes again.
@@ -46,6 +49,7 @@ impl Default for Bounds {
             streams: 256,
             per_user: (some(120), Duration::from_secs(12)),
             logins: (some(20), Duration::from_secs(60)),
+            refusal: Duration::from_millis(250),
             answer: Duration::from_secs(15),
             stream: Duration::from_secs(600),
         }

@@ -35,6 +35,28 @@ async fn a_user_who_asks_too_often_waits_alone() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_costs_nothing_to_provoke_waits_and_takes_no_room() {
+    let mut bench = Bench::new().await;
+    (bench.bounds.at_once, bench.bounds.refusal) = (1, Duration::from_secs(3600));
+    let desk = bench.open().await;
+    let rita = desk.log_in(&bench, "rita").await;
+    let strangers =
+        async { futures::future::join_all((0..8).map(|_| desk.get("/", "")).collect::<Vec<_>>()).await };
+    let meanwhile = async {
+        // Until the strangers have been refused, each of them takes the room for a moment.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for _ in 0..20 {
+            assert_eq!(desk.get("/", &rita).await.status(), StatusCode::OK);
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    };
+    tokio::select! {
+        answers = strangers => panic!("an answer without rest: {answers:?}"),
+        () = meanwhile => {}
+    }
+}
+
+#[tokio::test]
 async fn more_at_once_than_there_is_room_for_are_told_to_come_again() {
     let mut bench = Bench::new().await;
     bench.bounds.at_once = 3;

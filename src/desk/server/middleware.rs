@@ -38,6 +38,13 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
 /// Template of the files that pages load.
 const FILES: &str = "/assets/{file}";
+/// Refusals that cost nothing to provoke: no login, another host, too many requests, no room.
+const CHEAP: [StatusCode; 4] = [
+    StatusCode::UNAUTHORIZED,
+    StatusCode::MISDIRECTED_REQUEST,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::SERVICE_UNAVAILABLE,
+];
 /// Headers of every answer.
 const ALWAYS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -216,6 +223,10 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     REQUESTS.add((route, Status::of(response.status())), 1);
     SECONDS.record((), took);
     record(&method, template.as_deref(), response.status(), visitor, took.as_millis());
+    if CHEAP.contains(&response.status()) {
+        // No room is taken meanwhile, and the connection waits with its sender.
+        tokio::time::sleep(shared.bounds.refusal).await;
+    }
     response
 }
 

@@ -1,0 +1,160 @@
+//! What the review desk costs among a million entries: how long its pages take, and what routing loses while somebody floods it.
+//!
+//! The router is the release build, the database a cluster of its own; relay and flood are processes' work of this machine, so
+//! that a ratio within one run counts and no figure by itself. Nothing is asserted: the figures go to `benches/RESULTS.md`.
+
+mod fill;
+mod flood;
+mod pages;
+mod visit;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+pub use flood::flood;
+
+use self::visit::Visitor;
+use crate::port::free_port;
+use crate::postgres::{Cluster, ClusterOptions};
+use crate::program::say;
+use crate::stage::{Router, Source, Stage, StageOptions};
+
+/// People of the desk: each may ask ten times a second, so the pages are asked for by many; twenty may log in within a minute.
+const PEOPLE: usize = 18;
+/// Submissions that are routed in one turn.
+const IN_A_TURN: i64 = 4_000;
+/// Turns of each kind.
+const TURNS: usize = 5;
+/// Rest of the router before its memory is looked at.
+const REST: Duration = Duration::from_secs(20);
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The router.
+    pub binary: PathBuf,
+    /// Entries, a tenth of them open.
+    pub entries: u64,
+}
+
+/// Fills a database, starts a router with the desk on it, and prints what was measured.
+///
+/// # Errors
+/// A part of the stage is gone.
+pub async fn run(options: &Options) -> Result<()> {
+    let cluster = Cluster::start(ClusterOptions::default()).await?;
+    let settings = StageOptions::of(Source::Postgres);
+    let database = cluster.database(settings.variant).await?;
+    let stage = Stage::on(database, settings).await?;
+    let rows = stage.database.superuser().await?;
+    say(&format!("filling: {} entries, a tenth of them open", options.entries));
+    let began = now();
+    fill::entries(&rows, options.entries).await?;
+    say(&format!("filled in {:.0} s", began.elapsed().as_secs_f64()));
+
+    let (port, secret) = (free_port()?, stage.dir().join("desk-secret"));
+    fs::write(&secret, format!("{:032x}{:032x}\n", rand::random::<u128>(), rand::random::<u128>()))?;
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
+    let without = started(&stage, &options.binary, "without", "").await?;
+    measured_at_rest("desk off", without).await?;
+    let mut router = started(&stage, &options.binary, "router", &desk(port, &secret)).await?;
+    let pid = router.router.pid().context("the router's id")?;
+    tokio::time::sleep(REST).await;
+    say(&format!("desk on: ready after {:.2} s, {:.1} MiB at rest", router.ready_after, resident(pid)?));
+
+    let mut people = Vec::new();
+    for number in 0..PEOPLE {
+        people.push(Visitor::log_in(&stage, &options.binary, router.router.config(), port, number).await?);
+    }
+    pages::measure(&rows, &people).await?;
+    say(&format!("after the pages: {:.1} MiB", resident(pid)?));
+    turns(&rows, &people, port).await?;
+    say(&format!("after the flood: {:.1} MiB", resident(pid)?));
+    router.router.stop().await?;
+    Ok(())
+}
+
+/// A router, and how long it took.
+struct Started {
+    router: Router,
+    ready_after: f64,
+}
+
+async fn started(stage: &Stage, binary: &Path, name: &str, settings: &str) -> Result<Started> {
+    let began = now();
+    let mut router = stage.router(binary, name, settings).await?;
+    router.ready().await?;
+    Ok(Started { router, ready_after: began.elapsed().as_secs_f64() })
+}
+
+async fn measured_at_rest(label: &str, mut started: Started) -> Result<()> {
+    tokio::time::sleep(REST).await;
+    let pid = started.router.pid().context("the router's id")?;
+    say(&format!("{label}: ready after {:.2} s, {:.1} MiB at rest", started.ready_after, resident(pid)?));
+    started.router.stop().await?;
+    Ok(())
+}
+
+fn desk(port: u16, secret: &Path) -> String {
+    let mut text = format!(
+        "[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n",
+        secret.display()
+    );
+    for number in 0..PEOPLE {
+        let name = visit::name(number);
+        text += &format!("[desk.users.{name}]\nemail = \"{name}@example.org\"\nrole = \"admin\"\n");
+    }
+    text
+}
+
+/// Routing by itself and beside a flood, in turns.
+async fn turns(rows: &Client, people: &[Visitor], port: u16) -> Result<()> {
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    routed(rows).await?; // What a first turn warms up.
+    for turn in 1..=TURNS {
+        let quiet = routed(rows).await?;
+        let flooding = flood::Flood::start(port, people.first().context("somebody")?)?;
+        let loud = routed(rows).await?;
+        let answers = flooding.end().await?;
+        say(&format!("turn {turn}: {quiet:.0}/s alone, {loud:.0}/s beside a flood ({answers})"));
+        alone.push(quiet);
+        beside.push(loud);
+    }
+    let (alone, beside) = (median(&mut alone), median(&mut beside));
+    say(&format!("medians: {alone:.0}/s alone, {beside:.0}/s beside a flood: {:.3}", beside / alone));
+    Ok(())
+}
+
+/// Submissions a second, from their insertion until all are routed.
+async fn routed(rows: &Client) -> Result<f64> {
+    const LOOK: Duration = Duration::from_millis(20);
+    let began = now();
+    fill::submissions(rows, IN_A_TURN).await?;
+    while fill::open_submissions(rows).await? > 0 {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(IN_A_TURN as f64 / began.elapsed().as_secs_f64())
+}
+
+fn median(all: &mut [f64]) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
+
+/// `VmRSS` in MiB.
+fn resident(pid: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the router has ended")?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    Ok(kib.context("VmRSS")?.trim().parse::<f64>()? / 1024.0)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a load is put on in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
