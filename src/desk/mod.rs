@@ -54,6 +54,7 @@ pub mod live;
 pub mod login;
 pub mod metrics;
 pub mod pages;
+pub mod policy;
 pub mod problem;
 pub mod server;
 pub mod site;

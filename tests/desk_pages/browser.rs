@@ -11,7 +11,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use maple_router::desk::pages::{assets, policy};
+use maple_router::desk::pages::assets;
+use maple_router::desk::policy;
 use tokio::sync::Notify;
 
 use crate::samples;

@@ -16,7 +16,6 @@ pub mod frame;
 pub mod lifecycles;
 pub mod login;
 pub mod plain;
-pub mod policy;
 pub mod queue;
 pub mod status;
 pub mod story;

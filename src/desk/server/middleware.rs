@@ -24,6 +24,7 @@ use crate::desk::journal::EventName;
 use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login;
 use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS, Status};
+use crate::desk::policy;
 use crate::desk::problem::{Paged, Problem};
 use crate::desk::stream::Streams;
 use crate::desk::templates::{ProblemPage, ProblemView, Sent};
@@ -32,9 +33,6 @@ use crate::ports::Clock;
 
 /// Largest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
-/// What a page of ours may load, and who may show it: ourselves, nobody.
-const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-     form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'";
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
 /// Template of the files that pages load.
 const FILES: &str = "/assets/{file}";
@@ -250,7 +248,7 @@ fn guard(headers: &mut HeaderMap, is_file: bool) {
         headers.insert(header::CACHE_CONTROL, kept);
     }
     // A mail in a frame brings a stricter policy of its own.
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(policy::PAGE));
 }
 
 /// One line of the journal for each request. What reads without a finding is a detail.

@@ -14,15 +14,11 @@ use super::{Shared, Site, entry_id};
 use crate::desk::access::Visitor;
 use crate::desk::input::Path;
 use crate::desk::pages::story::{MailLine, MailShown};
+use crate::desk::policy;
 use crate::desk::problem::Problem;
 use crate::desk::store::access_log::What;
 use crate::queries::explain::Page;
 use crate::queries::render::{self, Mail, NoRendering};
-
-/// A document without an origin, which loads nothing but its own style attributes, and which only we may frame.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
-);
 
 /// The mails that can be shown, a line for each action of the plan.
 pub(super) fn lines(page: &Page) -> Vec<MailLine> {
@@ -143,7 +139,8 @@ async fn framed(site: &Site, visitor: &Visitor, submission: Uuid, number: u32) -
     let mail = made(site, visitor, submission, line.action).await?;
     let parsed = MessageParser::default().parse(mail.eml.as_bytes()).ok_or_else(no_mail)?;
     let html = parsed.body_html(0).ok_or_else(no_mail)?.into_owned();
-    Ok(([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response())
+    Ok(([(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy::MAIL))], Html(html))
+        .into_response())
 }
 
 #[cfg(test)]
