@@ -15,6 +15,7 @@ mod lifecycles;
 mod live;
 mod looking;
 mod mail;
+mod moments;
 mod queue;
 mod recipients;
 mod report;
