@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -58,6 +58,9 @@ kills: deps-build release ## A router before a real Postfix dies a thousand time
 desk-load: deps-build release ## Each page of the desk among a million entries, and routing beside a flood of it (ENTRIES=1000000)
 	@$(CARGO) build --quiet --locked --release -p devkit --bin desk-load
 	@target/release/desk-load --entries $(or $(ENTRIES),1000000)
+
+screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
+	@scripts/screenshots
 
 grown: deps-build ## What each statement touches beside ten million ended submissions, and beside a thousand (GROWN=10000000; 15 GB)
 	GROWN=$(or $(GROWN),10000000) $(CARGO) test --locked -p maple-router --test grown -- --nocapture

@@ -137,13 +137,11 @@ pub struct Job {
     pub asked_by: Option<String>,
 }
 
-/// What an honest resolve needs, and what of it is there.
+/// What an honest resolve needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Whether nothing is missing.
     pub sufficient: bool,
-    /// What is there, in plain words.
-    pub found: Vec<String>,
     /// What is missing, in plain words.
     pub missing: Vec<String>,
 }

@@ -113,8 +113,6 @@ pub struct EntryLine {
     pub state_since: Timestamp,
     /// When it expires; shown when that is within three days.
     pub expires_at: Option<Timestamp>,
-    /// Whether the evidence for an honest resolve is there.
-    pub evidence_sufficient: bool,
 }
 
 /// What was typed in the bulk bar.

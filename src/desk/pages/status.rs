@@ -59,12 +59,8 @@ pub struct Count {
 pub struct BreakerLine {
     /// The other side.
     pub dependency: String,
-    /// `closed`, `open`, `half-open`.
+    /// `closed`, `open`.
     pub state: String,
-    /// Since when.
-    pub since: Option<Timestamp>,
-    /// Why.
-    pub why: Option<String>,
 }
 
 /// One pause.

@@ -128,7 +128,7 @@ pub(super) async fn page(
 }
 
 fn evidence(part: &EvidencePart) -> Evidence {
-    Evidence { sufficient: part.sufficient, found: Vec::new(), missing: part.missing.clone() }
+    Evidence { sufficient: part.sufficient, missing: part.missing.clone() }
 }
 
 async fn subject(

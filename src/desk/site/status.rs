@@ -38,8 +38,6 @@ pub(super) async fn show(State(site): Shared, visitor: Visitor) -> Result<Html<S
             .map(|breaker| BreakerLine {
                 dependency: breaker.dependency.to_owned(),
                 state: if breaker.open { "open" } else { "closed" }.to_owned(),
-                since: None,
-                why: None,
             })
             .collect(),
         pauses: report

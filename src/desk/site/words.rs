@@ -62,7 +62,6 @@ pub(super) fn line(entry: &Entry) -> EntryLine {
         state_since: entry.state_since,
         expires_at: entry.expires_at.filter(|_| entry.state.is_open()),
         // A list looks at no subject.
-        evidence_sufficient: false,
     }
 }
 
