@@ -6,6 +6,7 @@ mod course;
 mod crowd;
 mod decisions;
 mod harness;
+mod killed;
 mod lists;
 mod openers;
 mod people;
