@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and moments are the system's")]
 
+mod clock;
 mod course;
 mod crowd;
 mod decisions;
