@@ -7,3 +7,4 @@ mod live;
 mod pages;
 mod scene;
 mod search;
+mod status;

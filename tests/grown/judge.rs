@@ -25,7 +25,7 @@ pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &["alert_candidates", "alert_causes
 
 /// By the backend's index on (status, updated_at), which is away where schema `router` is tried; `tail` then goes by the audit
 /// log instead.
-pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows"];
+pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows", "view_list_page"];
 
 /// Statements that count all that is open, or ask something of each: linear in the backlog, whatever has ended.
 pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =

@@ -14,6 +14,8 @@ use super::{assets, plain, when};
 pub struct StatusPage {
     /// Its surroundings.
     pub frame: Frame,
+    /// When it was counted; what is in the review queue is as it is now.
+    pub counted_at: Timestamp,
     /// What needs somebody, one sentence each, the worst first; empty when nothing does.
     pub troubles: Vec<Trouble>,
     /// Submissions by status.

@@ -15,8 +15,10 @@ mod lifecycles;
 mod live;
 mod looking;
 mod mail;
+mod moments;
 mod queue;
 mod recipients;
+mod report;
 mod search;
 mod showing;
 mod status;
@@ -33,6 +35,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use self::looking::Looking;
+use self::report::Latest;
 use super::access::{Users, Visitor};
 use super::api::{self, ApiState};
 use super::live::Live;
@@ -79,6 +82,7 @@ struct Site {
     parts: SiteParts,
     users: Users,
     looking: Looking,
+    latest: Latest,
     live: Live,
 }
 
@@ -91,7 +95,7 @@ pub fn routes(parts: SiteParts) -> Routes {
     let users = Users::new(parts.config.clone());
     let looking = Looking::new(Arc::clone(&parts.clock));
     let api = ApiState::new(parts.commands.clone());
-    let site = Arc::new(Site { parts, users, looking, live: api.live.clone() });
+    let site = Arc::new(Site { parts, users, looking, latest: Latest::default(), live: api.live.clone() });
     let closed = Router::new()
         .route("/", get(queue::home))
         .route("/queue", get(queue::list))

@@ -9,10 +9,10 @@ use crate::desk::access::Visitor;
 use crate::desk::pages::status::{BreakerLine, Count, Group, PauseLine, StatusPage, Trouble};
 use crate::desk::problem::Problem;
 use crate::grey_queue::store::Filter;
-use crate::queries::status::{self, Report};
+use crate::queries::status::Report;
 
 pub(super) async fn show(State(site): Shared, visitor: Visitor) -> Result<Html<String>, Problem> {
-    let report = status::report(&site.reader()?).await?;
+    let (report, age) = site.latest.get(&site).await?;
     let store = &site.commands().store;
     let now = store.time().await?;
     let (open, oldest) = if store.is_there().await? {
@@ -26,6 +26,7 @@ pub(super) async fn show(State(site): Shared, visitor: Visitor) -> Result<Html<S
     queue.retain(|count| count.open);
     html(&StatusPage {
         frame: Site::frame(&visitor, now),
+        counted_at: ago(now, i64::try_from(age.as_secs()).unwrap_or_default()).unwrap_or(now),
         troubles: troubles(&report),
         submissions: submissions(&report, now),
         queue,

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::showing::{may_show, record};
-use super::{Shared, Site, html, mail, recipients, words};
+use super::{Shared, Site, html, mail, moments, recipients, words};
 use crate::desk::access::Visitor;
 use crate::desk::access::credential::DeskKey;
 use crate::desk::input::{Path, Query};
-use crate::desk::pages::story::{DeliveryLine, Moment, Story};
+use crate::desk::pages::story::{DeliveryLine, Story};
 use crate::desk::pages::submissions::SubmissionPage;
 use crate::desk::problem::Problem;
 use crate::desk::store::access_log::What;
@@ -65,6 +65,8 @@ pub(super) async fn of(
     let Some(page) = explain::page(&site.reader()?, id).await? else { return Ok(None) };
     let name = |key: &str| recipients::name(secret, id, key);
     let mut story = story(page, name, shows, may_show(visitor));
+    story.timeline.extend(moments::reviewed(site, id).await?);
+    story.timeline.sort_by_key(|moment| moment.at);
     if let Some(number) = mail {
         mail::shown(site, visitor, id, (&mut story.mails, number)).await?;
     }
@@ -76,6 +78,7 @@ fn story(page: Page, name: impl Fn(&str) -> String, shows: bool, may_show: bool)
         page.deliveries.iter().map(|delivery| line(delivery, name(&delivery.key), shows)).collect();
     let mails = mail::lines(&page);
     let page = if shows { page } else { page.without_recipients() };
+    let timeline = moments::of(&page);
     let text = text::page(&page, Palette::PLAIN, text::WIDTH);
     let next = match page.explanation.next.when {
         Some(when) => format!("{} ({})", page.explanation.next.what, when.strftime("%Y-%m-%d %H:%M:%SZ")),
@@ -95,17 +98,7 @@ fn story(page: Page, name: impl Fn(&str) -> String, shows: bool, may_show: bool)
         why: page.explanation.why,
         next,
         explain: text,
-        timeline: page
-            .timeline
-            .into_iter()
-            .map(|moment| Moment {
-                at: moment.at,
-                lifecycle: "submission".to_owned(),
-                what: moment.what,
-                who: moment.actor,
-                words: moment.words,
-            })
-            .collect(),
+        timeline,
         deliveries,
         recipients_shown: shows,
         may_show,

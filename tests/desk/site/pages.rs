@@ -198,3 +198,27 @@ async fn nothing_is_shown_that_cannot_be_recorded() {
     assert_eq!(status, 503);
     assert!(!page.contains("bob@"), "{page}");
 }
+
+#[tokio::test]
+async fn a_submissions_page_tells_what_happened_in_every_lifecycle() {
+    let bench = scene::bench().await;
+    bench.form(PLAIN).await;
+    let submission = bench.refused(PLAIN).await;
+    let (entry, version) = bench.entry(submission).await;
+    let event = "INSERT INTO router.outbox (kind, entity_id, payload) VALUES ('routing.ready', $1, '{\"reason\": \"replayed\"}')";
+    bench.eyes.execute(event, &[&submission]).await.expect("an event");
+    let desk = scene::open(&bench).await;
+    let cookie = desk.log_in(&bench, "rita").await;
+    let (assign, version) = (format!("/entries/{entry}/assign"), version.to_string());
+    assert_eq!(desk.send(&assign, &cookie, &[("version", &version)]).await.status(), 303);
+    for path in [format!("/submissions/{submission}"), format!("/entries/{entry}")] {
+        let (_, page) = desk.page(&path, &cookie).await;
+        let told = page.split("id=\"timeline\"").nth(1).expect("a timeline");
+        for words in
+            ["replay", "written", "row 1, replayed", "open", "assign", "reviewer:rita", "UnderReview"]
+        {
+            assert!(told.contains(words), "{path} says nothing of {words}: {told}");
+        }
+        assert!(!page.contains("bob@example.org"), "nobody asked for addresses: {page}");
+    }
+}

@@ -217,6 +217,7 @@ pub(super) fn status(t: Say<'_>) -> StatusPage {
         why: why.map(t),
     };
     StatusPage {
+        counted_at: now(),
         frame: frame(t),
         troubles: vec![
             Trouble {
