@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 20] = [
+const RULES: [&str; 22] = [
     "alert",
     "audit in the transaction",
     "budget",
     "contract",
+    "desk",
     "doubt",
     "due times",
     "facts merge",
@@ -24,6 +25,7 @@ const RULES: [&str; 20] = [
     "readiness at the begin",
     "readiness at the claim",
     "refund",
+    "review",
     "rows set aside",
     "session",
     "spool",

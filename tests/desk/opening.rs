@@ -1,16 +1,20 @@
 //! A desk that cannot be opened, or that has no database: told of, tried again, and nobody else's trouble.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use devkit::postgres::{CuttingProxy, Variant};
+use futures::future::BoxFuture;
 use maple_router::desk::card::UNAVAILABLE;
-use maple_router::desk::server::Desk;
+use maple_router::desk::server::{Desk, DeskParts};
+use maple_router::ports::Clock;
 use reqwest::{Method, StatusCode};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Bench, PATIENCE, SECRET, refusal, routes};
+use crate::harness::{Bench, PATIENCE, SECRET, Standing, refusal, routes};
 
 /// Waits until the incident is there, and answers its words.
 async fn told(bench: &mut Bench) -> String {
@@ -132,4 +136,59 @@ async fn without_a_database_it_says_so_and_works_again_by_itself() {
     wire.sever(false);
     assert_eq!(desk.get("/", &session).await.status(), StatusCode::OK);
     assert_eq!(desk.press(&link, None).await.status(), StatusCode::SEE_OTHER, "nothing was spent");
+}
+
+/// A clock whose first rest is a bug.
+#[derive(Debug)]
+struct Shaky {
+    inner: Arc<Standing>,
+    rests: Arc<AtomicU32>,
+}
+
+impl Clock for Shaky {
+    fn monotonic(&self) -> Instant {
+        self.inner.monotonic()
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        assert!(self.rests.fetch_add(1, Ordering::SeqCst) > 0, "a bug");
+        self.inner.sleep(pause)
+    }
+}
+
+/// The desk's own task panics, not one of its requests: it is begun anew, and whoever shares the process with it goes on.
+#[tokio::test]
+async fn a_desk_that_panics_comes_back_and_stops_nobody_else() {
+    let mut bench = Bench::new().await;
+    let secret = bench.dir().join("made-later");
+    bench.config.desk.secret_file = Some(secret.clone());
+    let rests = Arc::new(AtomicU32::new(0));
+    let clock = Arc::new(Shaky { inner: Arc::clone(&bench.clock), rests: Arc::clone(&rests) });
+    let (stop, beats) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+    let beating = Arc::clone(&beats);
+    // What stands for the routing: it shares the daemon's stop, and ends by it alone.
+    let routing = tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        loop {
+            beating.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }));
+    let parts = DeskParts { clock, ..bench.parts() };
+    let mut desk = Desk::start(parts, routes(&bench.pool), &stop).expect("a desk");
+    told(&mut bench).await;
+    std::fs::write(&secret, SECRET).expect("written");
+    // Not woken by the clock: it has panicked before it could rest.
+    let address =
+        tokio::time::timeout(PATIENCE, desk.listening()).await.expect("in time").expect("it listens");
+    assert!(rests.load(Ordering::SeqCst) > 0, "it has panicked");
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let page = client.get(format!("http://{address}/assets/style.css")).header("host", crate::harness::HOST);
+    assert_eq!(page.send().await.expect("an answer").status(), StatusCode::OK);
+    over(&mut bench).await;
+    let before = beats.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!stop.is_cancelled() && beats.load(Ordering::SeqCst) > before && !routing.is_finished());
+    desk.stop().await;
+    assert!(!stop.is_cancelled(), "the desk's stop is its own");
+    routing.abort();
 }

@@ -22,11 +22,11 @@ use uuid::Uuid;
 
 use crate::harness::{Bench, PATIENCE, failing, missing, person};
 
-const RETRIES: Retries =
+pub(crate) const RETRIES: Retries =
     Retries { max_attempts: 3, min: Duration::from_millis(1), max: Duration::from_millis(2), doublings: 2 };
-const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
-fn attempt(bench: &Bench) -> Attempt {
+pub(crate) fn attempt(bench: &Bench) -> Attempt {
     Attempt {
         store: bench.store.clone(),
         subjects: Subjects::new([Arc::clone(&bench.room) as Arc<dyn Subject>]),
@@ -36,7 +36,7 @@ fn attempt(bench: &Bench) -> Attempt {
 }
 
 /// Takes the only entry that is due.
-async fn take(bench: &Bench) -> Row<GreyQueue> {
+pub(crate) async fn take(bench: &Bench) -> Row<GreyQueue> {
     let due = "UPDATE router.grey_queue SET available_at = now() WHERE state = 'Processing'";
     bench.eyes.batch_execute(due).await.expect("due");
     let kinds = Kinds::AllBut(Vec::new());
@@ -47,13 +47,13 @@ async fn take(bench: &Bench) -> Row<GreyQueue> {
 }
 
 /// One look of a worker at the only entry that is due, settled as the kernel settles it; whether it was still the worker's.
-async fn look(bench: &Bench) -> bool {
+pub(crate) async fn look(bench: &Bench) -> bool {
     let row = take(bench).await;
     let ending = attempt(bench).run(&row).await;
     settle(bench, &row, ending).await
 }
 
-async fn settle(
+pub(crate) async fn settle(
     bench: &Bench,
     row: &Row<GreyQueue>,
     ending: maple_router::kernel::jobs::retries::Ending<GreyQueue>,
@@ -64,7 +64,7 @@ async fn settle(
 }
 
 /// An entry whose remedy the policy has begun.
-async fn begun(bench: &Bench) -> maple_router::grey_queue::entry::Entry {
+pub(crate) async fn begun(bench: &Bench) -> maple_router::grey_queue::entry::Entry {
     let entry = bench.pending().await;
     let sql = format!(
         "UPDATE router.grey_queue SET state = 'Processing', remedy = 'replay', version = 2 WHERE id = '{}';

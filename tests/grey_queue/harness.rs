@@ -270,8 +270,13 @@ impl Bench {
 }
 
 pub(crate) fn pool(db: &TestDatabase) -> Pool {
+    pool_at(&db.url_as("forms_app"))
+}
+
+/// Connections to the database at `url`.
+pub(crate) fn pool_at(url: &str) -> Pool {
     let mut config = Config::default();
-    config.database.url = db.url_as("forms_app");
+    url.clone_into(&mut config.database.url);
     config.database.max_connections = 16;
     Pool::new(&config.database, PoolOptions::new(Arc::new(SystemClock))).expect("a pool")
 }

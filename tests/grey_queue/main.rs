@@ -2,10 +2,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and moments are the system's")]
 
+mod clock;
 mod course;
 mod crowd;
 mod decisions;
 mod harness;
+mod killed;
 mod lists;
 mod openers;
 mod people;

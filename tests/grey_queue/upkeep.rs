@@ -16,7 +16,7 @@ use crate::harness::{Bench, missing};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-fn upkeep(bench: &Bench) -> (Upkeep, Incidents) {
+pub(crate) fn upkeep(bench: &Bench) -> (Upkeep, Incidents) {
     let incidents = Incidents::new().0;
     let upkeep = Upkeep {
         store: bench.store.clone(),
