@@ -47,7 +47,7 @@ impl Default for Bounds {
         Self {
             at_once: 64,
             streams: 256,
-            per_user: (some(120), Duration::from_secs(12)),
+            per_user: (some(120), Duration::from_secs(40)),
             logins: (some(20), Duration::from_secs(60)),
             refusal: Duration::from_millis(250),
             answer: Duration::from_secs(15),
