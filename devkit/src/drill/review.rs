@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::Step;
 use super::world::{Promise, World};
+use crate::smtp::{Rule, Stage as At};
 
 pub(super) const STEPS: &[Step] = &[
     Step { name: "review-forgotten", play: |world| Box::pin(forgotten(world)) },
@@ -25,14 +26,22 @@ async fn entry(world: &World) -> Result<Uuid> {
     Ok(red.query_one(sql, &[]).await?.get(0))
 }
 
+/// Submissions that fail, because a recipient is refused for good.
+async fn refused(world: &mut World, count: usize) -> Result<()> {
+    world.stage.relay.rule(Rule::at(At::Rcpt).to("gone@refused.test").reply("550 5.1.1 no such user"));
+    let failed = world.submit("press", count).await?;
+    world.become_all(&failed, "failed").await?;
+    world.stage.relay.clear_rules();
+    Ok(())
+}
+
 async fn close(world: &World) -> Result<()> {
     world.tamper("UPDATE router.grey_queue SET state = 'Dismissed' WHERE closed_at IS NULL").await
 }
 
 /// Nobody decides, then the security team does not answer.
 async fn forgotten(world: &mut World) -> Result<()> {
-    let failed = world.submit("press", 1).await?;
-    world.become_all(&failed, "failed").await?;
+    refused(world, 1).await?;
     let id = entry(world).await?;
     let old = |days: u32| {
         format!("UPDATE router.grey_queue SET state_since = now() - interval '{days} days' WHERE id = '{id}'")
@@ -52,8 +61,7 @@ async fn forgotten(world: &mut World) -> Result<()> {
 
 /// A remedy that has failed as often as it may, and an entry that nobody took.
 async fn in_vain(world: &mut World) -> Result<()> {
-    let failed = world.submit("press", 2).await?;
-    world.become_all(&failed, "failed").await?;
+    refused(world, 2).await?;
     let id = entry(world).await?;
     let spent = format!(
         "UPDATE router.grey_queue SET state = 'Retrying', remedy = 'replay', attempts = 9, available_at = now() + interval '1 day'
@@ -74,8 +82,7 @@ async fn in_vain(world: &mut World) -> Result<()> {
 async fn trigger_off(world: &mut World) -> Result<()> {
     let switch = |how: &str| format!("ALTER TABLE submissions {how} TRIGGER router_failed");
     world.tamper(&switch("DISABLE")).await?;
-    let failed = world.submit("press", 1).await?;
-    world.become_all(&failed, "failed").await?;
+    refused(world, 1).await?;
     world.router.stop().await?;
     world.start_again().await?;
     world.router.ready().await?;
@@ -104,10 +111,14 @@ async fn desk_shut(world: &mut World) -> Result<()> {
 /// Somebody tries links.
 async fn besieged(world: &mut World) -> Result<()> {
     let (client, host) = (reqwest::Client::new(), format!("desk.localhost:{}", world.desk));
-    for n in 0..30 {
+    // All at once: each refusal takes its time.
+    let tries = (0..30).map(|n| {
         let url = format!("http://127.0.0.1:{}/login/{n:064}", world.desk);
-        let asked = client.post(&url).header("host", &host).header("sec-fetch-site", "same-origin").send();
-        let answer = asked.await.context("the desk")?;
+        let asked = client.post(url).header("host", &host).header("sec-fetch-site", "same-origin");
+        asked.header("content-type", "application/x-www-form-urlencoded").body("to=%2Fqueue").send()
+    });
+    for answer in futures::future::join_all(tries).await {
+        let answer = answer.context("the desk")?;
         ensure!(!answer.status().is_success(), "a link that nobody made let somebody in");
     }
     world.journal("desk_login_refused", "").await?;

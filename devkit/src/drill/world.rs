@@ -299,6 +299,8 @@ impl World {
 
     /// Runs a command out of a message, and looks whether it does what it is there for.
     async fn paste(&mut self, command: &str, promise: Promise<'_>) -> Result<()> {
+        // The drill is root itself.
+        let command = command.strip_prefix("sudo ").unwrap_or(command);
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["systemctl", ..] = words.as_slice() {
             // No systemd here: `make test-systemd` has one.
@@ -333,6 +335,7 @@ impl World {
             }
             ["maple-router", "review", "list", ..] => answer.out.contains("ENTRY"),
             ["maple-router", "dlq", "list"] => answer.out.contains(promise.kind),
+            ["ss", "-ltnp"] => answer.out.contains(&format!("127.0.0.1:{}", self.desk)),
             ["postconf", ..] => answer.out.contains("mynetworks ="),
             _ => bail!("nobody knows what it promises"),
         };
