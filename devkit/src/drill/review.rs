@@ -111,6 +111,8 @@ async fn desk_shut(world: &mut World) -> Result<()> {
 /// Somebody tries links.
 async fn besieged(world: &mut World) -> Result<()> {
     let (client, host) = (reqwest::Client::new(), format!("desk.localhost:{}", world.desk));
+    // An increase needs a look before it.
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     // All at once: each refusal takes its time.
     let tries = (0..30).map(|n| {
         let url = format!("http://127.0.0.1:{}/login/{n:064}", world.desk);
