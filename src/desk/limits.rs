@@ -26,7 +26,7 @@ pub struct Bounds {
     /// Attempts to log in without a pause, and how fast that is regained.
     pub logins: (NonZeroU32, Duration),
     /// Time that a refusal takes which nobody has to work for: whoever sends without a pause is answered at the pace of
-    /// their connections, and costs routing nothing to speak of.
+    /// their connections.
     pub refusal: Duration,
     /// Longest time until an answer begins.
     pub answer: Duration,

@@ -37,7 +37,7 @@
 //! - Time comes from the database (`now()`), randomness from the `Rng` of the parts.
 //!
 //! If we die, nothing is owed: sessions are rows, and a change is a transaction. The desk has a thread, a runtime and connections of
-//! its own: whatever happens here costs no routing.
+//! its own: a request that hangs here holds up no routing.
 
 pub mod access;
 pub mod api;

@@ -1,5 +1,5 @@
-//! The desk's listener: a thread, a runtime, connections to the database of its own. Nothing here is shared with the routing, so
-//! nothing that people or programs ask here makes it slower.
+//! The desk's listener: a thread, a runtime, connections to the database of its own. Nothing but the
+//! processors and PostgreSQL is shared with the routing; limits bound what people and programs take of these.
 //!
 //! A desk that cannot be opened (no secret, an address that is taken) is an incident, and tried again every half minute; the
 //! daemon routes on. A stop is done within two seconds, whatever streams are open. If we die, nothing is owed.

@@ -1,7 +1,7 @@
 //! What the review desk costs among a million entries: how long its pages take, and what routing loses while somebody floods it.
 //!
-//! The router is the release build, the database a cluster of its own; relay and flood are processes' work of this machine, so
-//! that a ratio within one run counts and no figure by itself. Nothing is asserted: the figures go to `benches/RESULTS.md`.
+//! The router is the release build, the database a cluster of its own. The relay is this process and the flood another one of
+//! the same machine, so that a ratio within one run counts and no figure by itself. Nothing is asserted: the figures go to `benches/RESULTS.md`.
 
 mod fill;
 mod flood;

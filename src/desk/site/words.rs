@@ -61,7 +61,6 @@ pub(super) fn line(entry: &Entry) -> EntryLine {
         opened_at: entry.opened_at,
         state_since: entry.state_since,
         expires_at: entry.expires_at.filter(|_| entry.state.is_open()),
-        // A list looks at no subject.
     }
 }
 

@@ -297,7 +297,8 @@ impl View {
     }
 
     /// A page of a selection, the submission changed last first, behind the last one of the page before. Each status is read
-    /// from its end of the index on (status, `updated_at`), so that a page costs as much among millions as among a hundred.
+    /// from its end of the index on (status, `updated_at`), so that a page costs as much among millions as among a
+    /// hundred, but where a form has few submissions of a status: all of that status is read then.
     ///
     /// # Errors
     /// [`DbError`].
