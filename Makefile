@@ -60,6 +60,7 @@ desk-load: deps-build release ## Each page of the desk among a million entries, 
 	@target/release/desk-load --entries $(or $(ENTRIES),1000000)
 
 screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
+	@scripts/install-missing browser
 	@scripts/screenshots
 
 grown: deps-build ## What each statement touches beside ten million ended submissions, and beside a thousand (GROWN=10000000; 15 GB)

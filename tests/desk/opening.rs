@@ -166,7 +166,7 @@ async fn a_desk_that_panics_comes_back_and_stops_nobody_else() {
     let clock = Arc::new(Shaky { inner: Arc::clone(&bench.clock), rests: Arc::clone(&rests) });
     let (stop, beats) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
     let beating = Arc::clone(&beats);
-    // What stands for the routing: it shares the daemon's stop, and ends by it alone.
+    // The routing's stand-in shares the daemon's stop, and ends by it alone.
     let routing = tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
         loop {
             beating.fetch_add(1, Ordering::SeqCst);

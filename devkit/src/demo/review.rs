@@ -111,7 +111,7 @@ async fn closed(rows: &Client, submission: Uuid) -> Result<Option<Entry>> {
         }
         anyhow::Ok(())
     };
-    // Whoever asked judges what is there then.
+    // The caller judges the entry as it is when time is up.
     if let Ok(ended) = tokio::time::timeout(PATIENCE, closing).await {
         ended?;
     }

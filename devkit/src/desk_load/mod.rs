@@ -116,7 +116,7 @@ fn desk(port: u16, secret: &Path) -> String {
 /// Routing by itself and beside a flood, in turns.
 async fn turns(rows: &Client, people: &[Visitor], port: u16) -> Result<()> {
     let mut ratios = Vec::new();
-    routed(rows).await?; // What a first turn warms up.
+    routed(rows).await?; // The first turn warms connections and plans.
     let visitor = people.first().context("somebody")?;
     for turn in 1..=TURNS {
         // The tables grow from turn to turn: whoever is first has it easier, so they take turns in that as well.

@@ -113,7 +113,7 @@ async fn besieged(world: &mut World) -> Result<()> {
     let (client, host) = (reqwest::Client::new(), format!("desk.localhost:{}", world.desk));
     // An increase needs a look before it.
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    // All at once: each refusal takes its time.
+    // Refusals take their time, so the tries are sent at once.
     let tries = (0..30).map(|n| {
         let url = format!("http://127.0.0.1:{}/login/{n:064}", world.desk);
         let asked = client.post(url).header("host", &host).header("sec-fetch-site", "same-origin");

@@ -25,7 +25,7 @@ use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login;
 use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS, Status};
 use crate::desk::policy;
-use crate::desk::problem::{Paged, Problem};
+use crate::desk::problem::{Kind, Paged, Problem};
 use crate::desk::stream::Streams;
 use crate::desk::templates::{ProblemPage, ProblemView, Sent};
 use crate::journal;
@@ -36,13 +36,8 @@ const BODY: usize = 64 * 1024;
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
 /// Template of the files that pages load.
 const FILES: &str = "/assets/{file}";
-/// Refusals that cost nothing to provoke: no login, another host, too many requests, no room.
-const CHEAP: [StatusCode; 4] = [
-    StatusCode::UNAUTHORIZED,
-    StatusCode::MISDIRECTED_REQUEST,
-    StatusCode::TOO_MANY_REQUESTS,
-    StatusCode::SERVICE_UNAVAILABLE,
-];
+/// Refusals that cost nothing to provoke. A database that is away is nobody's doing.
+const CHEAP: [Kind; 4] = [Kind::Unauthenticated, Kind::Host, Kind::RateLimited, Kind::Busy];
 /// Headers of every answer.
 const ALWAYS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -199,11 +194,13 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     request.extensions_mut().insert(trace.clone());
     let mut response = next.run(request).await;
     let (visitor, status) = (trace.0.visitor.get(), response.status());
+    let mut rests = false;
     if status.is_client_error() || status.is_server_error() {
         let problem = response.extensions().get::<Problem>().cloned();
         let told_already = problem.is_some();
         let problem = problem.unwrap_or_else(|| Problem::of_status(status));
         PROBLEMS.add(problem.kind(), 1);
+        rests = CHEAP.contains(&problem.kind());
         if response.extensions().get::<Paged>().is_some() {
             // The handler has shown it.
         } else if asks_for_page {
@@ -221,7 +218,7 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     REQUESTS.add((route, Status::of(response.status())), 1);
     SECONDS.record((), took);
     record(&method, template.as_deref(), response.status(), visitor, took.as_millis());
-    if CHEAP.contains(&response.status()) {
+    if rests {
         // No room is taken meanwhile, and the connection waits with its sender.
         tokio::time::sleep(shared.bounds.refusal).await;
     }
