@@ -207,6 +207,10 @@ async fn a_submissions_page_tells_what_happened_in_every_lifecycle() {
     let (entry, version) = bench.entry(submission).await;
     let event = "INSERT INTO router.outbox (kind, entity_id, payload) VALUES ('routing.ready', $1, '{\"reason\": \"replayed\"}')";
     bench.eyes.execute(event, &[&submission]).await.expect("an event");
+    // An attempt that was deferred is told with its recipient, where recipients are shown.
+    let tried = "UPDATE submissions SET routing_result = jsonb_set(routing_result, '{deliveries,1|bob@example.org,tries,0,class}',
+        '\"transient\"') WHERE id = $1";
+    bench.eyes.execute(tried, &[&submission]).await.expect("a try");
     let desk = scene::open(&bench).await;
     let cookie = desk.log_in(&bench, "rita").await;
     let (assign, version) = (format!("/entries/{entry}/assign"), version.to_string());
@@ -214,9 +218,16 @@ async fn a_submissions_page_tells_what_happened_in_every_lifecycle() {
     for path in [format!("/submissions/{submission}"), format!("/entries/{entry}")] {
         let (_, page) = desk.page(&path, &cookie).await;
         let told = page.split("id=\"timeline\"").nth(1).expect("a timeline");
-        for words in
-            ["replay", "written", "row 1, replayed", "open", "assign", "reviewer:rita", "UnderReview"]
-        {
+        for words in [
+            "replay",
+            "tried",
+            "written",
+            "row 1, replayed",
+            "open",
+            "assign",
+            "reviewer:rita",
+            "UnderReview",
+        ] {
             assert!(told.contains(words), "{path} says nothing of {words}: {told}");
         }
         assert!(!page.contains("bob@example.org"), "nobody asked for addresses: {page}");
