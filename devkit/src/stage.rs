@@ -192,7 +192,8 @@ impl Stage {
     }
 
     /// A complete configuration for one router, as TOML. `extra` is laid over it, section by section and key by key,
-    /// one line each; `http` is its port.
+    /// one line each; `http` is its port. The review queue's policy begins nothing: a test that wants it says so, and no
+    /// other loses a race with it.
     #[must_use]
     pub fn config(&self, name: &str, http: u16, extra: &str) -> String {
         let state = self.dir.join(name);
@@ -219,6 +220,9 @@ probe_object = "{BUCKET}/{PROBE}"
 [slack]
 webhook_file = "{webhook}"
 channel = "\#us-soc-alerts"
+
+[grey_queue]
+auto = []
 
 [http]
 listen = "127.0.0.1:{http}"

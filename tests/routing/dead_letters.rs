@@ -253,6 +253,27 @@ async fn kept_shown_and_closed(with_schema: bool) {
     scene.stop().await;
 }
 
+/// The policy of the review queue, by the daemon as it runs: a person is asked only where that does not help.
+#[tokio::test]
+async fn what_was_exhausted_is_routed_again_without_a_person() {
+    let scene = Scene::on(stage(true).await, "[grey_queue]\nauto = [\"exhausted\"]").await;
+    scene.stage.relay.rule(Rule::at(At::Rcpt).reply("451 4.3.0 later"));
+    let spent = json!({"v": 1, "attempts": 5, "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
+        "deliveries": {"1|a@x.test": {"state": "open"}}});
+    let spent = scene.submit(&SubmissionSeed::of("f").ledger(spent)).await.id;
+    assert_eq!(scene.ended(spent).await.status, "failed");
+    scene.stage.relay.clear_rules();
+    let row = scene.await_row(spent, "end", |row| row.status == "routed").await;
+    let noted = &row.ledger["overrides"][0];
+    assert_eq!(
+        (&noted["verb"], &noted["reason"]),
+        (&json!("replay"), &json!("the review's policy")),
+        "{row:?}"
+    );
+    assert!(noted["review"].is_string(), "its attempt is named: {row:?}");
+    scene.stop().await;
+}
+
 #[tokio::test]
 async fn records_are_kept_in_schema_router_where_it_is() {
     kept_shown_and_closed(true).await;

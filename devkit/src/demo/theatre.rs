@@ -145,7 +145,7 @@ fn desk(dir: &Path) -> Result<String> {
     fs::write(&secret, format!("{:032x}{:032x}\n", rand::random::<u128>(), rand::random::<u128>()))?;
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
     Ok(format!(
-        "[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
+        "[grey_queue]\nauto = [\"exhausted\", \"no_actions\", \"unknown_submission\"]\n[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
          [desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
         secret.display()
     ))
