@@ -256,7 +256,11 @@ async fn kept_shown_and_closed(with_schema: bool) {
 /// The policy of the review queue, by the daemon as it runs: a person is asked only where that does not help.
 #[tokio::test]
 async fn what_was_exhausted_is_routed_again_without_a_person() {
-    let scene = Scene::on(stage(true).await, "[grey_queue]\nauto = [\"exhausted\"]").await;
+    let scene = Scene::on(
+        stage(true).await,
+        "[grey_queue]\nauto = [\"exhausted\"]\n[routing]\nsweep_interval = \"1s\"",
+    )
+    .await;
     scene.stage.relay.rule(Rule::at(At::Rcpt).reply("451 4.3.0 later"));
     let spent = json!({"v": 1, "attempts": 5, "plan": [{"action_order": 1, "action_type": "email_raw", "destination": "a@x.test"}],
         "deliveries": {"1|a@x.test": {"state": "open"}}});
