@@ -58,17 +58,37 @@ pub fn environment(config: &str) -> Vec<(String, String)> {
             section = name.to_uppercase();
         } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
             let name = format!("MAPLE_ROUTER__{section}__{}", key.trim().to_uppercase());
-            let value = value.trim();
-            let bare = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            variables.push((name, bare.unwrap_or(value).to_owned()));
+            variables.push((name, bare(value.trim())));
         }
     }
     variables
 }
 
+/// A value as a variable has it: a list separated by commas, one comma for an empty one, because an empty variable is none.
+fn bare(value: &str) -> String {
+    let unquoted = |value: &str| {
+        let bare = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        bare.unwrap_or(value).to_owned()
+    };
+    let Some(items) = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+        return unquoted(value);
+    };
+    match items.trim() {
+        "" => ",".to_owned(),
+        items => items.split(',').map(|item| unquoted(item.trim())).collect::<Vec<_>>().join(","),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::environment;
+
+    #[test]
+    fn a_list_is_separated_by_commas() {
+        let found = environment("[grey_queue]\nauto = []\n[mail]\nfields = [\"a\", \"b\"]\n");
+        let expected = [("MAPLE_ROUTER__GREY_QUEUE__AUTO", ","), ("MAPLE_ROUTER__MAIL__FIELDS", "a,b")];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
 
     #[test]
     fn every_key_becomes_a_variable() {
