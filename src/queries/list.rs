@@ -11,9 +11,13 @@ use uuid::Uuid;
 
 use super::Reader;
 use crate::db::DbError;
-use crate::routing::store::view::{Group, GroupBy, Listed, Selection};
+use crate::routing::store::view::{Group, GroupBy, Listed, Page, Selection};
 use crate::routing::submission::ledger::FailReason;
 use crate::routing::table::Status;
+
+/// Submissions of a status that one search of a form or a reason looks at: some 20 ms. Among a hundred thousand that are of
+/// other forms it would be 170.
+const LOOKED_AT: i64 = 5_000;
 
 /// What people look for.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +43,7 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    pub(crate) const fn of(last: &Listed) -> Self {
+    const fn of(last: &Listed) -> Self {
         Self { updated_at: last.updated_at, id: last.id }
     }
 }
@@ -75,10 +79,21 @@ pub(crate) fn reasons() -> Vec<&'static str> {
     FailReason::ALL.iter().map(|reason| reason.label()).collect()
 }
 
-/// The submissions that were looked for, changed last first, and whether there are more.
-pub(crate) async fn search(reader: &Reader, search: &Search) -> Result<(Vec<Listed>, bool), DbError> {
+/// The submissions that were found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Changed last first.
+    pub(crate) submissions: Vec<Listed>,
+    /// The beginning of the next page; absent where nothing is left.
+    pub(crate) next: Option<Behind>,
+    /// The time back to which was looked, where that was not to the end and the page is not full.
+    pub(crate) looked_back_to: Option<Timestamp>,
+}
+
+/// The submissions that were looked for.
+pub(crate) async fn search(reader: &Reader, search: &Search) -> Result<Found, DbError> {
     let status = match search.status.as_deref().map(Status::parse) {
-        Some(None) => return Ok((Vec::new(), false)),
+        Some(None) => return Ok(Found::default()),
         Some(Some(status)) => vec![status],
         // A reason is a failure's.
         None if search.reason.is_some() => vec![Status::Failed],
@@ -93,34 +108,47 @@ pub(crate) async fn search(reader: &Reader, search: &Search) -> Result<(Vec<List
         limit: search.limit,
         ..Selection::default()
     };
-    let Some((first, last)) = search.ids else {
-        let behind = search.behind.map(|behind| (behind.updated_at, behind.id));
-        return cut(selection, async |selection| reader.view().page(&selection, behind).await).await;
-    };
-    let most = i64::from(search.limit).saturating_add(1);
-    let named = reader.view().submissions_between(first, last, most).await?;
-    let mut found = Vec::new();
-    for one in named.iter().take(usize::try_from(search.limit).unwrap_or(usize::MAX)) {
-        found.extend(
-            reader.view().list(&Selection { id: Some(one.id), limit: 1, ..selection.clone() }).await?,
-        );
+    match search.ids {
+        Some(ids) => by_id(reader, &selection, ids).await,
+        None => page(reader, selection, search.behind).await,
     }
-    Ok((found, named.len() > usize::try_from(search.limit).unwrap_or(usize::MAX)))
 }
 
-/// The submissions of a selection, as many as its limit, and whether there are more.
-pub(crate) async fn lines(reader: &Reader, selection: Selection) -> Result<(Vec<Listed>, bool), DbError> {
-    cut(selection, async |selection| reader.view().list(&selection).await).await
-}
-
-async fn cut(
-    mut selection: Selection,
-    ask: impl AsyncFnOnce(Selection) -> Result<Vec<Listed>, DbError>,
-) -> Result<(Vec<Listed>, bool), DbError> {
+async fn page(reader: &Reader, mut selection: Selection, behind: Option<Behind>) -> Result<Found, DbError> {
     let limit = usize::try_from(selection.limit).unwrap_or(usize::MAX);
     // One more, to know whether there are more.
     selection.limit = selection.limit.saturating_add(1);
-    let mut listed = ask(selection).await?;
+    let behind = behind.map(|behind| (behind.updated_at, behind.id));
+    let Page { mut submissions, horizon } = reader.view().page(&selection, behind, LOOKED_AT).await?;
+    if submissions.len() > limit {
+        submissions.truncate(limit);
+        let next = submissions.last().map(Behind::of);
+        return Ok(Found { submissions, next, looked_back_to: None });
+    }
+    let next = horizon.map(|(updated_at, id)| Behind { updated_at, id });
+    Ok(Found { submissions, next, looked_back_to: horizon.map(|(updated_at, _)| updated_at) })
+}
+
+/// Those between two ids, as many as fit.
+async fn by_id(
+    reader: &Reader,
+    selection: &Selection,
+    (first, last): (Uuid, Uuid),
+) -> Result<Found, DbError> {
+    let mut found = Found::default();
+    for one in reader.view().submissions_between(first, last, i64::from(selection.limit)).await? {
+        let one = Selection { id: Some(one.id), limit: 1, ..selection.clone() };
+        found.submissions.extend(reader.view().list(&one).await?);
+    }
+    Ok(found)
+}
+
+/// The submissions of a selection, as many as its limit, and whether there are more.
+pub(crate) async fn lines(reader: &Reader, mut selection: Selection) -> Result<(Vec<Listed>, bool), DbError> {
+    let limit = usize::try_from(selection.limit).unwrap_or(usize::MAX);
+    // One more, to know whether there are more.
+    selection.limit = selection.limit.saturating_add(1);
+    let mut listed = reader.view().list(&selection).await?;
     let more = listed.len() > limit;
     listed.truncate(limit);
     Ok((listed, more))

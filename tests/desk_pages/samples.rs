@@ -95,6 +95,10 @@ pub(crate) fn all(t: Say<'_>) -> Vec<Sample> {
             "submissions-none",
             &SubmissionsPage { submissions: Vec::new(), next_cursor: None, ..submissions(t) },
         ),
+        sample(
+            "submissions-further",
+            &SubmissionsPage { looked_back_to: Some(before(90)), ..submissions(t) },
+        ),
         sample("submission", &submission(t)),
         sample("status", &status(t)),
         sample("status-calm", &calm(t)),

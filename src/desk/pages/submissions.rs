@@ -31,6 +31,8 @@ pub struct SubmissionsPage {
     pub is_first: bool,
     /// Where the next page begins; absent on the last.
     pub next_cursor: Option<String>,
+    /// How far back was looked, where the search was not to the end and the page is not full.
+    pub looked_back_to: Option<Timestamp>,
 }
 
 /// What is searched for.

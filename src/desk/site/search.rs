@@ -32,14 +32,12 @@ pub(super) async fn submissions(
         Err(problem) => (Search { limit: PAGE, ..Search::default() }, Some(problem)),
     };
     let reader = site.reader()?;
-    let (found, more) = list::search(&reader, &search).await?;
+    let found = list::search(&reader, &search).await?;
     let store = &site.commands().store;
-    let ids: Vec<Uuid> = found.iter().map(|one| one.id).collect();
+    let ids: Vec<Uuid> = found.submissions.iter().map(|one| one.id).collect();
     let entries = if store.is_there().await? { store.open_about(&ids).await? } else { Default::default() };
     let mut frame = Site::frame(&visitor, store.time().await?);
     frame.problems = problem.clone().into_iter().collect();
-    let next_cursor =
-        found.last().filter(|_| more && search.ids.is_none()).map(|last| Behind::of(last).to_string());
     let page = SubmissionsPage {
         frame,
         is_first: search.behind.is_none(),
@@ -47,7 +45,10 @@ pub(super) async fn submissions(
         statuses: list::statuses().into_iter().map(labelled).collect(),
         forms: reader.view().forms().await?.iter().map(|form| words::choice(form, form)).collect(),
         reasons: list::reasons().into_iter().map(labelled).collect(),
+        next_cursor: found.next.map(|next| next.to_string()),
+        looked_back_to: found.looked_back_to,
         submissions: found
+            .submissions
             .into_iter()
             .map(|one| SubmissionLine {
                 id: one.id,
@@ -60,7 +61,6 @@ pub(super) async fn submissions(
                 entry: entries.get(&one.id).copied(),
             })
             .collect(),
-        next_cursor,
     };
     let page = written(&page)?;
     Ok(match problem {

@@ -175,6 +175,18 @@ impl Scan {
     }
 }
 
+/// Place of a submission in the order of a page: when it changed last, and its id.
+pub type Position = (Timestamp, Uuid);
+
+/// A page of a selection.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Those of the selection, changed last first.
+    pub submissions: Vec<Listed>,
+    /// The end of the search where it went on no further: it has this one seen, and none behind it.
+    pub horizon: Option<Position>,
+}
+
 /// One submission, as it stood when it was read.
 #[derive(Debug, Clone)]
 pub struct SubmissionView {
@@ -297,18 +309,36 @@ impl View {
     }
 
     /// A page of a selection, the submission changed last first, behind the last one of the page before. Each status is read
-    /// from its end of the index on (status, `updated_at`), so that a page costs as much among millions as among a
-    /// hundred, but where a form has few submissions of a status: all of that status is read then.
+    /// from its end of the index on (status, `updated_at`), and of what may be seldom (a form, a reason) no more than `most`
+    /// submissions of each: a page costs as much among millions as among a hundred.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn page(
         &self,
         selection: &Selection,
-        behind: Option<(Timestamp, Uuid)>,
-    ) -> Result<Vec<Listed>, DbError> {
+        behind: Option<Position>,
+        most: i64,
+    ) -> Result<Page, DbError> {
         let (at, id) = behind.unzip();
-        self.listed(selection, &self.statements.list_page, &[&at, &id, &i64::from(selection.limit)]).await
+        let seldom = selection.form.is_some() || selection.reason.is_some();
+        let horizon = if seldom { self.horizon(selection, behind, most).await? } else { None };
+        let (from, from_id) = horizon.unzip();
+        let further: &[&dyn Parameter] = &[&at, &id, &i64::from(selection.limit), &from, &from_id];
+        Ok(Page { submissions: self.listed(selection, &self.statements.list_page, further).await?, horizon })
+    }
+
+    async fn horizon(
+        &self,
+        selection: &Selection,
+        behind: Option<Position>,
+        most: i64,
+    ) -> Result<Option<Position>, DbError> {
+        let asked = Asked::of(selection, self.not_before);
+        let (at, id) = behind.unzip();
+        let parameters: &[&dyn Parameter] = &[&asked.status, &asked.older, &at, &id, &most];
+        let row = self.pool.get().await?.query_opt(sql::LIST_HORIZON, parameters).await?;
+        row.map(|row| Ok((row.try_get("updated_at")?, row.try_get("id")?))).transpose()
     }
 
     async fn listed(

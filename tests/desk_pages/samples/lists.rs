@@ -197,6 +197,7 @@ pub(super) fn submissions(t: Say<'_>) -> SubmissionsPage {
         ],
         is_first: true,
         next_cursor: Some(t("MjAyNi0xMS0yNVQwOTozMDowMFo")),
+        looked_back_to: None,
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Statements {
     pub(super) row: String,
     pub(super) list: String,
     pub(super) list_newest: String,
-    /// A page of all submissions, the one that changed last first, behind `$12` and `$13`.
+    /// A page of all submissions, the one that changed last first, behind `$12` and `$13`, and not beyond `$15` and `$16`.
     pub(super) list_page: String,
     pub(super) grouped: String,
     pub(super) unalerted: String,
@@ -58,7 +58,9 @@ ORDER BY l.updated_at DESC, l.id DESC LIMIT $14",
                     "s.status AS kind, ",
                     (&infected, &late),
                     "s.status = k.status AND (s.updated_at, s.id) < (COALESCE($12, 'infinity'::timestamptz),
-      COALESCE($13, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))"
+      COALESCE($13, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+    AND (s.updated_at, s.id) >= (COALESCE($15, '-infinity'::timestamptz),
+      COALESCE($16, '00000000-0000-0000-0000-000000000000'::uuid))"
                 )
             ),
             grouped: format!(
@@ -113,6 +115,18 @@ fn matching(further: &str, (infected, late): (&str, &str), among: &str) -> Strin
 "
     )
 }
+
+/// How far back a page looks for what is seldom: the later of the `$5`th submissions of each status, counted from the page's
+/// beginning. By the same index as the page, and in the same order.
+pub(super) const LIST_HORIZON: &str = "-- view_list_horizon
+SELECT h.updated_at, h.id
+FROM unnest(COALESCE($1::text[]::submission_status[], enum_range(NULL::submission_status))) AS k(status)
+CROSS JOIN LATERAL (SELECT s.updated_at, s.id FROM submissions s
+  WHERE s.status = k.status AND ($2::float8 IS NULL OR s.updated_at < now() - make_interval(secs => $2))
+    AND (s.updated_at, s.id) < (COALESCE($3, 'infinity'::timestamptz),
+      COALESCE($4, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+  ORDER BY s.status DESC, s.updated_at DESC, s.id DESC OFFSET $5::bigint - 1 LIMIT 1) h
+ORDER BY h.updated_at DESC, h.id DESC LIMIT 1";
 
 /// A query for a person to run: the audit rows that name a recipient by an unkeyed digest.
 pub const UNKEYED_ROWS: &str = "SELECT id FROM audit_log WHERE detail->'recipient' ? 'sha256'";
