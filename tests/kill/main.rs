@@ -14,4 +14,5 @@ mod outages;
 mod points;
 mod publishing;
 mod relay;
+mod reviewed;
 mod stopped;

@@ -330,6 +330,12 @@ async fn nothing_is_acked_before_it_is_kept_and_nothing_is_kept_twice() {
         1,
         "known by its id"
     );
+    let entries = "SELECT count(*) FROM router.grey_queue WHERE subject_kind = 'dead_letter'";
+    assert_eq!(
+        scene.eyes.query_one(entries, &[]).await.expect("counted").get::<_, i64>(0),
+        1,
+        "and so its entry"
+    );
     scene.stop().await;
 }
 
