@@ -45,6 +45,11 @@ const READY: &str = "INSERT INTO submissions (form_id) SELECT 'load1' FROM gener
 /// Fills the tables, and has the planner know them.
 pub(super) async fn entries(rows: &Client, count: u64) -> Result<()> {
     rows.batch_execute(&ENTRIES.replace("$rows", &count.to_string())).await?;
+    clean(rows).await
+}
+
+/// Takes away what rows left behind, which each measurement would have more of than the one before.
+pub(super) async fn clean(rows: &Client) -> Result<()> {
     for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
         rows.batch_execute(statement).await?;
     }

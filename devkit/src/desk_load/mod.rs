@@ -27,10 +27,12 @@ use crate::stage::{Router, Source, Stage, StageOptions};
 
 /// People of the desk: each may ask three times a second, so the pages are asked for by many; twenty may log in within a minute.
 const PEOPLE: usize = 18;
-/// Submissions that are routed in one turn.
-const IN_A_TURN: i64 = 4_000;
-/// Turns of each kind.
+/// Submissions that are routed in one measurement.
+const AT_ONCE: i64 = 12_000;
+/// Turns, of four measurements each.
 const TURNS: usize = 6;
+/// Length of a flood before what it costs is measured: a user may ask a hundred and twenty times at once, and then at a pace.
+const SPENT: Duration = Duration::from_secs(10);
 /// Rest of the router before its memory is looked at.
 const REST: Duration = Duration::from_secs(20);
 
@@ -113,43 +115,49 @@ fn desk(port: u16, secret: &Path) -> String {
     text
 }
 
-/// Routing by itself and beside a flood, in turns.
+/// Routing by itself and beside a flood, in turns of quiet, loud, loud, quiet, so that what changes with time meets both alike.
+/// What two quiet ones differ by is the noise.
 async fn turns(rows: &Client, people: &[Visitor], port: u16) -> Result<()> {
-    let mut ratios = Vec::new();
-    routed(rows).await?; // The first turn warms connections and plans.
+    let (mut ratios, mut noises) = (Vec::new(), Vec::new());
+    routed(rows).await?; // The first warms connections and plans.
     let visitor = people.first().context("somebody")?;
     for turn in 1..=TURNS {
-        // The tables grow from turn to turn: whoever is first has it easier, so they take turns in that as well.
-        let (quiet, (loud, answers)) = if turn % 2 == 1 {
-            let quiet = routed(rows).await?;
-            (quiet, flooded(rows, visitor, port).await?)
-        } else {
-            let loud = flooded(rows, visitor, port).await?;
-            (routed(rows).await?, loud)
-        };
-        say(&format!("turn {turn}: {quiet:.0}/s alone, {loud:.0}/s beside a flood ({answers})"));
-        ratios.push(loud / quiet);
+        let before = routed(rows).await?;
+        let flood = flood::Flood::start(port, visitor)?;
+        tokio::time::sleep(SPENT).await;
+        let beside = [routed(rows).await?, routed(rows).await?];
+        let answers = flood.end().await?;
+        let after = routed(rows).await?;
+        let (alone, loud) = (mean(before, after), mean(beside[0], beside[1]));
+        say(&format!(
+            "turn {turn}: {before:.0} and {after:.0}/s alone, {:.0} and {:.0}/s beside a flood: {:.3} ({answers})",
+            beside[0],
+            beside[1],
+            loud / alone
+        ));
+        ratios.push(loud / alone);
+        noises.push(after / before);
     }
     say(&format!("beside a flood to alone, median of the turns: {:.3}", median(&mut ratios)));
+    say(&format!("alone after to alone before, median of the turns: {:.3}", median(&mut noises)));
     Ok(())
-}
-
-/// The same beside a flood, and what the flood was answered.
-async fn flooded(rows: &Client, visitor: &Visitor, port: u16) -> Result<(f64, String)> {
-    let flooding = flood::Flood::start(port, visitor)?;
-    let rate = routed(rows).await?;
-    Ok((rate, flooding.end().await?))
 }
 
 /// Submissions a second, from their insertion until all are routed.
 async fn routed(rows: &Client) -> Result<f64> {
     const LOOK: Duration = Duration::from_millis(20);
+    fill::clean(rows).await?;
     let began = now();
-    fill::submissions(rows, IN_A_TURN).await?;
+    fill::submissions(rows, AT_ONCE).await?;
     while fill::open_submissions(rows).await? > 0 {
         tokio::time::sleep(LOOK).await;
     }
-    Ok(IN_A_TURN as f64 / began.elapsed().as_secs_f64())
+    Ok(AT_ONCE as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Of two rates at the same amount of work.
+fn mean(one: f64, other: f64) -> f64 {
+    2.0 / (1.0 / one + 1.0 / other)
 }
 
 fn median(all: &mut [f64]) -> f64 {

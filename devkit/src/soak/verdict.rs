@@ -88,6 +88,14 @@ pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) 
             good: notified >= failed,
             found: format!("{notified} of {failed}"),
         },
+        match &evidence.entries {
+            Some(_) => check("one entry for each failure", &faults.entries, format!("{failed} failures")),
+            None => Check {
+                name: "one entry for each failure",
+                good: true,
+                found: "not judged: there is no review queue".to_owned(),
+            },
+        },
         Check {
             name: "every event settled",
             good: evidence.events_left == 0,
@@ -109,6 +117,7 @@ struct Faults {
     spent: Vec<String>,
     reasons: Vec<String>,
     unalerted: Vec<String>,
+    entries: Vec<String>,
 }
 
 fn one(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, faults: &mut Faults) {
@@ -143,7 +152,19 @@ fn one(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, faults: &mut
         faults.spent.push(format!("{id}: {attempts}"));
     }
     tally.reset += u64::from(ledger["resets"].as_u64().unwrap_or_default() > 0);
+    reviewed(evidence, id, row, faults);
     deliveries(evidence, id, row, tally, faults);
+}
+
+/// A failure has one entry, which knows it by its token; what is routed never failed.
+fn reviewed(evidence: &Evidence, id: Uuid, row: &Row, faults: &mut Faults) {
+    let Some(entries) = &evidence.entries else { return };
+    let found = entries.get(&id).map(Vec::as_slice).unwrap_or_default();
+    let token = row.ledger["finished"]["token"].as_str().unwrap_or_default();
+    let expected: &[&[&str]] = if row.status == "failed" { &[&[token]] } else { &[] };
+    if found != expected {
+        faults.entries.push(format!("{id}: {}, its failure is {token}, its entries {found:?}", row.status));
+    }
 }
 
 fn deliveries(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, faults: &mut Faults) {
@@ -254,7 +275,7 @@ mod tests {
     #[test]
     fn every_fault_is_found_by_its_check() {
         type Break = fn(Uuid, &mut Evidence);
-        let table: [(Break, &[&str]); 10] = [
+        let table: [(Break, &[&str]); 12] = [
             (|id, e| drop(e.rows.remove(&id)), &["0 lost", "each duplicate was in doubt"]),
             (|id, e| drop(e.received.remove(&id)), &["0 lost"]),
             (|id, e| e.rows.get_mut(&id).unwrap().status = "received".to_owned(), &["all terminal"]),
@@ -272,6 +293,21 @@ mod tests {
             (|id, e| e.rows.get_mut(&id).unwrap().ledger["attempts"] = json!(6), &["attempts within"]),
             (|_, e| e.stale_changes.push("x".to_owned()), &["0 stale writes"]),
             (|_, e| e.events_left = 1, &["every event settled"]),
+            (
+                |id, e| e.entries = Some([(id, vec![vec!["t".to_owned()]])].into()),
+                &["one entry for each failure"],
+            ),
+            (
+                |id, e| {
+                    let row = e.rows.get_mut(&id).unwrap();
+                    row.status = "failed".to_owned();
+                    row.ledger["finished"]["reason"] = json!("refused");
+                    row.ledger["alert"] = json!({"for": "t", "confirmed_at": "now"});
+                    e.slack.push(":rotating_light: *1 × submission failed: x*".to_owned());
+                    e.entries = Some([(id, vec![vec!["of before".to_owned()]])].into());
+                },
+                &["one entry for each failure"],
+            ),
             (
                 |id, e| {
                     let row = e.rows.get_mut(&id).unwrap();

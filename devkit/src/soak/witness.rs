@@ -71,6 +71,8 @@ pub(super) struct Evidence {
     pub(super) slack: Vec<String>,
     /// Time of the last ones after the load; `None` where something was left.
     pub(super) drained: Option<Duration>,
+    /// Entries of the review queue by submission, each with the keys of its occurrences; `None` where there is no queue.
+    pub(super) entries: Option<HashMap<Uuid, Vec<Vec<String>>>>,
     /// Events that the broker, or the outbox, still holds.
     pub(super) events_left: u64,
 }
@@ -118,6 +120,7 @@ pub(super) async fn gather(
         }
     }
     read_changes(&eyes, &mut evidence).await?;
+    evidence.entries = read_entries(&eyes).await?;
     for (digest, count) in world.stage.relay.digests() {
         let id = digest.submission_id.parse().unwrap_or_default();
         let mails = evidence.received.entry(id).or_default();
@@ -140,6 +143,20 @@ async fn read_rows(eyes: &Client, evidence: &mut Evidence) -> Result<()> {
             evidence.rows.insert(row.get(0), Row { status: row.get(1), ledger: row.get(2) });
         }
     }
+}
+
+async fn read_entries(eyes: &Client) -> Result<Option<HashMap<Uuid, Vec<Vec<String>>>>> {
+    let is_there = "SELECT to_regclass('router.grey_queue') IS NOT NULL";
+    if !eyes.query_one(is_there, &[]).await?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let sql = "SELECT e.subject_id, ARRAY(SELECT o.key FROM router.grey_queue_occurrences o WHERE o.entry_id = e.id)
+               FROM router.grey_queue e WHERE e.subject_kind = 'submission'";
+    let mut entries: HashMap<Uuid, Vec<Vec<String>>> = HashMap::new();
+    for row in eyes.query(sql, &[]).await? {
+        entries.entry(row.get(0)).or_default().push(row.get(1));
+    }
+    Ok(Some(entries))
 }
 
 /// Acts of the claim's owner, by the names of their transactions.
