@@ -56,6 +56,7 @@ pub const ROUTER: MigrationSet = MigrationSet {
         ("002_outbox", include_str!("../../migrations/router/002_outbox.sql")),
         ("003_daemons", include_str!("../../migrations/router/003_daemons.sql")),
         ("004_grey_queue", include_str!("../../migrations/router/004_grey_queue.sql")),
+        ("005_outbox_order", include_str!("../../migrations/router/005_outbox_order.sql")),
     ],
 };
 

@@ -80,7 +80,7 @@ async fn there_and_back_and_there_again() {
         "no event goes with 003"
     );
     assert!(back(&db, "003", false).await.is_err(), "it is not there any more");
-    assert_eq!(there(&db).await.applied.len(), 2, "003, and what came after it");
+    assert_eq!(there(&db).await.applied.len(), ROUTER.files.len() - 2, "003, and what came after it");
 }
 
 #[tokio::test]

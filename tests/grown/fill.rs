@@ -159,3 +159,17 @@ pub(crate) async fn waiting(eyes: &Client, rows: u64) {
     run(eyes, WAITING, rows).await;
     settle(eyes).await;
 }
+
+/// A burst of `delivered` events that were delivered, and one of `waiting` of which the statistics know nothing.
+pub(crate) async fn bursts(eyes: &Client, delivered: u64, waiting: u64) {
+    run(eyes, WAITING, delivered).await;
+    run(eyes, "UPDATE router.outbox SET state = 'delivered', delivered_at = now(), xid = '2'", 0).await;
+    settle(eyes).await;
+    // Where two indexes would do, the planner takes the smaller one: any but the one that has the order.
+    let others = "SELECT format('REINDEX INDEX router.%I', indexname) FROM pg_indexes
+        WHERE schemaname = 'router' AND tablename = 'outbox' AND indexname <> 'outbox_pending'";
+    for row in eyes.query(others, &[]).await.expect("indexes") {
+        run(eyes, row.get(0), 0).await;
+    }
+    run(eyes, WAITING, waiting).await;
+}

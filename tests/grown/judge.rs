@@ -25,7 +25,7 @@ pub(crate) const BY_SCHEMA_ROUTER: &[&str] = &["alert_candidates", "alert_causes
 
 /// By the backend's index on (status, updated_at), which is away where schema `router` is tried; `tail` then goes by the audit
 /// log instead.
-pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows", "view_list_page"];
+pub(crate) const BY_THE_BACKENDS_INDEX: &[&str] = &["ends_rows", "view_list_horizon", "view_list_page"];
 
 /// Statements that count all that is open, or ask something of each: linear in the backlog, whatever has ended.
 pub(crate) const OF_ALL_THAT_IS_OPEN: &[&str] =
@@ -96,6 +96,12 @@ fn names(folder: &Path, found: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Rows of the plan's node that has most of them.
+pub(crate) fn most_rows(node: &serde_json::Value) -> u64 {
+    let below = node["Plans"].as_array().into_iter().flatten().map(most_rows);
+    below.chain(node["Actual Rows"].as_u64()).max().unwrap_or_default()
 }
 
 /// A plan's nodes, in short.

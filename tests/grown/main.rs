@@ -138,3 +138,21 @@ async fn a_pass_and_a_take_are_bounded_beside_all_that_are_open() {
     );
     assert!(faults.is_empty(), "{faults:#?}");
 }
+
+/// What autovacuum has seen between two bursts is an outbox in which nothing waited. The planner must have no choice then but
+/// the order of the rows: what costs it nothing for one row costs the whole backlog again for each few.
+#[tokio::test]
+async fn a_burst_after_a_quiet_spell_is_taken_in_small_steps() {
+    const BURST: u64 = 20_000;
+    let (cluster, mut log) = cluster().await;
+    let place = Place::new(&cluster).await;
+    fill::open(&place.db, &place.eyes, SMALL).await;
+    place.migrate().await;
+    fill::bursts(&place.eyes, 10 * BURST, BURST).await;
+    let costs = place.costs(&mut log, true, true).await;
+    for name in ["outbox_claim", "outbox_waits", "outbox_expire", "outbox_fall_due", "outbox_settle"] {
+        let cost = &costs[name];
+        let rows = judge::most_rows(&cost.plan);
+        assert!(rows <= SMALL, "{name} looks at {rows} rows: {:#}", cost.plan);
+    }
+}

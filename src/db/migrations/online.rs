@@ -283,7 +283,13 @@ pub struct WayBack {
 }
 
 /// All `down/` files, the newest first.
-const WAYS_BACK: [WayBack; 3] = [
+const WAYS_BACK: [WayBack; 4] = [
+    WayBack {
+        version: 5,
+        stem: "005_outbox_order",
+        sql: include_str!("../../../migrations/router/down/005_outbox_order.sql"),
+        takes_events: false,
+    },
     WayBack {
         version: 4,
         stem: "004_grey_queue",
@@ -459,17 +465,17 @@ mod tests {
         let versions =
             |name: &str| ways_back(name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>());
         for name in ["002", "2", "002_outbox"] {
-            assert_eq!(versions(name).expect(name), [4, 3, 2], "what came after it goes first");
+            assert_eq!(versions(name).expect(name), [5, 4, 3, 2], "what came after it goes first");
         }
-        assert_eq!(versions("004").expect("the last"), [4]);
-        for name in ["001", "005", "", "outbox", "002_records"] {
+        assert_eq!(versions("005").expect("the last"), [5]);
+        for name in ["001", "006", "", "outbox", "002_records"] {
             assert!(ways_back(name).is_err(), "{name}");
         }
         for (way, file) in WAYS_BACK.iter().zip(ROUTER.files.iter().rev()) {
             assert_eq!(way.stem, file.0, "every file after the first has one");
             assert!(way.stem.starts_with(&format!("{:03}_", way.version)), "{way:?}");
         }
-        let parts: Vec<&str> = WAYS_BACK[2].sql.split(PART).skip(1).collect();
+        let parts: Vec<&str> = WAYS_BACK[3].sql.split(PART).skip(1).collect();
         assert_eq!(parts.len(), 3);
         for (part, table, other) in [(0, "attachments", "submissions"), (1, "submissions", "attachments")] {
             assert!(parts[part].contains(&format!("ON public.{table}")), "{table}");
@@ -485,6 +491,6 @@ mod tests {
             let (_, after) = text.split_once("FUNCTION router.ring()").expect("it");
             after.split_once("\n$$;").expect("its end").0.to_owned()
         };
-        assert_eq!(body(WAYS_BACK[1].sql), body(file));
+        assert_eq!(body(WAYS_BACK[2].sql), body(file));
     }
 }

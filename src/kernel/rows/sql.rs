@@ -3,9 +3,16 @@
 //!
 //! Rows are claimed with SKIP LOCKED, so that instances never wait for each other, and written under their fence. `now()`
 //! only compares and `clock_timestamp()` only writes.
+//!
+//! What a statement has locked it changes by an array of ids, and asks for nothing else: under its lock a row is what it was
+//! when it was locked. A condition on the state would offer the planner that state's index, and statistics from before a
+//! burst make it read the whole backlog there for each few rows.
 
 use super::{Log, Stored};
 use crate::kernel::{Edge, Lifecycle, Timer, Who, Word};
+
+/// Place of the kinds in a statement that takes some: [`Kinds`](super::Kinds) has them.
+pub(super) const KINDS: &str = "$kinds";
 
 /// The statements of one lifecycle.
 #[derive(Debug)]
@@ -54,12 +61,11 @@ impl<L: Stored> From<std::marker::PhantomData<L>> for Statements<L::State> {
             waits: by_state(|from, to| {
                 format!(
                     "-- {}_waits
-SELECT o.id FROM {} o WHERE {} AND o.available_at <= now() AND ((({}) = ANY($1::text[])) = $2)
+SELECT o.id FROM {} o WHERE {} AND o.available_at <= now() AND {KINDS}
 ORDER BY o.available_at, o.id LIMIT 1",
                     L::NAME,
                     L::RELATION.name,
                     waiting(from, to),
-                    L::RELATION.kind
                 )
             }),
             timers: timers::<L>(),
@@ -150,7 +156,7 @@ fn version<L: Stored>() -> &'static str {
     if L::RELATION.versioned { ", o.version" } else { "" }
 }
 
-/// `$1` the most rows, `$2` token, `$3` lease in seconds, `$4` actor, `$5` kinds, `$6` whether only these or all but these.
+/// `$1` the most rows, `$2` token, `$3` lease in seconds, `$4` actor; [`KINDS`] is to be replaced.
 fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     let relation = &L::RELATION;
     let command = L::WORK.claim;
@@ -167,19 +173,18 @@ fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     format!(
         "-- {}_claim
 WITH c AS (
-  SELECT o.id FROM {table} o WHERE {waits} AND o.available_at <= now() AND ((({kind}) = ANY($5::text[])) = $6)
+  SELECT o.id FROM {table} o WHERE {waits} AND o.available_at <= now() AND {KINDS}
   ORDER BY o.available_at, o.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE {table} o SET state = '{to}', attempts = o.attempts + 1, claims = o.claims + 1, lease_token = $2,
     leased_until = clock_timestamp() + make_interval(secs => $3){moved}
-  FROM c WHERE o.id = c.id AND {waits}
+  WHERE o.id = ANY(ARRAY(SELECT c.id FROM c))
   RETURNING o.id, o.state, o.attempts, o.claims, o.lease_token, {version} AS version, {columns}
 ){record}
 SELECT * FROM u ORDER BY u.id",
         L::NAME,
         table = relation.name,
         waits = waiting(from, to),
-        kind = relation.kind,
         moved = moved::<L>(from == to),
         version = if relation.versioned { "o.version" } else { "NULL::bigint" },
         columns = relation.columns,
@@ -228,7 +233,7 @@ WITH c AS (
   ORDER BY o.{column}, o.id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE {table} o SET state = '{to}'{set}{stamp}{moved}
-  FROM c WHERE o.id = c.id AND o.state = '{from}' AND {passed} RETURNING o.id{version}
+  WHERE o.id = ANY(ARRAY(SELECT c.id FROM c)) RETURNING o.id{version}
 ){record}
 SELECT count(*) AS n FROM u",
         L::NAME,
@@ -325,8 +330,8 @@ FROM {} o WHERE o.state = '{state}'",
     format!("-- {}_depths\n{}", L::NAME, all.join("\nUNION ALL "))
 }
 
-/// Removes rows that came to their end more than `$1` seconds ago, `$2` at most, with their part of the log. By arrays,
-/// which are looked up: a join of the log with the removed rows would read all of the log.
+/// Removes rows that came to their end more than `$1` seconds ago, `$2` at most, with their part of the log: by an array as well,
+/// because a join of the log with the removed rows would read all of the log.
 fn prune<L: Stored>() -> Option<String> {
     let (state, since) = L::RELATION.pruned?;
     let log = match L::RELATION.log {
@@ -347,7 +352,7 @@ WITH c AS (
   WHERE o.state = '{state}' AND o.{since} < now() - make_interval(secs => $1)
   ORDER BY o.{since}, o.id LIMIT $2 FOR UPDATE SKIP LOCKED
 ), g AS (
-  DELETE FROM {table} o WHERE o.id = ANY(ARRAY(SELECT c.id FROM c)) AND o.state = '{state}' RETURNING o.id
+  DELETE FROM {table} o WHERE o.id = ANY(ARRAY(SELECT c.id FROM c)) RETURNING o.id
 ){log}
 SELECT count(*) AS n FROM g",
         L::NAME
