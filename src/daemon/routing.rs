@@ -40,7 +40,7 @@ use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
 use crate::routing::upkeep::pauses::PauseWatch;
 use crate::routing::worker::persist::Persist;
-use crate::routing::worker::{Pauses, Worker};
+use crate::routing::worker::{Mails, Pauses, Worker};
 
 /// Limit of the goodbye to the other daemons.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -82,12 +82,16 @@ pub(super) async fn run(
     let live = LiveClaims::new(bounds(config), given_up);
     let worker = Arc::new(Worker {
         store,
-        connections: ground.connections.clone(),
-        in_doubt_permits: InDoubtPermits::beside(ground.smtp.connections),
+        mails: Mails {
+            connections: ground.connections.clone(),
+            in_doubt_permits: InDoubtPermits::beside(ground.smtp.connections),
+            doubts: delivery_tracking.doubts.clone(),
+            rules: preparer.rules.changing.clone(),
+            clock: Arc::clone(&clock),
+        },
         preparer,
         persist: Persist::new(force.clone(), Arc::clone(&clock)),
         spool: spooled,
-        doubts: delivery_tracking.doubts.clone(),
         outages: ground.outages.clone(),
         pauses: Pauses {
             backed_off_by_source: source.paces_retries(),
@@ -212,7 +216,7 @@ impl Routing<'_> {
         let following = Following {
             rules: worker.preparer.rules.changing.clone(),
             bounds: bounds.clone(),
-            connections: worker.connections.clone(),
+            connections: worker.mails.connections.clone(),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
         let (mut events, health) = source.open(config, &worker, self.outbox, room);

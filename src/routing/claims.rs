@@ -83,6 +83,9 @@ struct Life {
     lost: CancellationToken,
 }
 
+/// The fence of a claim, asked immediately before what cannot be taken back; the error says why nothing may be sent.
+pub type Fence<'a> = &'a (dyn Fn() -> Result<(), String> + Sync);
+
 impl Claim {
     /// Notes that a database write which needed the token was committed; `before` was read before it was sent.
     pub fn touched(&self, before: Instant) {

@@ -5,6 +5,8 @@
 //! doubt. Never here: a send without an intent, a transition without the token, a verdict from memory.
 
 mod attempt;
+mod carrier;
+mod mails;
 pub mod persist;
 pub mod prepare;
 
@@ -14,15 +16,16 @@ use std::time::Duration;
 
 use attempt::Attempt;
 pub use attempt::ClaimContext;
+use carrier::{Carrier, Start};
+pub use mails::Mails;
 
 use self::persist::{GaveUp, Persist, Persisted};
-use self::prepare::{Decided, Prepared, Preparer, Ready};
+use self::prepare::{Decided, Parcel, Prepared, Preparer, Ready};
 use super::claims::Claim;
-use super::claims::in_doubt_permits::{InDoubtPermit, InDoubtPermits};
+use super::claims::in_doubt_permits::InDoubtPermit;
 use super::claims::scope::ActionScope;
 use super::decide;
 use super::decide::settlement::Settlement;
-use super::follow::doubt::Doubts;
 use super::journal;
 use super::outages::Outages;
 use super::spool::Spool;
@@ -30,9 +33,7 @@ use super::store::{BeginAnswer, ClaimRequest, Conclusion, RecordScope, Recorded,
 use super::submission::ledger::{FailReason, Ledger};
 use super::submission::outcome::Entries;
 use crate::backoff::backoff;
-use crate::config::InDoubt;
 use crate::db::DbError;
-use crate::gateway::smtp::{Connection, Connections, Envelope};
 use crate::ops::rng::Rng;
 use crate::ports::{Clock, Outcome};
 use crate::routing::metrics::{self, Resolution, SubmissionOutcome};
@@ -42,18 +43,14 @@ use crate::routing::metrics::{self, Resolution, SubmissionOutcome};
 pub struct Worker {
     /// Rows of the submissions.
     pub store: Store,
-    /// Connections to the relay.
-    pub connections: Connections,
-    /// Bounds the mails that a crash leaves in doubt.
-    pub in_doubt_permits: InDoubtPermits,
     /// Makes mails.
     pub preparer: Preparer,
+    /// Sends mails.
+    pub mails: Mails,
     /// Repeats records until they stand.
     pub persist: Persist,
     /// Keeps facts that the database does not take.
     pub spool: Spool,
-    /// Resolves deliveries that are perhaps sent.
-    pub doubts: Doubts,
     /// The breakers, and the gate before new work.
     pub outages: Outages,
     /// Back-off before another attempt.
@@ -159,50 +156,45 @@ impl Worker {
                 return self.give_back(attempt).await;
             }
         };
-        let (permit, connection) = match begun.filter(|(keys, _)| *keys == ready.keys) {
-            Some((_, permit)) => (permit, None),
-            None => match self.begin(attempt, &ready).await {
+        let carrier = self.carrier(&ready.parcel);
+        let start = match begun.filter(|(keys, _)| *keys == ready.keys) {
+            Some((_, permit)) => Start::ahead(permit),
+            None => match self.begin(attempt, carrier, &ready).await {
                 Ok(start) => start,
                 Err(step) => return step,
             },
         };
         journal::intent(claim, &ready.beside.scope, ready.keys.len());
-        let connection = match connection {
-            Some(connection) => Some(connection),
-            None => self.unless_over(claim, self.wait_for_rate_limit()).await,
-        };
-        let Some(mut connection) = connection else {
-            drop(permit);
+        let Some(start) = self.unless_over(claim, carrier.made_ready(start)).await else {
             return self.give_back(attempt).await;
         };
-        let mail = Envelope { from: &ready.sender, recipients: &ready.recipients, message: &ready.message };
-        let asked = self.clock.monotonic();
-        let outcomes = connection.send(&mail, &|| claim.may_send(self.clock.monotonic())).await;
-        drop(connection);
-        self.in_doubt_permits.sent(&outcomes, self.clock.monotonic().saturating_duration_since(asked));
-        attempt.in_doubt_permit = Some(permit);
+        let fence = || claim.may_send(self.clock.monotonic());
+        let (outcomes, permit) = carrier.send(start, &ready, &fence).await;
+        attempt.permit = Some(permit);
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::ACTION_DURATION.record(ready.beside.scope.action_type, took);
         let entries = self.sent(claim, &ready, &outcomes, took);
         attempt.notice(&ready.beside);
         self.outages.decided(claim, &ready.beside.outcomes, &mut attempt.tally).await;
-        self.outages.sent(claim, &ready.recipients, &outcomes, &mut attempt.tally).await;
+        self.outages.sent(claim, ready.parcel.recipients(), &outcomes, &mut attempt.tally).await;
         Step::Outcomes(entries)
     }
 
-    /// 3. Begin: the permit of a mail whose intent is recorded, and its connection if acquired; or the next step.
+    /// 3. Begin: a send whose intent is recorded, with its permit; or the next step.
     async fn begin(
         &self,
         attempt: &mut Attempt<'_>,
+        carrier: Carrier<'_>,
         ready: &Ready,
-    ) -> Result<(InDoubtPermit, Option<Connection>), Step> {
+    ) -> Result<Start, Step> {
         let claim = attempt.claim;
-        let Some(start) = self.permit(claim).await else {
+        let start = self.unless_over(claim, carrier.permit()).await;
+        let Some(start) = start.filter(|_| claim.may_send(self.clock.monotonic()).is_ok()) else {
             return Err(self.give_back(attempt).await);
         };
         let touched = self.clock.monotonic();
-        let log_position = self.doubts.log_position();
-        // A mail without an intent frees its connection before its end is written, which may take long.
+        let log_position = carrier.log_position();
+        // What has no intent frees its connection before its end is written, which may take long.
         match self.store.begin_after(claim.id, &claim.token, &ready.keys, log_position.as_deref()).await {
             Ok(BeginAnswer::Stands) => {
                 claim.touched(touched);
@@ -237,7 +229,7 @@ impl Worker {
         if !attempt.asked.insert(order) {
             return None;
         }
-        let resolved = self.doubts.resolve(claim, ledger, order).await;
+        let resolved = Carrier::Mails(&self.mails).resolve(claim, ledger, order).await;
         for (key, how) in &resolved.how {
             metrics::IN_DOUBT.add(*how, 1);
             journal::resolved(claim, ledger, key, *how);
@@ -252,33 +244,14 @@ impl Worker {
 
     /// Permits for mails whose intents are recorded with their claims, `most` at most; none where connections come first.
     pub fn ahead(&self, most: usize) -> Vec<InDoubtPermit> {
-        let next = || if self.is_in_turn() { None } else { self.in_doubt_permits.try_ahead() };
-        std::iter::from_fn(next).take(most).collect()
+        self.mails.ahead(most)
     }
 
-    /// Whether a mail needs its connection before its intent: under a rate limit, and wherever doubt is put on hold, because
-    /// a crash between intent and send would make a failure of the mail.
-    fn is_in_turn(&self) -> bool {
-        self.connections.is_rate_limited() || self.preparer.rules.now().in_doubt == InDoubt::Hold
-    }
-
-    /// Waits for the permit of one mail; and for its connection and the rate limit, unless the relay is so fast that the
-    /// mail gets both at once after its intent.
-    async fn permit(&self, claim: &Claim) -> Option<(InDoubtPermit, Option<Connection>)> {
-        let start = async {
-            let permit = self.in_doubt_permits.permit(self.is_in_turn()).await;
-            let connection = if permit.ahead { None } else { Some(self.wait_for_rate_limit().await) };
-            (permit, connection)
-        };
-        let start = self.unless_over(claim, start).await;
-        start.filter(|_| claim.may_send(self.clock.monotonic()).is_ok())
-    }
-
-    /// A connection that the rate limit lets send now.
-    async fn wait_for_rate_limit(&self) -> Connection {
-        let mut connection = self.connections.acquire().await;
-        connection.wait_for_rate_limit().await;
-        connection
+    /// What carries this out.
+    fn carrier(&self, parcel: &Parcel) -> Carrier<'_> {
+        match parcel {
+            Parcel::Mail(_) => Carrier::Mails(&self.mails),
+        }
     }
 
     /// The result of `waiting`; `None` when the daemon stops, the gate shuts, or the wait takes so long that the fence would
@@ -328,7 +301,7 @@ impl Worker {
         entries: &Entries,
     ) -> Result<Persisted<Recorded>, GaveUp> {
         // Even a refusal of the record frees the permit, so that other mails are sent: the breaker or the sweep ends that.
-        let permit = Mutex::new(attempt.in_doubt_permit.take());
+        let permit = Mutex::new(attempt.permit.take());
         let scope = self.scope(attempt);
         let touched = self.clock.monotonic();
         let watched = self.spool.watch(scope.id, scope.token, &entries.facts);

@@ -33,7 +33,7 @@ use maple_router::routing::outages::Outages;
 use maple_router::routing::receive::{ReceiveBounds, Receiver};
 use maple_router::routing::spool::Spool;
 use maple_router::routing::worker::persist::Persist;
-use maple_router::routing::worker::{Pauses, Worker};
+use maple_router::routing::worker::{Mails, Pauses, Worker};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -208,13 +208,17 @@ impl Inside {
         let (min, max) = (config.routing.backoff_min, config.routing.backoff_max);
         let worker = Arc::new(Worker {
             store,
-            connections: Connections::new(smtp.clone(), Arc::clone(&shared)),
-            in_doubt_permits: InDoubtPermits::beside(smtp.connections),
+            mails: Mails {
+                connections: Connections::new(smtp.clone(), Arc::clone(&shared)),
+                in_doubt_permits: InDoubtPermits::beside(smtp.connections),
+                doubts: Doubts::unfollowed(Arc::clone(&shared)),
+                rules: preparer.rules.changing.clone(),
+                clock: Arc::clone(&shared),
+            },
             preparer,
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,
             spool: Spool::new(&config.state.dir, Arc::clone(&shared)),
-            doubts: Doubts::unfollowed(Arc::clone(&shared)),
             pauses: Pauses { backed_off_by_source: source == Source::Pubsub, min, max },
             clock: Arc::clone(&shared),
             rng: Arc::clone(&rng),

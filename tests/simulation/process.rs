@@ -38,7 +38,7 @@ use maple_router::routing::upkeep::alerts::FailureAlerts;
 use maple_router::routing::upkeep::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::persist::Persist;
 use maple_router::routing::worker::prepare::{MailRules, Preparer};
-use maple_router::routing::worker::{Pauses, Worker};
+use maple_router::routing::worker::{Mails, Pauses, Worker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -176,10 +176,14 @@ impl Process {
         let worker = Arc::new(Worker {
             outages,
             spool: spool.clone(),
-            doubts: Doubts::unfollowed(Arc::clone(&clock)),
             store,
-            connections: connections.clone(),
-            in_doubt_permits: InDoubtPermits::beside(config.smtp.lanes),
+            mails: Mails {
+                connections: connections.clone(),
+                in_doubt_permits: InDoubtPermits::beside(config.smtp.lanes),
+                doubts: Doubts::unfollowed(Arc::clone(&clock)),
+                rules: preparer.rules.changing.clone(),
+                clock: Arc::clone(&clock),
+            },
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {

@@ -40,7 +40,7 @@ impl Receiver {
     /// under load the next batch gathers while this one commits, and while those in work keep the relay busy.
     pub(super) fn claim_what_fits(&mut self) {
         let slots = self.slots.under(self.state, self.bounds.get().max_in_flight);
-        let busy = self.worker.in_doubt_permits.busy();
+        let busy = self.worker.mails.in_doubt_permits.busy();
         let stalled = self.worker.clock.monotonic() >= self.last_end + ROUND;
         let (waiting, working) = (self.pending.claimable(), self.working.len());
         let worth = slots::worth_claiming(waiting, slots, working, busy, self.batch, stalled);
@@ -59,7 +59,7 @@ impl Receiver {
         let worker = Arc::clone(&self.worker);
         let permits = if self.state == GateState::Open { worker.ahead(requests.len()) } else { Vec::new() };
         let ids = requests.iter().map(|request| request.id).take(permits.len()).collect();
-        let ahead = Ahead { ids, log_position: worker.doubts.log_position() };
+        let ahead = Ahead { ids, log_position: worker.mails.doubts.log_position() };
         self.tasks.spawn(async move {
             let before = worker.clock.monotonic();
             let batch = worker.store.claim_each(&requests, &ahead).await;

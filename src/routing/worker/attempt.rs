@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use tokio::sync::OnceCell;
 
+use super::carrier::Permit;
 use super::prepare::Decided;
 use crate::routing::claims::Claim;
 use crate::routing::claims::in_doubt_permits::InDoubtPermit;
@@ -33,8 +34,8 @@ pub(super) struct Attempt<'a> {
     pub(super) asked: BTreeSet<i32>,
     /// Deliveries left open under this claim, and why: decides whether its attempt is spent.
     pub(super) tally: Tally,
-    /// Permit of the mail that was sent last, until its record was tried.
-    pub(super) in_doubt_permit: Option<InDoubtPermit>,
+    /// Permit of what was sent last, until its record was tried.
+    pub(super) permit: Option<Permit>,
     /// The first mail, if its intent was recorded with the claim.
     pub(super) intents: Option<(Vec<String>, InDoubtPermit)>,
     pub(super) content: OnceCell<SubmissionContent>,
@@ -46,7 +47,7 @@ impl<'a> Attempt<'a> {
         let (tried, asked, tally) = (BTreeSet::new(), BTreeSet::new(), Tally::default());
         let ClaimContext { content, intents, slot } = context;
         let content = OnceCell::new_with(content);
-        Self { claim, tried, asked, tally, in_doubt_permit: None, intents, content, slot }
+        Self { claim, tried, asked, tally, permit: None, intents, content, slot }
     }
 
     /// Notes in the tally whether a pause kept deliveries of the action open.

@@ -5,6 +5,7 @@
 mod render;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 pub use self::render::{RenderError, RenderScope, Rendered};
@@ -159,21 +160,50 @@ pub struct Decided {
     pub paused: bool,
 }
 
-/// A mail that is ready, and the deliveries decided beside it.
+/// What is ready to be sent, and the deliveries decided beside it.
 #[derive(Debug)]
 pub struct Ready {
-    /// Delivery keys, in the order of `recipients`.
+    /// Delivery keys, in the order of the outcomes.
     pub keys: Vec<String>,
     /// Keys in doubt, perhaps delivered before; a subset of `keys`.
     pub resend: Vec<String>,
+    /// What is sent.
+    pub parcel: Parcel,
+    /// Deliveries of the same action that are decided already.
+    pub beside: Decided,
+}
+
+/// What a carrier takes.
+#[derive(Debug)]
+pub enum Parcel {
+    /// A mail.
+    Mail(Mail),
+}
+
+impl Parcel {
+    /// Recipients that the relay is asked about, in the order of the keys.
+    #[must_use]
+    pub fn recipients(&self) -> &[String] {
+        match self {
+            Self::Mail(mail) => &mail.recipients,
+        }
+    }
+}
+
+/// A mail. Its `Debug` shows no address and no text.
+pub struct Mail {
     /// Envelope recipients.
     pub recipients: Vec<String>,
     /// Envelope sender.
     pub sender: String,
     /// The message.
     pub message: Vec<u8>,
-    /// Deliveries of the same action that are decided already.
-    pub beside: Decided,
+}
+
+impl fmt::Debug for Mail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail").field("recipients", &self.recipients.len()).finish_non_exhaustive()
+    }
 }
 
 impl Decided {
@@ -253,13 +283,15 @@ impl Preparer {
                 Prepared::Ready(Box::new(Ready {
                     keys,
                     resend: open.resend,
-                    recipients,
-                    sender: self.rules.sender(Origin {
-                        submission: claim.id,
-                        action_order: order,
-                        generation: decided.scope.generation,
+                    parcel: Parcel::Mail(Mail {
+                        recipients,
+                        sender: self.rules.sender(Origin {
+                            submission: claim.id,
+                            action_order: order,
+                            generation: decided.scope.generation,
+                        }),
+                        message: composed.message,
                     }),
-                    message: composed.message,
                     beside: decided,
                 }))
             }
