@@ -5,6 +5,7 @@
 mod alerting;
 mod relay_log;
 mod returned;
+mod tickets;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,7 @@ pub use relay_log::{
     RelayStatus, SessionSummary,
 };
 pub use returned::{Returned, ReturnedKind, ReturnedRecipient};
+pub use tickets::{Creation, FileContent, NewTicket, TicketFile, TicketRef, Unanswered};
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -35,8 +37,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// The stage of making and sending a mail at which something was decided: SMTP's own stages as SMTP writes them, ours in
-/// lower case (data contract, "The ledger").
+/// The stage of making and sending a mail or a ticket at which something was decided: SMTP's and HTTP's own stages as they
+/// write them, ours in lower case (data contract, "The ledger").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -70,8 +72,20 @@ pub enum Stage {
     Data,
     /// The final dot, and everything after it.
     Dot,
-    /// Our own fence stopped the send before the final dot (protocol §4).
+    /// Our own fence stopped the send before the final dot, or before a ticket's content was written (protocol §4).
     Fence,
+    /// The contact of a ticket: no address that can be sent.
+    Contact,
+    /// The category of a ticket: unknown, or not public.
+    Category,
+    /// A custom field of a ticket: unknown, or without such a choice.
+    Field,
+    /// A question to the help desk: its lists, or a search.
+    #[serde(rename = "GET")]
+    Get,
+    /// The creation of a ticket.
+    #[serde(rename = "POST")]
+    Post,
 }
 
 words! {
@@ -89,7 +103,7 @@ words! {
 /// A reply of a server, or our own words: the evidence kept with an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reply {
-    /// SMTP reply code; absent where no server answered.
+    /// SMTP reply code or HTTP status; absent where no server answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
     /// RFC 3463 enhanced status code, e.g. `5.1.1`.
@@ -106,7 +120,8 @@ pub struct Fault {
     pub stage: Stage,
     /// The reply or our words.
     pub reply: Reply,
-    /// Whether the fault concerns us or the relay, not this recipient: then it feeds the breaker (protocol, "Outcome").
+    /// Whether the fault concerns us, the relay or the help desk, not this recipient or ticket: then it feeds the breaker
+    /// (protocol, "Outcome").
     pub about_us: bool,
 }
 

@@ -111,7 +111,12 @@ fn before_recipients(stage: Stage) -> bool {
         | Stage::Rcpt
         | Stage::Data
         | Stage::Dot
-        | Stage::Fence => false,
+        | Stage::Fence
+        | Stage::Contact
+        | Stage::Category
+        | Stage::Field
+        | Stage::Get
+        | Stage::Post => false,
     }
 }
 

@@ -313,7 +313,12 @@ fn no_answer(stage: Stage, limit: Duration) -> StageReply {
         | Stage::Connect
         | Stage::Starttls
         | Stage::Auth
-        | Stage::Fence => "no answer",
+        | Stage::Fence
+        | Stage::Contact
+        | Stage::Category
+        | Stage::Field
+        | Stage::Get
+        | Stage::Post => "no answer",
     };
     StageReply::Broken(format!("{what} within {}, or the delivery's time was up", human(limit)))
 }

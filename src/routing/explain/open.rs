@@ -276,11 +276,14 @@ fn advice(ledger: &Ledger) -> Vec<Remedy> {
         Some(Stage::Connect | Stage::Banner | Stage::Ehlo | Stage::Starttls | Stage::Auth | Stage::Mail) => {
             vec![Remedy::advice("systemctl status postfix"), Remedy::command("check", "")]
         }
-        Some(Stage::Sign) => vec![Remedy::command("check", "")],
+        Some(Stage::Sign | Stage::Get | Stage::Post) => vec![Remedy::command("check", "")],
         Some(Stage::Rcpt | Stage::Data | Stage::Dot) => vec![Remedy::advice(
             "nothing as long as it goes on by itself; if it lasts, ask whoever runs that mailbox's server",
         )],
-        Some(Stage::Fence | Stage::Address | Stage::Template) | None => Vec::new(),
+        Some(
+            Stage::Fence | Stage::Address | Stage::Template | Stage::Contact | Stage::Category | Stage::Field,
+        )
+        | None => Vec::new(),
     }
 }
 

@@ -67,6 +67,8 @@ fn relay_fault(fault: &Fault) -> Option<RelayFault> {
         Stage::Connect | Stage::Banner | Stage::Ehlo | Stage::Starttls | Stage::Auth | Stage::Mail => true,
         Stage::Rcpt | Stage::Data | Stage::Dot => false,
         Stage::Address | Stage::Template | Stage::Sign | Stage::Fence => return None,
+        // A ticket's stages: no relay has a part in them.
+        Stage::Contact | Stage::Category | Stage::Field | Stage::Get | Stage::Post => return None,
     };
     if !fault.about_us {
         return None;

@@ -11,9 +11,9 @@ use crate::routing::submission::ledger::FailReason;
 const UTC: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'";
 
 /// The words of `Stage`, as the ledger writes them.
-pub(super) const STAGES: [&str; 14] = [
+pub(super) const STAGES: [&str; 19] = [
     "address", "template", "sign", "connect", "banner", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA",
-    "dot", "fence", "",
+    "dot", "fence", "contact", "category", "field", "GET", "POST", "",
 ];
 
 /// The deliveries, where they are an object.
