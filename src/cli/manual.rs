@@ -62,7 +62,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret, happyfox-api-key, happyfox-auth-code. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (

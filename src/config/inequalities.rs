@@ -82,6 +82,25 @@ pub const RULES: &[Rule] = rules! {
         "no send starts that the claim's remaining time does not cover",
         ["smtp.delivery_deadline", "database.statement_timeout", "routing.claim_deadline"],
         |c| sum(&[c.smtp.delivery_deadline, c.database.statement_timeout]) < c.routing.claim_deadline;
+    "happyfox.connect_timeout < happyfox.timeout",
+        "a slow connect must leave room for the request itself",
+        ["happyfox.connect_timeout", "happyfox.timeout"],
+        |c| c.happyfox.connect_timeout < c.happyfox.timeout;
+    "happyfox.read_timeout ≤ happyfox.timeout",
+        "the silence of a connection is part of the request",
+        ["happyfox.read_timeout", "happyfox.timeout"],
+        |c| c.happyfox.read_timeout <= c.happyfox.timeout;
+    "routing.fence_after + happyfox.timeout + 2·database.statement_timeout < routing.stuck_after",
+        "a claim must not look stuck while its worker may still be making a ticket",
+        ["routing.fence_after", "happyfox.timeout", "database.statement_timeout", "routing.stuck_after"],
+        |c| !c.happyfox.is_on()
+            || sum(&[c.routing.fence_after, c.happyfox.timeout, times(2, c.database.statement_timeout)])
+                < c.routing.stuck_after;
+    "happyfox.timeout + database.statement_timeout ≤ routing.drain_timeout",
+        "a stop must let the ticket that is being made end and be recorded",
+        ["happyfox.timeout", "database.statement_timeout", "routing.drain_timeout"],
+        |c| !c.happyfox.is_on()
+            || sum(&[c.happyfox.timeout, c.database.statement_timeout]) <= c.routing.drain_timeout;
     "routing.claim_deadline < pubsub.max_lease",
         "the event must stay leased for as long as its submission may be worked on",
         ["routing.claim_deadline", "pubsub.max_lease"],
@@ -190,6 +209,22 @@ mod tests {
                 c.surroundings.timeout_stop = Some(Duration::MAX);
             },
             |c| c.routing.claim_deadline = s(195),
+            |c| {
+                c.happyfox.timeout = s(5);
+                c.happyfox.read_timeout = s(5);
+            },
+            |c| c.happyfox.timeout = s(29),
+            |c| {
+                help_desk(c);
+                c.happyfox.timeout = s(200);
+                c.routing.stuck_after = s(530);
+                c.routing.drain_timeout = s(215);
+                c.surroundings.timeout_stop = Some(Duration::MAX);
+            },
+            |c| {
+                help_desk(c);
+                c.happyfox.timeout = s(186);
+            },
             |c| c.pubsub.max_lease = s(1200),
             |c| c.database.lock_timeout = s(15),
             |c| {
@@ -230,6 +265,10 @@ mod tests {
                 assert!(shown.contains(&format!("{key} = ")), "{key} is missing in: {shown}");
             }
         }
+    }
+
+    fn help_desk(c: &mut Config) {
+        c.happyfox.base_url = Some("https://acme.happyfox.com".to_owned());
     }
 
     #[test]

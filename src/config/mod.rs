@@ -21,6 +21,7 @@ pub use load::{ConfigError, DEFAULT_PATH, Loaded, Origin};
 pub(crate) use requirements::loud_library;
 pub use surroundings::{Environment, Surroundings, environment};
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,11 +45,17 @@ macro_rules! section {
     };
 }
 
+mod attachments;
 mod desk;
 mod grey_queue;
+mod happyfox;
+mod size;
 
+pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
 pub use grey_queue::GreyQueue;
+pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
+pub use size::Size;
 
 section! {
     /// The whole configuration.
@@ -67,6 +74,8 @@ section! {
         smtp: Smtp = Smtp::default(),
         /// `[mail]`
         mail: Mail = Mail::default(),
+        /// `[happyfox]`
+        happyfox: HappyFox = HappyFox::default(),
         /// `[signed_url]`
         signed_url: SignedUrl = SignedUrl::default(),
         /// `[routing]`
@@ -262,6 +271,10 @@ pub enum MailBody {
     Template,
 }
 
+/// Media types whose bytes tell what they are, and that no program runs.
+const INLINE_TYPES: [&str; 6] =
+    ["application/pdf", "image/gif", "image/jpeg", "image/png", "text/csv", "text/plain"];
+
 section! {
     /// `[mail]`
     Mail {
@@ -277,6 +290,12 @@ section! {
         max_recipients: usize = 50,
         /// Fields whose address an answer goes to (`Reply-To`), the first that has one; empty: nobody's.
         reply_to_fields: Vec<String> = Vec::new(),
+        /// Most that files take in one mail or ticket, as they are encoded there; what goes beyond is linked.
+        inline_max_total: Size = Size::mebibytes(10),
+        /// Media types that may travel as files, by what is said and by what the bytes say; others are linked.
+        inline_types: Vec<String> = INLINE_TYPES.map(str::to_owned).to_vec(),
+        /// `[mail.forms.FORM]`
+        forms: BTreeMap<String, MailForm> = BTreeMap::new(),
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use super::attachments::is_media_type;
 use super::desk::is_origin;
-use super::{Config, SignerKind, SourceKind, SweepBy};
+use super::{Config, SignerKind, Size, SourceKind, SweepBy};
 
 /// One requirement on one key.
 pub(super) struct Requirement {
@@ -27,6 +28,7 @@ const ABOVE_ZERO: &str = "must be longer than 0s";
 /// Octets of a local part (64 by RFC 5321) that a token and its delimiter leave.
 const LONGEST_RETURN_LOCAL: usize = 15;
 const DEFAULT: &str = "leave the key out for the default";
+const WITH_HELP_DESK: &str = "is required with happyfox.base_url";
 const WITH_PUBSUB: &str = "is required with source.kind = \"pubsub\"";
 
 macro_rules! requirements {
@@ -93,6 +95,33 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be a list of domain names, without @", "e.g. [\"example.org\"]; an empty list allows any";
     "mail.reply_to_fields": |c| c.mail.reply_to_fields.iter().all(|field| given(field)),
         "must be a list of field keys", "e.g. [\"email\"]; an empty list sets no Reply-To";
+    "mail.inline_max_total": |c| (Size::bytes(1024)..=Size::mebibytes(25)).contains(&c.mail.inline_max_total),
+        "must be from 1KiB to 25MiB", "the default is 10MiB; many mail servers take no more than 25";
+    "mail.inline_types": |c| c.mail.inline_types.iter().all(|name| is_media_type(name)),
+        "must be a list of media types in lower case, without parameters",
+        "e.g. [\"application/pdf\"]; an empty list links everything";
+    "mail.forms": |c| c.mail.forms.keys().all(|form| given(form)),
+        "must be sections with the name of a form", "e.g. [mail.forms.contact]";
+    "happyfox.api_key_file": |c| !c.happyfox.is_on() || c.has_happyfox_api_key(),
+        WITH_HELP_DESK, "name a file with the API key, or pass the credential happyfox-api-key";
+    "happyfox.auth_code_file": |c| !c.happyfox.is_on() || c.has_happyfox_auth_code(),
+        WITH_HELP_DESK, "name a file with the auth code, or pass the credential happyfox-auth-code";
+    "happyfox.fallback_contact_email": |c| c.happyfox.fallback_contact_email.as_deref()
+        .map_or(!c.happyfox.is_on(), is_address),
+        "must be one e-mail address, and is required with happyfox.base_url",
+        "set it to an address of your own: it is the contact where a submission has none, e.g. forms@example.org";
+    "happyfox.fallback_contact_name": |c| given(&c.happyfox.fallback_contact_name),
+        "is required", "the default is \"Web form\"";
+    "happyfox.contact_email_field": |c| c.happyfox.contact_email_field.as_deref().is_none_or(given),
+        "must be the key of a field", "e.g. \"email\"; leave the key out for the fallback contact";
+    "happyfox.contact_name_field": |c| c.happyfox.contact_name_field.as_deref().is_none_or(given),
+        "must be the key of a field", "e.g. \"name\"; leave the key out for the fallback contact";
+    "happyfox.max_per_minute": |c| (1..=300).contains(&c.happyfox.max_per_minute),
+        "must be from 1 to 300", "the default is 120; beyond 300 the help desk refuses the account everything for ten minutes";
+    "happyfox.doubt_window": |c| within(c.happyfox.doubt_window, 10, 1800),
+        "must be from 10s to 30min", "the default is 2min; the help desk's search may be behind by as much";
+    "happyfox.connect_timeout": |c| !c.happyfox.connect_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
+    "happyfox.read_timeout": |c| !c.happyfox.read_timeout.is_zero(), ABOVE_ZERO, DEFAULT;
     "signed_url.key_file": |c| c.signed_url.signer != SignerKind::KeyFile || c.signing_key_file().is_some(),
         "is required with signed_url.signer = \"key-file\"",
         "name the service-account key, set GOOGLE_APPLICATION_CREDENTIALS, or pass the credential signing-key";
@@ -324,6 +353,37 @@ mod tests {
                 c.mail.allowed_destination_domains = vec!["@example.org".to_owned()];
             }),
             ("mail.reply_to_fields", |c| c.mail.reply_to_fields = vec![" ".to_owned()]),
+            ("mail.inline_max_total", |c| c.mail.inline_max_total = Size::bytes(1023)),
+            ("mail.inline_max_total", |c| c.mail.inline_max_total = Size::mebibytes(26)),
+            ("mail.inline_types", |c| c.mail.inline_types = vec!["image/*".to_owned()]),
+            ("mail.forms", |c| {
+                c.mail.forms.entry(String::new()).or_default();
+            }),
+            ("happyfox.base_url", |c| help_desk(c, "http://acme.happyfox.com")),
+            ("happyfox.base_url", |c| help_desk(c, "https://acme.happyfox.com/staff")),
+            ("happyfox.api_key_file", |c| {
+                help_desk(c, "https://acme.happyfox.com");
+                c.happyfox.api_key_file = None;
+                c.surroundings.credentials_directory = Some("/nowhere".into());
+            }),
+            ("happyfox.auth_code_file", |c| {
+                help_desk(c, "https://acme.happyfox.com");
+                c.happyfox.auth_code_file = None;
+                c.surroundings.credentials_directory = Some("/nowhere".into());
+            }),
+            ("happyfox.fallback_contact_email", |c| {
+                help_desk(c, "https://acme.happyfox.com");
+                c.happyfox.fallback_contact_email = None;
+            }),
+            ("happyfox.fallback_contact_email", |c| c.happyfox.fallback_contact_email = Some("x".to_owned())),
+            ("happyfox.fallback_contact_name", |c| c.happyfox.fallback_contact_name.clear()),
+            ("happyfox.contact_email_field", |c| c.happyfox.contact_email_field = Some(String::new())),
+            ("happyfox.contact_name_field", |c| c.happyfox.contact_name_field = Some(" ".to_owned())),
+            ("happyfox.max_per_minute", |c| c.happyfox.max_per_minute = 0),
+            ("happyfox.max_per_minute", |c| c.happyfox.max_per_minute = 301),
+            ("happyfox.doubt_window", |c| c.happyfox.doubt_window = s(9)),
+            ("happyfox.connect_timeout", |c| c.happyfox.connect_timeout = Duration::ZERO),
+            ("happyfox.read_timeout", |c| c.happyfox.read_timeout = Duration::ZERO),
             ("signed_url.key_file", |c| c.signed_url.signer = SignerKind::KeyFile),
             ("signed_url.probe_object", |c| c.signed_url.probe_object = Some("bucket".to_owned())),
             ("slack.runbooks_url", |c| c.slack.runbooks_url = Some("wiki/runbooks".to_owned())),
@@ -376,6 +436,21 @@ mod tests {
     fn returning(config: &mut Config, address: &str) {
         config.bounces.address = Some(address.to_owned());
         config.bounces.secret_file = Some("/etc/maple-router/credentials/bounce-secret".into());
+    }
+
+    /// With `[happyfox]` on.
+    fn help_desk(config: &mut Config, address: &str) {
+        config.happyfox.base_url = Some(address.to_owned());
+        config.happyfox.api_key_file = Some("/etc/maple-router/credentials/happyfox-api-key".into());
+        config.happyfox.auth_code_file = Some("/etc/maple-router/credentials/happyfox-auth-code".into());
+        config.happyfox.fallback_contact_email = Some("forms@example.org".to_owned());
+    }
+
+    #[test]
+    fn a_help_desk_needs_an_address_credentials_and_a_contact() {
+        let mut config = sound();
+        help_desk(&mut config, "https://acme.happyfox.com");
+        assert_eq!(problems(&config), vec![]);
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub const BOUNCE_SECRET: &str = "bounce-secret";
 pub const AUDIT_KEY: &str = "audit-key";
 /// Credential name of the secret that the desk's credentials are digested with (`desk.secret_file`).
 pub const DESK_SECRET: &str = "desk-secret";
+/// Credential name of the help desk's API key (`happyfox.api_key_file`).
+pub const HAPPYFOX_API_KEY: &str = "happyfox-api-key";
+/// Credential name of the help desk's auth code (`happyfox.auth_code_file`).
+pub const HAPPYFOX_AUTH_CODE: &str = "happyfox-auth-code";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -153,6 +157,9 @@ pub fn every_one(config: &Config) -> Vec<Result<Option<ReadSecret>, SecretError>
     if config.bounces.address.is_some() {
         all.push(config.bounce_secret());
     }
+    if config.happyfox.is_on() {
+        all.extend([config.happyfox_api_key(), config.happyfox_auth_code()]);
+    }
     // Pub/Sub's client reads this file by itself, unless it talks to an emulator.
     let emulator = config.pubsub.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if let Some(path) = config.surroundings.application_credentials.as_deref().filter(|_| !emulator) {
@@ -198,6 +205,36 @@ impl Config {
     /// The secret of the desk, if one is configured. Not among [`every_one`]: without it there is no desk, and routing goes on.
     pub fn desk_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(DESK_SECRET, self.desk.secret_file.as_deref(), &self.surroundings)
+    }
+
+    /// The help desk's API key, if one is configured.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn happyfox_api_key(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(HAPPYFOX_API_KEY, self.happyfox.api_key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The help desk's auth code, if one is configured.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn happyfox_auth_code(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(HAPPYFOX_AUTH_CODE, self.happyfox.auth_code_file.as_deref(), &self.surroundings)
+    }
+
+    /// Whether `happyfox.api_key_file` or systemd's credential `happyfox-api-key` names a secret.
+    #[must_use]
+    pub fn has_happyfox_api_key(&self) -> bool {
+        let credential = || credential_file(&self.surroundings, HAPPYFOX_API_KEY);
+        self.happyfox.api_key_file.is_some() || credential().is_some()
+    }
+
+    /// Whether `happyfox.auth_code_file` or systemd's credential `happyfox-auth-code` names a secret.
+    #[must_use]
+    pub fn has_happyfox_auth_code(&self) -> bool {
+        let credential = || credential_file(&self.surroundings, HAPPYFOX_AUTH_CODE);
+        self.happyfox.auth_code_file.is_some() || credential().is_some()
     }
 
     /// The service-account key for `signer = "key-file"`: `signed_url.key_file`, else
