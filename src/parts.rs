@@ -10,6 +10,7 @@ use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
+use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
@@ -23,6 +24,7 @@ use crate::kernel::jobs::retries::Retries;
 use crate::kernel::subject::Subject;
 use crate::ops::alerting::{AlertIntervals, AlertSender, Letterhead};
 use crate::ops::clock::SystemClock;
+use crate::ops::gate::Gate;
 use crate::ops::rng::Rng;
 use crate::ops::set_aside::SetAside;
 use crate::ops::state_dir::made_once;
@@ -42,6 +44,7 @@ use crate::routing::subject::SubmissionSubject;
 use crate::routing::upkeep::alerts::FailureAlerts;
 use crate::routing::upkeep::late_infection::LateInfections;
 use crate::routing::upkeep::pauses::PauseStore;
+use crate::routing::worker::prepare::ticket::TicketRules;
 use crate::routing::worker::prepare::{MailRules, Preparer};
 
 /// Why a part cannot be made from this configuration.
@@ -71,6 +74,9 @@ pub enum PartError {
     /// `[audit]`.
     #[error("{0}")]
     Audit(String),
+    /// `[happyfox]`.
+    #[error(transparent)]
+    HelpDesk(#[from] HelpDeskError),
     /// `[source]`: the database lacks the outbox that events are to come from.
     #[error("{0}")]
     Outbox(&'static str),
@@ -397,13 +403,33 @@ pub fn signer(config: &Config) -> Result<UrlSigner, PartError> {
     Ok(UrlSigner::new(&config.signed_url, config.surroundings.metadata_host.as_deref())?)
 }
 
-/// The maker of mails.
+/// The maker of mails and tickets.
 ///
 /// # Errors
 /// [`PartError`].
 pub fn preparer(config: &Config, store: Store, rng: Arc<Rng>) -> Result<Preparer, PartError> {
     let rules = MailRules::new(config).map_err(PartError::Mail)?;
-    Ok(Preparer { rules, store, signer: Arc::new(signer(config)?.measured(Arc::new(SystemClock))), rng })
+    let settings = config.happyfox.is_on().then(|| config.happyfox.clone());
+    let tickets = settings.map(|settings| TicketRules { settings, gate: Gate::new() });
+    let signer = Arc::new(signer(config)?.measured(Arc::new(SystemClock)));
+    Ok(Preparer { rules, store, signer, rng, tickets })
+}
+
+/// The client of the help desk, where there is one.
+///
+/// # Errors
+/// [`PartError`].
+pub fn help_desk(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Arc<HelpDeskClient>>, PartError> {
+    if !config.happyfox.is_on() {
+        return Ok(None);
+    }
+    let missing = || PartError::Mail("[happyfox] needs its api_key_file and auth_code_file".to_owned());
+    let credentials = Credentials {
+        api_key: config.happyfox_api_key()?.ok_or_else(missing)?.secret,
+        auth_code: config.happyfox_auth_code()?.ok_or_else(missing)?.secret,
+    };
+    let settings = HelpDeskSettings::new(&config.happyfox)?;
+    Ok(Some(Arc::new(HelpDeskClient::new(&settings, credentials, clock)?)))
 }
 
 /// Names and endpoint of Pub/Sub.

@@ -135,6 +135,13 @@ pub enum Outcome {
         /// The relay's queue id, where its reply names one.
         queue_id: Option<String>,
     },
+    /// The ticket exists. Never made again in this generation.
+    Created {
+        /// The ticket.
+        ticket: TicketRef,
+        /// Further ones of the same tag, where it was in doubt.
+        also: Vec<TicketRef>,
+    },
     /// Permanent: never retried automatically.
     Refused(Fault),
     /// Transient: the delivery stays open.
@@ -150,7 +157,7 @@ impl Outcome {
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
-            Self::Accepted { .. } => "accepted",
+            Self::Accepted { .. } | Self::Created { .. } => "accepted",
             Self::Refused(_) => "refused",
             Self::Deferred(_) => "deferred",
             Self::Unknown(_) => "unknown",

@@ -183,7 +183,8 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::Heartbeat(_)
         | PartError::Outbox(_)
         | PartError::Mail(_)
-        | PartError::Audit(_) => Exit::BadConfig,
+        | PartError::Audit(_)
+        | PartError::HelpDesk(_) => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),
     }

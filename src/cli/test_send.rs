@@ -79,7 +79,7 @@ fn answer(outcome: Option<Outcome>, relay: &str, message_id: &str) -> Result<Exi
             .remedy("look at the relay's log, and whether it lets this host in (mynetworks)")),
         Some(Outcome::Unknown(fault)) => Err(not_sent(Exit::Unavailable, "in doubt at", relay, &fault)
             .remedy(format!("search the relay's log for {message_id}"))),
-        Some(Outcome::NotImplemented) | None => {
+        Some(Outcome::Created { .. } | Outcome::NotImplemented) | None => {
             Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("the mail was not sent")))
         }
     }

@@ -102,6 +102,7 @@ pub(super) async fn lay(
         smtp: smtp.clone(),
         sender: parts.preparer.rules.sender(TRIAL),
         signer: Arc::clone(&parts.preparer.signer),
+        help_desk: parts.help_desk.clone(),
         contract: crate::parts::contract_options(config, super::checks()),
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),

@@ -10,6 +10,7 @@ use rand::RngExt as _;
 
 use crate::db::contract::{self, Broken, ContractOptions, StartDecision};
 use crate::db::pool::Pool;
+use crate::gateway::happyfox::HelpDeskClient;
 use crate::gateway::signed_url::{UrlSigner, try_to_sign};
 use crate::gateway::smtp::{SmtpSettings, offer};
 use crate::kernel::tasks::Tasks;
@@ -33,6 +34,7 @@ pub(super) struct Dependencies {
     /// Envelope sender of our mails.
     pub(super) sender: String,
     pub(super) signer: Arc<UrlSigner>,
+    pub(super) help_desk: Option<Arc<HelpDeskClient>>,
     /// Requirements on the database.
     pub(super) contract: ContractOptions,
     pub(super) clock: Arc<dyn Clock>,
@@ -46,7 +48,7 @@ pub(super) fn keep(
     outages: &Outages,
     readiness: &Arc<Readiness>,
 ) -> Tasks {
-    let Dependencies { pool, smtp, sender, signer, contract, clock, rng } = dependencies;
+    let Dependencies { pool, smtp, sender, signer, help_desk, contract, clock, rng } = dependencies;
     let looking = Looking { pool: pool.clone(), options: Arc::new(contract), clock, rng };
     let postgres: Probe = Box::new(move || {
         let pool = pool.clone();
@@ -78,6 +80,15 @@ pub(super) fn keep(
     tasks.spawn("probe of postgres", |_| probers.postgres.run(postgres));
     tasks.spawn("probe of the relay", |_| probers.relay.run(relay));
     tasks.spawn("probe of the signer", |_| probers.signer.run(signing));
+    if let Some(client) = help_desk {
+        let asking: Probe = Box::new(move || {
+            let client = Arc::clone(&client);
+            Box::pin(async move {
+                client.probe().await.map(|_| ()).map_err(|unanswered| unanswered.fault.reply.reply)
+            })
+        });
+        tasks.spawn("probe of the help desk", |_| probers.help_desk.run(asking));
+    }
     tasks.spawn("probe of the contract", |_| probers.contract.run(holding));
     tasks.spawn("contract", |_| looking.again_and_again(outages.clone()));
     tasks.spawn("readiness", |_| tell(outages.gate.watch(), Arc::clone(readiness)));

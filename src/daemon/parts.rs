@@ -8,6 +8,7 @@ use super::DaemonError;
 use super::source::Source;
 use crate::config::{Config, secret};
 use crate::db::pool::Pool;
+use crate::gateway::happyfox::HelpDeskClient;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::grey_queue::store::Notice;
 use crate::ops::alerting::AlertSender;
@@ -30,6 +31,7 @@ pub(super) struct DaemonParts {
     pub(super) board: PauseBoard,
     pub(super) store: Store,
     pub(super) preparer: Preparer,
+    pub(super) help_desk: Option<Arc<HelpDeskClient>>,
     pub(super) source: Source,
     /// Absent: nobody is alerted.
     pub(super) alert_sender: Option<AlertSender>,
@@ -57,6 +59,7 @@ impl DaemonParts {
         let board = PauseBoard::default();
         let store = parts::store(config, pool.clone())?.with_pauses(board.clone());
         let preparer = parts::preparer(config, store.clone(), Arc::clone(rng))?;
+        let help_desk = parts::help_desk(config, Arc::clone(clock))?;
         let source = Source::of(config).await?;
         let (time, aside) = (|| Arc::clone(clock), || set_aside.clone());
         let mut alert_sender = parts::alert_sender(config, pool.clone(), time(), Arc::clone(rng), aside())?;
@@ -85,6 +88,7 @@ impl DaemonParts {
             board,
             store,
             preparer,
+            help_desk,
             source,
             alert_sender,
             security_sender,

@@ -40,7 +40,7 @@ use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
 use crate::routing::upkeep::pauses::PauseWatch;
 use crate::routing::worker::persist::Persist;
-use crate::routing::worker::{Mails, Pauses, Worker};
+use crate::routing::worker::{Mails, Pauses, Tickets, Worker};
 
 /// Limit of the goodbye to the other daemons.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -54,7 +54,10 @@ pub(super) async fn run(
     stop: &CancellationToken,
 ) -> Result<(), DaemonError> {
     let Makings { parts, status, watchdog, given_up } = makings;
-    let DaemonParts { pool, board, store, preparer, source, pending_notices, late, heartbeat, .. } = parts;
+    let DaemonParts {
+        pool, board, store, preparer, help_desk, source, pending_notices, late, heartbeat, ..
+    } = parts;
+    let preparer = preparer.with_tickets_behind(&ground.outages.help_desk_gate);
     let (clock, rng) = (Arc::clone(&ground.clock), Arc::clone(&ground.rng));
     let (incidents, force) = (ground.incidents.clone(), CancellationToken::new());
     let spooled = Spool::new(&config.state.dir, Arc::clone(&clock));
@@ -89,6 +92,8 @@ pub(super) async fn run(
             rules: preparer.rules.changing.clone(),
             clock: Arc::clone(&clock),
         },
+        tickets: help_desk
+            .map(|client| Tickets::new(client, config.happyfox.doubt_window, Arc::clone(&clock))),
         preparer,
         persist: Persist::new(force.clone(), Arc::clone(&clock)),
         spool: spooled,

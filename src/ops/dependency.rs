@@ -25,6 +25,9 @@ impl Dependency {
     /// The database's conformity with the data contract: the database answers, and is something else.
     pub const CONTRACT: Self = Self::new("breaker_contract");
 
+    /// The help desk.
+    pub const HELP_DESK: Self = Self::new("breaker_help_desk");
+
     /// A further dependency: `breaker_` and its name.
     #[must_use]
     pub const fn new(incident: &'static str) -> Self {

@@ -22,7 +22,7 @@ use crate::routing::pause::{Pause, Pauses};
 use crate::routing::store::view::{AuditRow, Scan, SubmissionView};
 use crate::routing::submission::destination;
 use crate::routing::submission::destination::TargetKind;
-use crate::routing::submission::expand;
+use crate::routing::submission::expand::{self, Expansion};
 use crate::routing::submission::ledger::{
     Delivery, DeliveryError, DeliveryState, FailReason, Finished, Ledger, order_of,
 };
@@ -38,7 +38,7 @@ pub(crate) async fn page(reader: &Reader, id: Uuid) -> Result<Option<Page>, Quer
     let Some(view) = reader.view().look(id).await? else { return Ok(None) };
     let audit = reader.view().audit(id).await?;
     let paused = reader.pauses().read().await?;
-    let hold = deferred(&view, &paused, reader.config.mail.max_recipients);
+    let hold = deferred(&view, &paused, (&reader.config).into());
     let rules = rules(&reader.config);
     let events = events::of(reader, id).await?;
     let followed = Followed::of(&reader.config).await;
@@ -76,7 +76,7 @@ async fn letter(reader: &Reader, id: Uuid) -> Option<Letter> {
 }
 
 /// The pause that defers the submission, wholly or in part; `None` for one that would not be claimed anyway.
-fn deferred(view: &SubmissionView, pauses: &Pauses, max_recipients: usize) -> Option<Pause> {
+fn deferred(view: &SubmissionView, pauses: &Pauses, by: Expansion) -> Option<Pause> {
     let ledger = view.ledger.as_ref().ok()?;
     if view.status != Status::Received || view.infected || !view.finalized || view.pending > 0 {
         return None;
@@ -88,7 +88,7 @@ fn deferred(view: &SubmissionView, pauses: &Pauses, max_recipients: usize) -> Op
     let is_open = |delivery: &Delivery| delivery.state == DeliveryState::Open;
     let mut open: Vec<String> =
         ledger.deliveries.iter().filter(|(_, d)| is_open(d)).map(|(key, _)| key.clone()).collect();
-    open.extend(expand::missing_deliveries(ledger, plan, max_recipients).into_iter().map(|(key, _)| key));
+    open.extend(expand::missing_deliveries(ledger, plan, by).into_iter().map(|(key, _)| key));
     let keys = || open.iter().map(String::as_str);
     let whole = pauses.of_submission(&view.form_id, keys());
     whole.or_else(|| keys().find_map(|key| pauses.of_delivery(key))).cloned()

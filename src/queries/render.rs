@@ -102,7 +102,7 @@ pub(crate) async fn mails(
         current: &current,
         action_order: action,
         linkable: &linkable,
-        max_recipients: reader.config.mail.max_recipients,
+        expansion: (&reader.config).into(),
     };
     let rendered = preparer.render(&scope).await?;
     let links = rendered.iter().map(|mail| mail.links).max().unwrap_or(0);

@@ -210,6 +210,7 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, index: usize, outcome:
         Outcome::Refused(fault) | Outcome::Deferred(fault) | Outcome::Unknown(fault) => {
             (fault.reply.code, fault.reply.enhanced.clone(), None, said(fault))
         }
+        Outcome::Created { ticket, .. } => (None, None, None, ticket.display_id.clone()),
         Outcome::NotImplemented => (None, None, None, String::new()),
     };
     macro_rules! line {
@@ -233,11 +234,12 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, index: usize, outcome:
     }
     match outcome {
         Outcome::Accepted { .. } => line!(info, EventName::ActionAccepted, "accepted by the relay: {}"),
+        Outcome::Created { .. } => line!(info, EventName::ActionAccepted, "the help desk has made ticket {}"),
         Outcome::Refused(_) => line!(warn, EventName::ActionRefused, "refused for good: {}"),
         Outcome::Deferred(_) => line!(warn, EventName::ActionDeferred, "stays open: {}"),
         Outcome::Unknown(_) => line!(warn, EventName::ActionUnknown, "in doubt, perhaps delivered: {}"),
         Outcome::NotImplemented => {
-            line!(info, EventName::NotImplemented, "deferred until the help-desk client exists{}");
+            line!(info, EventName::NotImplemented, "deferred: [happyfox] names no help desk{}");
         }
     }
 }

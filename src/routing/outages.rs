@@ -22,7 +22,7 @@ use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::rng::Rng;
 use crate::ops::set_aside::{Refusal, SetAside};
-use crate::ports::{Clock, Outcome};
+use crate::ports::{Clock, Creation, Outcome, Stage};
 
 /// Longest wait of a worker for the verdict whether a fault is an outage. Two probes that hang take less.
 const VERDICT: Duration = Duration::from_secs(20);
@@ -42,6 +42,10 @@ pub struct Outages {
     pub signer: Breaker,
     /// The contract with the database: open while the database answers and does not match it.
     pub contract: Breaker,
+    /// The help desk. It has a gate of its own: mails do not wait for it.
+    pub help_desk: Breaker,
+    /// Shut while the help desk is out.
+    pub help_desk_gate: Gate,
     /// Rows that refuse a write.
     pub set_aside: SetAside,
     clock: Arc<dyn Clock>,
@@ -58,6 +62,8 @@ pub struct Probers {
     pub signer: Prober,
     /// Prober of the contract with the database.
     pub contract: Prober,
+    /// Prober of the help desk.
+    pub help_desk: Prober,
 }
 
 impl Outages {
@@ -92,10 +98,33 @@ impl Outages {
             let what = format!("the database answers, and is not what the data contract says ({said})");
             (what, &["maple-router check"], "nothing is sent meanwhile; as the owner of the tables")
         });
-        let probers =
-            Probers { postgres: of_postgres, relay: of_relay, signer: of_signer, contract: of_contract };
+        let help_desk_gate = Gate::new();
+        let beside = Beside {
+            gate: help_desk_gate.clone(),
+            incidents: incidents.clone(),
+            clock: Arc::clone(&clock),
+            rng: Arc::clone(rng),
+        };
+        let tell: Tell = |_, said| {
+            let what = format!("the help desk takes no tickets ({said})");
+            (
+                what,
+                &["maple-router check"],
+                "mails go on; a 401 or 403 is about happyfox-api-key and happyfox-auth-code",
+            )
+        };
+        let (help_desk, of_help_desk) = Breaker::new(Dependency::HELP_DESK, tell, beside);
+        let probers = Probers {
+            postgres: of_postgres,
+            relay: of_relay,
+            signer: of_signer,
+            contract: of_contract,
+            help_desk: of_help_desk,
+        };
         let set_aside = SetAside::new(Arc::clone(&clock), Some(incidents.clone()));
-        (Self { gate, postgres, relay, signer, contract, set_aside, clock }, probers)
+        let all =
+            Self { gate, postgres, relay, signer, contract, help_desk, help_desk_gate, set_aside, clock };
+        (all, probers)
     }
 
     /// Breakers that never open, for processes without probes.
@@ -108,6 +137,8 @@ impl Outages {
             relay: breaker(Dependency::RELAY),
             signer: breaker(Dependency::SIGNER),
             contract: breaker(Dependency::CONTRACT),
+            help_desk: breaker(Dependency::HELP_DESK),
+            help_desk_gate: Gate::new(),
             set_aside: SetAside::new(Arc::clone(&clock), None),
             clock,
         }
@@ -158,6 +189,31 @@ impl Outages {
             RelayNews::Nothing => {}
         }
         self.judge(claim, outcomes.iter(), tally).await;
+    }
+
+    /// Reports what came of a ticket, and enters the cause of one that stays open into `tally`. What is about us is the help
+    /// desk's outage where its breaker finds that too; a throttle is one in any case.
+    pub async fn ticket(&self, claim: &Claim, creation: &Creation, tally: &mut Tally) {
+        match creation {
+            Creation::Created(_) | Creation::Refused(_) | Creation::TooLarge(_) => self.help_desk.passed(&[]),
+            Creation::AboutUs(fault) if fault.stage == Stage::Fence => {
+                self.judge(claim, [&Outcome::Deferred(fault.clone())].into_iter(), tally).await;
+            }
+            Creation::AboutUs(fault) => {
+                self.help_desk.fault(&blame::text(fault));
+                if self.verdict(claim, &self.help_desk).await { tally.outage() } else { tally.itself() }
+            }
+            Creation::Throttled { fault, .. } => {
+                self.help_desk.fault(&blame::text(fault));
+                tally.outage();
+            }
+            Creation::Unknown(fault) => {
+                if fault.about_us {
+                    self.help_desk.fault(&blame::text(fault));
+                }
+                tally.itself();
+            }
+        }
     }
 
     /// Reports outcomes decided without a send, as [`Self::sent`] does.

@@ -9,6 +9,7 @@ mod carrier;
 mod mails;
 pub mod persist;
 pub mod prepare;
+mod tickets;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +17,9 @@ use std::time::Duration;
 
 use attempt::Attempt;
 pub use attempt::ClaimContext;
-use carrier::{Carrier, Start};
+use carrier::{Carrier, Found, Sent, Start};
 pub use mails::Mails;
+pub use tickets::Tickets;
 
 use self::persist::{GaveUp, Persist, Persisted};
 use self::prepare::{Decided, Parcel, Prepared, Preparer, Ready};
@@ -26,16 +28,18 @@ use super::claims::in_doubt_permits::InDoubtPermit;
 use super::claims::scope::ActionScope;
 use super::decide;
 use super::decide::settlement::Settlement;
+use super::follow::doubt::Resolved;
 use super::journal;
 use super::outages::Outages;
 use super::spool::Spool;
 use super::store::{BeginAnswer, ClaimRequest, Conclusion, RecordScope, Recorded, Store};
 use super::submission::ledger::{FailReason, Ledger};
 use super::submission::outcome::Entries;
+use super::submission::plan::ActionType;
 use crate::backoff::backoff;
 use crate::db::DbError;
 use crate::ops::rng::Rng;
-use crate::ports::{Clock, Outcome};
+use crate::ports::{Clock, Creation, Outcome};
 use crate::routing::metrics::{self, Resolution, SubmissionOutcome};
 
 /// Carries claimed submissions out; one worker serves the whole daemon.
@@ -47,6 +51,8 @@ pub struct Worker {
     pub preparer: Preparer,
     /// Sends mails.
     pub mails: Mails,
+    /// Makes tickets; absent where there is no help desk.
+    pub tickets: Option<Tickets>,
     /// Repeats records until they stand.
     pub persist: Persist,
     /// Keeps facts that the database does not take.
@@ -98,6 +104,16 @@ enum Step {
     Ended(Routed),
 }
 
+/// What was found out about an action's deliveries in doubt.
+enum Doubt {
+    /// Nothing was in doubt, or what was stays so: the policy decides.
+    Unresolved,
+    /// Outcomes to be recorded before anything is sent.
+    Resolved(Entries),
+    /// Nobody could be asked: nothing of the action is sent under this claim.
+    Unasked(Entries),
+}
+
 impl Worker {
     /// Routes one claimed submission. Consumes the claim: every end of the routing ends it.
     pub async fn route(&self, claim: Claim, mut ledger: Ledger, context: ClaimContext) -> Routed {
@@ -138,9 +154,13 @@ impl Worker {
             drop(begun);
             return self.give_back(attempt).await;
         }
-        if let Some(entries) = self.resolve(attempt, ledger, order).await {
-            attempt.tried.remove(&order);
-            return Step::Outcomes(entries);
+        match self.resolve(attempt, ledger, order).await {
+            Doubt::Unresolved => {}
+            Doubt::Resolved(entries) => {
+                attempt.tried.remove(&order);
+                return Step::Outcomes(entries);
+            }
+            Doubt::Unasked(entries) => return Step::Outcomes(entries),
         }
         let ready = match self.preparer.prepare(claim, ledger, order, &attempt.content).await {
             Prepared::Ready(ready) => ready,
@@ -156,7 +176,9 @@ impl Worker {
                 return self.give_back(attempt).await;
             }
         };
-        let carrier = self.carrier(&ready.parcel);
+        let Some(carrier) = self.carrier(ready.beside.scope.action_type) else {
+            return self.give_back(attempt).await;
+        };
         let start = match begun.filter(|(keys, _)| *keys == ready.keys) {
             Some((_, permit)) => Start::ahead(permit),
             None => match self.begin(attempt, carrier, &ready).await {
@@ -169,14 +191,20 @@ impl Worker {
             return self.give_back(attempt).await;
         };
         let fence = || claim.may_send(self.clock.monotonic());
-        let (outcomes, permit) = carrier.send(start, &ready, &fence).await;
-        attempt.permit = Some(permit);
+        let (sent, permit) = carrier.send(start, &ready, &fence).await;
+        attempt.permit = permit;
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::ACTION_DURATION.record(ready.beside.scope.action_type, took);
-        let entries = self.sent(claim, &ready, &outcomes, took);
+        let entries = self.sent(claim, &ready, &sent.outcomes(), took);
         attempt.notice(&ready.beside);
         self.outages.decided(claim, &ready.beside.outcomes, &mut attempt.tally).await;
-        self.outages.sent(claim, ready.parcel.recipients(), &outcomes, &mut attempt.tally).await;
+        match (&sent, &ready.parcel) {
+            (Sent::Mail(outcomes), Parcel::Mail(mail)) => {
+                self.outages.sent(claim, &mail.recipients, outcomes, &mut attempt.tally).await;
+            }
+            (Sent::Ticket(creation), _) => self.outages.ticket(claim, creation, &mut attempt.tally).await,
+            (Sent::Mail(_) | Sent::Nothing, _) => {}
+        }
         Step::Outcomes(entries)
     }
 
@@ -222,19 +250,48 @@ impl Worker {
         }
     }
 
-    /// Resolves perhaps sent deliveries of an action by the relay's evidence, which is asked for once under a claim, and
+    /// Resolves perhaps sent deliveries of an action by its carrier's evidence, which is asked for once under a claim, and
     /// recorded before anything is sent again.
-    async fn resolve(&self, attempt: &mut Attempt<'_>, ledger: &Ledger, order: i32) -> Option<Entries> {
+    async fn resolve(&self, attempt: &mut Attempt<'_>, ledger: &Ledger, order: i32) -> Doubt {
         let claim = attempt.claim;
+        let action = ledger.plan.iter().find(|action| action.action_order == order);
+        let Some((action, carrier)) =
+            action.and_then(|action| Some((action, self.carrier(action.action_type)?)))
+        else {
+            return Doubt::Unresolved;
+        };
         if !attempt.asked.insert(order) {
-            return None;
+            return Doubt::Unresolved;
         }
-        let resolved = Carrier::Mails(&self.mails).resolve(claim, ledger, order).await;
+        let resolved = match carrier.resolve(claim, ledger, order).await {
+            Found::Mails(resolved) => resolved,
+            Found::Ticket(None) => return Doubt::Unresolved,
+            Found::Ticket(Some(looked)) => {
+                let scope = self.preparer.scope(claim, ledger, action);
+                let mut resolved = Resolved::default();
+                match looked.found {
+                    Ok(None) => return Doubt::Unresolved,
+                    Ok(Some(made)) => {
+                        resolved.entries.add(&scope.context(claim), &looked.key, &made);
+                        resolved.how.push((looked.key, Resolution::Found));
+                    }
+                    Err(unanswered) => {
+                        let creation = Creation::AboutUs(unanswered.fault);
+                        let outcome = tickets::outcome(&creation);
+                        journal::outcome(claim, &scope, 0, &outcome, Duration::ZERO);
+                        resolved.entries.add(&scope.context(claim), &looked.key, &outcome);
+                        self.outages.ticket(claim, &creation, &mut attempt.tally).await;
+                        return Doubt::Unasked(resolved.entries);
+                    }
+                }
+                resolved
+            }
+        };
         for (key, how) in &resolved.how {
             metrics::IN_DOUBT.add(*how, 1);
             journal::resolved(claim, ledger, key, *how);
         }
-        (!resolved.entries.is_empty()).then_some(resolved.entries)
+        if resolved.entries.is_empty() { Doubt::Unresolved } else { Doubt::Resolved(resolved.entries) }
     }
 
     /// Whether no further intent may be recorded: the daemon stops, or the gate is shut.
@@ -247,10 +304,11 @@ impl Worker {
         self.mails.ahead(most)
     }
 
-    /// What carries this out.
-    fn carrier(&self, parcel: &Parcel) -> Carrier<'_> {
-        match parcel {
-            Parcel::Mail(_) => Carrier::Mails(&self.mails),
+    /// What carries actions of this type out; none without a help desk.
+    fn carrier(&self, action_type: ActionType) -> Option<Carrier<'_>> {
+        match action_type {
+            ActionType::EmailTemplate | ActionType::EmailRaw => Some(Carrier::Mails(&self.mails)),
+            ActionType::HappyfoxTemplate => self.tickets.as_ref().map(Carrier::Tickets),
         }
     }
 
@@ -420,7 +478,11 @@ impl Worker {
 fn resent(claim: &Claim, scope: &ActionScope, index: usize, outcome: &Outcome) {
     match outcome {
         Outcome::Deferred(_) => {}
-        Outcome::Accepted { .. } | Outcome::Refused(_) | Outcome::Unknown(_) | Outcome::NotImplemented => {
+        Outcome::Accepted { .. }
+        | Outcome::Created { .. }
+        | Outcome::Refused(_)
+        | Outcome::Unknown(_)
+        | Outcome::NotImplemented => {
             metrics::IN_DOUBT.add(Resolution::NeitherResent, 1);
             journal::doubt(claim, scope, index, Resolution::NeitherResent);
         }

@@ -137,6 +137,7 @@ impl Bench {
                 nonce: "n",
                 attempt: 1,
                 action_order: order,
+                action_type: maple_router::routing::submission::plan::ActionType::EmailRaw,
                 generation: 0,
                 destination: "",
                 message_id: None,

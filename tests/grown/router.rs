@@ -417,6 +417,7 @@ fn entries(nonce: &str, outcomes: &[(&str, Outcome)]) -> Entries {
     for (key, outcome) in outcomes {
         let action_order = if *key == C { 2 } else { 1 };
         let context = SendContext {
+            action_type: maple_router::routing::submission::plan::ActionType::EmailRaw,
             token: "t",
             nonce,
             attempt: 1,

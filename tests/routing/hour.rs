@@ -215,6 +215,7 @@ impl Inside {
                 rules: preparer.rules.changing.clone(),
                 clock: Arc::clone(&shared),
             },
+            tickets: None,
             preparer,
             persist: Persist::new(force, Arc::clone(&shared)),
             outages,

@@ -164,6 +164,7 @@ impl Process {
             store: store.clone(),
             signer: Arc::clone(&place.tools.signer),
             rng: Arc::clone(&rng),
+            tickets: None,
         };
         let connections = Connections::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
         let bounds = ClaimBounds {
@@ -184,6 +185,7 @@ impl Process {
                 rules: preparer.rules.changing.clone(),
                 clock: Arc::clone(&clock),
             },
+            tickets: None,
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {

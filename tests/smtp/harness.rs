@@ -135,7 +135,7 @@ pub(crate) fn short(outcome: &Outcome) -> String {
             return format!("accepted{}", if queue_id.is_some() { "" } else { " without id" });
         }
         Outcome::Refused(fault) | Outcome::Deferred(fault) | Outcome::Unknown(fault) => fault,
-        Outcome::NotImplemented => return "not implemented".to_owned(),
+        Outcome::Created { .. } | Outcome::NotImplemented => return "no mail".to_owned(),
     };
     let code = fault.reply.code.map(|code| format!(" {code}")).unwrap_or_default();
     let us = if fault.about_us { " us" } else { "" };
@@ -150,6 +150,6 @@ pub(crate) fn text(outcome: &Outcome) -> &str {
     match outcome {
         Outcome::Accepted { reply, .. } => &reply.reply,
         Outcome::Refused(fault) | Outcome::Deferred(fault) | Outcome::Unknown(fault) => &fault.reply.reply,
-        Outcome::NotImplemented => "",
+        Outcome::Created { .. } | Outcome::NotImplemented => "",
     }
 }

@@ -201,6 +201,7 @@ fn entries_of(generation: u32, token: &str, nonce: &str, outcomes: &[(&str, Outc
             nonce,
             attempt: 1,
             action_order: order,
+            action_type: maple_router::routing::submission::plan::ActionType::EmailRaw,
             generation,
             destination: "",
             message_id: Some("<m@x.test>"),

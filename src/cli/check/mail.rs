@@ -73,7 +73,9 @@ async fn mail(config: &Config, settings: SmtpSettings) -> Result<String, String>
         Some(Outcome::Unknown(fault)) => {
             Err(format!("the test mail may or may not have been taken: {}", scrub(&fault.reply.reply)))
         }
-        Some(Outcome::NotImplemented) | None => Err("the test mail was not sent".to_owned()),
+        Some(Outcome::Created { .. } | Outcome::NotImplemented) | None => {
+            Err("the test mail was not sent".to_owned())
+        }
     }
 }
 

@@ -101,9 +101,13 @@ impl Mails {
                 failed(RecordKind::Notification, &why)
             }
             // In doubt as well: twice is better than never, and its Message-ID is the same.
-            Some(Outcome::Deferred(_) | Outcome::Unknown(_) | Outcome::NotImplemented) | None => {
-                Ending::Again
-            }
+            Some(
+                Outcome::Deferred(_)
+                | Outcome::Unknown(_)
+                | Outcome::Created { .. }
+                | Outcome::NotImplemented,
+            )
+            | None => Ending::Again,
         }
     }
 

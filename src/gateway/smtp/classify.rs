@@ -182,7 +182,7 @@ mod tests {
                     Outcome::Deferred(fault) if fault.about_us => DeferredUs,
                     Outcome::Deferred(_) => Deferred,
                     Outcome::Unknown(_) => Unknown,
-                    Outcome::NotImplemented => panic!("no relay says so"),
+                    Outcome::Created { .. } | Outcome::NotImplemented => panic!("no relay says so"),
                 };
                 (short, *reusable)
             }

@@ -256,9 +256,11 @@ impl Connection {
 fn put_off(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Refused(fault) => Outcome::Deferred(fault),
-        Outcome::Accepted { .. } | Outcome::Deferred(_) | Outcome::Unknown(_) | Outcome::NotImplemented => {
-            outcome
-        }
+        Outcome::Accepted { .. }
+        | Outcome::Deferred(_)
+        | Outcome::Unknown(_)
+        | Outcome::Created { .. }
+        | Outcome::NotImplemented => outcome,
     }
 }
 

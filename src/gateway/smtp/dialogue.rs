@@ -267,9 +267,10 @@ fn greeted(stage: Stage, reply: Result<Said, StageReply>) -> Result<Said, Fault>
             outcome: Outcome::Deferred(fault) | Outcome::Refused(fault) | Outcome::Unknown(fault),
             ..
         } => Err(fault),
-        ReplyEffect::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => {
-            Err(unreadable())
-        }
+        ReplyEffect::Settled {
+            outcome: Outcome::Accepted { .. } | Outcome::Created { .. } | Outcome::NotImplemented,
+            ..
+        } => Err(unreadable()),
     }
 }
 

@@ -41,7 +41,10 @@ pub async fn offer(settings: &SmtpSettings, sender: &str) -> Result<(), Fault> {
             ..
         } => Err(fault),
         // MAIL is never the end of anything.
-        ReplyEffect::Settled { outcome: Outcome::Accepted { .. } | Outcome::NotImplemented, .. } => Ok(()),
+        ReplyEffect::Settled {
+            outcome: Outcome::Accepted { .. } | Outcome::Created { .. } | Outcome::NotImplemented,
+            ..
+        } => Ok(()),
     }
 }
 

@@ -32,6 +32,7 @@ impl ActionScope {
             nonce: &self.nonce,
             attempt: claim.attempt,
             action_order: self.action_order,
+            action_type: self.action_type,
             generation: self.generation,
             destination: &self.destination,
             message_id: self.message_id.as_deref(),

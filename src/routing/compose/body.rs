@@ -25,13 +25,18 @@ pub(super) struct Bodies {
     pub(super) html: Option<String>,
 }
 
-/// Makes the bodies of this action's mail.
+/// Makes the bodies of this action's mail or ticket.
 pub(super) fn bodies(input: &ComposeInput<'_>, variables: &Variables<'_>) -> Result<Bodies, ComposeFault> {
     let (text, html) = match (input.mail.body, input.action.action_type) {
-        (_, ActionType::HappyfoxTemplate) => return Err(ComposeFault::not_mail(input)),
-        (MailBody::Interim, ActionType::EmailTemplate | ActionType::EmailRaw) => interim(input),
+        (MailBody::Interim, _) => interim(input),
         (MailBody::Template, ActionType::EmailRaw) => field_list(input),
-        (MailBody::Template, ActionType::EmailTemplate) => from_template(input, variables)?,
+        // A ticket without a template has what was entered.
+        (MailBody::Template, ActionType::HappyfoxTemplate) if input.action.template_id.is_none() => {
+            field_list(input)
+        }
+        (MailBody::Template, ActionType::EmailTemplate | ActionType::HappyfoxTemplate) => {
+            from_template(input, variables)?
+        }
     };
     let when = When { now: input.date, zone: input.mail.time_zone };
     let mut text = lines(&text).trim_end().to_owned();

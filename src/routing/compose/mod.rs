@@ -14,6 +14,7 @@ mod message;
 mod reply_to;
 mod subject;
 mod template;
+mod ticket;
 mod trial;
 mod when;
 
@@ -26,6 +27,7 @@ use uuid::Uuid;
 pub use links::{AttachmentLink, MAX_LINK_TTL, clean_file_name, link_ttl};
 pub use reply_to::ReplyTo;
 pub use subject::MAX_SUBJECT;
+pub use ticket::{ComposedTicket, Expressions, compose_ticket};
 pub use trial::{note_mail, trial_mail};
 
 use super::submission::destination::{Mailbox, Target, TargetKind};

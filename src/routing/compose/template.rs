@@ -109,6 +109,13 @@ impl<'a> Variables<'a> {
         self.missing.into_inner()
     }
 
+    /// Renders a text by itself; `None` where it asks for what the submission does not have.
+    pub(super) fn value(&self, part: Part, source: &str) -> Result<Option<String>, RenderFault> {
+        let variables = self.made.get_or_init(|| variables(self.input)).clone();
+        let (text, gaps) = render(part, source, variables)?;
+        Ok(gaps.is_empty().then_some(text))
+    }
+
     /// Renders one text of a template.
     pub(super) fn render(&self, part: Part, source: &str) -> Result<String, RenderFault> {
         let variables = self.made.get_or_init(|| variables(self.input)).clone();

@@ -37,6 +37,8 @@ pub struct Change {
     pub all_deliveries: bool,
     /// New `happyfox_status`; absent where it stays.
     pub happyfox_status: Option<&'static str>,
+    /// New `happyfox_ticket_id`; absent where it stays.
+    pub happyfox_ticket_id: Option<String>,
     /// Audit rows as `{action, detail}`.
     pub audits: Vec<Value>,
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::kernel::subject::{Evidence, Looked};
 use crate::ports::RelayStatus;
-use crate::routing::submission::expand;
-use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
+use crate::routing::submission::expand::{self, Expansion};
+use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::table::Status;
 
 /// Decides what can be said of a submission. `followed`: whether the relay's log is, so that each mail can be known to be
@@ -63,7 +63,15 @@ fn delivered(ledger: &Ledger) -> Looked {
     let mut undelivered: BTreeMap<Option<RelayStatus>, usize> = BTreeMap::new();
     let mut wanted = 0;
     // The ledger has the keys; a limit of today is none of theirs.
-    for key in ledger.plan.iter().flat_map(|action| expand::keys(action, usize::MAX)) {
+    let no_limit = Expansion { max_recipients: usize::MAX, tickets: false };
+    let (mails, tickets): (Vec<_>, Vec<_>) =
+        ledger.plan.iter().partition(|action| action.action_type.is_email());
+    // A ticket is where it should be once it is there.
+    let made = |(_, delivery): &(&str, &Delivery)| delivery.state == DeliveryState::Accepted;
+    for action in tickets {
+        wanted += ledger.deliveries_of(action.action_order).filter(made).count();
+    }
+    for key in mails.into_iter().flat_map(|action| expand::keys(action, no_limit)) {
         let delivery = ledger.deliveries.get(&key);
         if delivery.is_some_and(|delivery| delivery.state == DeliveryState::NotImplemented) {
             continue;

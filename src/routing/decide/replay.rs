@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::kernel::{Transition, Who};
-use crate::routing::submission::expand;
+use crate::routing::submission::expand::{self, Expansion};
 use crate::routing::submission::ledger::{DeliveryState, ErrorClass, Ledger, LedgerFault, VERSION};
 use crate::routing::submission::plan::PlannedAction;
 use crate::routing::table::{Command, Status, Submission};
@@ -39,7 +39,7 @@ pub struct ReplayView<'a> {
     /// The actions the form has now; absent where this version does not know their type.
     pub current: Option<&'a [PlannedAction]>,
     /// Largest number of recipients of an action.
-    pub max_recipients: usize,
+    pub expansion: Expansion,
 }
 
 /// Changes written by a replay.
@@ -155,7 +155,7 @@ pub fn replay(
         if plan.is_empty() {
             return Err(ReplayRefusal::NoActions);
         }
-        entries = planned_anew(entries, plan, view.max_recipients);
+        entries = planned_anew(entries, plan, view.expansion);
         keys["plan"] = json!(plan);
         note["replan"] = json!(true);
     }
@@ -190,12 +190,8 @@ pub fn replay(
 
 /// Returns the deliveries of a new plan. Facts stay under their keys, also where the new plan has no such recipient:
 /// history is kept. Every other delivery starts afresh, or is dropped.
-fn planned_anew(
-    stored: Map<String, Value>,
-    plan: &[PlannedAction],
-    max_recipients: usize,
-) -> Map<String, Value> {
-    let wanted: Vec<String> = plan.iter().flat_map(|action| expand::keys(action, max_recipients)).collect();
+fn planned_anew(stored: Map<String, Value>, plan: &[PlannedAction], by: Expansion) -> Map<String, Value> {
+    let wanted: Vec<String> = plan.iter().flat_map(|action| expand::keys(action, by)).collect();
     let mut entries = Map::new();
     for (key, mut entry) in stored {
         if entry["state"] == DeliveryState::Accepted.label() {

@@ -43,7 +43,8 @@ pub fn relay_news(outcomes: &[Outcome]) -> RelayNews {
                 None => asked |= fault.reply.code.is_some(),
             },
             Outcome::Refused(fault) => asked |= fault.reply.code.is_some(),
-            Outcome::NotImplemented => {}
+            // No mail.
+            Outcome::Created { .. } | Outcome::NotImplemented => {}
         }
     }
     match (accepted.is_empty(), lost, said) {
@@ -97,7 +98,10 @@ pub enum Blame {
 #[must_use]
 pub fn blame(outcome: &Outcome) -> Option<Blame> {
     match outcome {
-        Outcome::Accepted { .. } | Outcome::Refused(_) | Outcome::NotImplemented => None,
+        Outcome::Accepted { .. }
+        | Outcome::Created { .. }
+        | Outcome::Refused(_)
+        | Outcome::NotImplemented => None,
         Outcome::Unknown(_) => Some(Blame::Itself),
         Outcome::Deferred(fault) if relay_fault(fault).is_some() => Some(Blame::Relay),
         Outcome::Deferred(fault) if fault.stage == Stage::Sign && fault.about_us => Some(Blame::Signer),
@@ -151,13 +155,15 @@ pub fn signer_fault<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Opti
         Outcome::Deferred(fault) if blame(outcome) == Some(Blame::Signer) => Some(fault.reply.reply.clone()),
         Outcome::Deferred(_)
         | Outcome::Accepted { .. }
+        | Outcome::Created { .. }
         | Outcome::Refused(_)
         | Outcome::Unknown(_)
         | Outcome::NotImplemented => None,
     })
 }
 
-fn text(fault: &Fault) -> String {
+/// A fault in words: stage, codes, what was said.
+pub(super) fn text(fault: &Fault) -> String {
     let stage = serde_json::to_value(fault.stage).ok().and_then(|stage| stage.as_str().map(str::to_owned));
     let mut words = vec![stage.unwrap_or_default()];
     words.extend(fault.reply.code.map(|code| code.to_string()));

@@ -262,7 +262,7 @@ impl Store {
             }
             Some(_) | None => ledger.plan.clone(),
         };
-        let missing = expand::missing_deliveries(ledger, &plan, self.settings.max_recipients);
+        let missing = expand::missing_deliveries(ledger, &plan, self.settings.expansion);
         keys.extend(missing.into_iter().map(|(key, _)| key));
         Ok(keys)
     }
@@ -277,7 +277,7 @@ impl Store {
         current: Vec<PlannedAction>,
     ) -> (Value, Ledger) {
         let plan = if ledger.plan.is_empty() { current } else { ledger.plan.clone() };
-        let missing = expand::missing_deliveries(&ledger, &plan, self.settings.max_recipients);
+        let missing = expand::missing_deliveries(&ledger, &plan, self.settings.expansion);
         ledger.plan = plan;
         let deadline = now.checked_add(self.settings.claim_deadline).unwrap_or(Timestamp::MAX);
         let claim = ClaimEntry {

@@ -144,12 +144,16 @@ impl Store {
         let deliveries: Vec<_> =
             of().map(|change| Some(change).filter(beside).map(|c| Json(&c.deliveries))).collect();
         let happyfox: Vec<Option<&str>> = of().map(|change| change.happyfox_status).collect();
+        let tickets: Vec<Option<&str>> = of().map(|change| change.happyfox_ticket_id.as_deref()).collect();
         let audits: Vec<_> =
             of().map(|change| Json(self.settings.audit.sealed_rows(&change.audits))).collect();
         let write = tx.prepare_cached(sql::WRITE_LOCKED).await?;
         let actor = &self.settings.actor;
         let written = tx
-            .query(&write, &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor])
+            .query(
+                &write,
+                &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor, &tickets],
+            )
             .await?;
         all_took(ids.len(), written.len())
     }

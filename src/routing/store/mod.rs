@@ -42,6 +42,7 @@ use tokio_postgres::Row;
 use self::audit_key::AuditKey;
 use super::pause::PauseBoard;
 use super::pause::Pauses;
+use super::submission::expand::Expansion;
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
@@ -69,7 +70,7 @@ struct StoreSettings {
     /// `host/pid`, the claim's worker.
     worker: String,
     max_attempts: u32,
-    max_recipients: usize,
+    expansion: Expansion,
     claim_deadline: std::time::Duration,
     /// Due times further ahead than this are not believed.
     longest_pause: std::time::Duration,
@@ -115,7 +116,7 @@ impl Store {
                 actor: format!("maple-router@{host}"),
                 worker: worker.to_owned(),
                 max_attempts: config.routing.max_attempts,
-                max_recipients: config.mail.max_recipients,
+                expansion: config.into(),
                 claim_deadline: config.routing.claim_deadline,
                 longest_pause: config.routing.backoff_max,
                 pin_bodies: config.mail.body == crate::config::MailBody::Template,

@@ -92,7 +92,7 @@ impl Store {
             ledger: ledger.as_ref(),
             infected: row.try_get("infected")?,
             current: current.as_deref(),
-            max_recipients: self.settings.max_recipients,
+            expansion: self.settings.expansion,
         };
         let replay = match replay(&view, options, row.try_get("now")?) {
             Ok(replay) => replay,

@@ -5,25 +5,41 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::config::Config;
+
 use super::destination;
 use super::ledger::Ledger;
 use super::plan::PlannedAction;
+
+/// The recipient of a ticket, in a delivery's key.
+const HELP_DESK: &str = "happyfox";
+
+/// What a plan is expanded by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expansion {
+    /// `mail.max_recipients`
+    pub max_recipients: usize,
+    /// Whether there is a help desk: an action that wants a ticket is a delivery to it then.
+    pub tickets: bool,
+}
+
+impl From<&Config> for Expansion {
+    fn from(config: &Config) -> Self {
+        Self { max_recipients: config.mail.max_recipients, tickets: config.happyfox.is_on() }
+    }
+}
 
 /// The entries that the ledger lacks: those of every action of the plan without any yet. Where the ledger has no plan,
 /// every entry of `plan` that is missing: a fact may have come before the plan was pinned (again), and the other
 /// recipients of its action must not go without.
 #[must_use]
-pub fn missing_deliveries(
-    ledger: &Ledger,
-    plan: &[PlannedAction],
-    max_recipients: usize,
-) -> Map<String, Value> {
+pub fn missing_deliveries(ledger: &Ledger, plan: &[PlannedAction], by: Expansion) -> Map<String, Value> {
     let mut entries = Map::new();
     for action in plan {
         if !ledger.plan.is_empty() && ledger.deliveries_of(action.action_order).next().is_some() {
             continue;
         }
-        for key in keys(action, max_recipients) {
+        for key in keys(action, by) {
             if !ledger.deliveries.contains_key(&key) {
                 entries.insert(key, json!({"state": "open"}));
             }
@@ -32,13 +48,14 @@ pub fn missing_deliveries(
     entries
 }
 
-/// The delivery keys of one action (protocol, "delivery").
+/// The delivery keys of one action (protocol, "delivery"; help-desk contract, "What is sent").
 #[must_use]
-pub fn keys(action: &PlannedAction, max_recipients: usize) -> Vec<String> {
+pub fn keys(action: &PlannedAction, by: Expansion) -> Vec<String> {
     if !action.action_type.is_email() {
-        return vec![format!("{}|", action.action_order)];
+        let to = if by.tickets { HELP_DESK } else { "" };
+        return vec![format!("{}|{to}", action.action_order)];
     }
-    destination::parse(&action.destination, action.action_order, max_recipients)
+    destination::parse(&action.destination, action.action_order, by.max_recipients)
         .into_iter()
         .map(|target| target.key)
         .collect()
@@ -56,7 +73,10 @@ mod tests {
         let deliveries = json!({"1|a@x.test": {"state": "accepted"}});
         let missing = |ledger: Value| {
             let ledger = Ledger::read(&ledger).expect("well-shaped");
-            missing_deliveries(&ledger, &plan, 50).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+            missing_deliveries(&ledger, &plan, Expansion { max_recipients: 50, tickets: false })
+                .into_iter()
+                .map(|(key, _)| key)
+                .collect::<Vec<_>>()
         };
         assert_eq!(missing(json!({})), ["1|a@x.test", "1|b@x.test"]);
         assert_eq!(missing(json!({"deliveries": deliveries})), ["1|b@x.test"]);

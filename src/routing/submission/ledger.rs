@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::plan::PlannedAction;
 use crate::kernel::words;
-use crate::ports::{RelayStatus, Reply, Stage};
+use crate::ports::{RelayStatus, Reply, Stage, TicketRef};
 
 /// Format version that this code writes.
 pub const VERSION: u64 = 1;
@@ -92,6 +92,10 @@ pub struct Delivery {
     pub queue_id: Option<String>,
     /// RFC 5322 Message-ID of the accepted mail.
     pub message_id: Option<String>,
+    /// The ticket that was made.
+    pub ticket: Option<TicketRef>,
+    /// Further tickets of the same tag, found while the first was in doubt.
+    pub also: Vec<TicketRef>,
     /// Generation of the action under which the mail was accepted; absent means 0.
     pub generation: u32,
     /// Whether the fact was recorded after the submission had ended.

@@ -8,8 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::destination::recipient;
 use super::ledger::{Delivery, ErrorClass, FailReason, Ledger};
+use super::plan::ActionType;
 use crate::ports::{Fault, Outcome, Reply};
 use crate::scrub::scrub;
+
+/// The audit log's actions of deliveries that failed.
+pub const EMAIL_FAILED: &str = "email_failed";
+const TICKET_FAILED: &str = "happyfox_failure";
 
 /// Values common to the entries of one send.
 #[derive(Debug, Clone)]
@@ -22,6 +27,8 @@ pub struct SendContext<'a> {
     pub attempt: u32,
     /// Order of the action in the plan.
     pub action_order: i32,
+    /// Type of the action.
+    pub action_type: ActionType,
     /// Generation of the action.
     pub generation: u32,
     /// The pinned destination; read only for the digest of a text that is not an address.
@@ -37,7 +44,7 @@ pub struct Entries {
     pub facts: Map<String, Value>,
     /// `{key: {entry, audit}}`
     pub others: Map<String, Value>,
-    /// New `happyfox_status`, where the send decided one.
+    /// New `happyfox_status`, where the send decided one that is no fact.
     pub happyfox_status: Option<&'static str>,
 }
 
@@ -58,6 +65,19 @@ impl Entries {
                         "message_id": context.message_id, "queue_id": queue_id, "smtp": scrubbed(reply),
                     }),
                 );
+                self.facts.insert(key.to_owned(), json!({"fact": fact, "audit": audit}));
+            }
+            Outcome::Created { ticket, also } => {
+                let mut fact = json!({
+                    "state": "accepted", "nonce": context.nonce, "token": context.token, "ticket": ticket,
+                    "generation": context.generation,
+                });
+                let mut audit = audit(context.attempt, context.generation);
+                extend(&mut audit, json!({"action_order": context.action_order, "ticket": ticket}));
+                if !also.is_empty() {
+                    extend(&mut fact, json!({"also": also}));
+                    extend(&mut audit, json!({"also": also}));
+                }
                 self.facts.insert(key.to_owned(), json!({"fact": fact, "audit": audit}));
             }
             Outcome::Refused(fault) => self.fail(context, key, ErrorClass::Refused, fault),
@@ -84,14 +104,24 @@ impl Entries {
         let mut audit = audit(context.attempt, context.generation);
         let mut scrubbed_error = error(class, fault);
         scrub_reply(&mut scrubbed_error);
-        extend(
-            &mut audit,
-            json!({
-                "action_order": context.action_order, "recipient": recipient(key, context.destination),
-                "message_id": context.message_id, "queue_id": null, "smtp": null, "error": scrubbed_error,
-            }),
-        );
-        self.others.insert(key.to_owned(), json!({"entry": entry, "audit": audit}));
+        extend(&mut audit, json!({"action_order": context.action_order, "error": scrubbed_error}));
+        if context.action_type.is_email() {
+            let recipient = recipient(key, context.destination);
+            let message_id = context.message_id;
+            extend(
+                &mut audit,
+                json!({"recipient": recipient, "message_id": message_id, "queue_id": null, "smtp": null}),
+            );
+        }
+        self.failed(context.action_type, key, &entry, &audit);
+    }
+
+    fn failed(&mut self, action_type: ActionType, key: &str, entry: &Value, audit: &Value) {
+        let action = if action_type.is_email() { EMAIL_FAILED } else { TICKET_FAILED };
+        if !action_type.is_email() {
+            self.happyfox_status = Some("failed");
+        }
+        self.others.insert(key.to_owned(), json!({"entry": entry, "audit": audit, "action": action}));
     }
 
     /// Fails every delivery still open because attempts ran out; its last error stays beside it.
@@ -105,15 +135,21 @@ impl Entries {
             let order = super::ledger::order_of(key).unwrap_or_default();
             let action = ledger.plan.iter().find(|action| action.action_order == order);
             let destination = action.map_or("", |action| action.destination.as_str());
+            let action_type = action.map_or(ActionType::EmailRaw, |action| action.action_type);
             let mut detail = audit(ledger.attempts, ledger.generation(order));
+            let reason = FailReason::Exhausted.label();
             extend(
                 &mut detail,
-                json!({
-                    "action_order": order, "recipient": recipient(key, destination), "message_id": delivery.message_id,
-                    "queue_id": null, "smtp": null, "error": last_error(delivery), "reason": FailReason::Exhausted.label(),
-                }),
+                json!({"action_order": order, "error": last_error(delivery), "reason": reason}),
             );
-            entries.others.insert(key.clone(), json!({"entry": {"state": "failed"}, "audit": detail}));
+            if action_type.is_email() {
+                let (recipient, message_id) = (recipient(key, destination), &delivery.message_id);
+                extend(
+                    &mut detail,
+                    json!({"recipient": recipient, "message_id": message_id, "queue_id": null, "smtp": null}),
+                );
+            }
+            entries.failed(action_type, key, &json!({"state": "failed"}), &detail);
         }
         entries
     }
@@ -188,6 +224,7 @@ mod tests {
         nonce: "n",
         attempt: 2,
         action_order: 1,
+        action_type: ActionType::EmailRaw,
         generation: 0,
         destination: "",
         message_id: Some("<m@example.org>"),

@@ -4,9 +4,14 @@
 //! doubt. A [`Start`] may lack what the send also needs (a connection); [`Carrier::made_ready`] waits for that, and the worker
 //! ends the wait. If we die in the middle, the intent says that the deliveries are in doubt.
 
+use std::borrow::Cow;
+
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::mails::{MailStart, Mails};
 use super::prepare::{Parcel, Ready};
-use crate::ports::Outcome;
+use super::tickets::{self, Looked, Tickets};
+use crate::ports::{Creation, Outcome};
 use crate::routing::claims::in_doubt_permits::InDoubtPermit;
 use crate::routing::claims::{Claim, Fence};
 use crate::routing::follow::doubt::Resolved;
@@ -17,6 +22,8 @@ use crate::routing::submission::ledger::Ledger;
 pub(super) enum Carrier<'a> {
     /// Mails, through the relay.
     Mails(&'a Mails),
+    /// Tickets, at the help desk.
+    Tickets(&'a Tickets),
 }
 
 /// A send that may begin.
@@ -24,6 +31,8 @@ pub(super) enum Carrier<'a> {
 pub(super) enum Start {
     /// Of a mail.
     Mail(MailStart),
+    /// Of a ticket.
+    Ticket(OwnedSemaphorePermit),
 }
 
 /// The bound on what is in doubt, held until the record was tried.
@@ -31,6 +40,39 @@ pub(super) enum Start {
 pub(super) enum Permit {
     /// Of a mail.
     Mail { _permit: InDoubtPermit },
+    /// Of a ticket.
+    Ticket { _permit: OwnedSemaphorePermit },
+}
+
+/// What a send came to.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// An outcome for each of a mail's recipients.
+    Mail(Vec<Outcome>),
+    /// The help desk's answer.
+    Ticket(Creation),
+    /// Start and parcel are of different carriers: nothing was sent.
+    Nothing,
+}
+
+impl Sent {
+    /// An outcome for each of the keys, in their order.
+    pub(super) fn outcomes(&self) -> Cow<'_, [Outcome]> {
+        match self {
+            Self::Mail(outcomes) => Cow::Borrowed(outcomes),
+            Self::Ticket(creation) => Cow::Owned(vec![tickets::outcome(creation)]),
+            Self::Nothing => Cow::Borrowed(&[]),
+        }
+    }
+}
+
+/// What was found out about deliveries in doubt.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// By the relay's log and queue.
+    Mails(Resolved),
+    /// By the help desk's search; absent where nothing was in doubt.
+    Ticket(Option<Looked>),
 }
 
 impl Start {
@@ -41,10 +83,11 @@ impl Start {
 }
 
 impl Carrier<'_> {
-    /// Resolves the deliveries of an action that are in doubt, as far as possible.
-    pub(super) async fn resolve(self, claim: &Claim, ledger: &Ledger, order: i32) -> Resolved {
+    /// Finds out about the deliveries of an action that are in doubt, as far as possible.
+    pub(super) async fn resolve(self, claim: &Claim, ledger: &Ledger, order: i32) -> Found {
         match self {
-            Self::Mails(mails) => mails.doubts.resolve(claim, ledger, order).await,
+            Self::Mails(mails) => Found::Mails(mails.doubts.resolve(claim, ledger, order).await),
+            Self::Tickets(tickets) => Found::Ticket(tickets.resolve(claim, ledger, order).await),
         }
     }
 
@@ -52,6 +95,7 @@ impl Carrier<'_> {
     pub(super) fn log_position(self) -> Option<String> {
         match self {
             Self::Mails(mails) => mails.doubts.log_position(),
+            Self::Tickets(_) => None,
         }
     }
 
@@ -59,6 +103,7 @@ impl Carrier<'_> {
     pub(super) async fn permit(self) -> Start {
         match self {
             Self::Mails(mails) => Start::Mail(mails.permit().await),
+            Self::Tickets(tickets) => Start::Ticket(tickets.permit().await),
         }
     }
 
@@ -66,16 +111,22 @@ impl Carrier<'_> {
     pub(super) async fn made_ready(self, start: Start) -> Start {
         match (self, start) {
             (Self::Mails(mails), Start::Mail(start)) => Start::Mail(mails.connected(start).await),
+            (Self::Mails(_) | Self::Tickets(_), start) => start,
         }
     }
 
-    /// Sends, once. An outcome for each of the keys, in their order.
-    pub(super) async fn send(self, start: Start, ready: &Ready, fence: Fence<'_>) -> (Vec<Outcome>, Permit) {
+    /// Sends, once; returns what it came to, and the permit, which is held until that is recorded.
+    pub(super) async fn send(self, start: Start, ready: &Ready, fence: Fence<'_>) -> (Sent, Option<Permit>) {
         match (self, start, &ready.parcel) {
             (Self::Mails(mails), Start::Mail(start), Parcel::Mail(mail)) => {
                 let (outcomes, permit) = mails.send(start, mail, fence).await;
-                (outcomes, Permit::Mail { _permit: permit })
+                (Sent::Mail(outcomes), Some(Permit::Mail { _permit: permit }))
             }
+            (Self::Tickets(tickets), Start::Ticket(permit), Parcel::Ticket(ticket)) => {
+                let creation = tickets.send(ticket, fence).await;
+                (Sent::Ticket(creation), Some(Permit::Ticket { _permit: permit }))
+            }
+            (Self::Mails(_) | Self::Tickets(_), _, _) => (Sent::Nothing, None),
         }
     }
 }

@@ -3,12 +3,14 @@
 //! No intent is recorded here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
 
 mod render;
+pub mod ticket;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::render::{RenderError, RenderScope, Rendered};
+use self::ticket::TicketRules;
 
 use jiff::tz::TimeZone;
 use tokio::sync::OnceCell;
@@ -20,7 +22,7 @@ use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::journal;
 use crate::ops::live::Live;
 use crate::ops::rng::Rng;
-use crate::ports::{Fault, LinkRequest, Outcome, Reply, Stage};
+use crate::ports::{Fault, LinkRequest, NewTicket, Outcome, Reply, Stage};
 use crate::routing::claims::Claim;
 use crate::routing::claims::scope::ActionScope;
 use crate::routing::compose;
@@ -134,6 +136,8 @@ pub struct Preparer {
     pub signer: Arc<UrlSigner>,
     /// Source of the nonces.
     pub rng: Arc<Rng>,
+    /// Rules of tickets; absent where there is no help desk.
+    pub tickets: Option<TicketRules>,
 }
 
 /// Result of an action before anything is sent.
@@ -178,16 +182,8 @@ pub struct Ready {
 pub enum Parcel {
     /// A mail.
     Mail(Mail),
-}
-
-impl Parcel {
-    /// Recipients that the relay is asked about, in the order of the keys.
-    #[must_use]
-    pub fn recipients(&self) -> &[String] {
-        match self {
-            Self::Mail(mail) => &mail.recipients,
-        }
-    }
+    /// A ticket.
+    Ticket(Box<NewTicket>),
 }
 
 /// A mail. Its `Debug` shows no address and no text.
@@ -249,12 +245,19 @@ impl Preparer {
             on_hold: open.hold,
             paused,
         };
-        if !action.action_type.is_email() {
-            decided.everything(open.send, &Outcome::NotImplemented);
-            return Prepared::Decided(Box::new(decided));
-        }
         let targets = destination::parse(&action.destination, order, usize::MAX);
-        let (keys, recipients) = self.sort_out(open.send, &targets, &mut decided);
+        let (keys, recipients) = match (action.action_type.is_email(), &self.tickets) {
+            (true, _) => self.sort_out(open.send, &targets, &mut decided),
+            (false, Some(rules)) if rules.gate.is_open() => (open.send, Vec::new()),
+            (false, Some(_)) => {
+                decided.paused = true;
+                return Prepared::Decided(Box::new(decided));
+            }
+            (false, None) => {
+                decided.everything(open.send, &Outcome::NotImplemented);
+                return Prepared::Decided(Box::new(decided));
+            }
+        };
         if keys.is_empty() {
             return Prepared::Decided(Box::new(decided));
         }
@@ -277,32 +280,35 @@ impl Preparer {
                 return Prepared::Decided(Box::new(decided));
             }
         };
-        match self.compose(claim.id, action, ledger, content, &attachments, &targets) {
-            Ok(composed) => {
-                log_gaps(claim.id, &content.form_id, order, &composed);
-                Prepared::Ready(Box::new(Ready {
-                    keys,
-                    resend: open.resend,
-                    parcel: Parcel::Mail(Mail {
-                        recipients,
-                        sender: self.rules.sender(Origin {
-                            submission: claim.id,
-                            action_order: order,
-                            generation: decided.scope.generation,
-                        }),
-                        message: composed.message,
-                    }),
-                    beside: decided,
-                }))
+        let source =
+            Source { id: claim.id, action, ledger, content, attachments: &attachments, targets: &targets };
+        let parcel = match &self.tickets {
+            Some(rules) if !action.action_type.is_email() => {
+                self.ticket(rules, &source).map(|ticket| Parcel::Ticket(Box::new(ticket)))
             }
-            Err(why) => {
-                decided.everything(keys, &Outcome::Refused(ours(Stage::Template, &why)));
+            Some(_) | None => self.mail(&source, recipients).map(Parcel::Mail),
+        };
+        match parcel {
+            Ok(parcel) => {
+                Prepared::Ready(Box::new(Ready { keys, resend: open.resend, parcel, beside: decided }))
+            }
+            Err(fault) => {
+                decided.everything(keys, &Outcome::Refused(fault));
                 Prepared::Decided(Box::new(decided))
             }
         }
     }
 
-    fn scope(&self, claim: &Claim, ledger: &Ledger, action: &PlannedAction) -> ActionScope {
+    fn mail(&self, source: &Source<'_>, recipients: Vec<String>) -> Result<Mail, Fault> {
+        let composed = self.compose(source).map_err(|why| ours(Stage::Template, &why))?;
+        let order = source.action.action_order;
+        log_gaps(source.id, &source.content.form_id, order, &composed);
+        let generation = source.ledger.generation(order);
+        let origin = Origin { submission: source.id, action_order: order, generation };
+        Ok(Mail { recipients, sender: self.rules.sender(origin), message: composed.message })
+    }
+
+    pub(super) fn scope(&self, claim: &Claim, ledger: &Ledger, action: &PlannedAction) -> ActionScope {
         let generation = ledger.generation(action.action_order);
         let origin = Origin { submission: claim.id, action_order: action.action_order, generation };
         ActionScope {
@@ -407,15 +413,13 @@ impl Preparer {
         Ok(links)
     }
 
-    fn compose(
-        &self,
-        id: Uuid,
-        action: &PlannedAction,
-        ledger: &Ledger,
-        content: &SubmissionContent,
-        attachments: &[AttachmentLink],
-        targets: &[Target],
-    ) -> Result<Composed, String> {
+    fn compose(&self, source: &Source<'_>) -> Result<Composed, String> {
+        self.composing(source, compose::compose).map_err(|fault| fault.to_string())
+    }
+
+    /// What `make` makes of the source.
+    fn composing<T>(&self, source: &Source<'_>, make: impl FnOnce(&ComposeInput<'_>) -> T) -> T {
+        let Source { id, action, ledger, content, attachments, targets } = *source;
         let fields: Vec<Field> = content
             .fields
             .iter()
@@ -423,7 +427,7 @@ impl Preparer {
             .map(|((key, value), position)| Field { key: key.clone(), value: value.clone(), position })
             .collect();
         let rules = self.rules.now();
-        let composed = compose::compose(&ComposeInput {
+        make(&ComposeInput {
             submission: SubmissionFacts { id, created_at: content.created_at, form_id: &content.form_id },
             form_name: content.form_name.as_deref(),
             fields: &fields,
@@ -438,26 +442,25 @@ impl Preparer {
                 reply_to_fields: &rules.reply_to_fields,
             },
             date: content.now,
-        });
-        composed.map_err(|fault| fault.to_string())
+        })
     }
+}
+
+/// What a mail or a ticket is made from.
+#[derive(Debug, Clone, Copy)]
+struct Source<'a> {
+    id: Uuid,
+    action: &'a PlannedAction,
+    ledger: &'a Ledger,
+    content: &'a SubmissionContent,
+    attachments: &'a [AttachmentLink],
+    targets: &'a [Target],
 }
 
 /// Logs for the owner of the form that a mail has gaps, or that a reply to it would not reach the person who filled in the
 /// form. Neither a value nor a field's name is logged: `render` shows those.
 fn log_gaps(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
-    if !composed.missing.is_empty() {
-        journal!(
-            warn,
-            EventName::Gap,
-            submission_id = %id,
-            form_id,
-            action_order = order,
-            count = composed.missing.len(),
-            "a template asks for what the submission does not have: its mail says so in that place; \
-             `maple-router render {id}` names it"
-        );
-    }
+    log_missing(id, form_id, order, &composed.missing);
     let reason = match composed.reply_to {
         ReplyTo::NotConfigured | ReplyTo::Set => return,
         ReplyTo::Absent => "absent",
@@ -472,6 +475,22 @@ fn log_gaps(id: Uuid, form_id: &str, order: i32, composed: &Composed) {
         reason,
         "no field of mail.reply_to_fields holds an address that every relay takes: the mail has no Reply-To"
     );
+}
+
+/// Logs that a template asks for what the submission does not have.
+fn log_missing(id: Uuid, form_id: &str, order: i32, missing: &[String]) {
+    if !missing.is_empty() {
+        journal!(
+            warn,
+            EventName::Gap,
+            submission_id = %id,
+            form_id,
+            action_order = order,
+            count = missing.len(),
+            "a template asks for what the submission does not have: the text says so in that place; \
+             `maple-router render {id}` names it"
+        );
+    }
 }
 
 /// A fault decided in this process, without a server.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Draft;
-use crate::routing::submission::outcome::Entries;
+use crate::routing::submission::outcome::{EMAIL_FAILED, Entries};
 use crate::routing::table::Status;
 
 /// Keys that a fact removes: state of the attempt that it closes.
@@ -69,6 +69,8 @@ impl Draft {
         } else {
             is_accepted
         };
+        let ticket =
+            fact.get("ticket").and_then(|ticket| ticket.get("display_id")?.as_str()).map(str::to_owned);
         let mut fact = fact.clone();
         fact.insert("at".to_owned(), json!(self.now));
         if delivery.contains_key("state") && (former || is_accepted) {
@@ -88,13 +90,18 @@ impl Draft {
             }
         }
         self.set(key, delivery);
+        let action = if ticket.is_some() { "happyfox_success" } else { "email_sent" };
+        if !former && let Some(id) = ticket {
+            self.change.happyfox_status = Some("created");
+            self.change.happyfox_ticket_id = Some(id);
+        }
         let mut detail = audit.clone();
         if let Value::Object(detail) = &mut detail {
             detail.insert("duplicate".to_owned(), json!(duplicate));
             detail.insert("stale".to_owned(), json!(!mine));
             detail.insert("late".to_owned(), json!(late));
         }
-        self.audit("email_sent", detail);
+        self.audit(action, detail);
         true
     }
 
@@ -119,7 +126,8 @@ impl Draft {
             delivery.insert("at".to_owned(), json!(self.now));
             self.set(key, delivery);
             if recorded["audit"].is_object() {
-                self.audit("email_failed", recorded["audit"].clone());
+                let action = recorded["action"].as_str().unwrap_or(EMAIL_FAILED);
+                self.audit(action, recorded["audit"].clone());
             }
         }
         self.change.touched = true;

@@ -218,6 +218,7 @@ fn others(outcome: &Outcome) -> Entries {
         nonce: "n1",
         attempt: 2,
         action_order: 1,
+        action_type: crate::routing::submission::plan::ActionType::EmailRaw,
         generation: 0,
         destination: "a@x.test",
         message_id: None,

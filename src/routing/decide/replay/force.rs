@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::ReplayRefusal;
-use crate::routing::submission::expand;
+use crate::routing::submission::expand::{self, Expansion};
 use crate::routing::submission::ledger::{Delivery, DeliveryState, ErrorClass, Ledger, order_of, place};
 use crate::routing::submission::plan::PlannedAction;
 
@@ -32,7 +32,7 @@ pub struct Forced {
 }
 
 /// Keys that a fact leaves in an entry, and those of a send without an outcome.
-pub(super) const OF_A_FACT: [&str; 13] = [
+pub(super) const OF_A_FACT: [&str; 15] = [
     "state",
     "at",
     "nonce",
@@ -40,6 +40,8 @@ pub(super) const OF_A_FACT: [&str; 13] = [
     "smtp",
     "queue_id",
     "message_id",
+    "ticket",
+    "also",
     "generation",
     "late",
     "doubted",
@@ -89,8 +91,14 @@ pub(super) fn force(
     now: Timestamp,
 ) -> Result<Forced, ReplayRefusal> {
     let keys_of = |order: i32| {
-        let action = plan.iter().find(|action| action.action_order == order);
-        action.map(|action| expand::keys(action, usize::MAX))
+        let action = plan.iter().find(|action| action.action_order == order)?;
+        // The ledger has the keys; a limit of today is none of theirs.
+        let no_limit = Expansion { max_recipients: usize::MAX, tickets: false };
+        Some(if action.action_type.is_email() {
+            expand::keys(action, no_limit)
+        } else {
+            ledger.deliveries_of(order).map(|(key, _)| key.to_owned()).collect()
+        })
     };
     let (order, delivery) = match wanted {
         Force::Action(order) => {

@@ -19,7 +19,7 @@ fn ask(
         ledger: ledger.as_ref(),
         infected: false,
         current: Some(current),
-        max_recipients: 50,
+        expansion: expand::Expansion { max_recipients: 50, tickets: false },
     };
     replay(&view, options, Timestamp::UNIX_EPOCH)
 }

@@ -6,13 +6,13 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::Preparer;
+use super::{Preparer, Source};
 use crate::db::DbError;
 use crate::ports::Fault;
 use crate::routing::decide;
 use crate::routing::submission::destination;
 use crate::routing::submission::destination::TargetKind;
-use crate::routing::submission::expand;
+use crate::routing::submission::expand::{self, Expansion};
 use crate::routing::submission::ledger::{Delivery, Ledger};
 use crate::routing::submission::message_id;
 use crate::routing::submission::message_id::Origin;
@@ -31,8 +31,8 @@ pub struct RenderScope<'a> {
     pub action_order: Option<i32>,
     /// Attachments that may be linked; the others are left out.
     pub linkable: &'a HashSet<Uuid>,
-    /// `mail.max_recipients`
-    pub max_recipients: usize,
+    /// What its plan is expanded by.
+    pub expansion: Expansion,
 }
 
 /// One rendered mail. Its `Debug` shows no address and no text.
@@ -119,9 +119,15 @@ impl Preparer {
             }
             let targets = destination::parse(&action.destination, order, usize::MAX);
             let (open, recipients) = self.recipients_now(&ledger, action, &targets);
-            let composed = self
-                .compose(scope.id, action, &ledger, &content, &attachments, &targets)
-                .map_err(RenderError::Unmakeable)?;
+            let source = Source {
+                id: scope.id,
+                action,
+                ledger: &ledger,
+                content: &content,
+                attachments: &attachments,
+                targets: &targets,
+            };
+            let composed = self.compose(&source).map_err(RenderError::Unmakeable)?;
             let origin =
                 Origin { submission: scope.id, action_order: order, generation: ledger.generation(order) };
             mails.push(Rendered {
@@ -170,7 +176,7 @@ impl Preparer {
 fn as_claimed(scope: &RenderScope<'_>) -> Ledger {
     let mut ledger = scope.ledger.clone();
     let plan = if ledger.plan.is_empty() { scope.current.to_vec() } else { ledger.plan.clone() };
-    for (key, _) in expand::missing_deliveries(&ledger, &plan, scope.max_recipients) {
+    for (key, _) in expand::missing_deliveries(&ledger, &plan, scope.expansion) {
         ledger.deliveries.insert(key, Delivery::default());
     }
     ledger.plan = plan;
