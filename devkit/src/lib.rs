@@ -10,6 +10,7 @@ pub mod drill;
 pub mod forms;
 pub mod google;
 pub mod heartbeat;
+pub mod help_desk;
 pub mod kills;
 pub mod parts;
 pub mod port;
