@@ -276,12 +276,8 @@ impl<'a> Judge<'a> {
             Kind::Number => self.number(value).map(Some).ok_or("Enter a number with at most 2 decimals."),
             Kind::Choice(_) => choice(value).map(Some),
             Kind::Choices(_) => {
-                let list = match value {
-                    Value::String(text) if self.payload.is_form => {
-                        serde_json::from_str(text).unwrap_or_default()
-                    }
-                    other => other.clone(),
-                };
+                let read = value.as_str().filter(|_| self.payload.is_form).map(serde_json::from_str::<Value>);
+                let list = read.transpose().ok().flatten().unwrap_or_else(|| value.clone());
                 let items = list.as_array().ok_or("a list of ids, please")?;
                 // Within a form's list the ids are numbers of JSON.
                 let ids = items.iter().map(choice).collect::<Result<Vec<_>, _>>()?;

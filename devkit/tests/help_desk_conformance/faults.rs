@@ -71,11 +71,9 @@ async fn answers_that_say_nothing_of_the_ticket() {
         assert_eq!((status, html), (200, act == Act::Html(200)), "{body}");
         assert_eq!(body["id"].as_u64(), None, "{act:?}: {body}");
         assert_eq!(world.desk.counters().made, made);
-        match act {
-            Act::Html(_) | Act::Truncated => assert!(body.is_string(), "no JSON: {body}"),
-            Act::WithoutId => assert_eq!(body["subject"], "A question"),
-            _ => assert_eq!(body["id"], "not-a-number"),
-        }
+        let no_json = act == Act::Html(200) || act == Act::Truncated;
+        let id = if act == Act::WrongId { json!("not-a-number") } else { Value::Null };
+        assert_eq!((body.is_string(), &body["id"]), (no_json, &id), "{act:?}: {body}");
     }
     // Before it is made the same words are a lie.
     world.desk.rule(at(Stage::Body, Act::Html(200)));
