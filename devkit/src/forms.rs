@@ -92,6 +92,19 @@ impl Form {
         self
     }
 
+    /// Adds a `happyfox_template` action in this category.
+    #[must_use]
+    pub fn ticket_in(mut self, category: &str) -> Self {
+        self.actions.push(Action {
+            kind: "happyfox_template".to_owned(),
+            template: None,
+            destination: "help desk".to_owned(),
+            subject: None,
+            category: Some(category.to_owned()),
+        });
+        self
+    }
+
     /// Reads a form from YAML.
     ///
     /// # Errors

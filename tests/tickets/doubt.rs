@@ -1,0 +1,89 @@
+//! A ticket that may exist is looked for by its tag before anything is sent again.
+
+use devkit::help_desk::{Act, Call, Rule, Stage};
+use serde_json::json;
+
+use crate::scene::Scene;
+
+/// The answer is lost after the ticket was made.
+fn lost_answer() -> Rule {
+    Rule::at(Stage::Answer).call(Call::Create).times(1).act(Act::Disconnect)
+}
+
+#[tokio::test]
+async fn a_ticket_whose_answer_was_lost_is_found_and_not_made_again() {
+    let scene = Scene::start("").await;
+    for act in
+        [Act::Disconnect, Act::Status(500), Act::Html(200), Act::WithoutId, Act::WrongId, Act::Truncated]
+    {
+        scene.desk.rule(Rule::at(Stage::Answer).call(Call::Create).times(1).act(act.clone()));
+        let id = scene.submit().await;
+        let row = scene.ended(id).await;
+        assert_eq!(row.status, "routed", "{act:?}: {row:?}");
+        let entry = row.entry("1|happyfox");
+        assert_eq!(entry["doubted"], true, "{act:?}: {row:?}");
+        let made = scene.desk.tagged(&Scene::tag(id));
+        let [ticket] = made.as_slice() else { panic!("{act:?}: {made:?}") };
+        assert_eq!(entry["ticket"]["id"], json!(ticket.id), "{act:?}");
+        assert_eq!(scene.mails(id), 1, "{act:?}");
+        scene.desk.clear_rules();
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_was_not_made_is_made_after_three_answers_that_say_so() {
+    let scene = Scene::start("").await;
+    scene.desk.rule(Rule::at(Stage::Body).call(Call::Create).times(1).act(Act::Status(503)));
+    let id = scene.submit().await;
+    let row = scene.ended(id).await;
+    assert_eq!(row.status, "routed", "{row:?}");
+    assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1);
+    assert_eq!(row.attempts(), 2, "what perhaps happened costs its attempt: {row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_not_found_is_held_where_the_policy_says_so() {
+    let scene = Scene::start("[routing]\nin_doubt = \"hold\"\n").await;
+    scene.desk.hold_index();
+    scene.desk.rule(lost_answer());
+    let id = scene.submit().await;
+    let row = scene.ended(id).await;
+    assert_eq!(row.status, "failed", "{row:?}");
+    assert_eq!(row.entry("1|happyfox")["error"]["class"], "in_doubt", "{row:?}");
+    assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1, "none twice");
+    scene.stop().await;
+}
+
+/// Who cannot be asked has not said "not found".
+#[tokio::test]
+async fn a_search_that_does_not_answer_is_an_outage_and_nothing_is_made_meanwhile() {
+    let scene = Scene::start("").await;
+    scene.desk.rule(Rule::at(Stage::Body).call(Call::Search).act(Act::Status(503)));
+    scene.desk.rule(Rule::at(Stage::Body).call(Call::Categories).skip(1).act(Act::Status(503)));
+    scene.desk.rule(lost_answer());
+    let id = scene.submit().await;
+    scene.until("two looks", async || scene.desk.counters().gets >= 5 && scene.mails(id) == 1).await;
+    assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1, "nothing is made while nobody answers");
+    assert!(!scene.row(id).await.has_ended());
+    scene.desk.clear_rules();
+    let row = scene.ended(id).await;
+    assert_eq!(row.status, "routed", "{row:?}");
+    assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1, "{row:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_elses_tickets_are_not_ours() {
+    let scene = Scene::start("").await;
+    scene.desk.rule(Rule::at(Stage::Answer).call(Call::Search).act(Act::Strangers(3)));
+    scene.desk.rule(Rule::at(Stage::Body).call(Call::Create).times(1).act(Act::Status(500)));
+    let id = scene.submit().await;
+    let row = scene.ended(id).await;
+    assert_eq!(row.status, "routed", "{row:?}");
+    let made = scene.desk.tagged(&Scene::tag(id));
+    assert_eq!(row.entry("1|happyfox")["ticket"]["id"], json!(made[0].id), "{row:?}");
+    assert_eq!(made.len(), 1);
+    scene.stop().await;
+}

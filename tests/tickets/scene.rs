@@ -1,0 +1,180 @@
+//! A stage with a help desk, a router that may be killed, and eyes for what they leave behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use devkit::forms::{Form, SubmissionSeed};
+use devkit::help_desk::{HelpDesk, HelpDeskOptions};
+use devkit::stage::{Router, SHORT_TIMINGS, Source, Stage, StageOptions};
+use devkit::submission::{Audited, Row};
+use devkit::waiting;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// Longest duration of anything before a test calls it lost. Generous: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(90);
+const STEP: Duration = Duration::from_millis(25);
+
+/// A ticket that may exist is looked for over ten seconds.
+const HAPPYFOX: &str = r#"
+[happyfox]
+contact_email_field = "email"
+contact_name_field = "name"
+fallback_contact_email = "forms@greenpeace.org"
+doubt_window = "10s"
+max_per_minute = 300
+connect_timeout = "1s"
+read_timeout = "2s"
+timeout = "3s"
+[smtp]
+command_timeout = "2s"
+delivery_deadline = "8500ms"
+[routing]
+drain_timeout = "11s"
+[outbox]
+lease = "10s"
+[pubsub]
+ack_deadline = "10s"
+"#;
+
+pub(crate) struct Scene {
+    // First: the routers go before what they work with.
+    routers: Vec<Router>,
+    pub(crate) stage: Stage,
+    pub(crate) desk: HelpDesk,
+    pub(crate) eyes: Client,
+    backend: Client,
+    extra: String,
+}
+
+impl Scene {
+    /// A router with a help desk, and form `t`: a ticket in `General`, and a mail.
+    pub(crate) async fn start(extra: &str) -> Self {
+        let source = Source::Postgres;
+        let options = StageOptions {
+            sample_forms: false,
+            ack_deadline: Duration::from_secs(10),
+            ..StageOptions::of(source)
+        };
+        let stage = Stage::start(options).await.expect("a stage");
+        let desk = HelpDesk::start(HelpDeskOptions::default()).await.expect("a help desk");
+        let form = Form::new("t").ticket_in("General").mail_to("a@x.test");
+        devkit::forms::load_into(&stage.database, &[form]).await.expect("the form");
+        let backend = stage.database.client_as("forms_app").await.expect("forms_app");
+        let eyes = stage.database.superuser().await.expect("superuser");
+        let mut scene = Self { routers: Vec::new(), stage, desk, eyes, backend, extra: extra.to_owned() };
+        scene.one_more().await;
+        scene
+    }
+
+    /// Starts one more router.
+    pub(crate) async fn one_more(&mut self) {
+        let dir = self.stage.dir().to_owned();
+        let secret = |name: &str, text: &str| {
+            let path = dir.join(name);
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours alone");
+            path.display().to_string()
+        };
+        let key = secret("happyfox-api-key", self.desk.api_key());
+        let code = secret("happyfox-auth-code", self.desk.auth_code());
+        let own = format!(
+            "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{key}\"\nauth_code_file = \"{code}\"\n",
+            self.desk.base_url()
+        );
+        let name = format!("router{}", self.routers.len() + 1);
+        let settings =
+            format!("{SHORT_TIMINGS}{HAPPYFOX}{own}[routing]\nworker_name = \"{name}\"\n{}", self.extra);
+        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
+        let mut router = self.stage.router(binary, &name, &settings).await.expect("a router");
+        router.ready().await.expect("ready");
+        self.routers.push(router);
+    }
+
+    /// Submits to form `t`, with a contact.
+    pub(crate) async fn submit(&self) -> Uuid {
+        self.submit_to("t").await
+    }
+
+    pub(crate) async fn submit_to(&self, form: &str) -> Uuid {
+        let seed = SubmissionSeed::of(form).field("email", "ada@example.org").field("name", "Ada");
+        self.submit_seed(seed).await
+    }
+
+    pub(crate) async fn submit_seed(&self, seed: SubmissionSeed) -> Uuid {
+        let id = seed.insert(&self.backend).await.expect("a row").id;
+        self.stage.announce(id, "finalized").expect("announced");
+        id
+    }
+
+    pub(crate) async fn form(&self, form: Form) {
+        devkit::forms::load_into(&self.stage.database, &[form]).await.expect("the form");
+    }
+
+    pub(crate) async fn row(&self, id: Uuid) -> Row {
+        Row::read(&self.eyes, id).await.expect("the row")
+    }
+
+    pub(crate) async fn audit(&self, id: Uuid) -> Vec<Audited> {
+        Audited::trail(&self.eyes, id).await.expect("audit")
+    }
+
+    pub(crate) async fn ticket_id(&self, id: Uuid) -> Option<String> {
+        let sql = "SELECT happyfox_ticket_id FROM submissions WHERE id = $1";
+        self.eyes.query_one(sql, &[&id]).await.expect("the row").get(0)
+    }
+
+    /// Waits until the row is as wanted.
+    pub(crate) async fn await_row(&self, id: Uuid, what: &str, wanted: impl Fn(&Row) -> bool) -> Row {
+        let look = async || Some(self.row(id).await).filter(&wanted);
+        match waiting::find(PATIENCE, STEP, look).await {
+            Some(row) => row,
+            None => panic!("{id}: no {what} after {PATIENCE:?}: {:?}\n{}", self.row(id).await, self.log()),
+        }
+    }
+
+    pub(crate) async fn ended(&self, id: Uuid) -> Row {
+        self.await_row(id, "end", Row::has_ended).await
+    }
+
+    pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
+        assert!(waiting::until(PATIENCE, STEP, so).await, "no {what} after {PATIENCE:?}:\n{}", self.log());
+    }
+
+    /// Number of mails to this recipient.
+    pub(crate) fn mails(&self, id: Uuid) -> u64 {
+        let digests = self.stage.relay.digests();
+        digests
+            .iter()
+            .filter(|(digest, _)| digest.submission_id == id.to_string())
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// The tag of the ticket of action 1.
+    pub(crate) fn tag(id: Uuid) -> String {
+        format!("maple-{}-1-0", id.simple())
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.routers.iter().map(Router::log).collect()
+    }
+
+    /// SIGKILL to the last router.
+    pub(crate) async fn kill(&mut self) {
+        let router = self.routers.last_mut().expect("a router");
+        router.signal("KILL").await.expect("sent");
+        router.ended().await.expect("ends");
+        self.routers.pop();
+    }
+
+    /// SIGTERM; it must end well.
+    pub(crate) async fn stop(mut self) {
+        for router in &mut self.routers {
+            let ended = router.stop().await.expect("stops");
+            assert!(ended.success(), "{ended}\n{}", router.log());
+        }
+    }
+}
