@@ -29,6 +29,7 @@ const RULES: [&str; 22] = [
     "rows set aside",
     "session",
     "spool",
+    "tickets",
     "verdict from the ledger",
 ];
 
