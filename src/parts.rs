@@ -169,6 +169,7 @@ pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> Contrac
         finalized_column: config.readiness.finalized_column.clone(),
         not_before: config.routing.not_before,
         needs_outbox: config.source.kind == SourceKind::Postgres,
+        tickets: config.happyfox.is_on(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 22] = [
+const RULES: [&str; 23] = [
     "alert",
     "audit in the transaction",
     "budget",

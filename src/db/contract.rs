@@ -73,6 +73,8 @@ pub struct ContractOptions {
     pub not_before: Option<Timestamp>,
     /// Whether events come from the outbox and from nowhere else (`[source] kind = "postgres"`).
     pub needs_outbox: bool,
+    /// Whether there is a help desk (`[happyfox]`).
+    pub tickets: bool,
 }
 
 /// The line for a database that lacks the outbox its events are to come from, with its remedy.

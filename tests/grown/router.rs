@@ -18,7 +18,7 @@ use maple_router::ops::clock::SystemClock;
 use maple_router::outbox::store::OutboxStore;
 use maple_router::outbox::table::{Command, Outbox, State};
 use maple_router::ports::RecordKind;
-use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage};
+use maple_router::ports::{Fault, Outcome, RelayStatus, Reply, Stage, TicketRef};
 use maple_router::routing::dead_letter::{Closing, Record};
 use maple_router::routing::decide::replay::ReplayOptions;
 use maple_router::routing::delivery::Seen;
@@ -167,6 +167,12 @@ impl Router {
         store.release(scope(sixth, &tried), true).await.expect("released");
         store.fail(scope(seventh, &tried), FailReason::Infected).await.expect("failed");
         store.merge_facts(eighth, "gone", &entries("n8", &[(A, accepted())]).facts).await.expect("merged");
+        let made =
+            Outcome::Created { ticket: TicketRef { id: 1, display_id: "D1".to_owned() }, also: Vec::new() };
+        store
+            .merge_facts(eighth, "gone", &entries("n10", &[("3|happyfox", made)]).facts)
+            .await
+            .expect("merged");
         let odd =
             "UPDATE submissions SET routing_result = routing_result || '{\"number\": 1e400}' WHERE id = $1";
         self.eyes.execute(odd, &[&first]).await.expect("no longer a document of ours");

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::link::signed_links;
 use super::verdict::Evidence;
+use crate::help_desk::HelpDesk;
 use crate::stage::{Source, Stage};
 
 /// The demo's own subscription on the dead-letter topic: sees what the router's consumer may take away.
@@ -20,6 +21,7 @@ pub(super) const WITNESS: &str = "projects/demo/subscriptions/demo-witness";
 /// Reads rows as superuser and mails from the relay.
 pub(super) struct Witness<'a> {
     stage: &'a Stage,
+    help_desk: &'a HelpDesk,
     client: Client,
 }
 
@@ -34,8 +36,8 @@ pub(super) struct DeadLetter {
 impl<'a> Witness<'a> {
     /// # Errors
     /// The database is gone.
-    pub(super) async fn of(stage: &'a Stage) -> Result<Self> {
-        Ok(Self { stage, client: stage.database.superuser().await? })
+    pub(super) async fn of(stage: &'a Stage, help_desk: &'a HelpDesk) -> Result<Self> {
+        Ok(Self { stage, help_desk, client: stage.database.superuser().await? })
     }
 
     /// Evidence of these submissions, in their order.
@@ -55,6 +57,10 @@ impl<'a> Witness<'a> {
             if let Some(evidence) = found.get_mut(&row.get::<_, Uuid>(0)) {
                 evidence.audit.insert(row.get(1), usize::try_from(row.get::<_, i64>(2))?);
             }
+        }
+        for (id, evidence) in &mut found {
+            let tag = format!("maple-{}-1-0", id.simple());
+            evidence.tickets = self.help_desk.tagged(&tag).len();
         }
         for mail in self.stage.relay.mails() {
             let id = mail.submission_id.as_deref().and_then(|id| id.parse::<Uuid>().ok());

@@ -75,8 +75,10 @@ pub async fn run(options: Options) -> Result<Ending> {
     let narrator = Narrator::new();
     let printing = narrator.spawn();
     let parts = match options.source {
-        Source::Pubsub => "PostgreSQL, Pub/Sub, a relay, IAM, an object store and Slack",
-        Source::Postgres => "PostgreSQL with schema router, a relay, IAM, an object store and Slack",
+        Source::Pubsub => "PostgreSQL, Pub/Sub, a relay, IAM, an object store, a help desk and Slack",
+        Source::Postgres => {
+            "PostgreSQL with schema router, a relay, IAM, an object store, a help desk and Slack"
+        }
     };
     narrator.print(&format!("maple-router demo: starting {parts}"), Tone::Bold);
     narrator.print(
@@ -128,7 +130,7 @@ async fn show(
     let deadline = now() + AT_MOST;
     let labels = Labels::default();
     let stage = &theatre.stage;
-    let witness = Witness::of(stage).await?;
+    let witness = Witness::of(stage, &theatre.help_desk).await?;
     let log = theatre.router.log_file().to_owned();
     let mut watch = Watch::new(stage, Arc::clone(narrator), Arc::clone(&labels), log);
     let player = Player::new(stage, &witness, Arc::clone(narrator), labels, options.pace).await?;

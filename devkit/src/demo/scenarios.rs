@@ -106,6 +106,8 @@ pub(super) struct Expect {
     pub(super) audit: &'static [(&'static str, usize)],
     /// `submissions.happyfox_status`
     pub(super) happyfox: Option<&'static str>,
+    /// Tickets at the help desk.
+    pub(super) tickets: usize,
     /// Signed links in its mails.
     pub(super) links: usize,
     /// Messages about it on the dead-letter topic.
@@ -121,6 +123,7 @@ const fn routed(mailed: &'static [&'static str], audit: &'static [(&'static str,
         mailed,
         audit,
         happyfox: None,
+        tickets: 0,
         links: 0,
         dead_letters: 0,
     }
@@ -139,6 +142,7 @@ const fn failed(
         mailed,
         audit,
         happyfox: None,
+        tickets: 0,
         links: 0,
         dead_letters: 0,
     }
@@ -293,20 +297,28 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         label: "help desk only",
-        story: "its only action is a HappyFox ticket, for which there is no client yet: deferred, not failed",
+        story: "its only action is a HappyFox ticket: the help desk makes it, and the row says which",
         form: "helpdesk",
         fields: &[("summary", "Printer"), ("details", "It prints in Klingon")],
-        expect: Expect { happyfox: Some("deferred"), ..routed(&[], &[("submission_routed", 1)]) },
+        expect: Expect {
+            happyfox: Some("created"),
+            tickets: 1,
+            ..routed(&[], &[("happyfox_success", 1), ("submission_routed", 1)])
+        },
         ..PLAIN
     },
     Scenario {
         label: "desk and mail",
-        story: "a HappyFox ticket and a mail: the ticket is deferred, the mail goes out",
+        story: "a HappyFox ticket and a mail: each goes its way",
         form: "complaint",
         fields: &[("name", "Barbara"), ("summary", "Noise"), ("details", "All night")],
         expect: Expect {
-            happyfox: Some("deferred"),
-            ..routed(&["complaints@example.org"], &[("email_sent", 1), ("submission_routed", 1)])
+            happyfox: Some("created"),
+            tickets: 1,
+            ..routed(
+                &["complaints@example.org"],
+                &[("email_sent", 1), ("happyfox_success", 1), ("submission_routed", 1)],
+            )
         },
         ..PLAIN
     },

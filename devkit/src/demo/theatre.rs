@@ -13,6 +13,7 @@ use super::evidence::WITNESS;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
+use crate::help_desk::{HelpDesk, HelpDeskOptions};
 use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Rule, SmtpOptions, Stage as SmtpStage};
@@ -24,8 +25,8 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// than Google is sure of, for whom nobody keeps a key file.
 const SETTINGS: &str =
     "[log]\nlevel = \"debug\"\n[slack]\ngroup_wait = \"2s\"\n[signed_url]\nttl = \"12h\"\n";
-/// Forms that `maple-router check` warns of, rightly: without actions, and with none that is carried out.
-const BROKEN: [&str; 2] = ["newsletter", "helpdesk"];
+/// Form that `maple-router check` warns of, rightly: without actions.
+const BROKEN: &str = "newsletter";
 /// Time for the router to end by itself when a terminal's Ctrl-C has reached it as well.
 const OWN_END: Duration = Duration::from_secs(1);
 
@@ -39,6 +40,7 @@ pub(super) const REVIEWER: &str = "ada";
 pub(super) struct Theatre {
     pub(super) router: Router,
     pub(super) stage: Stage,
+    pub(super) help_desk: HelpDesk,
     _cluster: Cluster,
     binary: PathBuf,
     /// Holds the directory's lock.
@@ -76,16 +78,18 @@ impl Theatre {
             stage.broker.down().await;
         }
         refuse(&stage, |_| true);
+        let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{}{}",
             installed(&stage).await?,
-            desk(&options.dir)?
+            desk(&options.dir)?,
+            tickets(&options.dir, &help_desk)?
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
         write_wrapper(options, &stage, &router)?;
         let binary = options.binary.clone();
-        Ok(Self { router, stage, _cluster: cluster, binary, _lock: lock })
+        Ok(Self { router, stage, help_desk, _cluster: cluster, binary, _lock: lock })
     }
 
     /// Runs another verb beside the router, with the router's own configuration.
@@ -102,14 +106,14 @@ impl Theatre {
         refuse(&self.stage, |reply| reply.times.is_none() && reply.recipient != recipient);
     }
 
-    /// Gives the two forms whose stories need them broken what they lack, as their owners would: a reader who looks
-    /// around afterwards finds nothing wrong with them.
+    /// Gives the form whose story needs it broken what it lacks, as its owner would: a reader who looks around afterwards
+    /// finds nothing wrong with it.
     ///
     /// # Errors
     /// The database is gone.
     pub(super) async fn mend_forms(&self) -> Result<()> {
         let mut forms = forms::samples()?;
-        forms.retain(|form| BROKEN.contains(&form.id.as_str()));
+        forms.retain(|form| form.id == BROKEN);
         let mended: Vec<Form> = forms.into_iter().map(|form| form.mail_to("forms@example.org")).collect();
         forms::load_into(&self.stage.database, &mended).await
     }
@@ -148,6 +152,23 @@ fn desk(dir: &Path) -> Result<String> {
         "[grey_queue]\nauto = [\"exhausted\", \"no_actions\", \"unknown_submission\"]\n[desk]\nlisten = \"127.0.0.1:{port}\"\norigin = \"http://desk.localhost:{port}\"\nsecret_file = \"{}\"\n\
          [desk.users.{REVIEWER}]\nemail = \"{REVIEWER}@example.org\"\nrole = \"admin\"\n",
         secret.display()
+    ))
+}
+
+/// The help desk's settings, and its credentials.
+fn tickets(dir: &Path, help_desk: &HelpDesk) -> Result<String> {
+    let secret = |name: &str, text: &str| -> Result<String> {
+        let path = dir.join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path.display().to_string())
+    };
+    Ok(format!(
+        "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{}\"\nauth_code_file = \"{}\"\n\
+         contact_email_field = \"email\"\ncontact_name_field = \"name\"\nfallback_contact_email = \"forms@example.org\"\n",
+        help_desk.base_url(),
+        secret("happyfox-api-key", help_desk.api_key())?,
+        secret("happyfox-auth-code", help_desk.auth_code())?,
     ))
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Evidence {
     pub(super) happyfox: Option<String>,
     /// Mails at the relay by recipient.
     pub(super) mailed: BTreeMap<String, usize>,
+    /// Tickets at the help desk.
+    pub(super) tickets: usize,
     /// Signed links in those mails.
     pub(super) links: usize,
     /// Messages about it on the dead-letter topic; taken there once, at the end.
@@ -51,6 +53,7 @@ impl Evidence {
         compare("reason", or_none(self.reason.as_deref()), or_none(expect.reason));
         compare("attempts", self.attempts.to_string(), expect.attempts.to_string());
         compare("happyfox_status", or_none(self.happyfox.as_deref()), or_none(expect.happyfox));
+        compare("tickets", self.tickets.to_string(), expect.tickets.to_string());
         compare("signed links", self.links.to_string(), expect.links.to_string());
         compare("dead letters", self.dead_letters.to_string(), expect.dead_letters.to_string());
         let once = expect.mailed.iter().map(|&recipient| (recipient, 1)).collect();
@@ -64,7 +67,8 @@ impl Evidence {
     pub(super) fn outcome(&self) -> String {
         let state = |state| self.deliveries.get(state).copied().unwrap_or_default();
         let counts = [
-            (state("accepted"), "mailed"),
+            (state("accepted").saturating_sub(self.tickets), "mailed"),
+            (self.tickets, if self.tickets == 1 { "ticket" } else { "tickets" }),
             (state("failed"), "refused"),
             (state("not_implemented"), "deferred"),
             (state("open"), "open"),
@@ -74,7 +78,8 @@ impl Evidence {
         let reason = self.reason.iter().filter(|reason| *reason != "refused").cloned();
         let counts =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        let nothing = self.mailed.is_empty().then(|| "nothing sent".to_owned());
+        let is_nothing_sent = self.mailed.is_empty() && self.tickets == 0;
+        let nothing = is_nothing_sent.then(|| "nothing sent".to_owned());
         reason.chain(counts).chain(nothing).collect::<Vec<_>>().join(", ")
     }
 }
@@ -105,6 +110,7 @@ mod tests {
         mailed: &["a@x.test", "b@x.test"],
         audit: &[("email_sent", 2), ("submission_route_failed", 1)],
         happyfox: None,
+        tickets: 0,
         links: 1,
         dead_letters: 0,
     };
@@ -119,6 +125,7 @@ mod tests {
             audit: counts(&[("email_sent", 2), ("submission_route_failed", 1)]),
             happyfox: None,
             mailed: counts(&[("a@x.test", 1), ("b@x.test", 1)]),
+            tickets: 0,
             links: 1,
             dead_letters: 0,
         }
@@ -127,11 +134,12 @@ mod tests {
     #[test]
     fn every_difference_is_a_fault() {
         type Spoil = fn(&mut Evidence);
-        let cases: [(Spoil, &str); 10] = [
+        let cases: [(Spoil, &str); 11] = [
             (|e| e.status = "routed".to_owned(), "status: routed, expected failed"),
             (|e| e.reason = None, "reason: none, expected refused"),
             (|e| e.attempts = 2, "attempts: 2, expected 1"),
             (|e| e.happyfox = Some("deferred".to_owned()), "happyfox_status: deferred, expected none"),
+            (|e| e.tickets = 1, "tickets: 1, expected 0"),
             (|e| e.links = 0, "signed links: 0, expected 1"),
             (|e| e.dead_letters = 1, "dead letters: 1, expected 0"),
             (

@@ -44,6 +44,9 @@ const NEEDS: &[Need] = &[
     },
 ];
 
+/// What a help desk needs besides: the row says which ticket it became.
+const FOR_TICKETS: Need = Need { columns: &["happyfox_ticket_id"], ..need("submissions", "UPDATE") };
+
 /// Privileges that an append-only trail must not grant, not even to us.
 const TOO_MUCH: [(&str, &str); 3] =
     [("audit_log", "UPDATE"), ("audit_log", "DELETE"), ("audit_log", "TRUNCATE")];
@@ -66,7 +69,8 @@ pub(super) async fn grants(
     let mut missing = Vec::new();
     let mut remedies = Vec::new();
     let mut worth_knowing = Vec::new();
-    for need in NEEDS.iter().filter(|need| found.has_table(need.table)) {
+    let needs = NEEDS.iter().chain(options.tickets.then_some(&FOR_TICKETS));
+    for need in needs.filter(|need| found.has_table(need.table)) {
         if granted(client, found, need).await? {
             continue;
         }

@@ -144,17 +144,19 @@ impl Store {
         let deliveries: Vec<_> =
             of().map(|change| Some(change).filter(beside).map(|c| Json(&c.deliveries))).collect();
         let happyfox: Vec<Option<&str>> = of().map(|change| change.happyfox_status).collect();
-        let tickets: Vec<Option<&str>> = of().map(|change| change.happyfox_ticket_id.as_deref()).collect();
         let audits: Vec<_> =
             of().map(|change| Json(self.settings.audit.sealed_rows(&change.audits))).collect();
         let write = tx.prepare_cached(sql::WRITE_LOCKED).await?;
         let actor = &self.settings.actor;
         let written = tx
-            .query(
-                &write,
-                &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor, &tickets],
-            )
+            .query(&write, &[&ids, &statuses, &touched, &ends, &keys, &deliveries, &happyfox, &audits, actor])
             .await?;
+        let made = |(id, change): &&(Uuid, Change)| Some((*id, change.happyfox_ticket_id.clone()?));
+        let (of_tickets, tickets): (Vec<Uuid>, Vec<String>) = changes.iter().filter_map(made).unzip();
+        if !tickets.is_empty() {
+            let write = tx.prepare_cached(sql::WRITE_TICKETS).await?;
+            tx.query(&write, &[&of_tickets, &tickets]).await?;
+        }
         all_took(ids.len(), written.len())
     }
 }

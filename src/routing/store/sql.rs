@@ -166,20 +166,19 @@ WHERE s.id = ANY($1::uuid[])";
 
 /// Writes what was decided about locked rows. `$1` ids, and of each `$2` status (null: stays), `$3` whether `updated_at`
 /// moves, `$4` whether the claim goes, `$5` keys to set, `$6` deliveries to set beside others that stay (null: none), `$7`
-/// happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`, `$10` happyfox_ticket_id (null: stays); `$9` actor.
+/// happyfox_status (null: stays), `$8` audit rows as `[{action, detail}]`; `$9` actor.
 pub(super) const WRITE_LOCKED: &str = "-- write_locked
 WITH u AS (
   UPDATE submissions s SET status = COALESCE(w.status::submission_status, s.status),
     updated_at = CASE WHEN w.touched THEN clock_timestamp() ELSE s.updated_at END,
     happyfox_status = COALESCE(w.happyfox, s.happyfox_status),
-    happyfox_ticket_id = COALESCE(w.ticket, s.happyfox_ticket_id),
     routing_result = (CASE WHEN jsonb_typeof(s.routing_result) IS DISTINCT FROM 'object' THEN '{}'
         WHEN w.ends THEN s.routing_result - '{claim,next_attempt_at}'::text[] ELSE s.routing_result END) || w.keys
       || CASE WHEN w.deliveries IS NULL THEN '{}' ELSE jsonb_build_object('deliveries',
         CASE WHEN jsonb_typeof(s.routing_result->'deliveries') = 'object'
           THEN (s.routing_result->'deliveries') || w.deliveries ELSE w.deliveries END) END
-  FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::jsonb[], $6::jsonb[], $7::text[], $8::jsonb[],
-    $10::text[]) AS w(id, status, touched, ends, keys, deliveries, happyfox, audits, ticket)
+  FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::jsonb[], $6::jsonb[], $7::text[], $8::jsonb[])
+    AS w(id, status, touched, ends, keys, deliveries, happyfox, audits)
   WHERE s.id = w.id
   RETURNING s.id, s.form_id, w.audits
 ), a AS (
@@ -187,6 +186,12 @@ WITH u AS (
   SELECT $9, (e->>'action')::audit_action, u.id, u.form_id, e->'detail' FROM u, jsonb_array_elements(u.audits) AS e
 )
 SELECT u.id FROM u";
+
+/// Says of locked rows which tickets they became. By itself, because only a host with a help desk has the right to it. `$1` ids,
+/// `$2` tickets.
+pub(super) const WRITE_TICKETS: &str = "-- write_tickets
+UPDATE submissions s SET happyfox_ticket_id = t.ticket FROM unnest($1::uuid[], $2::text[]) AS t(id, ticket)
+WHERE s.id = t.id";
 
 /// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and
 /// its alert go: another failure is another alert.
