@@ -133,7 +133,7 @@ pub(super) async fn restart_parts(world: Arc<World>, seed: u64, over: Cancellati
             break;
         }
         let down = Duration::from_millis(rng.random_range(500..5_000));
-        match round % 3 {
+        match round % 4 {
             0 => {
                 world.count("PostgreSQL restarted (immediate)");
                 world.cluster.stop().await;
@@ -145,6 +145,12 @@ pub(super) async fn restart_parts(world: Arc<World>, seed: u64, over: Cancellati
                 world.stage.broker.down().await;
                 tokio::time::sleep(down).await;
                 world.stage.broker.up().await?;
+            }
+            2 => {
+                world.count("help desk restarted");
+                world.help_desk.stop().await;
+                tokio::time::sleep(down).await;
+                world.help_desk.restart().await?;
             }
             _ => {
                 world.count("relay restarted");

@@ -34,6 +34,8 @@ pub(super) struct Tally {
     pub(super) open: u64,
     /// Mails at the receiver, by its own count.
     pub(super) mails: u64,
+    /// Tickets at the help desk, by its own count.
+    pub(super) tickets: u64,
     /// Mails after the first for one recipient of one action.
     pub(super) duplicates: u64,
     /// Duplicates of deliveries that the ledger knows to have been in doubt.
@@ -76,6 +78,7 @@ pub(super) fn judge(evidence: &Evidence, growths: &[Growth], broken: &[String]) 
             &faults.unexplained,
             format!("{} duplicates, {} in doubt", tally.duplicates, tally.duplicates_in_doubt),
         ),
+        check("each ticket once", &faults.tickets, format!("{} tickets at the help desk", tally.tickets)),
         check("attempts within the maximum", &faults.spent, format!("{:?}", tally.attempts)),
         check("failures have the reasons they may have", &faults.reasons, format!("{:?}", tally.failed)),
         check(
@@ -118,6 +121,7 @@ struct Faults {
     reasons: Vec<String>,
     unalerted: Vec<String>,
     entries: Vec<String>,
+    tickets: Vec<String>,
 }
 
 fn one(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, faults: &mut Faults) {
@@ -172,6 +176,15 @@ fn deliveries(evidence: &Evidence, id: Uuid, row: &Row, tally: &mut Tally, fault
     let none = serde_json::Map::new();
     for (key, entry) in row.ledger["deliveries"].as_object().unwrap_or(&none) {
         let (order, address) = key.split_once('|').unwrap_or_default();
+        if address == "happyfox" {
+            let tag = format!("maple-{}-{order}-0", id.simple());
+            let made = evidence.tickets.get(&tag).copied().unwrap_or_default();
+            tally.tickets += made;
+            if made != u64::from(entry["state"] == "accepted") {
+                faults.tickets.push(format!("{id}: {made} tickets, and {key} is {}", entry["state"]));
+            }
+            continue;
+        }
         let doubt = entry["doubted"] == Value::Bool(true) || entry["doubt"] == Value::Bool(true);
         tally.in_doubt += u64::from(doubt);
         tally.late_facts += entry["dups"].as_array().map_or(0, Vec::len) as u64;
@@ -275,7 +288,7 @@ mod tests {
     #[test]
     fn every_fault_is_found_by_its_check() {
         type Break = fn(Uuid, &mut Evidence);
-        let table: [(Break, &[&str]); 12] = [
+        let table: [(Break, &[&str]); 13] = [
             (|id, e| drop(e.rows.remove(&id)), &["0 lost", "each duplicate was in doubt"]),
             (|id, e| drop(e.received.remove(&id)), &["0 lost"]),
             (|id, e| e.rows.get_mut(&id).unwrap().status = "received".to_owned(), &["all terminal"]),
@@ -293,6 +306,14 @@ mod tests {
             (|id, e| e.rows.get_mut(&id).unwrap().ledger["attempts"] = json!(6), &["attempts within"]),
             (|_, e| e.stale_changes.push("x".to_owned()), &["0 stale writes"]),
             (|_, e| e.events_left = 1, &["every event settled"]),
+            (
+                |id, e| {
+                    let row = e.rows.get_mut(&id).unwrap();
+                    row.ledger["deliveries"]["2|happyfox"] = json!({"state": "accepted"});
+                    e.tickets.insert(format!("maple-{}-2-0", id.simple()), 2);
+                },
+                &["each ticket once"],
+            ),
             (
                 |id, e| e.entries = Some([(id, vec![vec!["t".to_owned()]])].into()),
                 &["one entry for each failure"],

@@ -57,6 +57,8 @@ pub(super) struct Evidence {
     pub(super) rows: HashMap<Uuid, Row>,
     /// Number of each mail at the receiver: by submission, then (recipient, Message-ID).
     pub(super) received: HashMap<Uuid, BTreeMap<(String, String), u64>>,
+    /// Tickets at the help desk, by their tag.
+    pub(super) tickets: BTreeMap<String, u64>,
     /// Audit rows that end a submission.
     pub(super) ends: HashMap<Uuid, u64>,
     /// Changes of a claimed submission by a worker that did not hold it.
@@ -126,6 +128,7 @@ pub(super) async fn gather(
         let mails = evidence.received.entry(id).or_default();
         *mails.entry((digest.recipient, digest.message_id)).or_default() += count;
     }
+    evidence.tickets = world.help_desk.digests();
     evidence.slack = world.stage.slack.messages().iter().map(SlackMessage::visible_text).collect();
     let stats = world.stage.events().await?;
     evidence.events_left = u64::try_from(stats.backlog + stats.outstanding)?;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use anyhow::{Result, bail};
 use super::Options;
 use super::memory::Life;
 use crate::forms::{self, Form};
+use crate::help_desk::{self, HelpDesk, HelpDeskOptions};
 use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Keep, Rule, SmtpOptions, Stage as At};
 use crate::stage::{Router, SHORT_TIMINGS, Stage, StageOptions};
@@ -21,6 +23,12 @@ use crate::stage::{Router, SHORT_TIMINGS, Stage, StageOptions};
 pub(super) const DEFERRED: u64 = 500;
 pub(super) const REFUSED: u64 = 200;
 pub(super) const DROPPED: u64 = 100;
+
+/// Creations of 10,000: made, and the answer lost; not made, and nobody says so.
+pub(super) const ANSWER_LOST: u64 = 100;
+pub(super) const BROKEN: u64 = 100;
+/// A ticket is not found before this.
+const INDEX_LAG: Duration = Duration::from_secs(1);
 
 /// A claim is stuck after this; frozen for longer, a daemon loses what it has.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(16);
@@ -36,6 +44,13 @@ lease = "10s"
 group_wait = "5s"
 timeout = "2s"
 lease = "7s"
+[happyfox]
+fallback_contact_email = "forms@greenpeace.org"
+doubt_window = "10s"
+max_per_minute = 300
+connect_timeout = "1s"
+read_timeout = "2s"
+timeout = "3s"
 [routing]
 sweep_interval = "2s"
 due_grace = "4s"
@@ -43,7 +58,7 @@ orphan_after = "20s"
 "#;
 
 /// Forms, and of ten submissions how many are of it.
-pub(super) const FORMS: [(&str, u64); 3] = [("one", 5), ("both", 3), ("two-actions", 2)];
+pub(super) const FORMS: [(&str, u64); 4] = [("one", 4), ("both", 3), ("two-actions", 2), ("ticketed", 1)];
 
 /// Counts of a running soak.
 #[derive(Debug, Default)]
@@ -59,6 +74,7 @@ pub(super) struct Notes {
 /// All running parts; dropped in this order.
 pub(super) struct World {
     pub(super) stage: Stage,
+    pub(super) help_desk: HelpDesk,
     pub(super) cluster: Cluster,
     pub(super) began: Instant,
     binary: PathBuf,
@@ -98,14 +114,19 @@ impl World {
             Form::new("one").mail_to("a@one.test"),
             Form::new("both").mail_to("a@both.test, b@both.test"),
             Form::new("two-actions").mail_to("a@first.test").mail_to("b@second.test"),
+            Form::new("ticketed").ticket_in("General").mail_to("a@ticket.test"),
         ];
         forms::load_into(&stage.database, &forms).await?;
+        let kept_small = HelpDeskOptions { keep: help_desk::Keep::Digests, ..HelpDeskOptions::default() };
+        let help_desk = HelpDesk::start(kept_small).await?;
+        let settings = format!("{settings}{}", credentials(&options.dir, &help_desk)?);
         Ok(Self {
             stage,
+            help_desk,
             cluster,
             began: now(),
             binary: options.binary.clone(),
-            settings: settings.to_owned(),
+            settings,
             notes: Mutex::default(),
         })
     }
@@ -116,6 +137,13 @@ impl World {
         relay.rule(Rule::at(At::Rcpt).share(DEFERRED, seed).reply("451 4.3.0 try again later"));
         relay.rule(Rule::at(At::Rcpt).share(REFUSED, seed + 1).reply("550 5.1.1 no such user"));
         relay.rule(Rule::at(At::AfterDot).share(DROPPED, seed + 2).disconnect());
+        let create = |stage| help_desk::Rule::at(stage).call(help_desk::Call::Create);
+        let lost =
+            create(help_desk::Stage::Answer).share(ANSWER_LOST, seed + 3).act(help_desk::Act::Disconnect);
+        let broken = create(help_desk::Stage::Body).share(BROKEN, seed + 4).act(help_desk::Act::Status(503));
+        self.help_desk.rule(lost);
+        self.help_desk.rule(broken);
+        self.help_desk.set_index_lag(INDEX_LAG);
     }
 
     /// Starts a daemon process; its name is in its claims and in every status change it makes.
@@ -159,6 +187,22 @@ impl World {
             // The reader has gone; the report is a file as well.
         }
     }
+}
+
+/// The help desk's address and credentials, as the daemons' configuration has them.
+fn credentials(dir: &Path, help_desk: &HelpDesk) -> Result<String> {
+    let secret = |name: &str, text: &str| -> Result<String> {
+        let path = dir.join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path.display().to_string())
+    };
+    Ok(format!(
+        "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{}\"\nauth_code_file = \"{}\"\n",
+        help_desk.base_url(),
+        secret("happyfox-api-key", help_desk.api_key())?,
+        secret("happyfox-auth-code", help_desk.auth_code())?,
+    ))
 }
 
 /// Real time is what a soak measures.
