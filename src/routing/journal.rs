@@ -244,6 +244,21 @@ pub(super) fn outcome(claim: &Claim, scope: &ActionScope, index: usize, outcome:
     }
 }
 
+/// A ticket in doubt was found more than once: a person closes what is too much.
+pub(super) fn found_again(claim: &Claim, made: &Outcome) {
+    if let Outcome::Created { ticket, also } = made
+        && !also.is_empty()
+    {
+        let others: Vec<&str> = also.iter().map(|other| other.display_id.as_str()).collect();
+        tracing::warn!(
+            submission_id = %claim.id,
+            "the help desk has ticket {} more than once, also as {}: close what is too much",
+            ticket.display_id,
+            others.join(", ")
+        );
+    }
+}
+
 /// End of a claim.
 pub(super) fn concluded(claim: &Claim, conclusion: &Conclusion) {
     match conclusion {

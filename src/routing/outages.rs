@@ -22,7 +22,7 @@ use crate::ops::gate::Gate;
 use crate::ops::incident::Incidents;
 use crate::ops::rng::Rng;
 use crate::ops::set_aside::{Refusal, SetAside};
-use crate::ports::{Clock, Creation, Outcome, Stage};
+use crate::ports::{Clock, Creation, Fault, Outcome, Stage};
 
 /// Longest wait of a worker for the verdict whether a fault is an outage. Two probes that hang take less.
 const VERDICT: Duration = Duration::from_secs(20);
@@ -214,6 +214,13 @@ impl Outages {
                 tally.itself();
             }
         }
+    }
+
+    /// Reports that the help desk did not say what became of a ticket in doubt: an outage in any case, since nothing was sent
+    /// and nothing may be before it answers.
+    pub fn unanswered(&self, fault: &Fault, tally: &mut Tally) {
+        self.help_desk.fault(&blame::text(fault));
+        tally.outage();
     }
 
     /// Reports outcomes decided without a send, as [`Self::sent`] does.

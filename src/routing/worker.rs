@@ -39,7 +39,7 @@ use super::submission::plan::ActionType;
 use crate::backoff::backoff;
 use crate::db::DbError;
 use crate::ops::rng::Rng;
-use crate::ports::{Clock, Creation, Outcome};
+use crate::ports::{Clock, Outcome};
 use crate::routing::metrics::{self, Resolution, SubmissionOutcome};
 
 /// Carries claimed submissions out; one worker serves the whole daemon.
@@ -272,15 +272,15 @@ impl Worker {
                 match looked.found {
                     Ok(None) => return Doubt::Unresolved,
                     Ok(Some(made)) => {
+                        journal::found_again(claim, &made);
                         resolved.entries.add(&scope.context(claim), &looked.key, &made);
                         resolved.how.push((looked.key, Resolution::Found));
                     }
                     Err(unanswered) => {
-                        let creation = Creation::AboutUs(unanswered.fault);
-                        let outcome = tickets::outcome(&creation);
+                        self.outages.unanswered(&unanswered.fault, &mut attempt.tally);
+                        let outcome = Outcome::Deferred(unanswered.fault);
                         journal::outcome(claim, &scope, 0, &outcome, Duration::ZERO);
                         resolved.entries.add(&scope.context(claim), &looked.key, &outcome);
-                        self.outages.ticket(claim, &creation, &mut attempt.tally).await;
                         return Doubt::Unasked(resolved.entries);
                     }
                 }

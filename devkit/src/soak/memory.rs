@@ -15,6 +15,8 @@ pub(super) const MOST: f64 = 1.0;
 pub(super) struct Life {
     name: String,
     pid: u32,
+    /// When the process started, in the kernel's ticks: another one may get its pid.
+    started: Option<u64>,
     began: Duration,
     /// Seconds since the soak began, and resident KiB.
     samples: Vec<(f64, f64)>,
@@ -35,12 +37,14 @@ pub(super) struct Growth {
 
 impl Life {
     pub(super) fn of(name: String, pid: u32, began: Duration) -> Self {
-        Self { name, pid, began, samples: Vec::new() }
+        Self { name, pid, started: started(pid), began, samples: Vec::new() }
     }
 
     /// Takes one more sample, where the process still lives.
     pub(super) fn sample(&mut self, at: Duration) {
-        if let Some(kib) = resident_kib(self.pid) {
+        if started(self.pid) == self.started
+            && let Some(kib) = resident_kib(self.pid)
+        {
             self.samples.push((at.as_secs_f64(), kib));
         }
     }
@@ -75,6 +79,13 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     (points.len() >= 10 && spread > 0.0).then(|| together / spread)
 }
 
+/// `starttime` of proc(5); `None` where the process is gone.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may have spaces; the time is the twentieth field after it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// `VmRSS` of proc(5); `None` where the process is gone.
 fn resident_kib(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -89,7 +100,16 @@ mod tests {
 
     fn life(seconds: u32, kib: impl Fn(f64) -> f64) -> Life {
         let samples = (0..seconds).map(|at| (f64::from(at) + 100.0, kib(f64::from(at)))).collect();
-        Life { name: "a.1".to_owned(), pid: 1, began: Duration::from_secs(100), samples }
+        Life { name: "a.1".to_owned(), pid: 1, started: None, began: Duration::from_secs(100), samples }
+    }
+
+    #[test]
+    fn a_process_that_got_the_pid_of_another_is_not_sampled() {
+        let mut life = Life::of("a.1".to_owned(), std::process::id(), Duration::ZERO);
+        assert!(life.started.is_some());
+        life.started = life.started.map(|ticks| ticks + 1);
+        life.sample(Duration::from_secs(1));
+        assert!(life.samples.is_empty());
     }
 
     #[test]
