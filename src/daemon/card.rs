@@ -58,6 +58,7 @@ pub const CARD: Card = Card {
         Dependency::SIGNER.incident(),
         Dependency::PUBSUB.incident(),
         Dependency::CONTRACT.incident(),
+        Dependency::HELP_DESK.incident(),
         STREAM,
         CANARY,
         SPOOL,
