@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use devkit::help_desk::{Act, Call, Rule, Stage};
+use devkit::slack::SlackMessage;
 
 use crate::scene::Scene;
 
@@ -15,7 +16,7 @@ async fn while_the_help_desk_is_away_mails_go_on_and_no_attempt_is_spent() {
         scene.until("the mail beside it", async || scene.mails(id) == 1).await;
     }
     scene.until("the breaker", async || scene.log().contains("\"breaker_open\"")).await;
-    let said = scene.stage.slack.messages().iter().map(|message| message.visible_text()).collect::<Vec<_>>();
+    let said = scene.stage.slack.messages().iter().map(SlackMessage::visible_text).collect::<Vec<_>>();
     assert!(said.iter().filter(|text| text.contains("help desk")).count() <= 1, "{said:?}");
     scene.desk.restart().await.expect("it comes back");
     for id in ids {

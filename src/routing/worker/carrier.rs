@@ -28,6 +28,7 @@ pub(super) enum Carrier<'a> {
 
 /// A send that may begin.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a mail is the rule, and is not boxed for a ticket's sake")]
 pub(super) enum Start {
     /// Of a mail.
     Mail(MailStart),
