@@ -12,7 +12,7 @@ use maple_router::ports::Stage;
 use maple_router::routing::decide::replay;
 use maple_router::routing::decide::replay::{Force, ReplayOptions, ReplayView};
 use maple_router::routing::decide::{self, ClaimDecision, RowView, StuckDecision, Verdict};
-use maple_router::routing::submission::expand;
+use maple_router::routing::submission::expand::{self, Expansion};
 use maple_router::routing::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, VERSION};
 use maple_router::routing::submission::outcome::Entries;
 use maple_router::routing::submission::plan::{ActionType, PlannedAction};
@@ -20,6 +20,9 @@ use maple_router::routing::table::Status;
 use serde_json::{Value, json};
 
 use super::world::{Attachment, Entry, Form, GONE, Row, Token};
+
+/// Mails alone are modelled; more recipients than any plan has.
+const EXPANSION: Expansion = Expansion { max_recipients: 50, tickets: false };
 
 /// Distribution of the two deliveries over actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,7 +95,7 @@ impl Shape {
 
     /// Keys of a form's deliveries, as the product expands them.
     fn keys(self, form: Form) -> Vec<String> {
-        expand::missing_deliveries(&Ledger::default(), &self.plan(form), 50).keys().cloned().collect()
+        expand::missing_deliveries(&Ledger::default(), &self.plan(form), EXPANSION).keys().cloned().collect()
     }
 
     /// The ledger that a row stands for.
@@ -228,7 +231,7 @@ pub(crate) fn open_deliveries(shape: Shape, row: &Row, order: i32, token: Token,
 pub(crate) fn lacks_deliveries(shape: Shape, row: &Row, plan: Form) -> bool {
     thread_local!(static KNOWN: RefCell<HashMap<(Shape, Row, Form), bool>> = RefCell::default());
     remembered(&KNOWN, &(shape, *row, plan), || {
-        !expand::missing_deliveries(&shape.ledger(row), &shape.plan(plan), 50).is_empty()
+        !expand::missing_deliveries(&shape.ledger(row), &shape.plan(plan), EXPANSION).is_empty()
     })
 }
 
@@ -266,7 +269,7 @@ pub(crate) fn replayed(shape: Shape, row: &Row, infected: bool, force_action: Op
             ledger: ledger.as_ref(),
             infected,
             current: None,
-            max_recipients: 50,
+            expansion: EXPANSION,
         };
         let options = ReplayOptions { force: force_action.map(Force::Action), replan: false };
         let done = replay::replay(&view, options, before()).ok()?;
@@ -310,7 +313,7 @@ pub(crate) fn is_complete(shape: Shape, row: &Row) -> bool {
     remembered(&KNOWN, &(shape, *row), || {
         let ledger = shape.ledger(row);
         !ledger.plan.is_empty()
-            && ledger.plan.iter().flat_map(|action| expand::keys(action, 50)).all(|key| {
+            && ledger.plan.iter().flat_map(|action| expand::keys(action, EXPANSION)).all(|key| {
                 ledger.deliveries.get(&key).is_some_and(|delivery| delivery.state == DeliveryState::Accepted)
             })
     })
