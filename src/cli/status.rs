@@ -139,6 +139,9 @@ fn trouble(dependency: &str) -> String {
     if dependency == Dependency::CONTRACT.label() {
         return "the database is not what the data contract says, `maple-router check` names what".to_owned();
     }
+    if dependency == Dependency::HELP_DESK.label() {
+        return "the help desk takes no tickets, which wait; mails go on (maple-router check)".to_owned();
+    }
     format!("{dependency} does not work")
 }
 

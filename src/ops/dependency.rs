@@ -24,8 +24,7 @@ impl Dependency {
     pub const PUBSUB: Self = Self::new("breaker_pubsub");
     /// The database's conformity with the data contract: the database answers, and is something else.
     pub const CONTRACT: Self = Self::new("breaker_contract");
-
-    /// The help desk.
+    /// The help desk: only tickets need it, and only tickets wait for it.
     pub const HELP_DESK: Self = Self::new("breaker_help_desk");
 
     /// A further dependency: `breaker_` and its name.
