@@ -5,6 +5,7 @@
 //! nothing; with `--send` it posts to Slack and mails. Never prints a secret, only where it was read from.
 
 mod bounces;
+mod help_desk;
 mod mail;
 mod settings;
 mod slack;
@@ -138,18 +139,21 @@ async fn lines(ctx: &Context, args: &Args) -> Vec<CheckLine> {
         Look::Contract | Look::Database(_) | Look::CommandLine => None,
     });
     let of_the_database = of_the_database();
-    let (database, pubsub, relay, outside, bounces, signer, slack) = futures::join!(
+    let (database, pubsub, relay, outside, bounces, help_desk, signer, slack) = futures::join!(
         within(LIMIT, &of_the_database, database(config, whole)),
         within(LIMIT, &OF_PUBSUB, subscription(config, whole)),
         within(sending, &["relay"], async { vec![mail::line(config, args.send).await] }),
         futures::future::join_all(outside),
         within(LIMIT, &["bounces"], async { vec![bounces::line(config).await] }),
+        within(LIMIT, &["happyfox"], async { help_desk::line(config).await.into_iter().collect() }),
         within(LIMIT, &OF_THE_SIGNER, signing(config, whole)),
         within(sending, &["slack"], async { vec![slack::line(config, args.send).await] }),
     );
     lines.extend(settings::state_line(config).await);
     lines.push(settings::secrets_line(&loaded));
-    lines.extend([database, pubsub, relay, bounces, signer, slack].into_iter().chain(outside).flatten());
+    lines.extend(
+        [database, pubsub, relay, bounces, help_desk, signer, slack].into_iter().chain(outside).flatten(),
+    );
     lines
 }
 
@@ -276,7 +280,8 @@ mod tests {
     fn every_line_has_its_place() {
         let of_the_database = of_the_database();
         let groups = of_the_database.iter().chain(&OF_PUBSUB).chain(&OF_THE_SIGNER);
-        for name in groups.chain(&["config", "relay", "relay_log", "bounces", "secrets", "slack"]) {
+        for name in groups.chain(&["config", "relay", "relay_log", "bounces", "happyfox", "secrets", "slack"])
+        {
             assert_eq!(daemon::checks().iter().filter(|known| known.line == *name).count(), 1, "{name}");
         }
         assert!(daemon::checks().is_sorted_by(|a, b| a.order < b.order), "no two of one order");

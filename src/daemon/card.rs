@@ -81,6 +81,7 @@ pub const CARD: Card = Card {
             look: Look::Outside(|config| relay_log::inspect(&config.relay_log).boxed()),
         },
         Check { line: "bounces", order: 130, look: Look::CommandLine },
+        Check { line: "happyfox", order: 137, look: Look::CommandLine },
         Check { line: "signing", order: 140, look: Look::CommandLine },
         Check { line: "link", order: 150, look: Look::CommandLine },
         Check { line: "secrets", order: 160, look: Look::CommandLine },

@@ -158,7 +158,7 @@ async fn one_oddity_warns_on_one_line_and_does_not_stop_a_start() {
         (
             "UPDATE actions SET action_type = 'happyfox_template'".to_owned(),
             "forms",
-            "nobody gets a mail yet: f",
+            "nobody gets anything: f",
         ),
         ("UPDATE actions SET action_type = 'email_template'".to_owned(), "forms", "names no template: f"),
     ];

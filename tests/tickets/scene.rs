@@ -143,6 +143,19 @@ impl Scene {
         assert!(waiting::until(PATIENCE, STEP, so).await, "no {what} after {PATIENCE:?}:\n{}", self.log());
     }
 
+    /// Line `happyfox` of `check`: its level and its words.
+    pub(crate) async fn check(&self) -> (String, String) {
+        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
+        let config = self.routers[0].config();
+        let answer = self.stage.ask(binary, config, &["check", "--json"]).await.expect("it runs");
+        let report: serde_json::Value = serde_json::from_str(&answer.out).expect("JSON");
+        let lines = report["lines"].as_array().expect("lines");
+        let line =
+            lines.iter().find(|line| line["name"] == "happyfox").unwrap_or_else(|| panic!("{report:#}"));
+        let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+        (text("level"), format!("{} → {}", text("detail"), text("remedy")))
+    }
+
     /// Number of mails to this recipient.
     pub(crate) fn mails(&self, id: Uuid) -> u64 {
         let digests = self.stage.relay.digests();

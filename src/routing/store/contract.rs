@@ -19,7 +19,11 @@ pub const CHECKS: &[Check] = &[
         order: 80,
         look: Look::Database(|client, options| history(client, options).boxed()),
     },
-    Check { line: "forms", order: 180, look: Look::Database(|client, _| forms(client).boxed()) },
+    Check {
+        line: "forms",
+        order: 180,
+        look: Look::Database(|client, options| forms(client, options).boxed()),
+    },
 ];
 
 /// Rows counted at most: a line of `check` is not worth a scan of years.
@@ -87,7 +91,7 @@ fn at_most(count: i64) -> String {
     }
 }
 
-async fn forms(client: &Client) -> Result<CheckLine, DbError> {
+async fn forms(client: &Client, options: &ContractOptions) -> Result<CheckLine, DbError> {
     let sql = "
         SELECT f.id, count(a.form_id), count(*) FILTER (WHERE a.action_type <> 'happyfox_template'),
                count(*) FILTER (WHERE a.action_type = 'email_template' AND a.template_id IS NULL)
@@ -99,7 +103,7 @@ async fn forms(client: &Client) -> Result<CheckLine, DbError> {
             (row.get(0), row.get(1), row.get(2), row.get(3));
         if actions == 0 {
             idle.push(form.clone());
-        } else if mails == 0 {
+        } else if mails == 0 && !options.tickets {
             deferred.push(form.clone());
         }
         if without_template > 0 {
@@ -108,7 +112,7 @@ async fn forms(client: &Client) -> Result<CheckLine, DbError> {
     }
     let problems: Vec<String> = [
         (idle, "without actions, their submissions will fail with no_actions"),
-        (deferred, "with HappyFox actions only, nobody gets a mail yet"),
+        (deferred, "with HappyFox actions only and no [happyfox], nobody gets anything"),
         (untemplated, "with an email_template action that names no template"),
     ]
     .into_iter()
@@ -116,7 +120,7 @@ async fn forms(client: &Client) -> Result<CheckLine, DbError> {
     .map(|(forms, what)| format!("{what}: {}", shown(&forms)))
     .collect();
     if problems.is_empty() {
-        return Ok(CheckLine::ok("forms", format!("{} forms, each with a mail to send", rows.len())));
+        return Ok(CheckLine::ok("forms", format!("{} forms, each with something to send", rows.len())));
     }
     Ok(CheckLine::warn("forms", problems.join("; "), "correct the forms' YAML and reload it"))
 }
