@@ -54,6 +54,9 @@ pub(crate) async fn report(reader: &Reader) -> Result<Report, QueryError> {
     if reader.config.source.kind != SourceKind::Pubsub {
         breaker.retain(|one| one.dependency != Dependency::PUBSUB.label());
     }
+    if !reader.config.happyfox.is_on() {
+        breaker.retain(|one| one.dependency != Dependency::HELP_DESK.label());
+    }
     let relay = Relay::of(reader).await?;
     let dead_letters = match reader.records().open().await {
         Ok(open) => Some(open),

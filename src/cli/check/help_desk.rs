@@ -10,15 +10,12 @@ use crate::gateway::happyfox::Directory;
 use crate::ops::clock::{SystemClock, since_epoch};
 use crate::parts;
 use crate::ports::{CheckLine, Unanswered};
+use crate::routing::store::contract::{TicketAction, ticket_actions};
 use crate::scrub::scrub;
 
 const NAME: &str = "happyfox";
 /// Differences of the two clocks, in seconds, that are no trouble.
 const SKEW: i64 = 60;
-/// Categories that forms name, and the actions that do.
-const WANTED: &str = "-- check_categories
-SELECT DISTINCT COALESCE(trim(a.happyfox_category), '') AS category, a.form_id, a.action_order FROM actions a
-WHERE a.action_type = 'happyfox_template' ORDER BY a.form_id, a.action_order";
 
 /// Asks the help desk; no line where there is none.
 pub(super) async fn line(config: &Config) -> Option<CheckLine> {
@@ -77,35 +74,20 @@ fn silent(unanswered: &Unanswered) -> CheckLine {
     )
 }
 
-/// A category that forms name.
-struct Wanted {
-    name: String,
-    form: String,
-    action: i32,
-}
-
-async fn wanted(config: &Config) -> Result<Vec<Wanted>, DbError> {
+async fn wanted(config: &Config) -> Result<Vec<TicketAction>, DbError> {
     let pool =
         parts::pool(config, Arc::new(SystemClock)).map_err(|error| DbError::Shape(error.to_string()))?;
-    let rows = pool.get().await?.query(WANTED, &[]).await?;
-    let of = |row: &tokio_postgres::Row| {
-        Ok(Wanted {
-            name: row.try_get("category")?,
-            form: row.try_get("form_id")?,
-            action: row.try_get("action_order")?,
-        })
-    };
-    rows.iter().map(of).collect()
+    ticket_actions(&pool.get().await?).await
 }
 
-fn unknown(wanted: &Wanted, directory: &Directory) -> Option<String> {
-    let Wanted { name, form, action } = wanted;
-    let why = if name.is_empty() {
+fn unknown(wanted: &TicketAction, directory: &Directory) -> Option<String> {
+    let TicketAction { category, form, action_order } = wanted;
+    let why = if category.is_empty() {
         "it names no category".to_owned()
     } else {
-        scrub(&directory.category(name).err()?.reply.reply)
+        scrub(&directory.category(category).err()?.reply.reply)
     };
-    Some(format!("form {form}, action {action}: {why}"))
+    Some(format!("form {form}, action {action_order}: {why}"))
 }
 
 fn unknown_fields(config: &Config, directory: &Directory) -> Vec<String> {

@@ -125,6 +125,35 @@ async fn forms(client: &Client, options: &ContractOptions) -> Result<CheckLine, 
     Ok(CheckLine::warn("forms", problems.join("; "), "correct the forms' YAML and reload it"))
 }
 
+/// An action of a form that wants a ticket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TicketAction {
+    /// The form's id.
+    pub form: String,
+    /// Order of the action in the form.
+    pub action_order: i32,
+    /// Id or name of the category, as the form has it; empty where it has none.
+    pub category: String,
+}
+
+/// The actions that want a ticket, in the order of their forms.
+///
+/// # Errors
+/// [`DbError`].
+pub async fn ticket_actions(client: &Client) -> Result<Vec<TicketAction>, DbError> {
+    let sql =
+        "SELECT a.form_id, a.action_order, COALESCE(trim(a.happyfox_category), '') AS category FROM actions a
+        WHERE a.action_type = 'happyfox_template' ORDER BY a.form_id, a.action_order";
+    let of = |row: &tokio_postgres::Row| {
+        Ok(TicketAction {
+            form: row.try_get("form_id")?,
+            action_order: row.try_get("action_order")?,
+            category: row.try_get("category")?,
+        })
+    };
+    client.query(sql, &[]).await?.iter().map(of).collect()
+}
+
 fn shown(names: &[String]) -> String {
     let first = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN { format!("{first} and {} more", names.len() - SHOWN) } else { first }
