@@ -38,7 +38,7 @@ pub(super) async fn line(config: &Config) -> Option<CheckLine> {
     match wanted(config).await {
         Ok(wanted) => problems.extend(wanted.iter().filter_map(|category| unknown(category, &directory))),
         Err(error) => {
-            problems.push(format!("what the forms want cannot be read: {}", scrub(&error.to_string())))
+            problems.push(format!("what the forms want cannot be read: {}", scrub(&error.to_string())));
         }
     }
     let ours = i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX);
