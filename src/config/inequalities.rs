@@ -101,6 +101,10 @@ pub const RULES: &[Rule] = rules! {
         ["happyfox.timeout", "database.statement_timeout", "routing.drain_timeout"],
         |c| !c.happyfox.is_on()
             || sum(&[c.happyfox.timeout, c.database.statement_timeout]) <= c.routing.drain_timeout;
+    "2·happyfox.doubt_window < routing.claim_deadline",
+        "a claim must outlive the search for a ticket that may exist, or the search begins anew for ever",
+        ["happyfox.doubt_window", "routing.claim_deadline"],
+        |c| !c.happyfox.is_on() || times(2, c.happyfox.doubt_window) < c.routing.claim_deadline;
     "routing.claim_deadline < pubsub.max_lease",
         "the event must stay leased for as long as its submission may be worked on",
         ["routing.claim_deadline", "pubsub.max_lease"],
@@ -224,6 +228,10 @@ mod tests {
             |c| {
                 help_desk(c);
                 c.happyfox.timeout = s(186);
+            },
+            |c| {
+                help_desk(c);
+                c.happyfox.doubt_window = s(600);
             },
             |c| c.pubsub.max_lease = s(1200),
             |c| c.database.lock_timeout = s(15),

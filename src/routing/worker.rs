@@ -110,6 +110,8 @@ enum Doubt {
     Unresolved,
     /// Outcomes to be recorded before anything is sent.
     Resolved(Entries),
+    /// The search took longer than the daemon, the gate or the claim allows: what was in doubt stays so.
+    Interrupted,
     /// Nobody could be asked: nothing of the action is sent under this claim.
     Unasked(Entries),
 }
@@ -156,6 +158,7 @@ impl Worker {
         }
         match self.resolve(attempt, ledger, order).await {
             Doubt::Unresolved => {}
+            Doubt::Interrupted => return self.give_back(attempt).await,
             Doubt::Resolved(entries) => {
                 attempt.tried.remove(&order);
                 return Step::Outcomes(entries);
@@ -263,7 +266,11 @@ impl Worker {
         if !attempt.asked.insert(order) {
             return Doubt::Unresolved;
         }
-        let resolved = match carrier.resolve(claim, ledger, order).await {
+        // A search may take minutes, which a stop does not wait for.
+        let Some(found) = self.unless_over(claim, carrier.resolve(claim, ledger, order)).await else {
+            return Doubt::Interrupted;
+        };
+        let resolved = match found {
             Found::Mails(resolved) => resolved,
             Found::Ticket(None) => return Doubt::Unresolved,
             Found::Ticket(Some(looked)) => {

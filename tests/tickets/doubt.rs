@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use devkit::help_desk::{Act, Call, Rule, Stage};
+use devkit::submission::Row;
 use serde_json::json;
 
 use crate::scene::Scene;
@@ -78,6 +79,28 @@ async fn a_search_that_does_not_answer_is_an_outage_and_nothing_is_made_meanwhil
     let row = scene.ended(id).await;
     assert_eq!(row.status, "routed", "{row:?}");
     assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1, "{row:?}");
+    scene.stop().await;
+}
+
+/// The search takes longer here than a stop may: the submission goes back, and its doubt stays.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_search() {
+    let mut scene = Scene::start("[happyfox]\ndoubt_window = \"25s\"\n").await;
+    scene.desk.hold_index();
+    scene.desk.rule(lost_answer());
+    let id = scene.submit().await;
+    let searching = |row: &Row| {
+        row.status == "processing" && row.attempts() == 2 && row.entry("1|happyfox")["doubt"] == true
+    };
+    scene.await_row(id, "search", searching).await;
+    scene.end().await;
+    let row = scene.row(id).await;
+    assert_eq!(row.status, "received", "{row:?}");
+    assert_eq!(row.entry("1|happyfox")["doubt"], true, "{row:?}");
+    scene.desk.release_index();
+    scene.one_more().await;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1);
     scene.stop().await;
 }
 

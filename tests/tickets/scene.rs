@@ -183,6 +183,13 @@ impl Scene {
         self.routers.pop();
     }
 
+    /// SIGTERM to the last router, which is gone then.
+    pub(crate) async fn end(&mut self) {
+        let mut router = self.routers.pop().expect("a router");
+        let ended = router.stop().await.expect("stops");
+        assert!(ended.success(), "{ended}\n{}", router.log());
+    }
+
     /// SIGTERM; it must end well.
     pub(crate) async fn stop(mut self) {
         for router in &mut self.routers {
