@@ -12,6 +12,7 @@ use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
 use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
+use crate::gateway::objects::Objects;
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
@@ -71,6 +72,11 @@ pub enum PartError {
     /// `[mail]`.
     #[error("{0}")]
     Mail(String),
+    /// The reader of objects.
+    #[error(
+        "no HTTPS client for the object store can be made: {0}; install the host's CA certificates (ca-certificates)"
+    )]
+    Objects(String),
     /// `[audit]`.
     #[error("{0}")]
     Audit(String),
@@ -413,7 +419,8 @@ pub fn preparer(config: &Config, store: Store, rng: Arc<Rng>) -> Result<Preparer
     let settings = config.happyfox.is_on().then(|| config.happyfox.clone());
     let tickets = settings.map(|settings| TicketRules { settings, gate: Gate::new() });
     let signer = Arc::new(signer(config)?.measured(Arc::new(SystemClock)));
-    Ok(Preparer { rules, store, signer, rng, tickets })
+    let objects = Arc::new(Objects::new(&config.state.dir).map_err(PartError::Objects)?);
+    Ok(Preparer { rules, store, signer, objects, rng, tickets })
 }
 
 /// The client of the help desk, where there is one.

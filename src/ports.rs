@@ -3,8 +3,10 @@
 //! Rooms never import each other and gateways know nothing of rooms' state: the names that both need are here.
 
 mod alerting;
+mod message;
 mod relay_log;
 mod returned;
+mod spooled;
 mod tickets;
 
 use std::collections::BTreeMap;
@@ -21,11 +23,13 @@ use crate::kernel::words;
 pub use alerting::{
     AlertLease, Failures, LedgerTrouble, Posted, RUNBOOKS, Runbook, Story, Unalerted, Webhook,
 };
+pub use message::{BASE64_LINE, Message, Piece, encoded_length};
 pub use relay_log::{
     LogBatch, LogEntry, LogLine, QueueListing, QueuedMail, RecipientLine, RelayLog, RelayLogError,
     RelayStatus, SessionSummary,
 };
 pub use returned::{Returned, ReturnedKind, ReturnedRecipient};
+pub use spooled::Spooled;
 pub use tickets::{Creation, FileContent, NewTicket, TicketFile, TicketRef, Unanswered};
 
 /// The monotonic clock of this process. Wall-clock time comes from the database only (protocol, "Defaults").
@@ -123,6 +127,17 @@ pub struct Fault {
     /// Whether the fault concerns us, the relay or the help desk, not this recipient or ticket: then it feeds the breaker
     /// (protocol, "Outcome").
     pub about_us: bool,
+}
+
+impl Fault {
+    /// Whether the relay says that the message is too large (RFC 1870 §6.1 at MAIL, later at the data), not that a mailbox is
+    /// full.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        let at_the_message = matches!(self.stage, Stage::Mail | Stage::Data | Stage::Dot);
+        let enhanced = self.reply.enhanced.as_deref();
+        at_the_message && (self.reply.code == Some(552) || matches!(enhanced, Some("5.3.4" | "5.2.3")))
+    }
 }
 
 /// Outcome of one delivery: a value, never an `Err` (protocol, "Outcome of one delivery").

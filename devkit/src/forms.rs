@@ -5,6 +5,7 @@
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -181,8 +182,18 @@ pub struct SubmissionSeed {
     age_seconds: f64,
     retention_expires_at: Option<Timestamp>,
     fields: Vec<(String, String)>,
-    attachments: Vec<(String, String)>,
+    attachments: Vec<File>,
     bucket: String,
+}
+
+/// A file as the backend records it.
+#[derive(Debug, Clone)]
+struct File {
+    name: String,
+    status: String,
+    content_type: String,
+    size: i64,
+    sha256: Vec<u8>,
 }
 
 /// Ids of an inserted submission.
@@ -264,7 +275,26 @@ impl SubmissionSeed {
     /// Adds one more attachment: its file name and `pending`, `clean` or `infected`.
     #[must_use]
     pub fn attachment(mut self, file_name: &str, status: &str) -> Self {
-        self.attachments.push((file_name.to_owned(), status.to_owned()));
+        self.attachments.push(File {
+            name: file_name.to_owned(),
+            status: status.to_owned(),
+            content_type: "application/octet-stream".to_owned(),
+            size: 1024,
+            sha256: Sha256::digest(file_name).to_vec(),
+        });
+        self
+    }
+
+    /// Adds one more attachment, clean, with what is recorded of these bytes.
+    #[must_use]
+    pub fn file(mut self, file_name: &str, content_type: &str, bytes: &[u8]) -> Self {
+        self.attachments.push(File {
+            name: file_name.to_owned(),
+            status: "clean".to_owned(),
+            content_type: content_type.to_owned(),
+            size: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
+            sha256: Sha256::digest(bytes).to_vec(),
+        });
         self
     }
 
@@ -291,12 +321,13 @@ impl SubmissionSeed {
                 SELECT s.id, key, value, number FROM s,
                        unnest($8::text[], $9::text[]) WITH ORDINALITY AS t (key, value, number)
             ), named AS (
-                SELECT gen_random_uuid() AS id, s.id AS submission_id, name, status, number FROM s,
-                       unnest($10::text[], $11::text[]) WITH ORDINALITY AS t (name, status, number)
+                SELECT gen_random_uuid() AS id, s.id AS submission_id, name, status, type, size, digest, number FROM s,
+                       unnest($10::text[], $11::text[], $13::text[], $14::bigint[], $15::bytea[])
+                         WITH ORDINALITY AS t (name, status, type, size, digest, number)
             ), a AS (
                 INSERT INTO attachments (id, submission_id, file_name, content_type, size_bytes, sha256, gcs_bucket,
                                          gcs_object, clamav_status, created_at)
-                SELECT id, submission_id, name, 'application/octet-stream', 1024, sha256(convert_to(name, 'UTF8')), $12,
+                SELECT id, submission_id, name, type, size, digest, $12,
                        'submissions/' || submission_id || '/' || number || '-' || name, status::clamav_status,
                        now() + number * interval '1 microsecond'
                 FROM named
@@ -304,8 +335,12 @@ impl SubmissionSeed {
             SELECT s.id, ARRAY(SELECT id FROM named ORDER BY number) FROM s";
         let (keys, values): (Vec<&str>, Vec<&str>) =
             self.fields.iter().map(|(k, v)| (k.as_str(), v.as_str())).unzip();
-        let (names, statuses): (Vec<&str>, Vec<&str>) =
-            self.attachments.iter().map(|(name, status)| (name.as_str(), status.as_str())).unzip();
+        let each = self.attachments.iter();
+        let names: Vec<&str> = each.clone().map(|file| file.name.as_str()).collect();
+        let statuses: Vec<&str> = each.clone().map(|file| file.status.as_str()).collect();
+        let types: Vec<&str> = each.clone().map(|file| file.content_type.as_str()).collect();
+        let sizes: Vec<i64> = each.clone().map(|file| file.size).collect();
+        let digests: Vec<&[u8]> = each.map(|file| file.sha256.as_slice()).collect();
         let row = backend
             .query_one(
                 sql,
@@ -322,6 +357,9 @@ impl SubmissionSeed {
                     &names,
                     &statuses,
                     &self.bucket,
+                    &types,
+                    &sizes,
+                    &digests,
                 ],
             )
             .await

@@ -184,7 +184,8 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::Outbox(_)
         | PartError::Mail(_)
         | PartError::Audit(_)
-        | PartError::HelpDesk(_) => Exit::BadConfig,
+        | PartError::HelpDesk(_)
+        | PartError::Objects(_) => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),
     }

@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Config;
-use super::problem::Problem;
-
 /// The way of attachments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -24,20 +21,6 @@ section! {
     }
 }
 
-/// Forms whose attachments are to travel as files, which no version does yet: nobody shall wait for that.
-pub(super) fn problems(config: &Config) -> Vec<Problem> {
-    let mails = config.mail.forms.iter().map(|(name, form)| ("mail", name, form.attachments));
-    let tickets = config.happyfox.forms.iter().map(|(name, form)| ("happyfox", name, form.attachments));
-    let inline = mails.chain(tickets).filter(|(_, _, way)| *way == Attachments::Inline);
-    inline
-        .map(|(section, name, _)| Problem {
-            keys: vec![(format!("{section}.forms.{name}.attachments"), "\"inline\"".to_owned())],
-            rule: "is not carried out by this version".to_owned(),
-            remedy: "set it to \"link\" or leave it out: attachments travel as signed links".to_owned(),
-        })
-        .collect()
-}
-
 /// A media type without parameters, as object stores write it.
 pub(super) fn is_media_type(text: &str) -> bool {
     let token = |text: &str| {
@@ -51,18 +34,6 @@ pub(super) fn is_media_type(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::validate::problems as all;
-    use crate::config::validate::tests::sound;
-
-    #[test]
-    fn what_no_version_does_yet_is_refused_by_its_key() {
-        let mut config = sound();
-        let form = MailForm { attachments: Attachments::Inline };
-        config.mail.forms.insert("tips".to_owned(), form);
-        let found: Vec<String> =
-            all(&config).into_iter().flat_map(|problem| problem.keys).map(|key| key.0).collect();
-        assert_eq!(found, ["mail.forms.tips.attachments"]);
-    }
 
     #[test]
     fn a_media_type_has_two_parts_and_no_parameters() {

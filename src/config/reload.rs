@@ -9,11 +9,14 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 17] = [
+pub const LIVE: [&str; 20] = [
     "bounces.keep",
     "desk.users",
     "log.level",
     "mail.allowed_destination_domains",
+    "mail.forms",
+    "mail.inline_max_total",
+    "mail.inline_types",
     "mail.reply_to_fields",
     "mail.time_zone",
     "routing.due_grace",

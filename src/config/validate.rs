@@ -12,7 +12,7 @@ use super::dsn::Dsn;
 use super::inequalities::{RULES, TIMEOUT_STOP_KEY};
 pub use super::problem::Problem;
 use super::requirements::REQUIREMENTS;
-use super::{Config, DeskAuth, SourceKind, attachments, desk, happyfox};
+use super::{Config, DeskAuth, SourceKind, desk, happyfox};
 
 /// Text of the shipped file where every installation has a value of its own.
 pub const PLACEHOLDER: &str = "CHANGE-ME";
@@ -25,7 +25,6 @@ pub fn problems(config: &Config) -> Vec<Problem> {
     found.extend(database_problems(config));
     found.extend(desk::problems(&config.desk));
     found.extend(happyfox::problems(&config.happyfox));
-    found.extend(attachments::problems(config));
     found.extend(REQUIREMENTS.iter().filter(|required| !(required.holds)(config)).map(|required| Problem {
         keys: vec![(required.key.to_owned(), values.of(required.key))],
         rule: required.rule.to_owned(),

@@ -2,6 +2,7 @@
 pub mod bounces;
 pub mod happyfox;
 pub mod heartbeat;
+pub mod objects;
 pub mod pubsub;
 pub mod relay_log;
 pub mod signed_url;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
+use super::{Fault, Spooled};
 
 /// A ticket that exists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,13 +78,8 @@ impl fmt::Debug for TicketFile {
 pub enum FileContent {
     /// In memory.
     Bytes(Bytes),
-    /// In a spooled file, which is streamed.
-    Spooled {
-        /// The file.
-        path: PathBuf,
-        /// Its length in bytes; a file of another length is not sent.
-        length: u64,
-    },
+    /// On the disk, from where it is streamed.
+    Spooled(Spooled),
 }
 
 impl FileContent {
@@ -94,7 +88,7 @@ impl FileContent {
     pub fn length(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Spooled { length, .. } => *length,
+            Self::Spooled(file) => file.length(),
         }
     }
 }

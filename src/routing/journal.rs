@@ -3,6 +3,7 @@
 //! Never here: recipients, field values, signed URLs. A delivery is named by its position (`2/3`), replies are scrubbed.
 
 mod delivery_status;
+pub(super) mod files;
 pub mod overrides;
 
 use std::time::Duration;

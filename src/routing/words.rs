@@ -27,6 +27,10 @@ events! {
         Gap = "gap" warn,
         /// A mail has no `Reply-To`, although fields for it are configured.
         NoReplyTo = "no_reply_to" info,
+        /// An attachment that was to travel inside is linked.
+        NotInside = "not_inside" info,
+        /// An attachment is not in the store as it was received, and was only named.
+        FileMissing = "file_missing" warn,
         /// A delivery waits for another attempt.
         ActionDeferred = "action_deferred" warn,
         /// The relay's acceptance of a delivery is unknown.

@@ -22,7 +22,7 @@ pub use mails::Mails;
 pub use tickets::Tickets;
 
 use self::persist::{GaveUp, Persist, Persisted};
-use self::prepare::{Decided, Parcel, Prepared, Preparer, Ready};
+use self::prepare::{Decided, Parcel, Preparation, Prepared, Preparer, Ready};
 use super::claims::Claim;
 use super::claims::in_doubt_permits::InDoubtPermit;
 use super::claims::scope::ActionScope;
@@ -30,6 +30,7 @@ use super::decide;
 use super::decide::settlement::Settlement;
 use super::follow::doubt::Resolved;
 use super::journal;
+use super::journal::files::OfAction;
 use super::outages::Outages;
 use super::spool::Spool;
 use super::store::{BeginAnswer, ClaimRequest, Conclusion, RecordScope, Recorded, Store};
@@ -165,7 +166,9 @@ impl Worker {
             }
             Doubt::Unasked(entries) => return Step::Outcomes(entries),
         }
-        let ready = match self.preparer.prepare(claim, ledger, order, &attempt.content).await {
+        let may_enclose = !attempt.too_large.contains(&order);
+        let preparation = Preparation { claim, ledger, order, content: &attempt.content, may_enclose };
+        let ready = match self.preparer.prepare(preparation, self.over(claim)).await {
             Prepared::Ready(ready) => ready,
             Prepared::Decided(decided) => {
                 let entries = self.decided(claim, &decided);
@@ -178,6 +181,7 @@ impl Worker {
                 self.outages.database_under(claim, &error).await;
                 return self.give_back(attempt).await;
             }
+            Prepared::Interrupted => return self.give_back(attempt).await,
         };
         let Some(carrier) = self.carrier(ready.beside.scope.action_type) else {
             return self.give_back(attempt).await;
@@ -198,6 +202,13 @@ impl Worker {
         attempt.permit = permit;
         let took = self.clock.monotonic().saturating_duration_since(started);
         metrics::ACTION_DURATION.record(ready.beside.scope.action_type, took);
+        if ready.parcel.has_files() && sent.is_too_large() {
+            let form_id = &claim.form_id;
+            OfAction { id: claim.id, form_id, action_order: order }.too_large();
+            attempt.too_large.insert(order);
+            attempt.tried.remove(&order);
+            return Step::Outcomes(Entries::default());
+        }
         let entries = self.sent(claim, &ready, &sent.outcomes(), took);
         attempt.notice(&ready.beside);
         self.outages.decided(claim, &ready.beside.outcomes, &mut attempt.tally).await;
@@ -324,10 +335,18 @@ impl Worker {
     async fn unless_over<T>(&self, claim: &Claim, waiting: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            () = claim.given_up() => None,
-            () = self.outages.gate.shut() => None,
-            () = self.clock.sleep(claim.may_wait(self.clock.monotonic())) => None,
+            () = self.over(claim) => None,
             ready = waiting => Some(ready),
+        }
+    }
+
+    /// Resolves when the daemon stops, the gate shuts, or a further wait would leave the fence no time for a send.
+    async fn over(&self, claim: &Claim) {
+        tokio::select! {
+            biased;
+            () = claim.given_up() => {}
+            () = self.outages.gate.shut() => {}
+            () = self.clock.sleep(claim.may_wait(self.clock.monotonic())) => {}
         }
     }
 

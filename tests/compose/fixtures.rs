@@ -6,7 +6,8 @@ use mail_parser::{Message, MessageParser, MimeHeaders};
 use maple_router::config::MailBody;
 use maple_router::ports::SignedLink;
 use maple_router::routing::compose::{
-    AttachmentLink, ComposeFault, ComposeInput, Composed, Field, MailSettings, SubmissionFacts, compose,
+    Attachment, ComposeFault, ComposeInput, Composed, Enclosed, Field, MailSettings, Place, SubmissionFacts,
+    compose,
 };
 use maple_router::routing::submission::destination::{Mailbox, parse, parse_mailbox};
 use maple_router::routing::submission::plan::{ActionType, PlannedAction, TemplateTexts};
@@ -20,7 +21,8 @@ pub(crate) struct Case {
     pub(crate) fields: Vec<Field>,
     pub(crate) action: PlannedAction,
     pub(crate) generation: u32,
-    pub(crate) attachments: Vec<AttachmentLink>,
+    pub(crate) attachments: Vec<Attachment>,
+    pub(crate) files: Vec<Enclosed>,
     pub(crate) body: MailBody,
     pub(crate) from: Mailbox,
     pub(crate) zone: TimeZone,
@@ -47,6 +49,7 @@ impl Default for Case {
             },
             generation: 0,
             attachments: Vec::new(),
+            files: Vec::new(),
             body: MailBody::Interim,
             from: parse_mailbox("gpus-it-security@greenpeace.org").expect("a sender"),
             zone: TimeZone::UTC,
@@ -92,6 +95,7 @@ impl Case {
             action: &self.action,
             generation: self.generation,
             attachments: &self.attachments,
+            files: &self.files,
             mail: MailSettings {
                 from: &self.from,
                 body: self.body,
@@ -106,7 +110,7 @@ impl Case {
     /// The message as text; every octet of it is ASCII.
     pub(crate) fn eml(&self) -> String {
         let composed = self.composed().expect("a mail");
-        String::from_utf8(composed.message).expect("ASCII")
+        String::from_utf8(composed.message.shown()).expect("ASCII")
     }
 }
 
@@ -118,12 +122,12 @@ pub(crate) fn field(key: &str, value: &str, position: i32) -> Field {
     Field { key: key.to_owned(), value: value.to_owned(), position }
 }
 
-pub(crate) fn linked(file_name: &str, url: &str) -> AttachmentLink {
-    AttachmentLink {
+pub(crate) fn linked(file_name: &str, url: &str) -> Attachment {
+    Attachment {
         file_name: file_name.to_owned(),
         size_bytes: Some(1_449_000),
         content_type: Some("application/pdf".to_owned()),
-        link: Ok(SignedLink { url: url.to_owned(), valid_until: at("2026-06-11T14:03:27Z") }),
+        place: Place::Linked(SignedLink { url: url.to_owned(), valid_until: at("2026-06-11T14:03:27Z") }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whichever text a form's visitors enter, the mail has the headers, recipients and parts it has without them.
 
 use maple_router::config::MailBody;
-use maple_router::routing::compose::{AttachmentLink, ReplyTo, clean_file_name};
+use maple_router::routing::compose::{Attachment, Place, ReplyTo, clean_file_name};
 use maple_router::routing::submission::destination::{TargetKind, parse};
 use proptest::prelude::*;
 
@@ -52,8 +52,8 @@ proptest! {
         case.form_name = Some(form);
         case.action.destination = format!("{name} <a@example.org>; b@example.org");
         case.attachments = vec![
-            AttachmentLink { content_type: Some(file.clone()), ..linked(&file, "https://storage.example/x") },
-            AttachmentLink { link: Err(why), ..linked(&file, "") },
+            Attachment { content_type: Some(file.clone()), ..linked(&file, "https://storage.example/x") },
+            Attachment { place: Place::Gone(why), ..linked(&file, "") },
         ];
         let composed = case.composed().expect("a mail");
         let eml = case.eml();

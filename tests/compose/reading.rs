@@ -2,7 +2,7 @@
 
 use maple_router::config::MailBody;
 use maple_router::ports::SignedLink;
-use maple_router::routing::compose::{AttachmentLink, ReplyTo};
+use maple_router::routing::compose::{Attachment, Place, ReplyTo};
 
 use crate::fixtures::{ALTERNATIVES, Case, at, field, linked, parts, read, signed_url};
 
@@ -10,13 +10,19 @@ use crate::fixtures::{ALTERNATIVES, Case, at, field, linked, parts, read, signed
 pub(crate) fn own_mails() -> Vec<(&'static str, Case)> {
     let attachments = vec![
         linked("Report on the <harbour> & more.pdf", &signed_url("a%2Fb")),
-        AttachmentLink {
+        Attachment {
             file_name: "photo.jpg".to_owned(),
             content_type: Some("image/jpeg".to_owned()),
-            link: Ok(SignedLink { url: signed_url("c"), valid_until: at("2026-06-05T17:00:00Z") }),
+            place: Place::Linked(SignedLink {
+                url: signed_url("c"),
+                valid_until: at("2026-06-05T17:00:00Z"),
+            }),
             ..linked("", "")
         },
-        AttachmentLink { link: Err("its retention period has ended".to_owned()), ..linked("old.txt", "") },
+        Attachment {
+            place: Place::Gone("its retention period has ended".to_owned()),
+            ..linked("old.txt", "")
+        },
     ];
     let mut raw = Case { attachments: attachments.clone(), ..Case::raw() };
     raw.fields = vec![
@@ -60,7 +66,11 @@ fn our_own_pages_say_what_the_text_says_and_load_nothing() {
             assert!(!html.contains(remote), "{name}: {remote}");
         }
         let links = html.matches("href=").count();
-        assert_eq!(links, case.attachments.iter().filter(|one| one.link.is_ok()).count(), "{name}");
+        assert_eq!(
+            links,
+            case.attachments.iter().filter(|one| matches!(one.place, Place::Linked(_))).count(),
+            "{name}"
+        );
     }
 }
 
@@ -118,7 +128,7 @@ fn an_answer_goes_to_whoever_the_form_was_filled_in_by() {
             Case { reply_to_fields: vec!["email".to_owned(), "mail".to_owned()], ..Case::default() };
         case.fields = fields.iter().zip(1..).map(|((key, value), at)| field(key, value, at)).collect();
         let composed = case.composed().expect("a mail");
-        let eml = String::from_utf8(composed.message.clone()).expect("ASCII");
+        let eml = String::from_utf8(composed.message.shown()).expect("ASCII");
         let message = read(&eml);
         let addresses =
             message.reply_to().map(|to| to.iter().filter_map(|one| one.address()).collect::<Vec<_>>());

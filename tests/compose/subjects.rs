@@ -7,7 +7,7 @@ use crate::fixtures::{Case, ID, field, read};
 /// The subject as composed, after checking that a reader sees the same.
 fn subject(case: &Case) -> String {
     let composed = case.composed().expect("a mail");
-    let eml = String::from_utf8(composed.message).expect("ASCII");
+    let eml = String::from_utf8(composed.message.shown()).expect("ASCII");
     assert_eq!(read(&eml).subject(), Some(composed.subject.as_str()));
     composed.subject
 }

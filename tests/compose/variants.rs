@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use maple_router::config::MailBody;
 use maple_router::ports::{Outcome, Stage};
-use maple_router::routing::compose::{AttachmentLink, ComposeFault};
+use maple_router::routing::compose::{Attachment, ComposeFault, Place};
 use maple_router::routing::submission::destination::parse_mailbox;
 use maple_router::routing::submission::message_id::{Origin, parse};
 use maple_router::routing::submission::plan::{ActionType, TemplateTexts};
@@ -17,12 +17,12 @@ fn snapshot(name: &str, eml: &str) {
     insta::assert_snapshot!(name, eml.replace("\r\n", "\n"));
 }
 
-fn gone(file_name: &str) -> AttachmentLink {
-    AttachmentLink {
+fn gone(file_name: &str) -> Attachment {
+    Attachment {
         file_name: file_name.to_owned(),
         size_bytes: None,
         content_type: None,
-        link: Err("its retention has ended".to_owned()),
+        place: Place::Gone("its retention has ended".to_owned()),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Creations: what is sent, and what each answer means.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use maple_router::ports::{Creation, Fault, FileContent, NewTicket, Reply, Stage, TicketFile, TicketRef};
+use maple_router::ports::{
+    Creation, Fault, FileContent, NewTicket, Reply, Spooled, Stage, TicketFile, TicketRef,
+};
 use serde_json::json;
 
 use crate::harness::{
@@ -47,7 +50,6 @@ async fn files_go_with_it_from_memory_and_from_the_disk() {
     let path = dir.path().join("spooled");
     let spooled: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(&path, &spooled).expect("written");
-    let length = spooled.len() as u64;
     let files = vec![
         TicketFile {
             name: "pl\u{e4}n \"1\".pdf".to_owned(),
@@ -57,7 +59,7 @@ async fn files_go_with_it_from_memory_and_from_the_disk() {
         TicketFile {
             name: "big.bin".to_owned(),
             content_type: "no type".to_owned(),
-            content: FileContent::Spooled { path: path.clone(), length },
+            content: FileContent::Spooled(Spooled::new(File::open(&path).expect("a file")).expect("spooled")),
         },
     ];
     let with_files =
@@ -93,11 +95,10 @@ async fn files_go_with_it_from_memory_and_from_the_disk() {
     assert!(second.0.contains("Content-Type: application/octet-stream"), "{}", second.0);
     assert!(second.1 == spooled, "byte for byte");
 
+    // Bytes that are lost while they are sent end the request, which may have been carried out.
     std::fs::write(&path, b"shorter").expect("written");
     let found = create(&desk.client(), &with_files).await;
-    assert_eq!(found.label(), "about_us");
-    assert!(words(&found).contains("7 bytes instead of 3000000"), "{found:?}");
-    assert_eq!(desk.asked("POST").len(), 1, "nothing was begun");
+    assert_eq!(found.label(), "unknown", "{found:?}");
 }
 
 /// The parts of a form: head and body.

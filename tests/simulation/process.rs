@@ -16,6 +16,7 @@ use maple_router::config::{Config, InDoubt, SignerKind};
 use maple_router::db::Pool;
 use maple_router::db::contract::{self, ContractOptions, StartDecision};
 use maple_router::db::readiness::Readiness;
+use maple_router::gateway::objects::Objects;
 use maple_router::gateway::signed_url::UrlSigner;
 use maple_router::gateway::slack::Slack;
 use maple_router::gateway::smtp::{Connections, SmtpSettings, offer};
@@ -163,6 +164,7 @@ impl Process {
             rules: MailRules::new(&config).expect("rules"),
             store: store.clone(),
             signer: Arc::clone(&place.tools.signer),
+            objects: Arc::new(Objects::new(place.state).expect("a client")),
             rng: Arc::clone(&rng),
             tickets: None,
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use devkit::smtp::{SmtpOptions, SmtpServer};
 use maple_router::gateway::smtp::{Connection, Connections, Envelope, SmtpSettings};
-use maple_router::ports::{Clock, Outcome};
+use maple_router::ports::{Clock, Message, Outcome};
 
 pub(crate) const MESSAGE: &[u8] =
     b"From: a@x.test\r\nMessage-ID: <1@x.test>\r\nX-Submission-ID: s-1\r\n\r\nHello\r\n.dot\r\n..\r\n";
@@ -105,11 +105,15 @@ pub(crate) fn addresses(all: &[&str]) -> Vec<String> {
     all.iter().map(|&address| address.to_owned()).collect()
 }
 
+pub(crate) fn short_message() -> Message {
+    Message::text(MESSAGE.to_vec())
+}
+
 /// More than the sockets on the way can hold.
-pub(crate) fn long_message() -> Vec<u8> {
+pub(crate) fn long_message() -> Message {
     let mut message = b"Subject: long\r\n\r\n".to_vec();
     message.extend(b"All work and no play makes a long mail.\r\n".repeat(200_000));
-    message
+    Message::text(message)
 }
 
 pub(crate) fn free() -> Result<(), String> {
@@ -118,7 +122,7 @@ pub(crate) fn free() -> Result<(), String> {
 
 pub(crate) async fn send_on(connection: &mut Connection, recipients: &[&str]) -> Vec<Outcome> {
     let recipients = addresses(recipients);
-    let mail = Envelope { from: "a@x.test", recipients: &recipients, message: MESSAGE };
+    let mail = Envelope { from: "a@x.test", recipients: &recipients, message: &short_message() };
     let outcomes = connection.send(&mail, &free).await;
     assert_eq!(outcomes.len(), recipients.len());
     outcomes

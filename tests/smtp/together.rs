@@ -7,7 +7,7 @@ use maple_router::gateway::smtp::Envelope;
 
 use crate::harness::{
     MESSAGE, Manner, SHORT, addresses, connections, free, hasty, in_either_manner, relay, relay_with, send,
-    settings, shorts, text,
+    settings, short_message, shorts, text,
 };
 
 in_either_manner!(
@@ -65,7 +65,8 @@ async fn a_fence_that_falls_while_data_is_granted_stops_a_short_message_too(mann
     let server = relay_with(manner).await;
     server.rule(Rule::at(At::Data).delay(SHORT));
     let recipients = addresses(&["b@y.test"]);
-    let mail = Envelope { from: "a@x.test", recipients: &recipients, message: MESSAGE };
+    let message = short_message();
+    let mail = Envelope { from: "a@x.test", recipients: &recipients, message: &message };
     let connections = connections(settings(&server));
     let started = std::time::Instant::now();
     let falls = || if started.elapsed() >= SHORT { Err("too late".to_owned()) } else { Ok(()) };

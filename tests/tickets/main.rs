@@ -3,6 +3,7 @@
 
 mod check;
 mod doubt;
+mod inside;
 mod killed;
 mod made;
 mod out;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::help_desk::{HelpDesk, HelpDeskOptions};
+use devkit::smtp::SmtpOptions;
 use devkit::stage::{Router, SHORT_TIMINGS, Source, Stage, StageOptions};
 use devkit::submission::{Audited, Row};
 use devkit::waiting;
@@ -39,6 +40,15 @@ lease = "10s"
 ack_deadline = "10s"
 "#;
 
+/// A relay that takes as large mails as Postfix does where its limit was raised.
+fn relay() -> SmtpOptions {
+    let mut options = SmtpOptions::default();
+    for offer in options.extensions.iter_mut().filter(|offer| offer.starts_with("SIZE")) {
+        *offer = "SIZE 40000000".to_owned();
+    }
+    options
+}
+
 pub(crate) struct Scene {
     // First: the routers go before what they work with.
     routers: Vec<Router>,
@@ -56,6 +66,7 @@ impl Scene {
         let options = StageOptions {
             sample_forms: false,
             ack_deadline: Duration::from_secs(10),
+            smtp: relay(),
             ..StageOptions::of(source)
         };
         let stage = Stage::start(options).await.expect("a stage");

@@ -11,13 +11,14 @@ mod script;
 mod store;
 mod v4;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -37,7 +38,23 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(3599);
 #[derive(Debug, Clone)]
 struct Object {
     content_type: String,
-    bytes: Vec<u8>,
+    /// As bytes that are shared: a download of ten megabytes copies none of them.
+    bytes: Bytes,
+    /// CRC-32C of the bytes as they were stored.
+    crc32c: u32,
+    /// Number of the object's generation; every put makes a new one.
+    generation: u64,
+    /// `Content-Encoding` that it was stored with.
+    encoding: Option<String>,
+}
+
+/// What becomes of a download on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoilt {
+    /// One bit of it is another.
+    Flipped,
+    /// The connection ends in the middle of it.
+    Cut,
 }
 
 /// State shared by the three servers.
@@ -55,6 +72,8 @@ struct Shared {
     token_calls: AtomicU64,
     sign_calls: AtomicU64,
     gets: AtomicU64,
+    generations: AtomicU64,
+    spoilt: Mutex<VecDeque<Spoilt>>,
 }
 
 impl Shared {
@@ -123,6 +142,8 @@ impl GoogleFake {
             token_calls: AtomicU64::new(0),
             sign_calls: AtomicU64::new(0),
             gets: AtomicU64::new(0),
+            generations: AtomicU64::new(1_700_000_000_000_000),
+            spoilt: Mutex::default(),
         });
         let metadata =
             Server::start(metadata::router(Arc::clone(&shared))).await.context("metadata server")?;
@@ -172,9 +193,30 @@ impl GoogleFake {
 
     /// Stores an object, replacing one of the same name.
     pub fn put_object(&self, bucket: &str, object: &str, content_type: &str, bytes: impl Into<Vec<u8>>) {
-        let stored = Object { content_type: content_type.to_owned(), bytes: bytes.into() };
+        self.put(bucket, object, content_type, bytes.into(), None);
+    }
+
+    /// Stores an object with a `Content-Encoding`, whatever its bytes are.
+    pub fn put_encoded(&self, bucket: &str, object: &str, content_type: &str, encoding: &str, bytes: &[u8]) {
+        self.put(bucket, object, content_type, bytes.to_vec(), Some(encoding.to_owned()));
+    }
+
+    fn put(&self, bucket: &str, object: &str, content_type: &str, bytes: Vec<u8>, encoding: Option<String>) {
+        let stored = Object {
+            content_type: content_type.to_owned(),
+            crc32c: crc32c::crc32c(&bytes),
+            bytes: bytes.into(),
+            generation: self.shared.generations.fetch_add(1, Ordering::Relaxed),
+            encoding,
+        };
         let mut objects = self.shared.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.insert((bucket.to_owned(), object.to_owned()), stored);
+    }
+
+    /// Spoils the next downloads, so many of them.
+    pub fn spoil_next(&self, times: usize, spoilt: Spoilt) {
+        let mut next = self.shared.spoilt.lock().unwrap_or_else(PoisonError::into_inner);
+        next.extend(std::iter::repeat_n(spoilt, times));
     }
 
     /// Deletes an object; true if it was there.

@@ -2,18 +2,21 @@
 //!
 //! Refuses in the XML of the real service. Objects live in memory and die with the process.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::Shared;
 use super::script::Step;
 use super::v4::{self, Refusal};
+use super::{Object, Shared, Spoilt};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new().fallback(serve).with_state(shared)
@@ -88,7 +91,8 @@ async fn answer(shared: &Shared, request: Request<Body>) -> Response {
         .into_iter()
         .find(|(name, _)| name == "response-content-disposition")
         .map(|(_, value)| value);
-    let mut response = Response::new(Body::from(found.bytes));
+    let mut response = Response::new(body(shared, &found));
+    describe(response.headers_mut(), &found);
     if let Ok(value) = HeaderValue::from_str(&found.content_type) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
@@ -102,6 +106,46 @@ async fn answer(shared: &Shared, request: Request<Body>) -> Response {
         }
     }
     response
+}
+
+/// The object's bytes, or what is left of them on a bad way.
+fn body(shared: &Shared, found: &Object) -> Body {
+    let spoilt = shared.spoilt.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let bytes = found.bytes.clone();
+    match spoilt {
+        None => Body::from(bytes),
+        Some(Spoilt::Flipped) => {
+            let mut bytes = bytes.to_vec();
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+            Body::from(bytes)
+        }
+        Some(Spoilt::Cut) => {
+            let half = bytes.slice(..bytes.len() / 2);
+            let end = io::Error::new(io::ErrorKind::ConnectionAborted, "cut");
+            Body::from_stream(futures::stream::iter([Ok(half), Err(end)]))
+        }
+    }
+}
+
+/// What the service says of an object beside its type.
+fn describe(headers: &mut HeaderMap, found: &Object) {
+    let digest = BASE64.encode(found.crc32c.to_be_bytes());
+    let encoding = found.encoding.as_deref();
+    for (name, value) in [
+        ("x-goog-generation", found.generation.to_string()),
+        ("x-goog-hash", format!("crc32c={digest}")),
+        ("x-goog-stored-content-length", found.bytes.len().to_string()),
+        ("x-goog-stored-content-encoding", encoding.unwrap_or("identity").to_owned()),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    if let Some(Ok(encoding)) = encoding.map(HeaderValue::from_str) {
+        headers.insert(header::CONTENT_ENCODING, encoding);
+    }
 }
 
 /// A refusal in the XML of the service.

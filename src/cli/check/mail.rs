@@ -12,7 +12,7 @@ use crate::config::{Config, MailBody};
 use crate::gateway::smtp::{Connections, Envelope, SmtpSettings, inspect};
 use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
-use crate::ports::{CheckLevel, CheckLine, Outcome};
+use crate::ports::{CheckLevel, CheckLine, Message, Outcome};
 use crate::routing::compose::{ComposeInput, MailSettings, SubmissionFacts, compose};
 use crate::routing::delivery::sender::TRIAL;
 use crate::routing::submission::destination;
@@ -81,7 +81,7 @@ async fn mail(config: &Config, settings: SmtpSettings) -> Result<String, String>
 
 /// The mail itself, with a Message-ID of its own each time.
 #[expect(clippy::disallowed_methods, reason = "only the Date of a test mail; the database may well be down")]
-fn test_mail(rules: &MailRules, host: &str) -> Result<Vec<u8>, String> {
+fn test_mail(rules: &MailRules, host: &str) -> Result<Message, String> {
     let action = PlannedAction {
         action_order: 1,
         action_type: ActionType::EmailTemplate,
@@ -106,6 +106,7 @@ fn test_mail(rules: &MailRules, host: &str) -> Result<Vec<u8>, String> {
         action: &action,
         generation: 0,
         attachments: &[],
+        files: &[],
         mail: MailSettings {
             from: &rules.from,
             body: MailBody::Template,

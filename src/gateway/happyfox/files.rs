@@ -1,43 +1,42 @@
-//! Files of a ticket, opened before anything is sent: what is gone or has changed costs no half-written request.
+//! Files of a ticket, as parts of its form.
 
+use futures::stream;
 use reqwest::Body;
 use reqwest::multipart::Part;
-use tokio::fs::File;
 
 use super::payload::file_name;
 use super::words::of_ours;
-use crate::ports::{Fault, FileContent, Stage, TicketFile};
+use crate::ports::{Fault, FileContent, Spooled, Stage, TicketFile};
 
 /// Media type of what says none that can be read.
 const UNKNOWN: &str = "application/octet-stream";
+/// Bytes that are read from the disk at a time.
+const CHUNK: usize = 64 * 1024;
 
-/// Opens the files; what is spooled is streamed from the disk later.
+/// The files as parts; what is spooled is streamed from the disk later.
 ///
 /// # Errors
-/// A fault of ours: a spooled file is gone, or has another length than was said.
-pub(super) async fn open(files: &[TicketFile]) -> Result<Vec<Part>, Fault> {
-    let mut parts = Vec::with_capacity(files.len());
-    for file in files {
+/// A fault of ours: a part cannot be made.
+pub(super) fn parts(files: &[TicketFile]) -> Result<Vec<Part>, Fault> {
+    let part = |file: &TicketFile| {
         let body = match &file.content {
             FileContent::Bytes(bytes) => Body::from(bytes.clone()),
-            FileContent::Spooled { path, length } => {
-                let opened = File::open(path).await.map_err(|error| spool(&error.to_string()))?;
-                let found = opened.metadata().await.map_err(|error| spool(&error.to_string()))?.len();
-                if found != *length {
-                    return Err(spool(&format!("it has {found} bytes instead of {length}")));
-                }
-                Body::from(opened)
-            }
+            FileContent::Spooled(file) => streamed(file.clone()),
         };
         let part = Part::stream_with_length(body, file.content.length()).file_name(file_name(&file.name));
         let part = part.mime_str(media_type(&file.content_type));
-        parts.push(part.map_err(|error| spool(&error.to_string()))?);
-    }
-    Ok(parts)
+        part.map_err(|error| of_ours(Stage::Post, &format!("a file of the ticket cannot be sent: {error}")))
+    };
+    files.iter().map(part).collect()
 }
 
-fn spool(why: &str) -> Fault {
-    of_ours(Stage::Post, &format!("a spooled file of the ticket cannot be sent: {why}"))
+/// The file as a body. A file that cannot be read ends the request, which was begun by then.
+fn streamed(file: Spooled) -> Body {
+    Body::wrap_stream(stream::try_unfold((file, 0), async |(file, offset)| {
+        let chunk = file.read_at(offset, CHUNK).await?;
+        let next = offset + chunk.len() as u64;
+        Ok::<_, std::io::Error>((!chunk.is_empty()).then_some((chunk, (file, next))))
+    }))
 }
 
 /// The type without parameters.

@@ -154,7 +154,7 @@ impl HelpDeskClient {
             Ok(fields) => fields,
             Err(creation) => return creation,
         };
-        let files = match files::open(&ticket.files).await {
+        let files = match files::parts(&ticket.files) {
             Ok(files) => files,
             Err(fault) => return Creation::AboutUs(fault),
         };

@@ -3,6 +3,7 @@
 //! Dropping a dialogue at any point breaks it off there; before the final dot that means the relay forgets the
 //! message. A dialogue never retries and never decides an outcome: it only reports the reply, and at which stage.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -17,13 +18,15 @@ use super::patience::{Patience, human};
 use super::replies::Said;
 use super::reply::{join, remark};
 use super::stream::{Stream, Trouble, Unwritten};
-use super::transparency::Data;
-use crate::ports::{Fault, Outcome, Stage};
+use super::transparency::{Data, Lead, lines};
+use crate::ports::{BASE64_LINE, Fault, Outcome, Spooled, Stage};
 
 /// Time limit of a QUIT; a later answer is not awaited.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of a message with its final dot up to which both are one write, in one piece where the system has room for it.
 const ONE_WRITE: usize = 64 * 1024;
+/// Bytes of a file that are encoded and written at a time: whole lines.
+const FILE_CHUNK: usize = 1024 * BASE64_LINE;
 /// Bytes of the longest group that is one write: the replies to a longer one could fill the sockets while commands
 /// are still written, and each side would wait for the other.
 const LONGEST_GROUP: usize = 16 * 1024;
@@ -198,7 +201,16 @@ impl Dialogue {
         patience: &Patience,
         may_finish: impl Fn() -> Result<Duration, Fault> + Send,
     ) -> Result<(Stage, StageReply), Fault> {
-        let (bytes, dot_at) = (data.bytes(), data.dot_at());
+        for lead in data.lead() {
+            let sent = match lead {
+                Lead::Bytes(bytes) => self.before_the_dot(bytes, settings, patience).await,
+                Lead::File(file) => self.file(file, settings, patience).await?,
+            };
+            if let Err(reply) = sent {
+                return Ok((Stage::Data, reply));
+            }
+        }
+        let (bytes, dot_at) = (data.end(), data.dot_at());
         let mut wait = Duration::ZERO;
         let mut written = 0;
         while written < bytes.len() {
@@ -217,10 +229,8 @@ impl Dialogue {
                     continue;
                 }
                 Some(Err(Unwritten::Forbidden(why))) => return Err(why),
-                Some(Err(Unwritten::Trouble(trouble))) => {
-                    early_refusal(&trouble).unwrap_or_else(|| trouble.into())
-                }
-                None => StageReply::Broken("the message could not be written in time".to_owned()),
+                Some(Err(Unwritten::Trouble(trouble))) => unwritten(trouble),
+                None => too_slow(),
             };
             return Ok((Stage::Data, reply));
         }
@@ -230,6 +240,47 @@ impl Dialogue {
             Err(broken) => broken,
         };
         Ok((Stage::Dot, reply))
+    }
+
+    /// Writes a part of the message that is not its end.
+    async fn before_the_dot(
+        &mut self,
+        bytes: &[u8],
+        settings: &SmtpSettings,
+        patience: &Patience,
+    ) -> Result<(), StageReply> {
+        let mut written = 0;
+        while written < bytes.len() {
+            let moved = self.stream.write_some(&bytes[written..], || Ok::<_, Infallible>(()));
+            match patience.allow(settings.command_timeout, moved).await {
+                Some(Ok(moved)) => written += moved,
+                Some(Err(Unwritten::Trouble(trouble))) => return Err(unwritten(trouble)),
+                None => return Err(too_slow()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a file of the message as BASE64. `Err` where the file cannot be read: the relay is not at fault.
+    async fn file(
+        &mut self,
+        file: &Spooled,
+        settings: &SmtpSettings,
+        patience: &Patience,
+    ) -> Result<Result<(), StageReply>, Fault> {
+        let mut offset = 0;
+        while offset < file.length() {
+            let bytes = file.read_at(offset, FILE_CHUNK).await.map_err(|error| Fault {
+                stage: Stage::Fence,
+                reply: remark(&format!("a spooled file cannot be read: {error}")),
+                about_us: false,
+            })?;
+            offset += bytes.len() as u64;
+            if let Err(reply) = self.before_the_dot(&lines(&bytes), settings, patience).await {
+                return Ok(Err(reply));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Says goodbye, briefly. The answer does not matter: nothing is in flight.
@@ -298,6 +349,15 @@ fn early_refusal(trouble: &Trouble) -> Option<StageReply> {
     let Trouble::Early(said) = trouble else { return None };
     let text = join(said.code, said.lines());
     (400..600).contains(&said.code).then_some(StageReply::Said { code: said.code, text })
+}
+
+/// The answer to a message that was not written whole.
+fn unwritten(trouble: Trouble) -> StageReply {
+    early_refusal(&trouble).unwrap_or_else(|| trouble.into())
+}
+
+fn too_slow() -> StageReply {
+    StageReply::Broken("the message could not be written in time".to_owned())
 }
 
 fn no_answer(stage: Stage, limit: Duration) -> StageReply {

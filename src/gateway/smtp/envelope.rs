@@ -5,7 +5,7 @@
 use super::dialogue::Offers;
 use super::reply::remark;
 use super::transparency::Data;
-use crate::ports::{Fault, Outcome, Stage};
+use crate::ports::{Fault, Message, Outcome, Stage};
 
 /// One message for some recipients.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Envelope<'a> {
     /// One RCPT each, in this order.
     pub recipients: &'a [String],
     /// The message as written, headers and body.
-    pub message: &'a [u8],
+    pub message: &'a Message,
 }
 
 /// The outcomes of one send, as they become known.
@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn mail_says_what_the_relay_offers_and_the_message_needs() {
         let recipients = ["a@b".to_owned(), "jörg@b".to_owned()];
-        let mail = Envelope { from: "me@x", recipients: &recipients, message: b"1234" };
+        let message = Message::text(b"1234".to_vec());
+        let mail = Envelope { from: "me@x", recipients: &recipients, message: &message };
         let data = Data::of(mail.message);
         let all = Offers { size: true, utf8: true, eight_bit: true, pipelining: true };
         let mut sheet = Sheet::of(&recipients);
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(command.as_deref(), Some("MAIL FROM:<me@x>"));
         assert!(sheet.is_open(0) && !sheet.is_open(1));
 
-        let umlaut = Data::of("für".as_bytes());
+        let umlaut = Data::of(&Message::text("für".as_bytes().to_vec()));
         let command = mail_command(&mail, &umlaut, &all, &mut sheet);
         assert_eq!(command.as_deref(), Some("MAIL FROM:<me@x> SIZE=6 BODY=8BITMIME"));
         assert_eq!(mail_command(&mail, &umlaut, &Offers::default(), &mut sheet), None);

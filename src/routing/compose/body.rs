@@ -1,11 +1,12 @@
-//! Bodies: the interim text, the list of fields, or the pinned template; each followed by the attachment links.
+//! Bodies: the interim text, the list of fields, or the pinned template; each followed by the list of attachments.
 //!
 //! Invariant: the interim body contains no field value, whatever the action. It goes out until an operator sets
 //! `mail.body = "template"`, and it must be safe for every form. Bodies of our own are text and HTML of the same
 //! content; a template's are those that it has.
 
+use super::attachments::{When, html_block, text_block};
 use super::html::Page;
-use super::links::{When, html_block, text_block};
+
 use super::template::{Part, Variables};
 use super::when::readable_time;
 use super::{ComposeFault, ComposeInput};

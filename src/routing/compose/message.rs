@@ -9,13 +9,14 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use lettre::Message;
 use lettre::address::{Address, Envelope};
-use lettre::message::header::{ContentTransferEncoding, Date};
+use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType, Date};
 use lettre::message::{Body, MultiPart, SinglePart};
 use sha2::{Digest, Sha256};
 
 use super::body::Bodies;
 use super::headers::{recipients, sender, token, unstructured};
-use super::{ComposeFault, ComposeInput};
+use super::{ComposeFault, ComposeInput, Enclosed};
+use crate::ports;
 use crate::routing::submission::text::bounded;
 
 /// Longest line sent unencoded; SMTP allows 998 octets.
@@ -30,7 +31,7 @@ pub(super) fn assemble(
     subject: &str,
     reply_to: Option<&str>,
     bodies: Bodies,
-) -> Result<Vec<u8>, ComposeFault> {
+) -> Result<ports::Message, ComposeFault> {
     let from = input.mail.from;
     if !from.address.is_ascii() {
         return Err(ComposeFault::unbuildable(input, "mail.from is not an ASCII address"));
@@ -42,14 +43,13 @@ pub(super) fn assemble(
         .map_err(|fault| ComposeFault::unbuildable(input, fault))?;
 
     let boundary = boundary(message_id, &bodies);
-    let text =
-        part(SinglePart::builder().header(lettre::message::header::ContentType::TEXT_PLAIN), bodies.text);
-    let mixed = MultiPart::mixed().boundary(format!("=_mixed_{boundary}"));
+    let text = part(SinglePart::builder().header(ContentType::TEXT_PLAIN), bodies.text);
+    let between_parts = format!("=_mixed_{boundary}");
+    let mixed = MultiPart::mixed().boundary(between_parts.clone());
     let content = match bodies.html {
         None => mixed.singlepart(text),
         Some(html) => {
-            let html =
-                part(SinglePart::builder().header(lettre::message::header::ContentType::TEXT_HTML), html);
+            let html = part(SinglePart::builder().header(ContentType::TEXT_HTML), html);
             mixed.multipart(
                 MultiPart::alternative()
                     .boundary(format!("=_alternative_{boundary}"))
@@ -75,11 +75,36 @@ pub(super) fn assemble(
         .multipart(content)
         .map_err(|fault| ComposeFault::unbuildable(input, fault))?
         .formatted();
-    if message.is_ascii() {
-        Ok(message)
-    } else {
-        Err(ComposeFault::unbuildable(input, "the message is not ASCII"))
+    if !message.is_ascii() {
+        return Err(ComposeFault::unbuildable(input, "the message is not ASCII"));
     }
+    if input.files.is_empty() {
+        return Ok(ports::Message::text(message));
+    }
+    with_files(message, &between_parts, input.files).map_err(|why| ComposeFault::unbuildable(input, why))
+}
+
+/// The message with files as its last parts: what ended it ends it behind them.
+fn with_files(mut message: Vec<u8>, boundary: &str, files: &[Enclosed]) -> Result<ports::Message, String> {
+    let end = format!("--{boundary}--\r\n");
+    let before = message.strip_suffix(end.as_bytes()).ok_or("its parts do not end as they should")?.len();
+    message.truncate(before);
+    let mut parts = Vec::with_capacity(files.len());
+    for file in files {
+        let content_type =
+            ContentType::parse(&file.content_type).map_err(|fault| format!("a file's type: {fault}"))?;
+        let empty = Body::dangerous_pre_encoded(Vec::new(), ContentTransferEncoding::Base64);
+        let part = SinglePart::builder()
+            .header(content_type)
+            .header(ContentDisposition::attachment(&file.file_name))
+            .body(empty);
+        let mut headers = format!("--{boundary}\r\n").into_bytes();
+        headers.extend(part.formatted());
+        // The library ends the empty content with a line of its own.
+        headers.truncate(headers.len() - 2);
+        parts.push((headers, file.content.clone()));
+    }
+    Ok(ports::Message::with_files(message, parts, end.into_bytes()))
 }
 
 /// `Date`. Before 1970 the library would panic, or use the present.

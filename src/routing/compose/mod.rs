@@ -1,15 +1,15 @@
 //! The mail of one action: subject, body, links and headers, composed from the pinned plan.
 //!
-//! Reading order: [`compose`] → `subject` → `body` (with `template`, `html` and `links`) → `message` (with `headers`).
+//! Reading order: [`compose`] → `subject` → `body` (with `template`, `html` and `attachments`) → `message` (with `headers`).
 //!
 //! If we die before the mail is sent, composing it again from the same input gives the same octets. Invariant: pure;
 //! nothing here reads a clock, draws a random number, resolves a name or opens a file, and nothing here logs. No field
 //! value, file name or template result can add a header, an address or a part.
 
+mod attachments;
 mod body;
 mod headers;
 mod html;
-mod links;
 mod message;
 mod reply_to;
 mod subject;
@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-pub use links::{AttachmentLink, MAX_LINK_TTL, clean_file_name, link_ttl};
+pub use attachments::{Attachment, Enclosed, MAX_LINK_TTL, Place, clean_file_name, link_ttl};
 pub use reply_to::ReplyTo;
 pub use subject::MAX_SUBJECT;
 pub use ticket::{ComposedTicket, Expressions, compose_ticket};
@@ -35,7 +35,7 @@ use super::submission::message_id::{Origin, message_id};
 use super::submission::plan::PlannedAction;
 use super::submission::text::{bounded, one_line};
 use crate::config::MailBody;
-use crate::ports::{Fault, Outcome, Reply, Stage};
+use crate::ports::{Fault, Message, Outcome, Reply, Stage};
 
 /// A submission's own facts.
 #[derive(Debug, Clone, Copy)]
@@ -98,8 +98,10 @@ pub struct ComposeInput<'a> {
     pub action: &'a PlannedAction,
     /// The action's generation.
     pub generation: u32,
-    /// The submission's attachments with their links.
-    pub attachments: &'a [AttachmentLink],
+    /// The submission's attachments, each with its place.
+    pub attachments: &'a [Attachment],
+    /// Files that a mail has inside.
+    pub files: &'a [Enclosed],
     /// Settings of the mail.
     pub mail: MailSettings<'a>,
     /// `Date` of the mail, in whole seconds.
@@ -142,7 +144,7 @@ impl ComposeInput<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Composed {
     /// The message: ASCII, lines ended by CRLF, not dot-stuffed.
-    pub message: Vec<u8>,
+    pub message: Message,
     /// Message-ID, in angle brackets.
     pub message_id: String,
     /// Subject, as a reader sees it.
@@ -156,7 +158,7 @@ pub struct Composed {
 impl fmt::Debug for Composed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Composed")
-            .field("message_octets", &self.message.len())
+            .field("message", &self.message)
             .field("message_id", &self.message_id)
             .finish_non_exhaustive()
     }

@@ -10,6 +10,7 @@ use lettre::message::SinglePart;
 
 use super::headers::{recipients, sender, token, unstructured};
 use super::message::{date, part};
+use crate::ports;
 use crate::routing::submission::destination::Mailbox;
 use crate::routing::submission::text::one_line;
 
@@ -23,7 +24,7 @@ pub fn trial_mail(
     message_id: &str,
     at: Timestamp,
     host: &str,
-) -> Result<Vec<u8>, String> {
+) -> Result<ports::Message, String> {
     let host = one_line(host);
     let text = format!(
         "This is a test of maple-router on {host}: it reached the relay by the same path as every mail of a form.\n\
@@ -43,7 +44,7 @@ pub fn note_mail(
     at: Timestamp,
     subject: &str,
     text: String,
-) -> Result<Vec<u8>, String> {
+) -> Result<ports::Message, String> {
     let address: Address =
         from.address.parse().map_err(|_| "mail.from is not an ASCII address".to_owned())?;
     let envelope = Envelope::new(Some(address.clone()), vec![address]).map_err(|fault| fault.to_string())?;
@@ -59,7 +60,11 @@ pub fn note_mail(
         .singlepart(text)
         .map_err(|fault| fault.to_string())?
         .formatted();
-    if message.is_ascii() { Ok(message) } else { Err("the message is not ASCII".to_owned()) }
+    if message.is_ascii() {
+        Ok(ports::Message::text(message))
+    } else {
+        Err("the message is not ASCII".to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +79,7 @@ mod tests {
         let at = "2026-11-01T10:00:00Z".parse().unwrap();
         let mail =
             trial_mail(&from, &to, "<maple-test.1@example.org>", at, "host\r\nBcc: x@example.org").unwrap();
-        let mail = String::from_utf8(mail).unwrap();
+        let mail = String::from_utf8(mail.shown()).unwrap();
         let (headers, body) = mail.split_once("\r\n\r\n").expect("headers and body");
         for expected in [
             "From: it@example.org",

@@ -61,7 +61,7 @@ fn content(wanted: &str) -> String {
   CASE WHEN {wanted} THEN COALESCE(x.keys, '{{}}') END AS field_keys,
   CASE WHEN {wanted} THEN COALESCE(x.values, '{{}}') END AS field_values,
   CASE WHEN {wanted} THEN COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name,
-      'content_type', x.content_type, 'size_bytes', x.size_bytes, 'bucket', x.gcs_bucket, 'object', x.gcs_object)
+      'content_type', x.content_type, 'size_bytes', x.size_bytes, 'sha256', encode(x.sha256, 'hex'), 'bucket', x.gcs_bucket, 'object', x.gcs_object)
       ORDER BY x.created_at, x.id)
     FROM attachments x WHERE x.submission_id = s.id), '[]') END AS attachments"
     )

@@ -37,6 +37,9 @@ pub struct Attachment {
     /// Size in bytes.
     #[serde(default)]
     pub size_bytes: Option<i64>,
+    /// SHA-256 of the bytes, in hexadecimal digits.
+    #[serde(default)]
+    pub sha256: Option<String>,
     /// Bucket of the object.
     #[serde(default)]
     pub bucket: Option<String>,

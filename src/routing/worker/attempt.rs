@@ -30,6 +30,8 @@ pub(super) struct Attempt<'a> {
     pub(super) claim: &'a Claim,
     /// Actions tried under this claim.
     pub(super) tried: BTreeSet<i32>,
+    /// Actions whose files were refused as too large under this claim: they go with links.
+    pub(super) too_large: BTreeSet<i32>,
     /// Actions whose doubt was examined under this claim.
     pub(super) asked: BTreeSet<i32>,
     /// Deliveries left open under this claim, and why: decides whether its attempt is spent.
@@ -44,10 +46,11 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub(super) fn of(claim: &'a Claim, context: ClaimContext) -> Self {
-        let (tried, asked, tally) = (BTreeSet::new(), BTreeSet::new(), Tally::default());
+        let (tried, too_large, asked) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let tally = Tally::default();
         let ClaimContext { content, intents, slot } = context;
         let content = OnceCell::new_with(content);
-        Self { claim, tried, asked, tally, permit: None, intents, content, slot }
+        Self { claim, tried, too_large, asked, tally, permit: None, intents, content, slot }
     }
 
     /// Notes in the tally whether a pause kept deliveries of the action open.

@@ -57,6 +57,20 @@ pub(super) enum Sent {
 }
 
 impl Sent {
+    /// Whether it was refused as too large, and reached nobody.
+    pub(super) fn is_too_large(&self) -> bool {
+        match self {
+            Self::Mail(outcomes) => {
+                let too_large =
+                    |outcome: &Outcome| matches!(outcome, Outcome::Refused(fault) if fault.is_too_large());
+                let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
+                outcomes.iter().any(too_large) && outcomes.iter().all(refused)
+            }
+            Self::Ticket(creation) => matches!(creation, Creation::TooLarge(_)),
+            Self::Nothing => false,
+        }
+    }
+
     /// An outcome for each of the keys, in their order.
     pub(super) fn outcomes(&self) -> Cow<'_, [Outcome]> {
         match self {

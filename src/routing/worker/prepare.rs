@@ -2,6 +2,7 @@
 //!
 //! No intent is recorded here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
 
+mod files;
 mod render;
 pub mod ticket;
 
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::files::InlineRules;
 pub use self::render::{RenderError, RenderScope, Rendered};
 use self::ticket::TicketRules;
 
@@ -16,21 +18,24 @@ use jiff::tz::TimeZone;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::config::{Config, InDoubt, MailBody};
+use crate::config::{Attachments, Config, InDoubt, MailBody};
 use crate::db::{DbError, DbErrorKind};
+use crate::gateway::objects::Objects;
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::journal;
 use crate::ops::live::Live;
 use crate::ops::rng::Rng;
-use crate::ports::{Fault, LinkRequest, NewTicket, Outcome, Reply, Stage};
+use crate::ports::{Fault, LinkRequest, Message, NewTicket, Outcome, Reply, Stage};
 use crate::routing::claims::Claim;
 use crate::routing::claims::scope::ActionScope;
 use crate::routing::compose;
 use crate::routing::compose::{
-    AttachmentLink, ComposeInput, Composed, Field, MailSettings, ReplyTo, SubmissionFacts, clean_file_name,
+    Attachment, ComposeInput, Composed, Enclosed, Field, MailSettings, Place, ReplyTo, SubmissionFacts,
+    clean_file_name,
 };
 use crate::routing::decide;
 use crate::routing::delivery::sender::ReturnAddress;
+use crate::routing::journal::files::OfAction;
 use crate::routing::store::Store;
 use crate::routing::submission::content::SubmissionContent;
 use crate::routing::submission::destination;
@@ -71,6 +76,8 @@ pub struct ChangingRules {
     pub link_ttl: std::time::Duration,
     /// Treatment of deliveries in doubt.
     pub in_doubt: InDoubt,
+    /// Files inside.
+    pub inline: InlineRules,
 }
 
 impl MailRules {
@@ -106,6 +113,12 @@ fn return_address(config: &Config) -> Result<Option<ReturnAddress>, String> {
     ReturnAddress::new(address, secret.secret.expose()).map(Some)
 }
 
+/// Forms whose mails have files inside.
+fn inline_forms(config: &Config) -> Vec<String> {
+    let forms = config.mail.forms.iter().filter(|(_, form)| form.attachments == Attachments::Inline);
+    forms.map(|(name, _)| name.clone()).collect()
+}
+
 impl ChangingRules {
     /// Reads the changing rules of a validated configuration.
     ///
@@ -121,6 +134,11 @@ impl ChangingRules {
             reply_to_fields: config.mail.reply_to_fields.clone(),
             link_ttl: config.signed_url.ttl,
             in_doubt: config.routing.in_doubt,
+            inline: InlineRules {
+                forms: inline_forms(config),
+                max_total: config.mail.inline_max_total.as_bytes(),
+                types: config.mail.inline_types.clone(),
+            },
         })
     }
 }
@@ -134,6 +152,8 @@ pub struct Preparer {
     pub store: Store,
     /// Signs links.
     pub signer: Arc<UrlSigner>,
+    /// Reads what travels inside.
+    pub objects: Arc<Objects>,
     /// Source of the nonces.
     pub rng: Arc<Rng>,
     /// Rules of tickets; absent where there is no help desk.
@@ -149,6 +169,23 @@ pub enum Prepared {
     Decided(Box<Decided>),
     /// The submission could not be read: nothing is known.
     Unreadable(DbError),
+    /// Reading the files was interrupted.
+    Interrupted,
+}
+
+/// An action to be prepared.
+#[derive(Debug, Clone, Copy)]
+pub struct Preparation<'a> {
+    /// Claim that it is prepared under.
+    pub claim: &'a Claim,
+    /// Ledger with the plan.
+    pub ledger: &'a Ledger,
+    /// Order of the action.
+    pub order: i32,
+    /// Submission content; where it is missing it is read, once per claim.
+    pub content: &'a OnceCell<SubmissionContent>,
+    /// Whether files may travel inside: not where they were refused as too large.
+    pub may_enclose: bool,
 }
 
 /// Deliveries decided without a send.
@@ -193,12 +230,23 @@ pub struct Mail {
     /// Envelope sender.
     pub sender: String,
     /// The message.
-    pub message: Vec<u8>,
+    pub message: Message,
 }
 
 impl fmt::Debug for Mail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mail").field("recipients", &self.recipients.len()).finish_non_exhaustive()
+    }
+}
+
+impl Parcel {
+    /// Whether files are inside.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        match self {
+            Self::Mail(mail) => mail.message.files() > 0,
+            Self::Ticket(ticket) => !ticket.files.is_empty(),
+        }
     }
 }
 
@@ -224,14 +272,9 @@ impl Decided {
 const IN_DOUBT: &str = "perhaps delivered before; on hold, because routing.in_doubt is \"hold\"";
 
 impl Preparer {
-    /// Prepares action `order` of the ledger's plan. Submission content that is missing is read, once per claim.
-    pub async fn prepare(
-        &self,
-        claim: &Claim,
-        ledger: &Ledger,
-        order: i32,
-        content: &OnceCell<SubmissionContent>,
-    ) -> Prepared {
+    /// Prepares an action of the ledger's plan. `over` ends the reading of files, which may take as long as the store does.
+    pub async fn prepare(&self, asked: Preparation<'_>, over: impl Future<Output = ()>) -> Prepared {
+        let Preparation { claim, ledger, order, content, may_enclose } = asked;
         let Some(action) = ledger.plan.iter().find(|action| action.action_order == order) else {
             return Prepared::Unreadable(DbError::Shape(format!("the ledger's plan has no action {order}")));
         };
@@ -273,15 +316,31 @@ impl Preparer {
                 }
             },
         };
-        let attachments = match self.links(content).await {
+        let mut attachments = match self.links(content).await {
             Ok(attachments) => attachments,
             Err(fault) => {
                 decided.everything(keys, &Outcome::Deferred(fault));
                 return Prepared::Decided(Box::new(decided));
             }
         };
-        let source =
-            Source { id: claim.id, action, ledger, content, attachments: &attachments, targets: &targets };
+        let mut files = Vec::new();
+        if may_enclose && self.wants_files(action, &content.form_id) {
+            let of = OfAction { id: claim.id, form_id: &content.form_id, action_order: order };
+            files = tokio::select! {
+                biased;
+                () = over => return Prepared::Interrupted,
+                files = self.enclose(of, content, &mut attachments) => files,
+            };
+        }
+        let source = Source {
+            id: claim.id,
+            action,
+            ledger,
+            content,
+            attachments: &attachments,
+            files: &files,
+            targets: &targets,
+        };
         let parcel = match &self.tickets {
             Some(rules) if !action.action_type.is_email() => {
                 self.ticket(rules, &source).map(|ticket| Parcel::Ticket(Box::new(ticket)))
@@ -297,6 +356,15 @@ impl Preparer {
                 Prepared::Decided(Box::new(decided))
             }
         }
+    }
+
+    /// Whether the form wants files inside an action's mail or ticket.
+    fn wants_files(&self, action: &PlannedAction, form: &str) -> bool {
+        if action.action_type.is_email() {
+            return self.rules.now().inline.forms.iter().any(|name| name == form);
+        }
+        let tickets = self.tickets.as_ref();
+        tickets.is_some_and(|rules| rules.settings.attachments(form) == Attachments::Inline)
     }
 
     fn mail(&self, source: &Source<'_>, recipients: Vec<String>) -> Result<Mail, Fault> {
@@ -368,14 +436,14 @@ impl Preparer {
 
     /// The attachments with their links. An attachment that cannot be linked is named as such; a signer that is down or not
     /// allowed to sign defers the mail.
-    async fn links(&self, content: &SubmissionContent) -> Result<Vec<AttachmentLink>, Fault> {
+    async fn links(&self, content: &SubmissionContent) -> Result<Vec<Attachment>, Fault> {
         let ttl = compose::link_ttl(self.rules.now().link_ttl, content.retention_expires_at, content.now);
         let mut requests = Vec::new();
-        let mut links: Vec<AttachmentLink> = Vec::with_capacity(content.attachments.len());
+        let mut links: Vec<Attachment> = Vec::with_capacity(content.attachments.len());
         let mut indexes = Vec::new();
         for attachment in &content.attachments {
             let file_name = attachment.file_name.clone().unwrap_or_default();
-            let link = match (ttl, &attachment.bucket, &attachment.object) {
+            let place = match (ttl, &attachment.bucket, &attachment.object) {
                 (Some(ttl), Some(bucket), Some(object)) => {
                     indexes.push(links.len());
                     requests.push(LinkRequest {
@@ -384,23 +452,23 @@ impl Preparer {
                         file_name: clean_file_name(&file_name),
                         ttl,
                     });
-                    Err(String::new())
+                    Place::Gone(String::new())
                 }
-                (None, _, _) => Err("its retention period has ended".to_owned()),
-                (Some(_), _, _) => Err("where it is stored was not recorded".to_owned()),
+                (None, _, _) => Place::Gone("its retention period has ended".to_owned()),
+                (Some(_), _, _) => Place::Gone("where it is stored was not recorded".to_owned()),
             };
-            links.push(AttachmentLink {
+            links.push(Attachment {
                 file_name,
                 size_bytes: attachment.size_bytes.and_then(|size| u64::try_from(size).ok()),
                 content_type: attachment.content_type.clone(),
-                link,
+                place,
             });
         }
         let signed = self.signer.sign_all(&requests, LINKS_AT_ONCE).await;
         for (index, signed) in indexes.into_iter().zip(signed) {
-            links[index].link = match signed {
-                Ok(link) => Ok(link),
-                Err(SignError::UnsignableObject { why, .. }) => Err(why),
+            links[index].place = match signed {
+                Ok(link) => Place::Linked(link),
+                Err(SignError::UnsignableObject { why, .. }) => Place::Gone(why),
                 Err(error) => {
                     return Err(Fault {
                         // Only an outage reaches the breaker; a missing permission fails loudly, and delays no other mail.
@@ -419,7 +487,7 @@ impl Preparer {
 
     /// What `make` makes of the source.
     fn composing<T>(&self, source: &Source<'_>, make: impl FnOnce(&ComposeInput<'_>) -> T) -> T {
-        let Source { id, action, ledger, content, attachments, targets } = *source;
+        let Source { id, action, ledger, content, attachments, files, targets } = *source;
         let fields: Vec<Field> = content
             .fields
             .iter()
@@ -434,6 +502,7 @@ impl Preparer {
             action,
             generation: ledger.generation(action.action_order),
             attachments,
+            files,
             mail: MailSettings {
                 from: &self.rules.from,
                 body: self.rules.body,
@@ -453,7 +522,8 @@ struct Source<'a> {
     action: &'a PlannedAction,
     ledger: &'a Ledger,
     content: &'a SubmissionContent,
-    attachments: &'a [AttachmentLink],
+    attachments: &'a [Attachment],
+    files: &'a [Enclosed],
     targets: &'a [Target],
 }
 

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Preparer, Source};
 use crate::db::DbError;
 use crate::ports::Fault;
+use crate::routing::compose::Place;
 use crate::routing::decide;
 use crate::routing::submission::destination;
 use crate::routing::submission::destination::TargetKind;
@@ -106,7 +107,7 @@ impl Preparer {
         let mut content = self.store.content(scope.id).await?.ok_or(RenderError::Gone(scope.id))?;
         content.attachments.retain(|attachment| scope.linkable.contains(&attachment.id));
         let attachments = self.links(&content).await.map_err(RenderError::Unsigned)?;
-        let links = attachments.iter().filter(|attachment| attachment.link.is_ok()).count();
+        let links = attachments.iter().filter(|one| matches!(one.place, Place::Linked(_))).count();
         let mut mails = Vec::new();
         for action in &ledger.plan {
             let order = action.action_order;
@@ -125,6 +126,7 @@ impl Preparer {
                 ledger: &ledger,
                 content: &content,
                 attachments: &attachments,
+                files: &[],
                 targets: &targets,
             };
             let composed = self.compose(&source).map_err(RenderError::Unmakeable)?;
@@ -134,7 +136,7 @@ impl Preparer {
                 action_order: order,
                 recipients,
                 message_id: message_id::message_id(origin, &self.rules.from.address),
-                message: composed.message,
+                message: composed.message.shown(),
                 open,
                 links,
                 missing: composed.missing,

@@ -5,8 +5,9 @@
 use super::{Preparer, Source, log_missing, ours};
 use crate::config::HappyFox;
 use crate::ops::gate::Gate;
-use crate::ports::{Fault, NewTicket, Stage};
+use crate::ports::{Fault, FileContent, NewTicket, Stage, TicketFile};
 use crate::routing::compose;
+use crate::routing::compose::Enclosed;
 use crate::routing::submission::content::SubmissionContent;
 use crate::routing::submission::destination;
 use crate::routing::submission::message_id::Origin;
@@ -36,7 +37,7 @@ impl Preparer {
         self
     }
 
-    /// The ticket of an action, with links to its attachments.
+    /// The ticket of an action, with its attachments inside or linked.
     pub(super) fn ticket(&self, rules: &TicketRules, source: &Source<'_>) -> Result<NewTicket, Fault> {
         let Source { id, action, content, .. } = *source;
         let settings = &rules.settings;
@@ -66,8 +67,16 @@ impl Preparer {
             tags: vec![tag(origin)],
             ticket_fields: composed.fields,
             contact_fields: composed.contact_fields,
-            files: Vec::new(),
+            files: source.files.iter().map(file).collect(),
         })
+    }
+}
+
+fn file(enclosed: &Enclosed) -> TicketFile {
+    TicketFile {
+        name: enclosed.file_name.clone(),
+        content_type: enclosed.content_type.clone(),
+        content: FileContent::Spooled(enclosed.content.clone()),
     }
 }
 

@@ -1,8 +1,9 @@
-//! Attachments in a mail: their names made harmless, their links with the time until which these work.
+//! Attachments in a mail: their names made harmless, their places, and how long their links work.
 //!
-//! The mail never contains a file itself (design §7). Anyone with a signed URL can read the object, so a link lives no
-//! longer than the submission, and is never logged.
+//! An attachment is linked, or goes inside as a file where its form wants that. Anyone with a signed URL can read the object,
+//! so a link lives no longer than the submission, and is never logged.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use super::html::escaped;
 use super::when::{in_words, readable_time};
-use crate::ports::SignedLink;
+use crate::ports::{SignedLink, Spooled};
 use crate::routing::submission::text::{bounded, is_bidi_control, one_line};
 
 /// Longest life of a V4 signed URL.
@@ -22,15 +23,46 @@ const MAX_EXTENSION: usize = 16;
 
 /// One attachment as a mail shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttachmentLink {
+pub struct Attachment {
     /// File name as uploaded; cleaned when shown.
     pub file_name: String,
     /// Size, where known.
     pub size_bytes: Option<u64>,
     /// MIME type, where known.
     pub content_type: Option<String>,
-    /// The link, or the reason why there can be none any longer (the mail says "can no longer be linked: …").
-    pub link: Result<SignedLink, String>,
+    /// Where its content is.
+    pub place: Place,
+}
+
+/// Where a reader finds an attachment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Behind a link.
+    Linked(SignedLink),
+    /// In the mail or ticket itself.
+    Inside,
+    /// Nowhere any longer, for this reason (the mail says "can no longer be linked: …").
+    Gone(String),
+}
+
+/// A file that goes with a mail or a ticket. Its `Debug` shows neither name nor content.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Enclosed {
+    /// File name offered to the reader, cleaned.
+    pub file_name: String,
+    /// Media type, without parameters.
+    pub content_type: String,
+    /// The file.
+    pub content: Spooled,
+}
+
+impl fmt::Debug for Enclosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enclosed")
+            .field("content_type", &self.content_type)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Life of a link: the configured time, at most seven days, and never longer than the submission's retention. Whole
@@ -80,7 +112,7 @@ pub fn clean_file_name(raw: &str) -> String {
 }
 
 /// The block that ends a text body; empty without attachments.
-pub(super) fn text_block(attachments: &[AttachmentLink], when: When<'_>) -> String {
+pub(super) fn text_block(attachments: &[Attachment], when: When<'_>) -> String {
     if attachments.is_empty() {
         return String::new();
     }
@@ -88,17 +120,17 @@ pub(super) fn text_block(attachments: &[AttachmentLink], when: When<'_>) -> Stri
     for attachment in attachments {
         let shown = Shown::new(attachment, when);
         block.push_str(&format!("\n- {}{}\n", shown.name, shown.about));
-        match shown.link {
-            Ok((url, until)) => block.push_str(&format!("  {url}\n  {until}\n")),
-            Err(why) => block.push_str(&format!("  {why}\n")),
+        if let Some(url) = shown.url {
+            block.push_str(&format!("  {url}\n"));
         }
+        block.push_str(&format!("  {}\n", shown.note));
     }
     block
 }
 
 /// The block that ends an HTML body; empty without attachments. A link has a line of its own: beside a name the line
 /// could be too long to be sent unencoded.
-pub(super) fn html_block(attachments: &[AttachmentLink], when: When<'_>) -> String {
+pub(super) fn html_block(attachments: &[Attachment], when: When<'_>) -> String {
     if attachments.is_empty() {
         return String::new();
     }
@@ -106,17 +138,12 @@ pub(super) fn html_block(attachments: &[AttachmentLink], when: When<'_>) -> Stri
     for attachment in attachments {
         let shown = Shown::new(attachment, when);
         let (name, about) = (escaped(&shown.name), escaped(&shown.about));
-        match shown.link {
-            Ok((url, until)) => block.push_str(&format!(
-                "<li><a\nhref=\"{}\"\n>{name}</a>{about}<br>\n<span class=\"note\">{}</span></li>\n",
-                escaped(url),
-                escaped(&until)
-            )),
-            Err(why) => block.push_str(&format!(
-                "<li>{name}{about}<br>\n<span class=\"note\">{}</span></li>\n",
-                escaped(&why)
-            )),
-        }
+        let name = match shown.url {
+            Some(url) => format!("<a\nhref=\"{}\"\n>{name}</a>", escaped(url)),
+            None => name,
+        };
+        let note = escaped(&shown.note);
+        block.push_str(&format!("<li>{name}{about}<br>\n<span class=\"note\">{note}</span></li>\n"));
     }
     block.push_str("</ul>\n");
     block
@@ -134,12 +161,14 @@ struct Shown<'a> {
     name: String,
     /// Size and type in parentheses, led by a space; empty where neither is known.
     about: String,
-    /// The URL and the end of its life, or the reason why there is none.
-    link: Result<(&'a str, String), String>,
+    /// The URL, where there is one.
+    url: Option<&'a str>,
+    /// How to come by the attachment, or why that is over.
+    note: String,
 }
 
 impl<'a> Shown<'a> {
-    fn new(attachment: &'a AttachmentLink, when: When<'_>) -> Self {
+    fn new(attachment: &'a Attachment, when: When<'_>) -> Self {
         let facts: Vec<String> = attachment
             .size_bytes
             .map(human_size)
@@ -148,21 +177,22 @@ impl<'a> Shown<'a> {
             .filter(|fact| !fact.is_empty())
             .collect();
         let about = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-        let link = match &attachment.link {
-            Ok(link) => Ok((
-                link.url.as_str(),
+        let (url, note) = match &attachment.place {
+            Place::Linked(link) => (
+                Some(link.url.as_str()),
                 format!(
                     "The link works until {} at the latest, about {} after this mail.",
                     readable_time(link.valid_until, when.zone),
                     in_words(when.now, link.valid_until)
                 ),
-            )),
-            Err(why) => Err(format!(
-                "It can no longer be linked: {}.",
-                bounded(one_line(why), 300).trim_end_matches('.')
-            )),
+            ),
+            Place::Inside => (None, "It is attached.".to_owned()),
+            Place::Gone(why) => {
+                let why = bounded(one_line(why), 300);
+                (None, format!("It can no longer be linked: {}.", why.trim_end_matches('.')))
+            }
         };
-        Self { name: clean_file_name(&attachment.file_name), about, link }
+        Self { name: clean_file_name(&attachment.file_name), about, url, note }
     }
 }
 
