@@ -452,6 +452,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_mailbox_is_no_message_that_is_too_large() {
+        for (stage, code, enhanced, expected) in [
+            (Stage::Mail, Some(552), None, true),
+            (Stage::Data, Some(552), Some("5.3.4"), true),
+            (Stage::Dot, Some(552), None, true),
+            (Stage::Dot, Some(554), Some("5.3.4"), true),
+            (Stage::Dot, Some(554), Some("5.7.1"), false),
+            (Stage::Rcpt, Some(552), Some("5.2.2"), false),
+            (Stage::Dot, None, None, false),
+        ] {
+            let reply = Reply { code, enhanced: enhanced.map(str::to_owned), reply: String::new() };
+            let fault = Fault { stage, reply, about_us: false };
+            assert_eq!(fault.is_too_large(), expected, "{fault:?}");
+        }
+    }
+
+    #[test]
     fn a_settle_answers_once_and_dropping_it_nacks() {
         type Case = (fn(Settle), Acknowledgement);
         let cases: [Case; 5] = [

@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 19] = [
+const ORDINARY: [&str; 20] = [
     "received",
     "claimed",
     "dropped",
@@ -25,6 +25,7 @@ const ORDINARY: [&str; 19] = [
     "released",
     "alert_sent",
     "no_reply_to",
+    "not_inside",
     "desk_listening",
     "desk_request",
     "desk_login",

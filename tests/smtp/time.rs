@@ -68,7 +68,7 @@ async fn the_fence_is_asked_once_after_the_body_and_its_refusal_stops_the_dot(ma
     assert_eq!(shorts(&outcomes), ["accepted", "accepted"]);
     let counters = server.counters();
     assert_eq!((counters.mails, counters.dots, counters.connections), (1, 1, 2));
-    assert_eq!(server.mails()[0].raw.len(), 8_000_017);
+    assert_eq!(server.mails()[0].raw.len(), 8_200_017);
 }
 
 async fn the_middle_of_a_long_message_is_before_the_dot(manner: Manner) {

@@ -6,5 +6,6 @@ mod doubt;
 mod inside;
 mod killed;
 mod made;
+mod memory;
 mod out;
 mod scene;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
@@ -41,7 +41,7 @@ ack_deadline = "10s"
 "#;
 
 /// A relay that takes as large mails as Postfix does where its limit was raised.
-fn relay() -> SmtpOptions {
+pub(crate) fn relay() -> SmtpOptions {
     let mut options = SmtpOptions::default();
     for offer in options.extensions.iter_mut().filter(|offer| offer.starts_with("SIZE")) {
         *offer = "SIZE 40000000".to_owned();
@@ -62,11 +62,16 @@ pub(crate) struct Scene {
 impl Scene {
     /// A router with a help desk, and form `t`: a ticket in `General`, and a mail.
     pub(crate) async fn start(extra: &str) -> Self {
+        Self::with_relay(extra, relay()).await
+    }
+
+    /// The same before another relay.
+    pub(crate) async fn with_relay(extra: &str, smtp: SmtpOptions) -> Self {
         let source = Source::Postgres;
         let options = StageOptions {
             sample_forms: false,
             ack_deadline: Duration::from_secs(10),
-            smtp: relay(),
+            smtp,
             ..StageOptions::of(source)
         };
         let stage = Stage::start(options).await.expect("a stage");
@@ -98,8 +103,9 @@ impl Scene {
         let name = format!("router{}", self.routers.len() + 1);
         let settings =
             format!("{SHORT_TIMINGS}{HAPPYFOX}{own}[routing]\nworker_name = \"{name}\"\n{}", self.extra);
-        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
-        let mut router = self.stage.router(binary, &name, &settings).await.expect("a router");
+        let shipped = std::env::var_os("TICKETS_BINARY").map(PathBuf::from);
+        let binary = shipped.unwrap_or_else(|| env!("CARGO_BIN_EXE_maple-router").into());
+        let mut router = self.stage.router(&binary, &name, &settings).await.expect("a router");
         router.ready().await.expect("ready");
         self.routers.push(router);
     }
@@ -165,6 +171,14 @@ impl Scene {
             lines.iter().find(|line| line["name"] == "happyfox").unwrap_or_else(|| panic!("{report:#}"));
         let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         (text("level"), format!("{} → {}", text("detail"), text("remedy")))
+    }
+
+    /// Most memory that the first router ever had, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let pid = self.routers[0].pid().expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
     /// Number of mails to this recipient.

@@ -163,9 +163,12 @@ fn story(late: &[Late]) -> Option<Story> {
         .sent
         .map_or_else(String::new, |sent| format!("; its last mail was accepted {} ago", span(sent)));
     let links = if shown.links.is_zero() {
-        "links in its mails have run out by now".to_owned()
+        "links in its mails have run out by now; a file inside stays where it is".to_owned()
     } else {
-        format!("links in its mails work for up to {} more: take the object away", span(shown.links))
+        format!(
+            "links in its mails work for up to {} more: take the object away; a file inside stays where it is",
+            span(shown.links)
+        )
     };
     Some(Story {
         what: "an attachment was found infected after it was sent (rb-008)".to_owned(),
@@ -202,14 +205,14 @@ mod tests {
             @r"
         an attachment was found infected after it was sent (rb-008)
         form jobs and 1 other form; its last mail was accepted 3 min ago
-        links in its mails work for up to 23 h 53 min more: take the object away
+        links in its mails work for up to 23 h 53 min more: take the object away; a file inside stays where it is
         maple-router explain 00000000-0000-0000-0000-000000000007
         maple-router list --infected-after-routing
         /usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md, section infected_after_routing
 
         an attachment was found infected after it was sent (rb-008)
         form contact; its last mail was accepted 3 min ago
-        links in its mails have run out by now
+        links in its mails have run out by now; a file inside stays where it is
         maple-router explain 00000000-0000-0000-0000-000000000001
         maple-router list --infected-after-routing
         /usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md, section infected_after_routing
