@@ -253,10 +253,11 @@ async fn a_stop_does_not_wait_for_the_store() {
     let (id, files) = (Uuid::new_v4(), [pdf("a.pdf")]);
     put(&scene, id, &files);
     let reads = scene.stage.google.gets();
-    scene.stage.google.store_script().always(Mishap::Delay(Duration::from_secs(4)));
+    scene.stage.google.store_script().always(Mishap::Hang);
     scene.submit_seed(seed(id, &files)).await;
     scene.until("a read", async || scene.stage.google.gets() > reads).await;
-    scene.end().await;
+    let log = scene.end().await;
+    assert!(!log.contains("not_inside"), "it did not wait until the store's time was up: {log}");
     let row = scene.row(id).await;
     assert_eq!((row.status.as_str(), row.attempts()), ("received", 0), "{row:?}");
     scene.stage.google.store_script().clear();

@@ -208,11 +208,12 @@ impl Scene {
         self.routers.pop();
     }
 
-    /// SIGTERM to the last router, which is gone then.
-    pub(crate) async fn end(&mut self) {
+    /// SIGTERM to the last router, which is gone then; what it logged.
+    pub(crate) async fn end(&mut self) -> String {
         let mut router = self.routers.pop().expect("a router");
         let ended = router.stop().await.expect("stops");
         assert!(ended.success(), "{ended}\n{}", router.log());
+        router.log()
     }
 
     /// SIGTERM; it must end well.
