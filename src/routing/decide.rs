@@ -3,6 +3,7 @@
 //! Invariant: no I/O here. Every decision is taken while the caller has the row locked, on values read under that lock
 //! (protocol, "Every guarded write locks its row first").
 
+pub mod backfill;
 pub mod draft;
 pub mod evidence;
 pub mod replay;

@@ -29,6 +29,8 @@ pub const KIND: &str = "submission";
 pub const REPLAY: &str = "replay";
 /// The name of the attempt in an override.
 const REVIEW: &str = "review";
+/// The verb of a back-fill in ledger and journal.
+pub const BACKFILL: &str = "backfill";
 /// The verb of a release in ledger and journal.
 pub const RELEASE: &str = "release";
 

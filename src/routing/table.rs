@@ -46,6 +46,8 @@ words! {
         Reset = "reset",
         /// Another routing, asked by an operator (protocol, "Replay").
         Replay = "replay",
+        /// Making of tickets that were deferred while there was no help desk (help-desk contract, "State").
+        Backfill = "backfill",
         /// Emptying at the end of retention.
         Purge = "purge",
     }
@@ -81,6 +83,8 @@ const TABLE: &[Edge<Status, Command>] = edges! { Status, Command:
         "a reason", "attempts 0, failed deliveries reopened, facts kept";
     Routed Replay -> Received [Who::OPERATOR]:
         "a reason, and an action or a delivery to force", "attempts 0, accepted deliveries of the forced action, or the one, reopened in a new generation";
+    Routed Backfill -> Received [Who::OPERATOR]:
+        "a reason, a help desk, and a ticket that was deferred", "attempts 0, deferred tickets reopened, facts kept";
     Routed Purge -> Purged [Who::SYSTEM]:
         "retention has passed", "contents removed";
     Failed Purge -> Purged [Who::SYSTEM]:
@@ -111,6 +115,7 @@ mod tests {
                 "processing reset received",
                 "failed replay received",
                 "routed replay received",
+                "routed backfill received",
                 "routed purge purged",
                 "failed purge purged",
             ]

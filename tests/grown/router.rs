@@ -26,6 +26,7 @@ use maple_router::routing::delivery::lost::Mail;
 use maple_router::routing::pause::presence::Identity;
 use maple_router::routing::pause::{Pause, Scope};
 use maple_router::routing::store::alerts::AlertStore;
+use maple_router::routing::store::backfill::BackfillScope;
 use maple_router::routing::store::dead_letters::DeadLetterStore;
 use maple_router::routing::store::delivery_notified::NotificationStore;
 use maple_router::routing::store::ends::Ends;
@@ -256,6 +257,7 @@ impl Router {
             .await
             .expect("marked");
         self.overrides.note(seed.id, OPERATOR).await.expect("noted");
+        self.backfill().await;
         self.view.look(seed.id).await.expect("looked").expect("there");
         self.view.audit(seed.id).await.expect("read").expect("readable");
         self.view.submissions_between(seed.id, seed.id, 11).await.expect("found");
@@ -270,6 +272,19 @@ impl Router {
         self.letters.is_there().await.expect("asked");
         self.letters.standing(seed.id).await.expect("read").expect("there");
         self.letters.exhausted(Some(seed.id), false, 100).await.expect("read");
+    }
+
+    /// Opens a ticket that was deferred, and walks two pages in search of more.
+    async fn backfill(&self) {
+        let ticket = json!([{"action_order": 1, "action_type": "happyfox_template", "destination": ""}]);
+        let ledger = json!({"v": 1, "plan": ticket, "deliveries": {"1|": {"state": "not_implemented"}}});
+        let deferred = self.submit(&SubmissionSeed::of("f").status("routed").ledger(ledger)).await;
+        let scope = BackfillScope { form: Some("f"), since: None };
+        let first = self.store.backfill_page(None, PAGE, scope).await.expect("walked");
+        self.store.backfill_page(first.next, PAGE, scope).await.expect("walked");
+        let opened =
+            self.store.backfill(deferred, &BTreeSet::new(), OPERATOR, false).await.expect("answered");
+        assert!(opened.refusal().is_none(), "{opened:?}");
     }
 
     /// Runs the queries about everything: `status` and lists.

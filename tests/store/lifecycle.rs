@@ -37,6 +37,11 @@ impl Real<Submission> for Bench {
         if command == Command::Replay {
             ledger["deliveries"][A] = json!({"state": "accepted", "nonce": "n"});
         }
+        if command == Command::Backfill {
+            let ticket = json!({"action_order": 3, "action_type": "happyfox_template", "destination": ""});
+            ledger["plan"].as_array_mut().expect("a plan").push(ticket);
+            ledger["deliveries"]["3|"] = json!({"state": "not_implemented"});
+        }
         let seed = SubmissionSeed::of("f").status(status.label()).ledger(ledger);
         let taken_back = command == Command::FinishFailed && by != Who::WORKER;
         let infected = command == Command::Refuse || taken_back;
@@ -74,6 +79,9 @@ impl Real<Submission> for Bench {
                 // Something is accepted in every row, so that a routed one can be forced.
                 let options = ReplayOptions { force: Some(Force::Action(1)), replan: false };
                 drop(self.store.replay(id, options, NOTE, false).await.expect("answered"));
+            }
+            (Command::Backfill, Who::OPERATOR) if fenced => {
+                drop(self.store.backfill(id, &BTreeSet::new(), NOTE, false).await.expect("answered"));
             }
             (Command::Reset | Command::FinishFailed, Who::SYSTEM) if fenced => {
                 drop(self.sweep_stuck().await);
@@ -116,6 +124,6 @@ impl Real<Submission> for Bench {
 async fn what_the_table_allows_happens_and_nothing_else() {
     let bench = Bench::new().await;
     let who = [Who::WORKER, Who::SYSTEM, Who::OPERATOR];
-    // Claim, Refuse twice, FinishRouted, FinishFailed three times, Release, Reset twice, Replay, from every status.
-    assert_eq!(lifecycle_holds::<Submission>(&bench, &who).await, (11 * Status::ALL.len(), 12));
+    // Claim, Refuse twice, FinishRouted, FinishFailed three times, Release, Reset twice, Replay, Backfill, from every status.
+    assert_eq!(lifecycle_holds::<Submission>(&bench, &who).await, (12 * Status::ALL.len(), 13));
 }

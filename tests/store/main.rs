@@ -2,6 +2,7 @@
 //! statements themselves, whatever the daemon around them does.
 
 mod attempts;
+mod backfill;
 mod claims;
 mod delivery;
 mod ends;

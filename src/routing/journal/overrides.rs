@@ -4,6 +4,7 @@
 use uuid::Uuid;
 
 use crate::journal;
+use crate::routing::decide::backfill::Backfill;
 use crate::routing::decide::replay::Replay;
 use crate::routing::store::overrides::Override;
 use crate::routing::store::sweep::{Retaken, RetakenEnd};
@@ -25,6 +26,21 @@ pub fn replayed(id: Uuid, form_id: &str, note: Override<'_>, replay: &Replay) {
         replan = replay.replan,
         "an operator has it routed again: {} deliveries are open",
         replay.open.len()
+    );
+}
+
+/// Deferred tickets of a routed submission were opened.
+pub fn backfilled(id: Uuid, form_id: &str, note: Override<'_>, backfill: &Backfill) {
+    journal!(
+        warn,
+        EventName::Override,
+        submission_id = %id,
+        form_id = form_id,
+        actor = note.actor,
+        verb = note.verb,
+        reason = note.reason,
+        "an operator has its deferred tickets made: {} are open",
+        backfill.actions.len()
     );
 }
 

@@ -6,6 +6,7 @@
 
 pub mod alerts;
 pub mod audit_key;
+pub mod backfill;
 mod begin;
 mod claim;
 mod content;

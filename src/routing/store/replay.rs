@@ -11,9 +11,11 @@ use super::stored::Stored;
 use super::{MISSING, Store, sql};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
+use crate::kernel::Transition;
 use crate::kernel::rows::word_in;
 use crate::routing::decide::replay::{Replay, ReplayOptions, ReplayRefusal, ReplayView, replay};
 use crate::routing::submission::plan::PlannedAction;
+use crate::routing::table::Submission;
 
 /// The outcome of a replay.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +31,16 @@ pub enum Replayed {
     Refused(ReplayRefusal),
     /// No row has this id.
     Unknown,
+}
+
+/// What is written of a submission that is open again.
+pub(super) struct Reopened<'a> {
+    /// Keys of the ledger to be set.
+    pub(super) keys: &'a Value,
+    /// Content of the override, besides its author and reason.
+    pub(super) note: &'a Value,
+    /// The way to its new status.
+    pub(super) transition: Transition<Submission>,
 }
 
 impl Replayed {
@@ -100,17 +112,29 @@ impl Store {
         };
         let form_id = row.try_get::<_, Option<String>>("form_id")?.unwrap_or_default();
         if !dry_run {
-            let mut entry = note.entry();
-            if let (Value::Object(entry), Value::Object(decided)) = (&mut entry, &replay.note) {
-                entry.extend(decided.clone());
-            }
-            let write = tx.prepare_cached(sql::REPLAY).await?;
-            if tx.execute(&write, &[&id, &replay.keys, &entry, &replay.transition.to().label()]).await? != 1 {
-                // Impossible under the lock.
-                return Err(DbError::Shape("the row changed under our lock".to_owned()));
-            }
+            let reopened = Reopened { keys: &replay.keys, note: &replay.note, transition: replay.transition };
+            Self::reopen(tx, id, reopened, note).await?;
         }
         Ok(Replayed::Done { form_id, replay })
+    }
+
+    /// Writes that an ended submission is open again, under its lock, with the override that says who and why.
+    pub(super) async fn reopen(
+        tx: &Transaction,
+        id: Uuid,
+        Reopened { keys, note: decided, transition }: Reopened<'_>,
+        note: Override<'_>,
+    ) -> Result<(), DbError> {
+        let mut entry = note.entry();
+        if let (Value::Object(entry), Value::Object(decided)) = (&mut entry, decided) {
+            entry.extend(decided.clone());
+        }
+        let write = tx.prepare_cached(sql::REPLAY).await?;
+        if tx.execute(&write, &[&id, keys, &entry, &transition.to().label()]).await? != 1 {
+            // Impossible under the lock.
+            return Err(DbError::Shape("the row changed under our lock".to_owned()));
+        }
+        Ok(())
     }
 
     /// Locks a submission's row in the caller's transaction, as every guarded write does; harmless where there is none.

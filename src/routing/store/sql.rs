@@ -32,6 +32,8 @@ pub(super) struct Statements {
     /// has lost its claim, or names a deadline that is none.
     pub(super) heartbeat: String,
     pub(super) replay_read: String,
+    /// The row a back-fill is decided on.
+    pub(super) backfill_read: String,
     pub(super) sweep: super::sweep::Statements,
 }
 
@@ -131,6 +133,11 @@ RETURNING s.id"
 SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected,
   {plan} AS plan FROM submissions s WHERE s.id = $1"
             ),
+            backfill_read: format!(
+                "-- backfill_read
+SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected
+FROM submissions s WHERE s.id = $1"
+            ),
         }
     }
 }
@@ -194,7 +201,7 @@ UPDATE submissions s SET happyfox_ticket_id = t.ticket FROM unnest($1::uuid[], $
 WHERE s.id = t.id";
 
 /// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and
-/// its alert go: another failure is another alert.
+/// its alert go: another failure is another alert. A replay and a back-fill say it.
 pub(super) const REPLAY: &str = "-- replay
 UPDATE submissions s SET status = $4::text::submission_status, updated_at = clock_timestamp(),
   routing_result = (s.routing_result - '{claim,finished,alert,next_attempt_at}'::text[]) || $2::jsonb

@@ -2,6 +2,7 @@
 //! level computed from it. For measuring only: no decision depends on it.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::ledger::Ledger;
 
@@ -12,7 +13,7 @@ pub struct Waiting {
     pub ready_at: Option<Timestamp>,
     /// Time of submission.
     pub created_at: Option<Timestamp>,
-    /// Time of the last replay by an operator.
+    /// Time at which an operator last had it routed again, by a replay or a back-fill.
     pub replayed_at: Option<Timestamp>,
 }
 
@@ -38,10 +39,13 @@ impl Waiting {
     }
 }
 
-/// Time of the last replay in the ledger.
+/// Verbs that have an ended submission routed again.
+const AGAIN: [&str; 2] = ["replay", "backfill"];
+
+/// Time of the last of [`AGAIN`] in the ledger.
 fn replayed_at(ledger: &Ledger) -> Option<Timestamp> {
-    let replays =
-        ledger.overrides.iter().filter(|entry| entry.get("verb").is_some_and(|verb| verb == "replay"));
+    let is_again = |verb: &Value| verb.as_str().is_some_and(|verb| AGAIN.contains(&verb));
+    let replays = ledger.overrides.iter().filter(|entry| entry.get("verb").is_some_and(is_again));
     replays.filter_map(|entry| entry.get("at")?.as_str()?.parse().ok()).max()
 }
 
@@ -83,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_replay_is_read_from_the_ledger_and_nothing_else() {
+    fn the_last_replay_or_back_fill_is_read_from_the_ledger_and_nothing_else() {
         let mut ledger = Ledger::default();
         assert_eq!(Waiting::of(None, None, &Ok::<_, ()>(ledger.clone())).replayed_at, None);
         ledger.overrides = vec![
             json!({"at": at(5).to_string(), "verb": "replay"}),
-            json!({"at": at(7).to_string(), "verb": "replay"}),
+            json!({"at": at(7).to_string(), "verb": "backfill"}),
             json!({"at": at(9).to_string(), "verb": "links"}),
             json!({"at": "yesterday", "verb": "replay"}),
             json!("damaged"),
