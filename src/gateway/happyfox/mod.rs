@@ -12,6 +12,7 @@ mod directory;
 mod files;
 mod http;
 mod limits;
+mod objection;
 mod pace;
 mod payload;
 mod waits;
@@ -25,6 +26,7 @@ use jiff::Timestamp;
 use url::Url;
 
 pub use self::directory::{Category, Choice, CustomField, Directory};
+pub use self::objection::objections;
 pub use self::payload::LONGEST_SUBJECT;
 
 use self::answer::Page;

@@ -78,16 +78,26 @@ pub(super) fn fields(ticket: &NewTicket, directory: &Directory) -> Result<Vec<Fi
     let contact = ticket.contact_fields.iter().map(|(id, value)| ("c-cf", "contacts", id, value));
     for (prefix, whose, id, value) in own.chain(contact) {
         let known = if prefix == "t-cf" { &directory.ticket_fields } else { &directory.contact_fields };
-        let field: &CustomField = known.get(id).ok_or_else(|| {
-            let words =
-                format!("the help desk knows no custom field {id} of {whose}: correct [happyfox.forms]");
-            of_ticket(Stage::Field, &words)
-        })?;
-        if let Some(value) = field.value(&text(value))? {
+        let field = known.get(id).ok_or_else(|| unknown_field(*id, whose))?;
+        if let Some(value) = self::value(field, value)? {
             fields.push((format!("{prefix}-{id}"), value));
         }
     }
     Ok(fields)
+}
+
+/// The fault of a ticket with a field that the help desk does not know.
+pub(super) fn unknown_field(id: u64, whose: &str) -> Fault {
+    let words = format!("the help desk knows no custom field {id} of {whose}: correct [happyfox.forms]");
+    of_ticket(Stage::Field, &words)
+}
+
+/// The value of a field as it is sent; `None` where there is nothing to be sent.
+///
+/// # Errors
+/// A fault of the ticket that names the field and the choice.
+pub(super) fn value(field: &CustomField, rendered: &str) -> Result<Option<Value>, Fault> {
+    field.value(&text(rendered))
 }
 
 /// One line of at most [`LONGEST_SUBJECT`] characters.

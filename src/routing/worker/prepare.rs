@@ -3,6 +3,7 @@
 //! No intent is recorded here and nothing written: if we die, nothing happened. Links are made per send (protocol §4).
 
 mod files;
+mod foreseen;
 mod render;
 pub mod ticket;
 
@@ -11,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::files::InlineRules;
+pub use self::foreseen::Foreseen;
 pub use self::render::{RenderError, RenderScope, Rendered};
 use self::ticket::TicketRules;
 

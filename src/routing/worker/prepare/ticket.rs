@@ -81,7 +81,7 @@ fn file(enclosed: &Enclosed) -> TicketFile {
 }
 
 /// Name and address of the contact: the submission's own where it has a usable one, else the configured one.
-fn contact(settings: &HappyFox, content: &SubmissionContent) -> Result<(String, String), Fault> {
+pub(super) fn contact(settings: &HappyFox, content: &SubmissionContent) -> Result<(String, String), Fault> {
     let value = |key: Option<&str>| {
         let found = content.fields.iter().find(|(name, _)| Some(name.as_str()) == key);
         found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
