@@ -65,7 +65,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 90s, 2h or 7d"))
 }
 
-fn since(text: &str) -> Result<Since, String> {
+pub(super) fn since(text: &str) -> Result<Since, String> {
     if let Some(at) = moment(text) {
         return Ok(Since::At(at));
     }

@@ -233,6 +233,26 @@ pub(super) const PAGES: &[Page] = pages! {
          required.";
         "sudo maple-router release f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"host is gone\""
             => "A worker is gone, and its submission must not wait";
+    "happyfox":
+        "What only a help desk makes possible. [happyfox] of the configuration says where it is.";
+        "sudo maple-router happyfox backfill --dry-run --reason \"the help desk is there\"" => "What would be made?";
+    "happyfox backfill":
+        "Actions that want a ticket were deferred while there was no help desk. This opens exactly those, the oldest submission first, \
+         and the daemon makes their tickets: by the plan that was pinned, with every fact kept, so that no mail goes out again. What is \
+         opened is announced by an event, or found by the sweep.",
+        "No more than happyfox.max_per_minute are opened in a minute. Ctrl-C finishes the submission in hand and says how many are \
+         left; whoever was interrupted or killed runs the same command again, which goes on with them.",
+        "The help desk is asked first for its categories and custom fields; where it does not answer nothing is changed. What it would \
+         refuse is left and named, with one submission for each reason: a category that is none or is not public, a custom field or a \
+         choice that it does not know, no usable contact, a template that does not render. A category and the texts are pinned: \
+         after the form's YAML was corrected, replay ID --replan takes them anew. A field that a category requires is not known \
+         beforehand.",
+        "A submission that somebody has is left and named: do it again later. One that failed is replay's: once it is routed, this finds \
+         its tickets. Neither a field's value nor an address is shown.";
+        "sudo maple-router happyfox backfill --dry-run --reason \"the help desk is there\""
+            => "How many are there, and what would be refused?",
+        "sudo maple-router happyfox backfill --form contact --since 2026-11-01 --reason \"the help desk is there\""
+            => "One form first";
     "sweep":
         "One pass of what the daemon does every minute: takes back claims that nobody touches, finds what is ready and \
          waits without an event, fails what is infected, counts what never becomes ready, and tells people of failures \

@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod filters;
 mod finalize;
+mod happyfox;
 mod id;
 mod layout;
 mod lifecycle;
@@ -111,6 +112,8 @@ enum Verb {
     Replay(replay::Args),
     /// Give stuck claims back now
     Release(release::Args),
+    /// Make tickets that were deferred while there was no help desk
+    Happyfox(happyfox::Args),
     /// Take back, find and count what the daemon's own sweep would: one pass
     Sweep(sweep::Args),
     /// Hold everything, a form or a destination domain, without spending attempts
@@ -195,6 +198,7 @@ impl Cli {
             Verb::Links(args) => links::run(&ctx, args).await,
             Verb::Replay(args) => replay::run(&ctx, args).await,
             Verb::Release(args) => release::run(&ctx, args).await,
+            Verb::Happyfox(args) => happyfox::run(&ctx, args).await,
             Verb::Sweep(args) => sweep::run(&ctx, args).await,
             Verb::Pause(args) => pause::run(&ctx, args).await,
             Verb::Resume(args) => resume::run(&ctx, args).await,

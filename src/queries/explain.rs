@@ -105,6 +105,7 @@ fn rules(config: &Config) -> Rules {
         due_grace: routing.due_grace,
         orphan_after: routing.orphan_after,
         not_before: routing.not_before,
+        tickets: config.happyfox.is_on(),
         resend: routing.in_doubt == InDoubt::Resend,
         // A webhook that only the service may read counts as well.
         link_ttl: config.signed_url.ttl,
@@ -255,6 +256,7 @@ impl Page {
         let explanation = explain::explain(
             &Case {
                 id,
+                form: &view.form_id,
                 status: view.status,
                 ledger: read.as_ref(),
                 finalized: view.finalized,

@@ -5,6 +5,7 @@
 //! characters; they are for an operator's eyes and never for the journal.
 
 mod around;
+mod deferred;
 mod ended;
 mod event;
 mod open;
@@ -59,6 +60,8 @@ pub struct Rules {
     pub orphan_after: Duration,
     /// Earliest creation time of rows that the sweep handles.
     pub not_before: Option<Timestamp>,
+    /// Whether there is a help desk: what was deferred without one can be made.
+    pub tickets: bool,
 }
 
 /// One submission, in its state at `now`.
@@ -66,6 +69,8 @@ pub struct Rules {
 pub struct Case<'a> {
     /// Id of the submission.
     pub id: Uuid,
+    /// Its form.
+    pub form: &'a str,
     /// Status of the submission.
     pub status: Status,
     /// The ledger, or the reason why it is not believed.

@@ -1,6 +1,8 @@
 //! Submissions that have ended: `routed` and `failed`. Only retention and people change them.
 
-use super::{Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, number, tracking, trouble};
+use super::{
+    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tracking, trouble,
+};
 use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::link_life::{last_accepted, links_live};
 
@@ -48,6 +50,7 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
         next.what = format!("{telling}; {}", next.what);
     }
     let mut remedy = tracking::remedy(case, ledger);
+    remedy.extend(deferred::remedy(case, rules, ledger));
     if !case.infected.is_empty() {
         why.push_str(&format!(
             "; after it was sent the scan found malware in {} (rb-008), and {}",

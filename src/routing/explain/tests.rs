@@ -26,6 +26,7 @@ fn rules() -> Rules {
         not_before: Some(time("2026-01-01T00:00:00Z")),
         alerts: true,
         resend: true,
+        tickets: false,
     }
 }
 
@@ -68,6 +69,7 @@ fn explained(row: &Row, rules: &Rules) -> Explanation {
     explain(
         &Case {
             id: Uuid::from_u128(1),
+            form: "f",
             status: row.status,
             ledger: ledger.as_ref(),
             finalized: row.finalized,
@@ -333,4 +335,22 @@ fn a_relays_words_are_one_harmless_line() {
     assert!(text.starts_with("RCPT 550 5.1.1 no [2J such user"), "{text}");
     assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
     assert!(text.chars().count() < 150, "{text}");
+}
+
+#[test]
+fn deferred_tickets_of_what_is_routed_name_the_back_fill_where_there_is_a_help_desk() {
+    let stored = |deliveries: &Value| {
+        json!({"v": 1, "plan": plan(), "deliveries": deliveries,
+            "finished": {"token": "t", "at": NOW, "status": "routed"}})
+    };
+    let deferred = stored(&json!({"1|a@x": {"state": "accepted"}, "2|": {"state": "not_implemented"}}));
+    let made = stored(&json!({"1|a@x": {"state": "accepted"}, "2|happyfox": {"state": "accepted"}}));
+    let named = |stored: &Value, tickets: bool| {
+        let row = Row { status: Status::Routed, stored: stored.clone(), ..Row::default() };
+        let remedy = explained(&row, &Rules { tickets, ..rules() }).remedy;
+        remedy.into_iter().map(|remedy| remedy.line).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&deferred, true), ["maple-router happyfox backfill --form f --reason TEXT"]);
+    assert_eq!(named(&deferred, false), Vec::<String>::new());
+    assert_eq!(named(&made, true), Vec::<String>::new());
 }

@@ -118,7 +118,7 @@ impl<'a> Forced<'a> {
 }
 
 /// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
