@@ -62,11 +62,20 @@ pub(crate) struct Scene {
 impl Scene {
     /// A router with a help desk, and form `t`: a ticket in `General`, and a mail.
     pub(crate) async fn start(extra: &str) -> Self {
-        Self::with_relay(extra, relay()).await
+        let mut scene = Self::alone(extra, relay()).await;
+        scene.one_more().await;
+        scene
     }
 
     /// The same before another relay.
     pub(crate) async fn with_relay(extra: &str, smtp: SmtpOptions) -> Self {
+        let mut scene = Self::alone(extra, smtp).await;
+        scene.one_more().await;
+        scene
+    }
+
+    /// The same before any router runs.
+    pub(crate) async fn alone(extra: &str, smtp: SmtpOptions) -> Self {
         let source = Source::Postgres;
         let options = StageOptions {
             sample_forms: false,
@@ -80,13 +89,36 @@ impl Scene {
         devkit::forms::load_into(&stage.database, &[form]).await.expect("the form");
         let backend = stage.database.client_as("forms_app").await.expect("forms_app");
         let eyes = stage.database.superuser().await.expect("superuser");
-        let mut scene = Self { routers: Vec::new(), stage, desk, eyes, backend, extra: extra.to_owned() };
-        scene.one_more().await;
-        scene
+        Self { routers: Vec::new(), stage, desk, eyes, backend, extra: extra.to_owned() }
     }
 
     /// Starts one more router.
     pub(crate) async fn one_more(&mut self) {
+        let own = self.own();
+        self.router(&own).await;
+    }
+
+    /// Starts one that knows of no help desk.
+    pub(crate) async fn one_without_help_desk(&mut self) {
+        self.router("").await;
+    }
+
+    async fn router(&mut self, own: &str) {
+        let name = format!("router{}", self.routers.len() + 1);
+        let settings = self.settings(&name, own);
+        let shipped = std::env::var_os("TICKETS_BINARY").map(PathBuf::from);
+        let binary = shipped.unwrap_or_else(|| env!("CARGO_BIN_EXE_maple-router").into());
+        let mut router = self.stage.router(&binary, &name, &settings).await.expect("a router");
+        router.ready().await.expect("ready");
+        self.routers.push(router);
+    }
+
+    fn settings(&self, name: &str, own: &str) -> String {
+        format!("{SHORT_TIMINGS}{HAPPYFOX}{own}[routing]\nworker_name = \"{name}\"\n{}", self.extra)
+    }
+
+    /// Address and credentials of the help desk.
+    fn own(&self) -> String {
         let dir = self.stage.dir().to_owned();
         let secret = |name: &str, text: &str| {
             let path = dir.join(name);
@@ -96,18 +128,17 @@ impl Scene {
         };
         let key = secret("happyfox-api-key", self.desk.api_key());
         let code = secret("happyfox-auth-code", self.desk.auth_code());
-        let own = format!(
+        format!(
             "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{key}\"\nauth_code_file = \"{code}\"\n",
             self.desk.base_url()
-        );
-        let name = format!("router{}", self.routers.len() + 1);
-        let settings =
-            format!("{SHORT_TIMINGS}{HAPPYFOX}{own}[routing]\nworker_name = \"{name}\"\n{}", self.extra);
-        let shipped = std::env::var_os("TICKETS_BINARY").map(PathBuf::from);
-        let binary = shipped.unwrap_or_else(|| env!("CARGO_BIN_EXE_maple-router").into());
-        let mut router = self.stage.router(&binary, &name, &settings).await.expect("a router");
-        router.ready().await.expect("ready");
-        self.routers.push(router);
+        )
+    }
+
+    /// The configuration of an operator's verbs, with or without the help desk.
+    pub(crate) fn verbs_config(&self, with_help_desk: bool) -> PathBuf {
+        let own = if with_help_desk { self.own() } else { String::new() };
+        let text = self.stage.config("verb", 0, &self.settings("verb", &own));
+        self.stage.write_config("verb", &text).expect("written")
     }
 
     /// Submits to form `t`, with a contact.
