@@ -74,7 +74,8 @@ const STILL_FOLLOWED: i32 = 124;
 
 async fn plays(command: &str) -> Result<(), String> {
     let scene = Scene::before(command).await;
-    let config = scene.stage.write_config("verb", &scene.stage.config("verb", 0, "")).map_err(text)?;
+    let config =
+        scene.stage.write_config("verb", &scene.stage.config("verb", 0, &scene.extra)).map_err(text)?;
     let (forms, owner) = (scene.stage.database.url_as("forms_app"), scene.stage.database.owner_url());
     let variables = [("FORMS_URL", forms.as_str()), ("OWNER_URL", owner.as_str())];
     let run = async |line: &str| scene.stage.shell(binary(), &config, &variables, line).await;
@@ -151,6 +152,10 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
                 (true, _) => "failed",
             };
             so(scene.row("status").await == expected, expected)
+        }
+        ["maple-router", "happyfox", "backfill", ..] => {
+            let expected = if dry { "routed" } else { "received" };
+            so(scene.row("status").await == expected && answer.out.contains("1 ticket "), expected)
         }
         ["maple-router", "pause", ..] => so(
             scene.answer(&["status", "--json"]).await["paused"].as_array().map(Vec::len) == Some(1),

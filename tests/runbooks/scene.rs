@@ -1,7 +1,11 @@
 //! Values for the placeholders of a command: submissions, attachments and dead letters in the state in which an
 //! operator would type it.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use devkit::forms::{Form, SubmissionSeed};
+use devkit::help_desk::{HelpDesk, HelpDeskOptions};
 use devkit::stage::{Stage, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -20,6 +24,10 @@ pub(crate) struct Scene {
     pub(crate) record: Uuid,
     /// The submission's entry of the review queue.
     pub(crate) entry: Uuid,
+    /// Sections of the configuration, of what only some commands need.
+    pub(crate) extra: String,
+    /// Answers while the scene lasts.
+    _help_desk: Option<HelpDesk>,
 }
 
 impl Scene {
@@ -35,7 +43,14 @@ impl Scene {
         let seeded = submission(command).insert(&backend).await.expect("a submission");
         let record = if command.contains("RECORD_ID") { record(&stage).await } else { Uuid::nil() };
         let entry = if command.contains(" review ") { entry(&stage, command).await } else { Uuid::nil() };
-        Self { stage, submission: seeded.id, attachment: seeded.attachments[0], record, entry }
+        let (mut extra, mut help_desk) = (String::new(), None);
+        if command.contains(" happyfox ") {
+            let desk = HelpDesk::start(HelpDeskOptions::default()).await.expect("a help desk");
+            extra = happyfox(&stage, &desk);
+            help_desk = Some(desk);
+        }
+        let attachment = seeded.attachments[0];
+        Self { stage, submission: seeded.id, attachment, record, entry, extra, _help_desk: help_desk }
     }
 
     /// `command` with its placeholders filled.
@@ -101,6 +116,15 @@ fn submission(command: &str) -> SubmissionSeed {
             "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "routed"}});
         return seed.status("routed").ledger(ledger);
     }
+    if has(" happyfox ") {
+        let mut plan = plan();
+        let ticket = json!({"action_order": 2, "action_type": "happyfox_template", "destination": "", "happyfox_category": "General"});
+        plan.as_array_mut().expect("a plan").push(ticket);
+        let deliveries = json!({delivery(): {"state": "accepted"}, "2|": {"state": "not_implemented"}});
+        let ledger = json!({"v": 1, "attempts": 1, "plan": plan, "deliveries": deliveries,
+            "finished": {"token": "f", "at": "2026-11-01T10:00:00Z", "status": "routed"}});
+        return seed.status("routed").ledger(ledger);
+    }
     if has(" release ") {
         let ledger = json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {delivery(): {"state": "open"}},
             "claim": {"token": "t", "worker": "lost/1", "at": "2026-11-01T10:00:00Z", "deadline": "2026-11-01T10:20:00Z"}});
@@ -113,6 +137,21 @@ fn submission(command: &str) -> SubmissionSeed {
         return seed.status("failed").ledger(ended(reason, &json!({delivery(): failed})));
     }
     seed
+}
+
+/// A help desk, as the configuration names it.
+fn happyfox(stage: &Stage, desk: &HelpDesk) -> String {
+    let secret = |name: &str, text: &str| {
+        let path = stage.dir().join(name);
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours alone");
+        path.display().to_string()
+    };
+    let (key, code) = (secret("api-key", desk.api_key()), secret("auth-code", desk.auth_code()));
+    format!(
+        "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{key}\"\nauth_code_file = \"{code}\"\nfallback_contact_email = \"forms@example.org\"\n",
+        desk.base_url()
+    )
 }
 
 fn delivery() -> String {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-const NONE: BTreeSet<i32> = BTreeSet::new();
+static NONE: BTreeSet<i32> = BTreeSet::new();
 const AT: &str = "2026-11-01T10:00:00Z";
 
 /// Everything that a routed submission of before may have: an accepted mail with what became of it, and a deferred ticket.

@@ -292,6 +292,12 @@ async fn what_somebody_has_or_what_failed_is_left_and_named() {
 async fn without_an_answer_nothing_changes() {
     let (scene, ids) = put_off("", async |scene| several(scene, 1).await).await;
     let before = scene.row(ids[0]).await;
+    let (id, command) = (ids[0].to_string(), "maple-router happyfox backfill --form t --reason TEXT");
+    for with_help_desk in [true, false] {
+        let config = scene.verbs_config(with_help_desk);
+        let explained = scene.stage.ask(binary(), &config, &["explain", &id]).await.expect("it runs");
+        assert_eq!(explained.out.contains(command), with_help_desk, "{explained:?}");
+    }
     let reason = ["happyfox", "backfill", "--reason", "x"];
     let none = scene.stage.ask(binary(), &scene.verbs_config(false), &reason).await.expect("it runs");
     assert!(none.code == Some(78) && none.err.contains("[happyfox] base_url"), "{none:?}");
