@@ -28,7 +28,7 @@ use crate::parts;
 use crate::ports::{Fault, Unanswered};
 use crate::routing::journal;
 use crate::routing::store::Store;
-use crate::routing::store::backfill::{BackfillScope, Backfilled, Deferred};
+use crate::routing::store::backfill::{BackfillScope, Backfilled, Deferred, Opened};
 use crate::routing::store::overrides::Override;
 use crate::routing::subject::BACKFILL;
 use crate::routing::worker::prepare::{Foreseen, Preparer};
@@ -233,8 +233,8 @@ impl Work<'_> {
             }
             let opened = self.store.backfill(id, &refused, self.note, false).await;
             match own(opened)? {
-                Ok(Backfilled::Done { form_id, backfill, .. }) => {
-                    journal::overrides::backfilled(id, &form_id, self.note, &backfill);
+                Ok(Backfilled::Done(opened)) => {
+                    journal::overrides::backfilled(id, &opened.form_id, self.note, &opened.backfill);
                 }
                 Ok(left) => {
                     report.leave(id, left.refusal().unwrap_or_default());
@@ -265,7 +265,8 @@ impl Work<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let why = looked.refusal().unwrap_or_default();
-        let Backfilled::Done { form_id, ledger, backfill } = looked else { return Ok(Err(why)) };
+        let Backfilled::Done(opened) = looked else { return Ok(Err(why)) };
+        let Opened { form_id, ledger, backfill } = *opened;
         let foreseen = match own(self.preparer.foreseen(id, &ledger, &backfill.actions).await)? {
             Ok(foreseen) => foreseen,
             Err(why) => return Ok(Err(why)),
@@ -297,11 +298,13 @@ fn against(one: &Foreseen, directory: &Directory) -> Vec<Fault> {
     }
 }
 
-/// An error of this submission alone in words; one of all of them ends the work.
+/// An error that may be of this submission alone in words; one of all of them ends the work.
 fn own<T>(answer: Result<T, DbError>) -> Result<Result<T, String>, Trouble> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
-        Err(error) if error.kind() == DbErrorKind::Bug => Ok(Err(scrub(&error.to_string()))),
-        Err(error) => Err(Trouble::Database(error)),
+        Err(error) => match error.kind() {
+            DbErrorKind::Unreachable | DbErrorKind::Contract => Err(Trouble::Database(error)),
+            DbErrorKind::Busy | DbErrorKind::Bug => Ok(Err(scrub(&error.to_string()))),
+        },
     }
 }

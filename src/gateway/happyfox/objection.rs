@@ -21,7 +21,7 @@ pub fn objections(ticket: &NewTicket, directory: &Directory) -> Vec<Fault> {
             match known.get(id) {
                 None => found.push(payload::unknown_field(*id, whose)),
                 Some(field) => {
-                    found.extend(payload::value(field, value).err().map(|_| unknown_choice(field)))
+                    found.extend(payload::value(field, value).err().map(|_| unknown_choice(field)));
                 }
             }
         }

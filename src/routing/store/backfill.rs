@@ -60,18 +60,22 @@ pub struct BackfillScope<'a> {
     pub since: Option<Timestamp>,
 }
 
+/// A submission whose deferred tickets are open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// The submission's form.
+    pub form_id: String,
+    /// The ledger as it was.
+    pub ledger: Ledger,
+    /// The decision.
+    pub backfill: Backfill,
+}
+
 /// The outcome for one submission.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Backfilled {
     /// The submission is `received` again; in a dry run, it would be.
-    Done {
-        /// The submission's form.
-        form_id: String,
-        /// The ledger as it was.
-        ledger: Ledger,
-        /// The decision.
-        backfill: Backfill,
-    },
+    Done(Box<Opened>),
     /// The submission stays as it is.
     Refused(BackfillRefusal),
     /// Somebody has the row locked.
@@ -85,7 +89,7 @@ impl Backfilled {
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         match self {
-            Self::Done { .. } => None,
+            Self::Done(_) => None,
             Self::Refused(refusal) => Some(refusal.to_string()),
             Self::Busy => Some("somebody has its row locked at this moment: do this again".to_owned()),
             Self::Unknown => Some(MISSING.to_owned()),
@@ -169,7 +173,7 @@ impl Store {
                 Reopened { keys: &backfill.keys, note: &backfill.note, transition: backfill.transition };
             Self::reopen(tx, id, reopened, note).await?;
         }
-        Ok(Backfilled::Done { form_id, ledger: ledger.unwrap_or_default(), backfill })
+        Ok(Backfilled::Done(Box::new(Opened { form_id, ledger: ledger.unwrap_or_default(), backfill })))
     }
 }
 
