@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::stage::Answer;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
@@ -321,5 +322,44 @@ async fn without_an_answer_nothing_changes() {
     let away = backfill(&scene, &[]).await;
     assert!(away.code == Some(69) && away.err.contains("nothing was changed"), "{away:?}");
     assert_eq!(scene.row(ids[0]).await, before);
+    scene.stop().await;
+}
+
+/// One ticket a second, seen at a terminal of its own (script(1)), whose Ctrl-C comes in the middle of a wait.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "an instant to count from")]
+async fn a_person_sees_the_pace_and_ends_it_with_ctrl_c() {
+    const MANY: usize = 12;
+    let slow = "[happyfox]\nmax_per_minute = 60\n";
+    let (scene, _) = put_off(slow, async |scene| several(scene, MANY).await).await;
+    let verb = "happyfox backfill --reason seen";
+    let line = format!("exec {} --config {} {verb}", binary().display(), scene.verbs_config(true).display());
+    let began = Instant::now();
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("script(1)");
+    let mut keyboard = child.stdin.take().expect("a keyboard");
+    await_opened(&scene, 3).await;
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(2), "three in {took:?}, at one a second");
+    keyboard.write_all(b"\x03").await.expect("typed");
+    let output = child.wait_with_output().await.expect("an end");
+    let said = String::from_utf8(output.stdout).expect("utf-8");
+    let opened = opened(&scene).await.into_iter().filter(|opened| *opened).count();
+    assert!(opened < MANY, "{said}");
+    for words in [
+        format!("looked at {MANY} submissions, {MANY} with deferred tickets"),
+        format!("2 of {MANY} submissions done, at least 10s to go"),
+        format!("interrupted: {} of {MANY} submissions were not looked at", MANY - opened),
+    ] {
+        assert!(said.contains(&words), "{words}: {said}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
     scene.stop().await;
 }
