@@ -1,5 +1,7 @@
 //! Memory beside many files inside: it is that of the lanes' buffers, whatever the files have.
 
+#![expect(clippy::disallowed_methods, reason = "a submission of a test has any id")]
+
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::smtp::{Keep, SmtpOptions};
 use uuid::Uuid;

@@ -5,15 +5,11 @@
 
 use uuid::Uuid;
 
-use super::ticket::{TicketRules, contact, tag};
-use super::{Preparer, Source, ours};
+use super::{Preparer, Source};
 use crate::db::DbError;
-use crate::ports::{Fault, NewTicket, Stage};
-use crate::routing::compose;
+use crate::ports::{Fault, NewTicket};
 use crate::routing::compose::{Attachment, Place};
 use crate::routing::submission::ledger::Ledger;
-use crate::routing::submission::message_id::Origin;
-use crate::routing::submission::plan::PlannedAction;
 
 /// What would become of one action. No `Debug` shows a content: a ticket's shows none.
 #[derive(Debug)]
@@ -48,44 +44,17 @@ impl Preparer {
             let source = Source { id, action, ledger, content, attachments, files: &[], targets: &[] };
             Foreseen {
                 action_order: action.action_order,
-                category: category(action).map(str::to_owned),
-                ticket: self.foreseen_ticket(rules, &source),
+                category: action
+                    .happyfox_category
+                    .as_deref()
+                    .map(str::trim)
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned),
+                ticket: self.ticket_and_gaps(rules, &source).map(|(ticket, _)| ticket),
             }
         });
         Ok(foreseen.collect())
     }
-
-    fn foreseen_ticket(&self, rules: &TicketRules, source: &Source<'_>) -> Result<NewTicket, Fault> {
-        let Source { id, action, ledger, content, .. } = *source;
-        let category =
-            category(action).ok_or_else(|| ours(Stage::Category, "the action names no category"))?;
-        let (contact_name, contact_email) = contact(&rules.settings, content)?;
-        let form = rules.settings.forms.get(&content.form_id);
-        let none = compose::Expressions::new();
-        let fields = form.map_or(&none, |form| &form.custom_fields);
-        let contact_fields = form.map_or(&none, |form| &form.contact_custom_fields);
-        let composed = self
-            .composing(source, |input| compose::compose_ticket(input, fields, contact_fields))
-            .map_err(|fault| ours(Stage::Template, &fault.to_string()))?;
-        let order = action.action_order;
-        let origin = Origin { submission: id, action_order: order, generation: ledger.generation(order) };
-        Ok(NewTicket {
-            category: category.to_owned(),
-            subject: composed.subject,
-            text: Some(composed.text),
-            html: composed.html,
-            contact_name,
-            contact_email,
-            tags: vec![tag(origin)],
-            ticket_fields: composed.fields,
-            contact_fields: composed.contact_fields,
-            files: Vec::new(),
-        })
-    }
-}
-
-fn category(action: &PlannedAction) -> Option<&str> {
-    action.happyfox_category.as_deref().map(str::trim).filter(|name| !name.is_empty())
 }
 
 /// An attachment as a ticket names one that has no link.

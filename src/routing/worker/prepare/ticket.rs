@@ -39,6 +39,17 @@ impl Preparer {
 
     /// The ticket of an action, with its attachments inside or linked.
     pub(super) fn ticket(&self, rules: &TicketRules, source: &Source<'_>) -> Result<NewTicket, Fault> {
+        let (ticket, missing) = self.ticket_and_gaps(rules, source)?;
+        log_missing(source.id, &source.content.form_id, source.action.action_order, &missing);
+        Ok(ticket)
+    }
+
+    /// The ticket of an action, and the names without a value that its templates print.
+    pub(super) fn ticket_and_gaps(
+        &self,
+        rules: &TicketRules,
+        source: &Source<'_>,
+    ) -> Result<(NewTicket, Vec<String>), Fault> {
         let Source { id, action, content, .. } = *source;
         let settings = &rules.settings;
         let category = action.happyfox_category.as_deref().map(str::trim).filter(|name| !name.is_empty());
@@ -54,10 +65,9 @@ impl Preparer {
             .composing(source, |input| compose::compose_ticket(input, fields, contact_fields))
             .map_err(|fault| ours(Stage::Template, &fault.to_string()))?;
         let order = action.action_order;
-        log_missing(id, &content.form_id, order, &composed.missing);
         let generation = source.ledger.generation(order);
         let origin = Origin { submission: id, action_order: order, generation };
-        Ok(NewTicket {
+        let ticket = NewTicket {
             category: category.to_owned(),
             subject: composed.subject,
             text: Some(composed.text),
@@ -68,7 +78,8 @@ impl Preparer {
             ticket_fields: composed.fields,
             contact_fields: composed.contact_fields,
             files: source.files.iter().map(file).collect(),
-        })
+        };
+        Ok((ticket, composed.missing))
     }
 }
 
@@ -81,7 +92,7 @@ fn file(enclosed: &Enclosed) -> TicketFile {
 }
 
 /// Name and address of the contact: the submission's own where it has a usable one, else the configured one.
-pub(super) fn contact(settings: &HappyFox, content: &SubmissionContent) -> Result<(String, String), Fault> {
+fn contact(settings: &HappyFox, content: &SubmissionContent) -> Result<(String, String), Fault> {
     let value = |key: Option<&str>| {
         let found = content.fields.iter().find(|(name, _)| Some(name.as_str()) == key);
         found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
