@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    fn recorded(fields: Value) -> content::Attachment {
+    fn recorded(fields: &Value) -> content::Attachment {
         let mut all =
             json!({"id": "00000000-0000-0000-0000-000000000001", "content_type": "application/pdf"});
         for (key, value) in fields.as_object().expect("fields") {
@@ -254,7 +254,7 @@ mod tests {
             (json!({"content_type": "text/html", "size_bytes": 1}), Err(Linked::Type)),
             (json!({"content_type": null, "size_bytes": 1}), Err(Linked::Type)),
         ] {
-            assert_eq!(rules.foresee(&recorded(fields.clone()), 1_000), expected, "{fields}");
+            assert_eq!(rules.foresee(&recorded(&fields), 1_000), expected, "{fields}");
         }
     }
 
@@ -262,22 +262,22 @@ mod tests {
     fn what_was_read_is_what_was_received_and_what_was_said() {
         let bytes = b"%PDF-1.7\n";
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
-        let judged = |fields: Value, first: &[u8]| judge(&recorded(fields), 9, &sha256, first);
+        let judged = |fields: &Value, first: &[u8]| judge(&recorded(fields), 9, &sha256, first);
         let digest = hex::encode(sha256);
-        assert_eq!(judged(json!({"size_bytes": 9, "sha256": digest}), bytes), Verdict::Inside);
-        assert_eq!(judged(json!({}), bytes), Verdict::Inside);
+        assert_eq!(judged(&json!({"size_bytes": 9, "sha256": digest}), bytes), Verdict::Inside);
+        assert_eq!(judged(&json!({}), bytes), Verdict::Inside);
         let changed = Verdict::Missing(Missing::Changed);
-        assert_eq!(judged(json!({"size_bytes": 8}), bytes), changed);
-        assert_eq!(judged(json!({"size_bytes": 9, "sha256": "00"}), bytes), changed);
-        assert_eq!(judged(json!({}), b"MZ\x90\0"), Verdict::Linked(Linked::Bytes));
-        assert_eq!(judged(json!({"content_type": "text/csv"}), b"a;b\n"), Verdict::Inside);
-        assert_eq!(judged(json!({"content_type": "text/csv"}), b"<html>"), Verdict::Linked(Linked::Bytes));
-        assert_eq!(judged(json!({"content_type": "image/png"}), b"words"), Verdict::Linked(Linked::Bytes));
+        assert_eq!(judged(&json!({"size_bytes": 8}), bytes), changed);
+        assert_eq!(judged(&json!({"size_bytes": 9, "sha256": "00"}), bytes), changed);
+        assert_eq!(judged(&json!({}), b"MZ\x90\0"), Verdict::Linked(Linked::Bytes));
+        assert_eq!(judged(&json!({"content_type": "text/csv"}), b"a;b\n"), Verdict::Inside);
+        assert_eq!(judged(&json!({"content_type": "text/csv"}), b"<html>"), Verdict::Linked(Linked::Bytes));
+        assert_eq!(judged(&json!({"content_type": "image/png"}), b"words"), Verdict::Linked(Linked::Bytes));
     }
 
     #[test]
     fn what_was_not_read_is_linked_or_named() {
-        let (known, unknown) = (recorded(json!({"size_bytes": 9})), recorded(json!({})));
+        let (known, unknown) = (recorded(&json!({"size_bytes": 9})), recorded(&json!({})));
         assert_eq!(of_error(&ReadError::Gone, &known), Verdict::Missing(Missing::Gone));
         assert_eq!(of_error(&ReadError::TooLong(10), &known), Verdict::Missing(Missing::Changed));
         assert_eq!(of_error(&ReadError::TooLong(10), &unknown), Verdict::Linked(Linked::Size));
