@@ -11,6 +11,7 @@ mod dead_man;
 mod delivery_tracking;
 mod desk;
 mod ground;
+mod help_desk;
 mod outages;
 mod parts;
 mod relay;

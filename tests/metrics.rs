@@ -69,6 +69,10 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("unalerted", "", &[]),
     ("infected_after_routing", "", &[]),
     ("sweeps_total", "result", &["completed", "failed"]),
+    // Tickets.
+    ("help_desk_wait_seconds_count", "", &[]),
+    ("help_desk_throttled", "", &[]),
+    ("help_desk_daemons", "", &[]),
     ("canaries_total", "result", &["published", "unpublished", "returned", "overdue"]),
     ("canary_interval_seconds", "", &[]),
     ("heartbeats_total", "result", &["sent", "failed", "withheld"]),

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::gateway::happyfox::HelpDeskClient;
 use crate::gateway::smtp::Connections;
 use crate::ops::live::Live;
 use crate::routing::receive::ReceiveBounds;
@@ -27,6 +28,7 @@ pub(super) struct Following {
     pub(super) rules: Live<ChangingRules>,
     pub(super) bounds: Live<ReceiveBounds>,
     pub(super) connections: Connections,
+    pub(super) help_desk: Option<Arc<HelpDeskClient>>,
 }
 
 impl Following {
@@ -41,6 +43,9 @@ impl Following {
             let bounds = ReceiveBounds { max_in_flight: config.routing.max_in_flight, ..*self.bounds.get() };
             self.bounds.set(bounds);
             self.connections.set_rate_limit(config.smtp.max_per_minute);
+            if let Some(help_desk) = &self.help_desk {
+                help_desk.set_max_per_minute(config.happyfox.max_per_minute);
+            }
         }
     }
 }

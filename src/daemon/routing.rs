@@ -20,7 +20,7 @@ use super::source::Source;
 use super::status::StatusLine;
 use super::upkeep::{self, Keeping, Sweeping};
 use super::watchdog::Watchdog;
-use super::{DaemonError, LAST_WORDS, ROOMS, dead_man, relay_health, spool, stream};
+use super::{DaemonError, LAST_WORDS, ROOMS, dead_man, help_desk, relay_health, spool, stream};
 use crate::config::Config;
 use crate::gateway::heartbeat::Heartbeat;
 use crate::journal;
@@ -40,7 +40,7 @@ use crate::routing::receive::{ReceiveBounds, Receiver};
 use crate::routing::spool::Spool;
 use crate::routing::upkeep::pauses::PauseWatch;
 use crate::routing::worker::persist::Persist;
-use crate::routing::worker::{Mails, Pauses, Tickets, Worker};
+use crate::routing::worker::{Mails, Pauses, Worker};
 
 /// Limit of the goodbye to the other daemons.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -55,7 +55,16 @@ pub(super) async fn run(
 ) -> Result<(), DaemonError> {
     let Makings { parts, status, watchdog, given_up } = makings;
     let DaemonParts {
-        pool, board, store, preparer, help_desk, source, pending_notices, late, heartbeat, ..
+        pool,
+        board,
+        store,
+        preparer,
+        help_desk: desk,
+        source,
+        pending_notices,
+        late,
+        heartbeat,
+        ..
     } = parts;
     let preparer = preparer.with_tickets_behind(&ground.outages.help_desk_gate);
     let (clock, rng) = (Arc::clone(&ground.clock), Arc::clone(&ground.rng));
@@ -69,6 +78,11 @@ pub(super) async fn run(
     let identity = crate::parts::identity(config, &rng);
     let mut pauses = PauseWatch::new(pause_store.clone(), board, ground.gate.clone(), identity.clone());
     pauses.look().await;
+    let desk = match desk {
+        Some(client) => Some(help_desk::start(config, client, &pause_store, ground, alerts.as_ref()).await),
+        None => None,
+    };
+    let (tickets, desk) = desk.unzip();
     let pausing = Task::spawn("pauses", |_| pauses.run(Arc::clone(&clock)));
     let delivery_tracking = DeliveryTracking::start(DeliveryTrackingParts {
         config,
@@ -92,8 +106,7 @@ pub(super) async fn run(
             rules: preparer.rules.changing.clone(),
             clock: Arc::clone(&clock),
         },
-        tickets: help_desk
-            .map(|client| Tickets::new(client, config.happyfox.doubt_window, Arc::clone(&clock))),
+        tickets,
         preparer,
         persist: Persist::new(force.clone(), Arc::clone(&clock)),
         spool: spooled,
@@ -164,7 +177,7 @@ pub(super) async fn run(
         relaying.stop().await;
     }
     reviewing.stop().await;
-    drop((spooling, pausing));
+    drop((spooling, pausing, desk));
     // A daemon that cannot say goodbye is recognised by its silence.
     drop(tokio::time::timeout(GOODBYE, pause_store.leave(&identity)).await);
     ended
@@ -222,6 +235,7 @@ impl Routing<'_> {
             rules: worker.preparer.rules.changing.clone(),
             bounds: bounds.clone(),
             connections: worker.mails.connections.clone(),
+            help_desk: worker.tickets.as_ref().map(|tickets| Arc::clone(tickets.client())),
         };
         let following = tokio::spawn(following.follow(reloads.config.clone()));
         let (mut events, health) = source.open(config, &worker, self.outbox, room);

@@ -4,6 +4,7 @@
 //! reports not yet recorded are read again.
 
 pub mod doubt;
+pub mod extra_tickets;
 pub mod follower;
 pub mod pending_notices;
 pub mod returned;

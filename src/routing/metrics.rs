@@ -89,6 +89,9 @@ const LAG_BUCKETS: &[f64] =
 /// Seconds of one SMTP transaction, up to `delivery_deadline`.
 const ACTION_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0, 120.0, 180.0];
 
+/// Seconds of a ticket's wait for its turn, up to the longest throttle.
+const TURN_BUCKETS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 120.0, 300.0, 600.0];
+
 /// Counted by [`submission`].
 pub static SUBMISSIONS: Counter<SubmissionOutcome> =
     Counter::new("maple_router_submissions_total", "Submissions whose work ended, by how it ended")
@@ -170,6 +173,23 @@ pub static INFECTED_AFTER_ROUTING: Gauge = Gauge::new(
 /// Passes of the sweep that ended.
 pub static SWEEPS: Counter<SweepResult> =
     Counter::new("maple_router_sweeps_total", "Passes of the sweep, by how they ended").by(&["result"]);
+
+/// Seconds of a ticket's wait for its turn, by our own pace and by the help desk's throttle.
+pub static HELP_DESK_WAIT: Histogram = Histogram::new(
+    "maple_router_help_desk_wait_seconds",
+    "A ticket's wait for its turn, by happyfox.max_per_minute and by the help desk's throttle",
+    TURN_BUCKETS,
+);
+/// Whether the help desk has named a time before which it wants no request.
+pub static HELP_DESK_THROTTLED: Gauge = Gauge::new(
+    "maple_router_help_desk_throttled",
+    "1 while the help desk throttles us: neither a ticket nor a question goes to it",
+);
+/// Daemons that share the allowance of tickets, as this one sees it.
+pub static HELP_DESK_DAEMONS: Gauge = Gauge::new(
+    "maple_router_help_desk_daemons",
+    "Daemons that share happyfox.max_per_minute, this one among them; 0 without a help desk",
+);
 
 /// Counts the end of work on a submission, here and for the status line, so that the two cannot diverge.
 pub fn submission(outcome: SubmissionOutcome) {

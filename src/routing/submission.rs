@@ -13,3 +13,4 @@ pub mod message_id;
 pub mod outcome;
 pub mod plan;
 pub(crate) mod text;
+pub mod ticket;

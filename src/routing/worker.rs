@@ -19,7 +19,7 @@ use attempt::Attempt;
 pub use attempt::ClaimContext;
 use carrier::{Carrier, Found, Sent, Start};
 pub use mails::Mails;
-pub use tickets::Tickets;
+pub use tickets::{TicketParts, Tickets};
 
 use self::persist::{GaveUp, Persist, Persisted};
 use self::prepare::{Decided, Parcel, Preparation, Prepared, Preparer, Ready};
@@ -230,7 +230,14 @@ impl Worker {
         ready: &Ready,
     ) -> Result<Start, Step> {
         let claim = attempt.claim;
-        let start = self.unless_over(claim, carrier.permit()).await;
+        let start = match self.unless_over(claim, carrier.permit()).await {
+            Some(None) => {
+                // The ticket waits, and its submission's mails do not.
+                attempt.tally.paused();
+                return Err(Step::Outcomes(Entries::default()));
+            }
+            waited => waited.flatten(),
+        };
         let Some(start) = start.filter(|_| claim.may_send(self.clock.monotonic()).is_ok()) else {
             return Err(self.give_back(attempt).await);
         };

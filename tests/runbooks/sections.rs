@@ -49,12 +49,13 @@ fn every_message_in_slack_names_a_section_that_is_there() {
             .map(|kind| maple_router::ports::Runbook { section: kind.label(), ..rb_009 }),
     );
     named.push(maple_router::routing::delivery::lost::story_of_the_rest().runbook);
+    named.push(maple_router::routing::follow::extra_tickets::RUNBOOK);
     named.extend(
         Notice::ALL
             .iter()
             .map(|notice| maple_router::ports::Runbook { file: RUNBOOK, section: notice.section() }),
     );
-    assert!(named.len() >= 17, "{named:?}");
+    assert!(named.len() >= 18, "{named:?}");
     for runbook in named {
         let found = headings(&in_runbooks(runbook.file));
         assert!(found.contains(runbook.section), "{runbook:?} is not among {found:#?}");

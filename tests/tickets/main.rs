@@ -9,4 +9,6 @@ mod killed;
 mod made;
 mod memory;
 mod out;
+mod pace;
 mod scene;
+mod shown;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::help_desk::{HelpDesk, HelpDeskOptions};
+use devkit::postgres::CuttingProxy;
 use devkit::smtp::SmtpOptions;
-use devkit::stage::{Router, SHORT_TIMINGS, Source, Stage, StageOptions};
+use devkit::stage::{Answer, Router, SHORT_TIMINGS, Source, Stage, StageOptions};
 use devkit::submission::{Audited, Row};
 use devkit::waiting;
 use tokio_postgres::Client;
@@ -72,6 +73,15 @@ impl Scene {
         let mut scene = Self::alone(extra, smtp).await;
         scene.one_more().await;
         scene
+    }
+
+    /// The same, with the router's wire to the database in the test's hands.
+    pub(crate) async fn wired() -> (Self, CuttingProxy) {
+        let mut scene = Self::alone("", relay()).await;
+        let wire = CuttingProxy::start(&scene.stage.database).await.expect("a wire");
+        let own = format!("{}[database]\nurl = \"{}\"\n", scene.own(), wire.url_as("forms_app"));
+        scene.router(&own).await;
+        (scene, wire)
     }
 
     /// The same before any router runs.
@@ -191,15 +201,38 @@ impl Scene {
         assert!(waiting::until(PATIENCE, STEP, so).await, "no {what} after {PATIENCE:?}:\n{}", self.log());
     }
 
+    /// A verb of the program, by the first router's configuration.
+    pub(crate) async fn ask(&self, words: &[&str]) -> Answer {
+        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
+        self.stage.ask(binary, self.routers[0].config(), words).await.expect("it runs")
+    }
+
+    /// A series of a router's metrics, without the prefix.
+    pub(crate) async fn metric(&self, router: usize, series: &str) -> Option<f64> {
+        self.routers[router].metric(&format!("maple_router_{series}")).await.expect("metrics")
+    }
+
+    /// Replaces a part of the first router's configuration, and has it read again.
+    pub(crate) async fn reload(&self, old: &str, new: &str) {
+        let path = self.routers[0].config();
+        let text = fs::read_to_string(path).expect("a configuration");
+        assert!(text.contains(old), "{text}");
+        fs::write(path, text.replace(old, new)).expect("written");
+        self.routers[0].signal("HUP").await.expect("sent");
+        self.until("the reload", async || self.log().contains("\"reloaded\"")).await;
+    }
+
     /// Line `happyfox` of `check`: its level and its words.
     pub(crate) async fn check(&self) -> (String, String) {
-        let binary = Path::new(env!("CARGO_BIN_EXE_maple-router"));
-        let config = self.routers[0].config();
-        let answer = self.stage.ask(binary, config, &["check", "--json"]).await.expect("it runs");
+        self.check_line("happyfox").await
+    }
+
+    /// Any line of `check`.
+    pub(crate) async fn check_line(&self, name: &str) -> (String, String) {
+        let answer = self.ask(&["check", "--json"]).await;
         let report: serde_json::Value = serde_json::from_str(&answer.out).expect("JSON");
         let lines = report["lines"].as_array().expect("lines");
-        let line =
-            lines.iter().find(|line| line["name"] == "happyfox").unwrap_or_else(|| panic!("{report:#}"));
+        let line = lines.iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("{report:#}"));
         let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         (text("level"), format!("{} → {}", text("detail"), text("remedy")))
     }

@@ -1,8 +1,12 @@
 //! The pace of one client, shared by all who use it: whoever comes first goes first, and a waiter that is dropped has taken
 //! nothing.
 
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::pace::Pace;
 use crate::ports::Clock;
@@ -11,16 +15,29 @@ use crate::ports::Clock;
 pub(super) struct Limits {
     pace: Mutex<Pace>,
     line: tokio::sync::Mutex<()>,
+    /// Rings when the pace has changed: who waits reckons anew.
+    changed: Notify,
     clock: Arc<dyn Clock>,
 }
 
 impl Limits {
     pub(super) fn new(max_per_minute: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { pace: Mutex::new(Pace::new(max_per_minute)), line: tokio::sync::Mutex::default(), clock }
+        Self {
+            pace: Mutex::new(Pace::new(max_per_minute)),
+            line: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            clock,
+        }
     }
 
     pub(super) fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the pace, for those too who wait already.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Pace)) {
+        change(&mut self.pace());
+        self.changed.notify_waiters();
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -34,6 +51,7 @@ impl Limits {
     pub(super) async fn acquire(&self) -> Result<(), Duration> {
         let _first = self.line.lock().await;
         loop {
+            let changed = pin!(self.changed.notified());
             let now = self.now();
             let until = {
                 let mut pace = self.pace();
@@ -45,19 +63,28 @@ impl Limits {
                     Err(until) => until,
                 }
             };
-            self.clock.sleep(until.saturating_duration_since(now)).await;
+            self.wait(until.saturating_duration_since(now), changed).await;
         }
     }
 
     /// Waits until a creation may go, through a throttle as well; takes nothing.
     pub(super) async fn ready(&self) {
         loop {
+            let changed = pin!(self.changed.notified());
             let now = self.now();
             let until = self.pace().ready_at(now);
             if until <= now {
                 return;
             }
-            self.clock.sleep(until.saturating_duration_since(now)).await;
+            self.wait(until.saturating_duration_since(now), changed).await;
+        }
+    }
+
+    /// Waits until the time has passed or the pace is another one. A [`Notified`] hears of every change since it was made.
+    async fn wait(&self, time: Duration, changed: Pin<&mut Notified<'_>>) {
+        tokio::select! {
+            () = self.clock.sleep(time) => {}
+            () = changed => {}
         }
     }
 

@@ -248,14 +248,27 @@ impl HelpDeskClient {
         self.limits.ready().await;
     }
 
+    /// Whether the help desk wants no request now.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.limits.throttled().is_some()
+    }
+
+    /// Holds the first creation back for as long as others may not know that they share, and for one interval, because a
+    /// process before this one may have made a ticket a moment ago.
+    pub fn hold(&self, others: Duration) {
+        let from = self.limits.now() + others;
+        self.limits.change(|pace| pace.hold(from + pace.interval()));
+    }
+
     /// Sets how many daemons share the allowance.
     pub fn set_share(&self, daemons: u32) {
-        self.limits.pace().set_share(daemons);
+        self.limits.change(|pace| pace.set_share(daemons));
     }
 
     /// Sets the allowance of all daemons together, as after a reload.
     pub fn set_max_per_minute(&self, max_per_minute: u32) {
-        self.limits.pace().set_max_per_minute(max_per_minute);
+        self.limits.change(|pace| pace.set_max_per_minute(max_per_minute));
     }
 
     /// The fields of a ticket. What is missed is looked for once more in a directory of now.

@@ -13,6 +13,7 @@ pub(super) struct Pace {
     max_per_minute: u32,
     daemons: u32,
     last: Option<Instant>,
+    held_until: Option<Instant>,
     throttled_until: Option<Instant>,
     in_a_row: u32,
 }
@@ -25,6 +26,7 @@ impl Pace {
             max_per_minute: max_per_minute.max(1),
             daemons: 1,
             last: None,
+            held_until: None,
             throttled_until: None,
             in_a_row: 0,
         }
@@ -40,17 +42,28 @@ impl Pace {
         self.max_per_minute = max_per_minute.max(1);
     }
 
-    /// Time between two creations of this daemon.
+    /// No creation goes before `until`: others may not know yet that they share.
+    pub(super) fn hold(&mut self, until: Instant) {
+        self.held_until = Some(until);
+    }
+
+    /// Time between two creations of this daemon. A share is rounded down, so that all shares together are no more than the
+    /// allowance in any minute; only more daemons than creations a minute come down to an average.
     #[must_use]
     pub(super) fn interval(&self) -> Duration {
-        Duration::from_secs(60).saturating_mul(self.daemons) / self.max_per_minute
+        let minute = Duration::from_secs(60);
+        match self.max_per_minute / self.daemons {
+            0 => minute.saturating_mul(self.daemons) / self.max_per_minute,
+            // Rounded up: a nanosecond less each would let one more into a minute.
+            share => minute / share + Duration::from_nanos(1),
+        }
     }
 
     /// The instant at which the next creation may go; `now` where it may go at once.
     #[must_use]
     pub(super) fn ready_at(&self, now: Instant) -> Instant {
         let by_pace = self.last.map_or(now, |last| last + self.interval());
-        by_pace.max(self.throttled_until.unwrap_or(now)).max(now)
+        by_pace.max(self.throttled_until.unwrap_or(now)).max(self.held_until.unwrap_or(now)).max(now)
     }
 
     /// Takes the next creation's place, or says when there is one.
@@ -119,13 +132,10 @@ mod tests {
                 .map(|from| taken.iter().filter(|at| *at >= from && **at < *from + s(60)).count())
                 .max()
                 .expect("some");
-            let share = (max as usize).div_ceil(daemons as usize);
+            let share = (max as usize / daemons as usize).max(1);
             assert!(most <= share, "{max} for {daemons}: {most}");
-            assert!(
-                taken.len() >= 10 * max as usize / daemons as usize,
-                "{max} for {daemons}: {}",
-                taken.len()
-            );
+            let least = if max >= daemons { 10 * share } else { 10 * max as usize / daemons as usize };
+            assert!(taken.len() >= least, "{max} for {daemons}: {}", taken.len());
         }
     }
 
@@ -134,12 +144,15 @@ mod tests {
         let (mut pace, now) = (Pace::new(60), Instant::now());
         assert_eq!(pace.ready_at(now), now);
         assert_eq!(pace.take(now), Ok(()));
-        assert_eq!(pace.take(now), Err(now + s(1)));
+        let tick = Duration::from_nanos(1);
+        assert_eq!(pace.take(now), Err(now + s(1) + tick));
         pace.set_share(4);
-        assert_eq!(pace.ready_at(now), now + s(4));
+        assert_eq!(pace.ready_at(now), now + s(4) + tick);
+        pace.hold(now + s(9));
+        assert_eq!(pace.take(now), Err(now + s(9)), "the others may not know yet that they share");
         pace.set_max_per_minute(0);
         pace.set_share(0);
-        assert_eq!(pace.ready_at(now), now + s(60), "never without end, never without a limit");
+        assert_eq!(pace.ready_at(now), now + s(60) + tick, "never without end, never without a limit");
     }
 
     #[test]

@@ -93,6 +93,15 @@ impl Standing {
     }
 }
 
+/// Number of daemons that are not known to be gone: silent for less than [`SILENT`] at `now`, database time.
+#[must_use]
+pub fn living(all: &[Presence], now: Timestamp) -> usize {
+    let is_silent = |presence: &&Presence| {
+        presence.seen_at < now && now.duration_since(presence.seen_at).unsigned_abs() >= SILENT
+    };
+    all.iter().filter(|presence| !is_silent(presence)).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +135,14 @@ mod tests {
                 found.iter().filter(|(_, names)| !names.is_empty()).map(|(list, _)| *list).collect();
             assert_eq!(found, if expected == "nobody" { vec![] } else { vec![expected] }, "{case}");
         }
+    }
+
+    #[test]
+    fn who_is_not_known_to_be_gone_lives() {
+        let all = [presence("h/1", 105, None), presence("h/2", 76, Some(1)), presence("h/3", 75, None)];
+        assert_eq!(living(&all, at(105)), 2);
+        assert_eq!(living(&all, at(76)), 3, "a sign of the future is one of life");
+        assert_eq!(living(&[], at(105)), 0);
     }
 
     #[test]

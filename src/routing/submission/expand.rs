@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::plan::PlannedAction;
 
 /// The recipient of a ticket, in a delivery's key.
-const HELP_DESK: &str = "happyfox";
+pub(super) const HELP_DESK: &str = "happyfox";
 
 /// What a plan is expanded by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

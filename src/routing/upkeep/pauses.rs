@@ -23,7 +23,7 @@ use crate::ops::gate::{Gate, Shut};
 use crate::ops::state_dir::{Entry, StateDir, open_for_owner};
 use crate::ports::Clock;
 use crate::routing::metrics::{self, PauseScope};
-use crate::routing::pause::presence::{BEAT, FORGOTTEN, Identity, Presence, Standing};
+use crate::routing::pause::presence::{self, BEAT, FORGOTTEN, Identity, Presence, Standing};
 use crate::routing::pause::{Pause, PauseBoard, Pauses, Scope};
 use crate::routing::store::pauses::{PauseTable, Shelf};
 use crate::routing::words::EventName;
@@ -196,6 +196,17 @@ impl PauseStore {
             }
             clock.sleep(ASK_EVERY).await;
         }
+    }
+
+    /// Number of daemons that are not known to be gone: all of the database's, or this host's where the database does not know
+    /// them.
+    ///
+    /// # Errors
+    /// [`PauseError`].
+    pub async fn living(&self) -> Result<usize, PauseError> {
+        let Shelf { now, daemons, .. } = self.table.now().await?;
+        let all = if daemons { self.table.daemons().await? } else { self.signs().await? };
+        Ok(presence::living(&all, now))
     }
 
     /// Writes a daemon's sign of life: its pauses were read at `pauses_at`.

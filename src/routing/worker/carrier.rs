@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::mails::{MailStart, Mails};
 use super::prepare::{Parcel, Ready};
-use super::tickets::{self, Looked, Tickets};
+use super::tickets::{self, Looked, TicketStart, Tickets};
 use crate::ports::{Creation, Outcome};
 use crate::routing::claims::in_doubt_permits::InDoubtPermit;
 use crate::routing::claims::{Claim, Fence};
@@ -33,7 +33,7 @@ pub(super) enum Start {
     /// Of a mail.
     Mail(MailStart),
     /// Of a ticket.
-    Ticket(OwnedSemaphorePermit),
+    Ticket(TicketStart),
 }
 
 /// The bound on what is in doubt, held until the record was tried.
@@ -114,11 +114,11 @@ impl Carrier<'_> {
         }
     }
 
-    /// Waits for the permit of one send.
-    pub(super) async fn permit(self) -> Start {
+    /// Waits for the permit of one send; absent when whatever carries it out is out before that, and others go on.
+    pub(super) async fn permit(self) -> Option<Start> {
         match self {
-            Self::Mails(mails) => Start::Mail(mails.permit().await),
-            Self::Tickets(tickets) => Start::Ticket(tickets.permit().await),
+            Self::Mails(mails) => Some(Start::Mail(mails.permit().await)),
+            Self::Tickets(tickets) => tickets.permit().await.map(Start::Ticket),
         }
     }
 
@@ -137,8 +137,8 @@ impl Carrier<'_> {
                 let (outcomes, permit) = mails.send(start, mail, fence).await;
                 (Sent::Mail(outcomes), Some(Permit::Mail { _permit: permit }))
             }
-            (Self::Tickets(tickets), Start::Ticket(permit), Parcel::Ticket(ticket)) => {
-                let creation = tickets.send(ticket, fence).await;
+            (Self::Tickets(tickets), Start::Ticket(start), Parcel::Ticket(ticket)) => {
+                let (creation, permit) = tickets.send(start, ticket, fence).await;
                 (Sent::Ticket(creation), Some(Permit::Ticket { _permit: permit }))
             }
             (Self::Mails(_) | Self::Tickets(_), _, _) => (Sent::Nothing, None),

@@ -11,6 +11,7 @@ use crate::routing::compose::Enclosed;
 use crate::routing::submission::content::SubmissionContent;
 use crate::routing::submission::destination;
 use crate::routing::submission::message_id::Origin;
+use crate::routing::submission::ticket::tag;
 
 /// Rules that tickets are made by.
 #[derive(Debug)]
@@ -19,12 +20,6 @@ pub struct TicketRules {
     pub settings: HappyFox,
     /// Shut while the help desk is out: tickets wait, and mails do not.
     pub gate: Gate,
-}
-
-/// The tag of an action's ticket, by which doubt is resolved and people find it.
-#[must_use]
-pub fn tag(origin: Origin) -> String {
-    format!("maple-{}-{}-{}", origin.submission.simple(), origin.action_order, origin.generation)
 }
 
 impl Preparer {
@@ -37,7 +32,7 @@ impl Preparer {
         self
     }
 
-    /// The ticket of an action, with its attachments inside or linked.
+    /// The ticket of an action, with its attachments inside or linked. What its templates miss is logged.
     pub(super) fn ticket(&self, rules: &TicketRules, source: &Source<'_>) -> Result<NewTicket, Fault> {
         let (ticket, missing) = self.ticket_and_gaps(rules, source)?;
         log_missing(source.id, &source.content.form_id, source.action.action_order, &missing);
