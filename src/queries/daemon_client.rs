@@ -5,8 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Card;
+use crate::kernel::metric::Metric as _;
 use crate::ops::dependency::Dependency;
+use crate::routing::explain::tickets::HelpDesk;
 use crate::routing::explain::{Daemon, Reason};
+use crate::routing::metrics::HELP_DESK_THROTTLED;
 
 /// Limit of the wait for the daemon's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,6 +35,11 @@ pub(crate) async fn readiness(listen: &str, rooms: Rooms) -> Daemon {
         Some(ready) => answer(ready, rooms),
         None => Daemon::Silent { listen: listen.to_owned() },
     }
+}
+
+/// The help desk, as the daemon that listens at `listen` sees it.
+pub(crate) async fn help_desk(listen: &str) -> HelpDesk {
+    ask(listen, "/metrics").await.map_or(HelpDesk::NotAsked, |metrics| desk(&metrics))
 }
 
 async fn ask(listen: &str, path: &str) -> Option<String> {
@@ -72,11 +80,30 @@ fn answer(ready: Ready, rooms: Rooms) -> Daemon {
 
 fn read(metrics: &str, rooms: Rooms) -> Vec<BreakerPart> {
     let open = |dependency: Dependency| {
-        let series = format!("maple_router_breaker_open{{dependency=\"{}\"}}", dependency.label());
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&series))?.trim();
-        Some(BreakerPart { dependency: dependency.label(), open: value.parse::<f64>().ok()? > 0.0 })
+        let open = is_set(metrics, &series(dependency))?;
+        Some(BreakerPart { dependency: dependency.label(), open })
     };
     dependencies(rooms).filter_map(open).collect()
+}
+
+fn desk(metrics: &str) -> HelpDesk {
+    let throttles = is_set(metrics, HELP_DESK_THROTTLED.name()).unwrap_or(false);
+    match is_set(metrics, &series(Dependency::HELP_DESK)) {
+        None => HelpDesk::NotAsked,
+        Some(_) if throttles => HelpDesk::Throttles,
+        Some(true) => HelpDesk::Out,
+        Some(false) => HelpDesk::Works,
+    }
+}
+
+fn series(dependency: Dependency) -> String {
+    format!("maple_router_breaker_open{{dependency=\"{}\"}}", dependency.label())
+}
+
+/// Whether a series is above 0; `None` where there is none.
+fn is_set(metrics: &str, series: &str) -> Option<bool> {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(series))?.trim();
+    Some(value.parse::<f64>().ok()? > 0.0)
 }
 
 fn dependencies(rooms: Rooms) -> impl Iterator<Item = Dependency> {
@@ -110,5 +137,14 @@ mod tests {
         let part = |dependency, open| BreakerPart { dependency, open };
         assert_eq!(read(text, ROOMS), [part("postgres", false), part("relay", true)]);
         assert_eq!(read("<html>somebody else</html>", ROOMS), []);
+        for (open, throttled, expected) in
+            [(0, 0, HelpDesk::Works), (1, 0, HelpDesk::Out), (1, 1, HelpDesk::Throttles)]
+        {
+            let text = format!(
+                "maple_router_breaker_open{{dependency=\"help_desk\"}} {open}\nmaple_router_help_desk_throttled {throttled}\n"
+            );
+            assert_eq!(desk(&text), expected);
+        }
+        assert_eq!(desk("<html>somebody else</html>"), HelpDesk::NotAsked);
     }
 }

@@ -5,11 +5,13 @@
 pub(crate) mod events;
 mod hidden;
 pub(crate) mod text;
+pub(crate) mod ticket;
 
 use events::EventPart;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use ticket::TicketPart;
 use uuid::Uuid;
 
 use super::daemon_client;
@@ -17,6 +19,7 @@ use super::timeline::{self, Moment};
 use super::{QueryError, Reader};
 use crate::config::{Config, InDoubt};
 use crate::routing::delivery::followed::Followed;
+use crate::routing::explain::tickets::{self, HelpDesk};
 use crate::routing::explain::{self, Around, Case, Daemon, Explanation, Letter, Rules};
 use crate::routing::pause::{Pause, Pauses};
 use crate::routing::store::view::{AuditRow, Scan, SubmissionView};
@@ -43,12 +46,19 @@ pub(crate) async fn page(reader: &Reader, id: Uuid) -> Result<Option<Page>, Quer
     let events = events::of(reader, id).await?;
     let followed = Followed::of(&reader.config).await;
     let mut page = Page::of(id, view, audit, events, (&rules, &followed));
+    page.add_tickets(&reader.config.happyfox);
+    let listen = &reader.config.http.listen;
     let daemon = if page.explanation.waits_for_daemon() {
-        daemon_client::readiness(&reader.config.http.listen, reader.rooms).await
+        daemon_client::readiness(listen, reader.rooms).await
     } else {
         Daemon::NotAsked
     };
-    page.put(Around { id, daemon, pause: hold, letter: letter(reader, id).await });
+    let help_desk = if daemon == Daemon::Working && page.waits_for_ticket(&reader.config.happyfox) {
+        daemon_client::help_desk(listen).await
+    } else {
+        HelpDesk::NotAsked
+    };
+    page.put(Around { id, daemon, help_desk, pause: hold, letter: letter(reader, id).await });
     Ok(Some(page))
 }
 
@@ -150,10 +160,18 @@ pub(crate) struct Page {
     pub(crate) paused: Option<Pause>,
     /// Answer of the daemon on this host, where it matters.
     pub(crate) daemon: Daemon,
+    /// State of the help desk, where a ticket waits for it.
+    #[serde(skip_serializing_if = "is_not_asked")]
+    pub(crate) help_desk: HelpDesk,
     /// The open dead letter that names it.
     pub(crate) dead_letter: Option<Letter>,
     #[serde(flatten)]
     pub(crate) explanation: Explanation,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_not_asked(state: &HelpDesk) -> bool {
+    *state == HelpDesk::NotAsked
 }
 
 /// Status of a mail that the relay accepted, without a report since.
@@ -212,6 +230,9 @@ pub(crate) struct DeliveryPart {
     pub(crate) tries: Vec<Value>,
     pub(crate) late: bool,
     pub(crate) duplicates: usize,
+    /// The help desk's ticket that it is, made or to be made; absent for a mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ticket: Option<TicketPart>,
     /// State of the mail after the relay's acceptance; null where the log is not followed, or has no report yet.
     pub(crate) relay: Option<RelayPart>,
 }
@@ -307,7 +328,7 @@ impl Page {
             deliveries: ledger
                 .deliveries
                 .iter()
-                .map(|(key, delivery)| DeliveryPart::of(view.status, &ledger, key, delivery, followed))
+                .map(|(key, delivery)| DeliveryPart::of((id, view.status), &ledger, key, delivery, followed))
                 .collect(),
             attempts: ledger.attempts,
             max_attempts: rules.max_attempts,
@@ -324,6 +345,7 @@ impl Page {
             audit,
             paused: None,
             daemon: Daemon::NotAsked,
+            help_desk: HelpDesk::NotAsked,
             dead_letter: None,
             explanation,
         }
@@ -333,6 +355,7 @@ impl Page {
     fn put(&mut self, around: Around) {
         self.explanation = self.explanation.clone().within(&around);
         (self.daemon, self.paused, self.dead_letter) = (around.daemon, around.pause, around.letter);
+        self.help_desk = around.help_desk;
     }
 }
 
@@ -351,7 +374,13 @@ impl PlanPart {
 }
 
 impl DeliveryPart {
-    fn of(status: Status, ledger: &Ledger, key: &str, delivery: &Delivery, followed: &Followed) -> Self {
+    fn of(
+        (id, status): (Uuid, Status),
+        ledger: &Ledger,
+        key: &str,
+        delivery: &Delivery,
+        followed: &Followed,
+    ) -> Self {
         let said = delivery.smtp.as_ref().or(delivery.error.as_ref().map(|error| &error.reply));
         Self {
             key: key.to_owned(),
@@ -371,6 +400,7 @@ impl DeliveryPart {
             tries: delivery.tries.clone(),
             late: delivery.late,
             duplicates: delivery.repeats(),
+            ticket: tickets::tag_of(id, ledger, key).map(|tag| TicketPart::of(tag, delivery)),
             relay: RelayPart::of(ledger, key, delivery, followed),
         }
     }
@@ -391,7 +421,11 @@ impl RelayPart {
                 said: explain::tracking::said(entry),
             });
         }
+        // A ticket is where it should be once it is there: no relay reports of it.
         let accepted = delivery.at.filter(|_| delivery.state == DeliveryState::Accepted)?;
+        if delivery.ticket.is_some() {
+            return None;
+        }
         followed.covers(accepted).then(|| Self {
             status: UNHEARD,
             queue_id: delivery.queue_id.clone(),

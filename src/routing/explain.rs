@@ -11,6 +11,7 @@ mod event;
 mod open;
 #[cfg(test)]
 mod tests;
+pub mod tickets;
 pub mod tracking;
 
 use std::time::Duration;

@@ -190,24 +190,25 @@ fn deliveries(out: &mut Lines, page: &Page, palette: Palette) {
         _ => 2,
     });
     for (n, delivery) in shown.iter().take(MOST).enumerate() {
-        let (first, second) = delivery_lines(delivery, page.now);
+        let (first, further) = delivery_lines(delivery, page.now);
         let name = if n == 0 { "delivery" } else { "" };
         out.painted(name, &first, LABEL + 4, |line| match (delivery.state, tracking(delivery)) {
             ("failed", _) | (_, "bounced" | "expired") => palette.red(line),
             ("open", _) | (_, "deferred") => palette.yellow(line),
             _ => line.to_owned(),
         });
-        if !second.is_empty() {
-            out.entry("", &format!("  {second}"));
+        for line in further {
+            out.entry("", &format!("  {line}"));
         }
     }
     more(out, shown.len());
 }
 
-/// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or the reply.
-fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
+/// `1 a@example.org  accepted, 250 2.0.0, queue id 4XYZ`, and the Message-ID or the reply; or the ticket's page and tag.
+fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, Vec<String>) {
     let rest = delivery.key.split_once('|').map_or("", |(_, rest)| rest);
     let recipient = match (&delivery.recipient, &delivery.unusable, rest) {
+        _ if delivery.ticket.is_some() => "help desk".to_owned(),
         (Some(address), _, _) => clean(address, 60),
         (None, Some(raw), _) => format!("\"{}\" (no address)", clean(raw, 40)),
         (None, None, "") => "(no recipient)".to_owned(),
@@ -228,6 +229,11 @@ fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
             status => facts.push(status.to_owned()),
         }
         facts.extend(delivery.queue_id.as_deref().map(|id| format!("queue id {}", clean(id, 30))));
+        let made = delivery.ticket.as_ref().and_then(|ticket| ticket.made.as_ref());
+        facts.extend(made.map(|made| format!("ticket {}", clean(&made.display_id, 40))));
+    }
+    for also in delivery.ticket.iter().flat_map(|ticket| &ticket.also).take(MOST) {
+        facts.push(format!("also made as {}", clean(&also.display_id, 40)));
     }
     for (is, word) in [(delivery.doubted, "was in doubt"), (delivery.late, "recorded late")] {
         if is {
@@ -240,14 +246,20 @@ fn delivery_lines(delivery: &DeliveryPart, now: Timestamp) -> (String, String) {
     facts.retain(|fact| !fact.is_empty());
     let first = format!("{} {recipient}  {}", delivery.action_order, facts.join(", "));
     if let Some(line) = delivery.relay.as_ref().and_then(|relay| relay_line(relay, now)) {
-        return (first, line);
+        return (first, vec![line]);
     }
+    let mut further = Vec::new();
     let second = match (&delivery.error, &delivery.message_id) {
         (Some(error), _) if delivery.state != "accepted" => said(error.stage, &error.reply),
         (_, Some(message_id)) => clean(message_id, 120),
         (Some(_) | None, None) => String::new(),
     };
-    (first, second)
+    further.extend(Some(second).filter(|line| !line.is_empty()));
+    if let Some(ticket) = &delivery.ticket {
+        further.extend(ticket.made.iter().chain(&ticket.also).filter_map(|made| made.url.clone()).take(MOST));
+        further.push(format!("tag {}", ticket.tag));
+    }
+    (first, further)
 }
 
 /// State of the mail after the relay's acceptance; empty where the log is not followed.

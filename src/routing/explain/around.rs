@@ -7,6 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::super::pause::Pause;
+use super::tickets::{self, HelpDesk};
 use super::{Explanation, MAX_REPLY, Next, Remedy, Step, at};
 use crate::routing::submission::text::{bounded, one_line};
 
@@ -17,6 +18,8 @@ pub struct Around {
     pub id: Uuid,
     /// State of the daemon on this host.
     pub daemon: Daemon,
+    /// The help desk, where a ticket waits for it.
+    pub help_desk: HelpDesk,
     /// The pause that stops the submission.
     pub pause: Option<Pause>,
     /// An open dead letter of the submission.
@@ -85,6 +88,7 @@ impl Explanation {
         if let Some(letter) = &around.letter {
             explanation = dead(explanation, letter);
         }
+        explanation = tickets::waiting(explanation, around.help_desk);
         match &around.daemon {
             Daemon::NotAsked | Daemon::Working => {}
             Daemon::Silent { listen } => explanation = silent(explanation, listen),
@@ -174,6 +178,7 @@ fn service(name: &str) -> &str {
         "signer" => "the signing of URLs",
         "pubsub" => "Pub/Sub",
         "contract" => "the contract with the database",
+        "help_desk" => "the help desk",
         other => other,
     }
 }

@@ -1,7 +1,7 @@
 //! Submissions that have ended: `routed` and `failed`. Only retention and people change them.
 
 use super::{
-    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tracking, trouble,
+    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tickets, tracking, trouble,
 };
 use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::link_life::{last_accepted, links_live};
@@ -18,20 +18,7 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
             };
         }
     };
-    let accepted = deliveries(ledger, DeliveryState::Accepted).count();
-    let waiting = deliveries(ledger, DeliveryState::NotImplemented).count();
-    let mut why = match (accepted, waiting) {
-        (0, 0) => {
-            "it is routed, and its ledger names no delivery: it was not routed by this program".to_owned()
-        }
-        (0, _) => "nothing was sent: every action is of a type that is not implemented yet".to_owned(),
-        (_, 0) => format!("the relay accepted every delivery ({accepted} of {accepted})"),
-        (_, _) => format!(
-            "the relay accepted {}; {} of a type that is not implemented yet",
-            number(accepted, "delivery"),
-            if waiting == 1 { "1 action is".to_owned() } else { format!("{waiting} actions are") }
-        ),
-    };
+    let mut why = sent(ledger);
     let twice = ledger.deliveries.values().filter(|d| d.repeats() > 0).count();
     if twice > 0 {
         why.push_str(&format!(
@@ -51,6 +38,10 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
     }
     let mut remedy = tracking::remedy(case, ledger);
     remedy.extend(deferred::remedy(case, rules, ledger));
+    if let Some((words, advice)) = tickets::twice(case, ledger) {
+        why.push_str(&format!("; {words}"));
+        remedy.push(advice);
+    }
     if !case.infected.is_empty() {
         why.push_str(&format!(
             "; after it was sent the scan found malware in {} (rb-008), and {}",
@@ -61,6 +52,36 @@ pub(super) fn routed(case: &Case<'_>, rules: &Rules) -> Explanation {
         remedy.splice(0..0, revoked(case));
     }
     Explanation { why, next, remedy }
+}
+
+/// What was accepted, by whom, and what nobody could take.
+fn sent(ledger: &Ledger) -> String {
+    let mails = deliveries(ledger, DeliveryState::Accepted).count() - tickets::count(ledger);
+    let waiting = deliveries(ledger, DeliveryState::NotImplemented).count();
+    let tickets = tickets::made(ledger);
+    let accepted = match (mails, waiting, tickets) {
+        (0, 0, None) => {
+            return "it is routed, and its ledger names no delivery: it was not routed by this program"
+                .to_owned();
+        }
+        (0, _, None) => {
+            return "nothing was sent: every action is of a type that is not implemented yet".to_owned();
+        }
+        (0, _, Some(made)) => made,
+        (_, 0, tickets) => {
+            let made = tickets.map_or(String::new(), |made| format!(", and {made}"));
+            format!("the relay accepted every delivery ({mails} of {mails}){made}")
+        }
+        (_, _, tickets) => {
+            let made = tickets.map_or(String::new(), |made| format!(", and {made}"));
+            format!("the relay accepted {}{made}", number(mails, "delivery"))
+        }
+    };
+    match waiting {
+        0 => accepted,
+        1 => format!("{accepted}; 1 action is of a type that is not implemented yet"),
+        more => format!("{accepted}; {more} actions are of a type that is not implemented yet"),
+    }
 }
 
 /// Life of the links in the mails already sent.
@@ -188,14 +209,28 @@ fn for_reason(case: &Case<'_>, ledger: &Ledger, reason: FailReason) -> (String, 
         ),
         FailReason::InDoubt => (
             format!("{failed} perhaps delivered, and on hold, because routing.in_doubt is \"hold\""),
-            vec![
-                Remedy::advice(
-                    "ask the recipient, or search the relay's log for the Message-ID; if it was not delivered:",
-                ),
-                case.command("replay", "--reason TEXT"),
-            ],
+            on_hold(case, ledger),
         ),
     }
+}
+
+/// Remedies for deliveries in doubt that the policy holds: who can tell whether they arrived, and how they are sent again.
+fn on_hold(case: &Case<'_>, ledger: &Ledger) -> Vec<Remedy> {
+    let tags = tickets::held(case, ledger);
+    let failed = deliveries(ledger, DeliveryState::Failed).count();
+    let mut remedy = Vec::new();
+    if failed > tags.len() || tags.is_empty() {
+        remedy.push(Remedy::advice(
+            "ask the recipient, or search the relay's log for the Message-ID; if it was not delivered:",
+        ));
+    }
+    remedy.extend(tags.iter().map(|tag| {
+        Remedy::advice(format!(
+            "search the help desk for the tag {tag}; a replay does so too, and makes the ticket only where it is not there:"
+        ))
+    }));
+    remedy.push(case.command("replay", "--reason TEXT"));
+    remedy
 }
 
 /// Remedies for an infected attachment: the runbook, and the commands for a false positive.

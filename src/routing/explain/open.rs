@@ -4,11 +4,13 @@ use jiff::Timestamp;
 
 use super::super::decide::{self, ClaimDecision, DropReason, RowView};
 use super::{
-    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, trouble,
+    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deliveries, is_in_doubt, number, plus, tickets,
+    trouble,
 };
 use crate::ports::Stage;
 use crate::routing::submission::ledger::{DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::text::{bounded, one_line};
+use crate::routing::submission::ticket;
 
 pub(super) fn received(case: &Case<'_>, rules: &Rules) -> Explanation {
     // The claim's own function decides, so that the explanation is a true promise.
@@ -185,14 +187,17 @@ fn waiting(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Explanation {
             format!("attempt {spent} of {} left {} open: {said}", rules.max_attempts, open_count(ledger))
         }
     };
-    let doubt = doubt(case, ledger);
-    why.push_str(&doubt);
+    let tickets = tickets::in_doubt(case, ledger);
+    why.push_str(&doubt(case, ledger));
     let mut next = attempt_by(case, rules, &of);
-    next.what.push_str(match (doubt.is_empty(), rules.resend) {
-        (true, _) => "",
-        (false, true) => "; what is in doubt is sent again then, with the same Message-ID",
-        (false, false) => "; what is in doubt is not sent again, and fails (routing.in_doubt)",
+    next.what.push_str(match (doubtful_mails(case, ledger), rules.resend) {
+        (0, _) => "",
+        (_, true) => "; what is in doubt is sent again then, with the same Message-ID",
+        (_, false) => "; what is in doubt is not sent again, and fails (routing.in_doubt)",
     });
+    if tickets > 0 {
+        next.what.push_str(tickets::searched(rules.resend));
+    }
     let mut remedy = advice(ledger);
     // An event that comes before the due time changes nothing.
     if due.is_none() {
@@ -260,13 +265,25 @@ fn open_count(ledger: &Ledger) -> String {
     number(deliveries(ledger, DeliveryState::Open).count(), "delivery")
 }
 
+/// Mails in doubt.
+fn doubtful_mails(case: &Case<'_>, ledger: &Ledger) -> usize {
+    let all = ledger.deliveries.iter().filter(|(key, _)| !ticket::is_ticket(key));
+    all.filter(|(_, delivery)| is_in_doubt(case.status, ledger, delivery)).count()
+}
+
 /// Describes the doubt; empty where there is none.
 fn doubt(case: &Case<'_>, ledger: &Ledger) -> String {
-    let doubtful = ledger.deliveries.values().filter(|d| is_in_doubt(case.status, ledger, d)).count();
-    if doubtful == 0 {
-        return String::new();
+    let mut words = String::new();
+    let mails = doubtful_mails(case, ledger);
+    if mails > 0 {
+        let mails = number(mails, "delivery");
+        words.push_str(&format!("; {mails} in doubt: perhaps delivered, its outcome is not known"));
     }
-    format!("; {} in doubt: perhaps delivered, its outcome is not known", number(doubtful, "delivery"))
+    let tickets = tickets::in_doubt(case, ledger);
+    if tickets > 0 {
+        words.push_str(&format!("; {}", tickets::doubt(tickets)));
+    }
+    words
 }
 
 /// Advice by the stage at which the last attempt stopped.

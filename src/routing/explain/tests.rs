@@ -1,6 +1,7 @@
 //! Tables: a row for each case, and its explanation.
 
 mod open;
+mod tickets;
 
 use serde_json::{Value, json};
 
