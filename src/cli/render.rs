@@ -1,6 +1,6 @@
-//! `render`: the exact mails a submission would cause. Sends and writes nothing.
+//! `render`: the exact mails and tickets a submission would cause. Sends and writes nothing.
 //!
-//! The links in a mail are real, so the journal records that they were shown, as `links` does.
+//! The links in them are real, so the journal records that they were shown, as `links` does.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::journal;
 use crate::ops::rng::Rng;
 use crate::ops::telemetry::EventName;
 use crate::parts;
-use crate::queries::render::{self, Mail, NoRendering};
+use crate::queries::render::{self, NoRendering, Shown};
 use crate::routing::worker::prepare::RenderError;
 
 /// Arguments of `render`.
@@ -28,36 +28,36 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// Prints the mails.
+/// Prints the mails and tickets.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
     let id = setup.submission(&args.id).await?;
     let preparer =
         parts::preparer(&setup.config, setup.store()?, Arc::new(Rng::from_system())).map_err(setup::part)?;
-    let shown = render::mails(&setup, &preparer, id, args.action).await.map_err(refused)?;
-    if shown.links > 0 {
+    let rendering = render::rendering(&setup, &preparer, id, args.action).await.map_err(refused)?;
+    if rendering.links > 0 {
         journal!(
             warn,
             EventName::Override,
             submission_id = %id,
-            form_id = shown.form_id,
+            form_id = rendering.form_id,
             actor = operator::actor(&ctx.env),
             verb = "render",
-            links = shown.links,
-            "an operator was shown mails with working links"
+            links = rendering.links,
+            "an operator was shown mails or tickets with working links"
         );
     }
     if args.json {
-        output::json(&shown.mails)?;
+        output::json(&rendering.shown)?;
     } else {
-        for mail in &shown.mails {
-            output::text(&text(mail))?;
+        for shown in &rendering.shown {
+            output::text(&text(shown))?;
         }
     }
-    for note in &shown.notes {
+    for note in &rendering.notes {
         output::note(note)?;
     }
-    let gaps: Vec<String> = shown.mails.iter().filter_map(Mail::gap).collect();
+    let gaps: Vec<String> = rendering.shown.iter().filter_map(Shown::gap).collect();
     if gaps.is_empty() {
         return Ok(Exit::Done);
     }
@@ -68,13 +68,18 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     ))
 }
 
-fn text(mail: &Mail) -> String {
-    format!(
-        "==== action {} to {}\n{}\n",
-        mail.action_order,
-        mail.to(),
-        mail.eml.replace("\r\n", "\n").trim_end()
-    )
+fn text(shown: &Shown) -> String {
+    match shown {
+        Shown::Mail(mail) => format!(
+            "==== action {} to {}\n{}\n",
+            mail.action_order,
+            mail.to(),
+            mail.eml.replace("\r\n", "\n").trim_end()
+        ),
+        Shown::Ticket(ticket) => {
+            format!("==== action {} to the help desk\n{}\n", ticket.action_order, ticket.text())
+        }
+    }
 }
 
 fn refused(error: NoRendering) -> CliError {

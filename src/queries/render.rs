@@ -1,36 +1,48 @@
-//! The mails that a submission would cause, as they would go to the relay, and what they alone would not say.
+//! The mails and tickets that a submission would cause, as they would go to the relay and to the help desk, and what they alone
+//! would not say.
 //!
-//! Reads only: nothing is claimed, written or sent. The links in a mail are real, and making them is the reader's access to a
-//! file: whoever shows the mails knows to whom, and has that recorded ([`Rendering::links`]). For the eyes of people who may
+//! Reads only: nothing is claimed, written or sent. The links in them are real, and making them is the reader's access to a
+//! file: whoever shows them knows to whom, and has that recorded ([`Rendering::links`]). For the eyes of people who may
 //! read submissions: recipients and field values are shown.
+
+mod ticket;
 
 use std::collections::HashSet;
 
 use serde::Serialize;
 use uuid::Uuid;
 
+pub(crate) use self::ticket::Ticket;
 use super::Reader;
 use crate::db::DbError;
 use crate::routing::store::view::Scan;
 use crate::routing::submission::ledger::LedgerFault;
 use crate::routing::table::Status;
 pub(crate) use crate::routing::worker::prepare::Preparer;
-use crate::routing::worker::prepare::{RenderError, RenderScope, Rendered};
+use crate::routing::worker::prepare::{RenderError, RenderScope, Rendered, RenderedMail};
 
-/// The mails of a submission.
+/// The mails and tickets of a submission.
 #[derive(Debug)]
 pub(crate) struct Rendering {
     /// The submission's form.
     pub(crate) form_id: String,
-    /// The mails, in the order of the plan.
-    pub(crate) mails: Vec<Mail>,
-    /// Working links that a mail has.
+    /// The mails and tickets, in the order of the plan.
+    pub(crate) shown: Vec<Shown>,
+    /// Working links that one of them has.
     pub(crate) links: usize,
-    /// What the mails alone would not say, a sentence each.
+    /// What they alone would not say, a sentence each.
     pub(crate) notes: Vec<String>,
 }
 
-/// One mail (interfaces page, `render`). Its `Debug` shows no address and no text.
+/// What one action would send (interfaces page, `render`). Its `Debug` shows no address and no text.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Shown {
+    Mail(Mail),
+    Ticket(Box<Ticket>),
+}
+
+/// One mail. Its `Debug` shows no address and no text.
 #[derive(Serialize)]
 pub(crate) struct Mail {
     pub(crate) action_order: i32,
@@ -44,7 +56,7 @@ pub(crate) struct Mail {
     pub(crate) missing: Vec<String>,
 }
 
-/// Why there are no mails to show.
+/// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoRendering {
     #[error(transparent)]
@@ -76,9 +88,9 @@ impl From<RenderError> for NoRendering {
     }
 }
 
-/// The mails of a submission as they would be sent now; of `action` alone where one is given. `preparer` makes and signs as the
+/// The mails and tickets of a submission as they would be sent now; of `action` alone where one is given. `preparer` makes and signs as the
 /// daemon does.
-pub(crate) async fn mails(
+pub(crate) async fn rendering(
     reader: &Reader,
     preparer: &Preparer,
     id: Uuid,
@@ -105,27 +117,57 @@ pub(crate) async fn mails(
         expansion: (&reader.config).into(),
     };
     let rendered = preparer.render(&scope).await?;
-    let links = rendered.iter().map(|mail| mail.links).max().unwrap_or(0);
-    let mails: Vec<Mail> = rendered.into_iter().map(Mail::from).collect();
-    let notes = notes(&mails, &view.attachments);
-    Ok(Rendering { form_id: view.form_id, mails, links, notes })
+    let links = rendered.iter().map(Rendered::links).max().unwrap_or(0);
+    let shown: Vec<Shown> = rendered.into_iter().map(Shown::from).collect();
+    let notes = notes(&shown, &view.attachments);
+    Ok(Rendering { form_id: view.form_id, shown, links, notes })
+}
+
+impl Shown {
+    /// What a reader of the real mail or ticket would find missing in it.
+    pub(crate) fn gap(&self) -> Option<String> {
+        let (order, missing, noun) = match self {
+            Self::Mail(mail) => (mail.action_order, &mail.missing, "mail"),
+            Self::Ticket(ticket) => (ticket.action_order, &ticket.missing, "ticket"),
+        };
+        let names = missing.join(", ");
+        (!names.is_empty()).then(|| {
+            format!(
+                "action {order}: its templates ask for what this submission does not have: {names}; the {noun} says \
+                 [missing: …] there"
+            )
+        })
+    }
+
+    /// What it alone would not say.
+    fn note(&self) -> Option<String> {
+        match self {
+            Self::Mail(mail) if !mail.open => {
+                let order = mail.action_order;
+                Some(format!("action {order}: nothing of it is open; this is its mail all the same"))
+            }
+            Self::Ticket(ticket) if !ticket.open => {
+                let order = ticket.action_order;
+                Some(format!("action {order}: nothing of it is open; this is its ticket all the same"))
+            }
+            Self::Mail(_) | Self::Ticket(_) => None,
+        }
+    }
+}
+
+impl From<Rendered> for Shown {
+    fn from(rendered: Rendered) -> Self {
+        match rendered {
+            Rendered::Mail(mail) => Self::Mail(mail.into()),
+            Rendered::Ticket(ticket) => Self::Ticket(Box::new(ticket.into())),
+        }
+    }
 }
 
 impl Mail {
     /// The mail's recipients, or nobody.
     pub(crate) fn to(&self) -> String {
         if self.recipients.is_empty() { "nobody".to_owned() } else { self.recipients.join(", ") }
-    }
-
-    /// What a reader of the real mail would find missing in it.
-    pub(crate) fn gap(&self) -> Option<String> {
-        let (names, order) = (self.missing.join(", "), self.action_order);
-        (!names.is_empty()).then(|| {
-            format!(
-                "action {order}: its templates ask for what this submission does not have: {names}; the mail says \
-                 [missing: …] there"
-            )
-        })
     }
 }
 
@@ -138,8 +180,8 @@ impl std::fmt::Debug for Mail {
     }
 }
 
-impl From<Rendered> for Mail {
-    fn from(mail: Rendered) -> Self {
+impl From<RenderedMail> for Mail {
+    fn from(mail: RenderedMail) -> Self {
         Self {
             action_order: mail.action_order,
             recipients: mail.recipients,
@@ -152,19 +194,18 @@ impl From<Rendered> for Mail {
     }
 }
 
-fn notes(mails: &[Mail], attachments: &[Scan]) -> Vec<String> {
+fn notes(shown: &[Shown], attachments: &[Scan]) -> Vec<String> {
     let mut notes = Vec::new();
-    if mails.is_empty() {
-        notes.push("no mail: the form has no action that is carried out by mail".to_owned());
+    if shown.is_empty() {
+        notes.push("nothing: the form has no action that is carried out by mail, or by a help desk of this configuration".to_owned());
     }
-    for mail in mails.iter().filter(|mail| !mail.open) {
-        notes.push(format!(
-            "action {}: nothing of it is open; this is its mail all the same",
-            mail.action_order
-        ));
-    }
-    for mail in mails.iter().filter(|mail| mail.recipients.is_empty()) {
-        notes.push(format!("action {}: no usable recipient; it would be refused", mail.action_order));
+    notes.extend(shown.iter().filter_map(Shown::note));
+    for shown in shown {
+        if let Shown::Mail(mail) = shown
+            && mail.recipients.is_empty()
+        {
+            notes.push(format!("action {}: no usable recipient; it would be refused", mail.action_order));
+        }
     }
     let left_out = attachments.iter().filter(|scan| !scan.is_clean()).count();
     if left_out > 0 {
@@ -180,16 +221,16 @@ fn notes(mails: &[Mail], attachments: &[Scan]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn mail(open: bool, recipients: &[&str], missing: &[&str]) -> Mail {
+    fn mail(open: bool, recipients: &[&str], missing: &[&str]) -> Shown {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-        Mail {
+        Shown::Mail(Mail {
             action_order: 2,
             recipients: words(recipients),
             message_id: "<m@x.test>".to_owned(),
             eml: "Subject: private\r\n".to_owned(),
             open,
             missing: words(missing),
-        }
+        })
     }
 
     #[test]
@@ -206,7 +247,12 @@ mod tests {
                 "2 of 3 attachments not clean: left out here, and nothing is sent before all of them are",
             ]
         );
-        assert_eq!(notes(&[], &[]), ["no mail: the form has no action that is carried out by mail"]);
+        assert_eq!(
+            notes(&[], &[]),
+            [
+                "nothing: the form has no action that is carried out by mail, or by a help desk of this configuration"
+            ]
+        );
     }
 
     #[test]
@@ -221,6 +267,10 @@ mod tests {
         assert_eq!(mail(true, &["a@x.test"], &[]).gap(), None);
         let debug = format!("{gap:?}");
         assert!(!debug.contains("a@x.test") && !debug.contains("private"), "{debug}");
-        assert_eq!((gap.to().as_str(), mail(true, &[], &[]).to().as_str()), ("a@x.test", "nobody"));
+        let to = |shown: &Shown| match shown {
+            Shown::Mail(mail) => mail.to(),
+            Shown::Ticket(_) => panic!("a mail"),
+        };
+        assert_eq!((to(&gap).as_str(), to(&mail(true, &[], &[])).as_str()), ("a@x.test", "nobody"));
     }
 }

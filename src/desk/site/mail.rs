@@ -18,7 +18,7 @@ use crate::desk::policy;
 use crate::desk::problem::Problem;
 use crate::desk::store::access_log::What;
 use crate::queries::explain::Page;
-use crate::queries::render::{self, Mail, NoRendering};
+use crate::queries::render::{self, NoRendering, Shown, Ticket};
 
 /// The mails that can be shown, a line for each action of the plan.
 pub(super) fn lines(page: &Page) -> Vec<MailLine> {
@@ -49,13 +49,26 @@ pub(super) async fn shown(
     (lines, number): (&mut [MailLine], u32),
 ) -> Result<(), Problem> {
     let line = lines.iter_mut().find(|line| line.number == number).ok_or_else(no_mail)?;
-    let mail = made(site, visitor, submission, line.action).await?;
+    let mail = match made(site, visitor, submission, line.action).await? {
+        Shown::Mail(mail) => mail,
+        Shown::Ticket(ticket) => {
+            line.shown = Some(of_ticket(&ticket));
+            return Ok(());
+        }
+    };
     let parsed = MessageParser::default().parse(mail.eml.as_bytes()).ok_or_else(no_mail)?;
     let html = parsed.body_html(0).filter(|_| parsed.html_part(0).is_some_and(is_html));
     let text = parsed.body_text(0).unwrap_or_default().replace("\r\n", "\n");
     let headers = parsed.headers_raw().map(|(name, value)| (name.to_owned(), unfolded(value))).collect();
     line.shown = Some(MailShown { headers, has_html: html.is_some(), links: links(&text), text });
     Ok(())
+}
+
+/// A ticket, shown as a mail is: its fields stand for the headers.
+fn of_ticket(ticket: &Ticket) -> MailShown {
+    let text = ticket.ticket.text.as_deref().unwrap_or_default().replace("\r\n", "\n");
+    let headers = ticket.headers().into_iter().map(|(name, value)| (name, unfolded(&value))).collect();
+    MailShown { headers, has_html: ticket.ticket.html.is_some(), links: links(&text), text }
 }
 
 fn is_html(part: &mail_parser::MessagePart<'_>) -> bool {
@@ -80,16 +93,16 @@ fn links(text: &str) -> Vec<String> {
     links
 }
 
-/// Makes the mail of an action, after it was recorded.
-async fn made(site: &Site, visitor: &Visitor, submission: Uuid, action: i32) -> Result<Mail, Problem> {
+/// Makes the mail or the ticket of an action, after it was recorded.
+async fn made(site: &Site, visitor: &Visitor, submission: Uuid, action: i32) -> Result<Shown, Problem> {
     record(site, visitor, submission, What::Mail).await?;
     let preparer = site.parts.preparer.as_deref().ok_or_else(no_mail)?;
     let rendering =
-        render::mails(&site.reader()?, preparer, submission, Some(action)).await.map_err(unmade)?;
+        render::rendering(&site.reader()?, preparer, submission, Some(action)).await.map_err(unmade)?;
     if rendering.links > 0 {
         record(site, visitor, submission, What::Links).await?;
     }
-    rendering.mails.into_iter().next().ok_or_else(no_mail)
+    rendering.shown.into_iter().next().ok_or_else(no_mail)
 }
 
 fn no_mail() -> Problem {
@@ -136,9 +149,13 @@ pub(super) async fn of_submission(
 async fn framed(site: &Site, visitor: &Visitor, submission: Uuid, number: u32) -> Result<Response, Problem> {
     let page = crate::queries::explain::page(&site.reader()?, submission).await?.ok_or_else(no_mail)?;
     let line = lines(&page).into_iter().find(|line| line.number == number).ok_or_else(no_mail)?;
-    let mail = made(site, visitor, submission, line.action).await?;
-    let parsed = MessageParser::default().parse(mail.eml.as_bytes()).ok_or_else(no_mail)?;
-    let html = parsed.body_html(0).ok_or_else(no_mail)?.into_owned();
+    let html = match made(site, visitor, submission, line.action).await? {
+        Shown::Mail(mail) => {
+            let parsed = MessageParser::default().parse(mail.eml.as_bytes()).ok_or_else(no_mail)?;
+            parsed.body_html(0).ok_or_else(no_mail)?.into_owned()
+        }
+        Shown::Ticket(ticket) => ticket.ticket.html.ok_or_else(no_mail)?,
+    };
     Ok(([(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy::MAIL))], Html(html))
         .into_response())
 }

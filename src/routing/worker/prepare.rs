@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use self::files::InlineRules;
 pub use self::foreseen::Foreseen;
-pub use self::render::{RenderError, RenderScope, Rendered};
+pub use self::render::{RenderError, RenderScope, Rendered, RenderedMail, RenderedTicket};
 use self::ticket::TicketRules;
 
 use jiff::tz::TimeZone;

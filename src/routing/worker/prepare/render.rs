@@ -1,6 +1,7 @@
-//! The mails a submission would cause if it were sent now, made by the same functions, and shown instead of sent.
+//! The mails and tickets a submission would cause if it were sent now, made by the same functions, and shown instead of sent.
 //!
-//! Nothing is claimed, written (no intent either) or sent. Links are real: every reader of a shown mail can open them.
+//! Nothing is claimed, written (no intent either), sent or asked of the help desk. Links are real: every reader of what is shown
+//! can open them.
 
 use std::collections::HashSet;
 
@@ -8,9 +9,10 @@ use uuid::Uuid;
 
 use super::{Preparer, Source};
 use crate::db::DbError;
-use crate::ports::Fault;
+use crate::ports::{Fault, NewTicket};
 use crate::routing::compose::Place;
 use crate::routing::decide;
+use crate::routing::journal::files::OfAction;
 use crate::routing::submission::destination;
 use crate::routing::submission::destination::TargetKind;
 use crate::routing::submission::expand::{self, Expansion};
@@ -36,9 +38,44 @@ pub struct RenderScope<'a> {
     pub expansion: Expansion,
 }
 
+/// What one action would send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rendered {
+    /// A mail.
+    Mail(RenderedMail),
+    /// A ticket.
+    Ticket(RenderedTicket),
+}
+
+impl Rendered {
+    /// Number of working links in it.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        match self {
+            Self::Mail(mail) => mail.links,
+            Self::Ticket(ticket) => ticket.links,
+        }
+    }
+}
+
+/// One rendered ticket. Its `Debug` shows no address and no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedTicket {
+    /// Order of the ticket's action.
+    pub action_order: i32,
+    /// The ticket as the help desk would get it: its category and choices not yet looked up there.
+    pub ticket: NewTicket,
+    /// The ticket is yet to be made; otherwise it is one that was made, or would be made once more.
+    pub open: bool,
+    /// Number of links in the ticket.
+    pub links: usize,
+    /// Names that the templates ask for and that have no value: gaps in the ticket.
+    pub missing: Vec<String>,
+}
+
 /// One rendered mail. Its `Debug` shows no address and no text.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedMail {
     /// Order of the mail's action.
     pub action_order: i32,
     /// Envelope recipients.
@@ -55,16 +92,16 @@ pub struct Rendered {
     pub missing: Vec<String>,
 }
 
-impl std::fmt::Debug for Rendered {
+impl std::fmt::Debug for RenderedMail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rendered")
+        f.debug_struct("RenderedMail")
             .field("action_order", &self.action_order)
             .field("message_id", &self.message_id)
             .finish_non_exhaustive()
     }
 }
 
-/// Reason why a mail cannot be shown.
+/// Reason why a mail or a ticket cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
     /// The submission could not be read.
@@ -84,17 +121,17 @@ pub enum RenderError {
     /// The links cannot be signed now.
     #[error("its links cannot be signed: {}", .0.reply.reply)]
     Unsigned(Fault),
-    /// The action, its template or its plan does not make a mail. The message says which.
+    /// The action, its template or its plan makes neither a mail nor a ticket. The message says which.
     #[error("{0}")]
     Unmakeable(String),
 }
 
 impl Preparer {
-    /// The mails of a submission as they would be sent now, in the order of the plan. Actions that are not carried out by
-    /// mail give none, unless one of them was asked for.
+    /// The mails and tickets of a submission as they would be sent now, in the order of the plan. Actions that want a ticket
+    /// give none where there is no help desk, unless one of them was asked for.
     ///
     /// # Errors
-    /// [`RenderError`]; the first mail that cannot be made ends it.
+    /// [`RenderError`]; the first action of which nothing can be made ends it.
     pub async fn render(&self, scope: &RenderScope<'_>) -> Result<Vec<Rendered>, RenderError> {
         let ledger = as_claimed(scope);
         if let Some(asked) = scope.action_order
@@ -106,33 +143,52 @@ impl Preparer {
         }
         let mut content = self.store.content(scope.id).await?.ok_or(RenderError::Gone(scope.id))?;
         content.attachments.retain(|attachment| scope.linkable.contains(&attachment.id));
-        let attachments = self.links(&content).await.map_err(RenderError::Unsigned)?;
-        let links = attachments.iter().filter(|one| matches!(one.place, Place::Linked(_))).count();
-        let mut mails = Vec::new();
+        let linked = self.links(&content).await.map_err(RenderError::Unsigned)?;
+        let mut rendered = Vec::new();
         for action in &ledger.plan {
             let order = action.action_order;
             let wanted = match scope.action_order {
                 Some(asked) => asked == order,
-                None => action.action_type.is_email(),
+                None => action.action_type.is_email() || self.tickets.is_some(),
             };
             if !wanted {
                 continue;
             }
             let targets = destination::parse(&action.destination, order, usize::MAX);
-            let (open, recipients) = self.recipients_now(&ledger, action, &targets);
+            let (mut attachments, mut files) = (linked.clone(), Vec::new());
+            if self.wants_files(action, &content.form_id) {
+                let of = OfAction { id: scope.id, form_id: &content.form_id, action_order: order };
+                files = self.enclose(of, &content, &mut attachments).await;
+            }
+            let links = attachments.iter().filter(|one| matches!(one.place, Place::Linked(_))).count();
             let source = Source {
                 id: scope.id,
                 action,
                 ledger: &ledger,
                 content: &content,
                 attachments: &attachments,
-                files: &[],
+                files: &files,
                 targets: &targets,
             };
+            if let Some(rules) = self.tickets.as_ref().filter(|_| !action.action_type.is_email()) {
+                let (ticket, missing) = self.ticket_and_gaps(rules, &source).map_err(|fault| {
+                    RenderError::Unmakeable(format!("action {order}: {}", fault.reply.reply))
+                })?;
+                let open = !self.open_now(&ledger, order).is_empty();
+                rendered.push(Rendered::Ticket(RenderedTicket {
+                    action_order: order,
+                    ticket,
+                    open,
+                    links,
+                    missing,
+                }));
+                continue;
+            }
+            let (open, recipients) = self.recipients_now(&ledger, action, &targets);
             let composed = self.compose(&source).map_err(RenderError::Unmakeable)?;
             let origin =
                 Origin { submission: scope.id, action_order: order, generation: ledger.generation(order) };
-            mails.push(Rendered {
+            rendered.push(Rendered::Mail(RenderedMail {
                 action_order: order,
                 recipients,
                 message_id: message_id::message_id(origin, &self.rules.from.address),
@@ -140,9 +196,9 @@ impl Preparer {
                 open,
                 links,
                 missing: composed.missing,
-            });
+            }));
         }
-        Ok(mails)
+        Ok(rendered)
     }
 
     /// Whether a delivery of the action is open, and the mail's recipients: of open deliveries, else all usable ones.
@@ -152,9 +208,8 @@ impl Preparer {
         action: &PlannedAction,
         targets: &[destination::Target],
     ) -> (bool, Vec<String>) {
-        let token = ledger.claim.as_ref().map_or("", |claim| claim.token.as_str());
-        let open = decide::open_deliveries(ledger, action.action_order, token, self.rules.now().in_doubt);
-        let mut keys: Vec<&str> = open.send.iter().map(String::as_str).collect();
+        let open = self.open_now(ledger, action.action_order);
+        let mut keys: Vec<&str> = open.iter().map(String::as_str).collect();
         if keys.is_empty() {
             keys = ledger.deliveries_of(action.action_order).map(|(key, _)| key).collect();
         }
@@ -170,7 +225,13 @@ impl Preparer {
             | TargetKind::None
             | TargetKind::OverLimit { .. } => None,
         };
-        (!open.send.is_empty(), targets.iter().filter_map(usable).collect())
+        (!open.is_empty(), targets.iter().filter_map(usable).collect())
+    }
+
+    /// Keys of the action that would be sent now.
+    fn open_now(&self, ledger: &Ledger, order: i32) -> Vec<String> {
+        let token = ledger.claim.as_ref().map_or("", |claim| claim.token.as_str());
+        decide::open_deliveries(ledger, order, token, self.rules.now().in_doubt).send
     }
 }
 
