@@ -176,7 +176,15 @@ pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> Contrac
         not_before: config.routing.not_before,
         needs_outbox: config.source.kind == SourceKind::Postgres,
         tickets: config.happyfox.is_on(),
+        form_sections: form_sections(config),
     }
+}
+
+/// The sections of single forms, by their tables.
+fn form_sections(config: &Config) -> Vec<(&'static str, String)> {
+    let mails = config.mail.forms.keys().map(|form| ("mail.forms", form.clone()));
+    let tickets = config.happyfox.forms.keys().map(|form| ("happyfox.forms", form.clone()));
+    mails.chain(tickets).collect()
 }
 
 /// The name of this host, for audit log and claims.

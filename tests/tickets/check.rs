@@ -26,3 +26,17 @@ async fn check_names_what_the_help_desk_lacks() {
     assert!(level == "fail" && said.contains("happyfox.base_url"), "{level}: {said}");
     scene.stop().await;
 }
+
+/// What is set for a form that is not there has no effect, and nobody would notice.
+#[tokio::test]
+async fn sections_of_forms_that_are_not_there_are_named() {
+    let sections = "[mail.forms.gone]\nattachments = \"link\"\n[happyfox.forms.T]\ncontact_name_field = \"x\"\n\
+                    [happyfox.forms.t]\ncontact_name_field = \"name\"\n";
+    let scene = Scene::start(sections).await;
+    let (level, said) = scene.check_line("forms").await;
+    assert_eq!(level, "warn", "{said}");
+    assert!(said.contains("[mail.forms.gone], [happyfox.forms.T]"), "{said}");
+    assert!(!said.contains("[happyfox.forms.t]"), "{said}");
+    assert!(said.contains("take the section out"), "{said}");
+    scene.stop().await;
+}

@@ -110,7 +110,14 @@ async fn forms(client: &Client, options: &ContractOptions) -> Result<CheckLine, 
             untemplated.push(form);
         }
     }
-    let problems: Vec<String> = [
+    let is_away = |(_, form): &&(&str, String)| rows.iter().all(|row| row.get::<_, &str>(0) != form.as_str());
+    let nameless: Vec<String> = options
+        .form_sections
+        .iter()
+        .filter(is_away)
+        .map(|(table, form)| format!("[{table}.{form}]"))
+        .collect();
+    let mut problems: Vec<String> = [
         (idle, "without actions, their submissions will fail with no_actions"),
         (deferred, "with HappyFox actions only and no [happyfox], nobody gets anything"),
         (untemplated, "with an email_template action that names no template"),
@@ -119,10 +126,16 @@ async fn forms(client: &Client, options: &ContractOptions) -> Result<CheckLine, 
     .filter(|(forms, _)| !forms.is_empty())
     .map(|(forms, what)| format!("{what}: {}", shown(&forms)))
     .collect();
+    let mut remedy = "correct the forms' YAML and reload it".to_owned();
+    if !nameless.is_empty() {
+        let names_no_form = "in the configuration, for a form that the database does not have";
+        problems.push(format!("{}: {}", names_no_form, shown(&nameless)));
+        remedy.push_str("; correct the form's id in the section's name, or take the section out");
+    }
     if problems.is_empty() {
         return Ok(CheckLine::ok("forms", format!("{} forms, each with something to send", rows.len())));
     }
-    Ok(CheckLine::warn("forms", problems.join("; "), "correct the forms' YAML and reload it"))
+    Ok(CheckLine::warn("forms", problems.join("; "), remedy))
 }
 
 /// An action of a form that wants a ticket.
