@@ -18,7 +18,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::pause::Pauses;
-use super::submission::ledger::{DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
+use super::submission::ledger::{Delivery, DeliveryState, ErrorClass, FailReason, Ledger, LedgerFault};
 use super::submission::plan::PlannedAction;
 use super::table::Status;
 use crate::config::InDoubt;
@@ -252,6 +252,24 @@ pub fn next_action(ledger: &Ledger, tried: &BTreeSet<i32>) -> Option<i32> {
         .map(|action| action.action_order)
         .filter(|order| !tried.contains(order))
         .find(|order| ledger.deliveries_of(*order).any(|(_, d)| d.state == DeliveryState::Open))
+}
+
+/// How a ticket that may exist is looked for before it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Again and again over a window, because the help desk's index may be behind.
+    OverTime,
+    /// Once: its doubt is older than any index.
+    Once,
+}
+
+/// Whether a ticket is looked for before it is made: one in doubt; and one that was held, and that a person has opened again.
+#[must_use]
+pub fn search(delivery: &Delivery, token: &str) -> Option<Search> {
+    if delivery.in_doubt(token) {
+        return Some(Search::OverTime);
+    }
+    (delivery.state == DeliveryState::Open && delivery.doubted).then_some(Search::Once)
 }
 
 /// The open deliveries of one action, split by what the policy for doubt allows.

@@ -5,7 +5,7 @@ use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 use stateright::Property;
 
-use super::product;
+use super::product::{self, Shape};
 use super::steps::Routing;
 use super::world::{DELIVERIES, Outcome, Step, World};
 
@@ -15,6 +15,8 @@ pub(crate) const P1_DOUBT: &str =
     "P1: what the relay has twice was in doubt, and under hold a person asked for it";
 pub(crate) const P1_UNNOTIFIED: &str =
     "P1: what the relay has twice was sent once by somebody who could not tell";
+pub(crate) const P1_TICKET: &str =
+    "P1: a ticket that exists twice was being made while its tag was looked for";
 pub(crate) const P2: &str = "P2: what has not ended goes on by itself";
 pub(crate) const P3: &str = "P3: every end has one audit row";
 pub(crate) const P4: &str = "P4: only the holder of a claim ends it";
@@ -37,6 +39,9 @@ pub(crate) fn all() -> Vec<Property<Routing>> {
             twice(world).all(|(d, g)| world.witness.doubted[d][g] && (!model.protocol.hold || asked))
         }),
         always(P1_UNNOTIFIED, |_, world| twice(world).all(|(d, _)| world.witness.unnotified[d])),
+        always(P1_TICKET, |model, world| {
+            model.protocol.shape != Shape::Tickets || twice(world).all(|(d, _)| world.witness.overtaken[d])
+        }),
         always(P2, |model, world| world.row.status.is_terminal() || model.has_a_way_on(world)),
         always(P3, |_, world| {
             let ended = u8::from(world.row.status.is_terminal());

@@ -87,6 +87,11 @@ fn every_order_is_right_where_doubt_is_on_hold() {
     all_is_right(Protocol { hold: true, ..protocol(Shape::OneAction) });
 }
 
+#[test]
+fn every_order_is_right_with_tickets() {
+    all_is_right(protocol(Shape::Tickets));
+}
+
 /// Without any one of the rules there is a world that breaks the law it stands for.
 #[test]
 fn no_rule_can_be_spared() {
@@ -108,8 +113,9 @@ fn no_rule_can_be_spared() {
         (Rule::Orphans, laws::P2),
         (Rule::Stuck, laws::P2),
     ];
-    for (rule, law) in table {
-        let model = routing(Protocol { without: Some(rule), ..protocol(Shape::OneAction) }, 2);
+    let of_mails = table.map(|(rule, law)| (Shape::OneAction, rule, law));
+    for (shape, rule, law) in of_mails.into_iter().chain([(Shape::Tickets, Rule::Search, laws::P1_TICKET)]) {
+        let model = routing(Protocol { without: Some(rule), ..protocol(shape) }, 2);
         let until = HasDiscoveries::AnyOf(BTreeSet::from([law]));
         let checker = model.checker().threads(2).finish_when(until).spawn_bfs().join();
         let Some(path) = checker.discoveries().remove(law) else {

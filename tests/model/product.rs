@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use super::world::{Attachment, Entry, Form, GONE, Row, Token};
 
-/// Mails alone are modelled; more recipients than any plan has.
-const EXPANSION: Expansion = Expansion { max_recipients: 50, tickets: false };
+/// More recipients than any plan has; a help desk, which only the shape of tickets asks for.
+const EXPANSION: Expansion = Expansion { max_recipients: 50, tickets: true };
 
 /// Distribution of the two deliveries over actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +31,8 @@ pub(crate) enum Shape {
     OneAction,
     /// Two actions to one recipient each.
     TwoActions,
+    /// Two tickets, whose tags are looked for before they are made again.
+    Tickets,
 }
 
 /// The verdict on an event (`decide::claim`), without the instants.
@@ -61,7 +63,7 @@ impl Shape {
     pub(crate) fn action_of(self, d: usize) -> i32 {
         match self {
             Self::OneAction => 1,
-            Self::TwoActions => {
+            Self::TwoActions | Self::Tickets => {
                 if d == 0 {
                     1
                 } else {
@@ -78,9 +80,11 @@ impl Shape {
             Form::Second => ("c@x.test", "d@x.test"),
             Form::WithoutActions => return Vec::new(),
         };
+        let action_type =
+            if self == Self::Tickets { ActionType::HappyfoxTemplate } else { ActionType::EmailRaw };
         let action = |action_order: i32, destination: String| PlannedAction {
             action_order,
-            action_type: ActionType::EmailRaw,
+            action_type,
             template_id: None,
             template: None,
             destination,
@@ -89,7 +93,7 @@ impl Shape {
         };
         match self {
             Self::OneAction => vec![action(1, format!("{a}, {b}"))],
-            Self::TwoActions => vec![action(1, a.to_owned()), action(2, b.to_owned())],
+            Self::TwoActions | Self::Tickets => vec![action(1, a.to_owned()), action(2, b.to_owned())],
         }
     }
 
@@ -224,6 +228,19 @@ pub(crate) fn open_deliveries(shape: Shape, row: &Row, order: i32, token: Token,
         let policy = if hold { InDoubt::Hold } else { InDoubt::Resend };
         let open = decide::open_deliveries(&shape.ledger(row), order, &name(token), policy);
         (shape.mask(row.expanded, &open.send), shape.mask(row.expanded, &open.hold))
+    })
+}
+
+/// What of an action is looked for before it is sent: what is in doubt, and what was held and is open again.
+pub(crate) fn looked_for(shape: Shape, row: &Row, order: i32, token: Token) -> u8 {
+    type Question = (Shape, Row, i32, Token);
+    thread_local!(static KNOWN: RefCell<HashMap<Question, u8>> = RefCell::default());
+    remembered(&KNOWN, &(shape, *row, order, token), || {
+        let (ledger, token) = (shape.ledger(row), name(token));
+        let wanted =
+            ledger.deliveries_of(order).filter(|(_, delivery)| decide::search(delivery, &token).is_some());
+        let keys: Vec<String> = wanted.map(|(key, _)| key.to_owned()).collect();
+        shape.mask(row.expanded, &keys)
     })
 }
 

@@ -7,7 +7,7 @@ use maple_router::routing::submission::ledger::{DeliveryState, FailReason};
 use maple_router::routing::table::Status;
 
 use super::product::{self, Claim, Shape};
-use super::world::{Attachment, DELIVERIES, Outcome, Row, Step, Token, World, has};
+use super::world::{Attachment, DELIVERIES, Outcome, Row, Step, Token, Worker, World, has};
 
 /// A rule of the protocol that can be switched off, to see that its loss is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) enum Rule {
     Orphans,
     /// The sweep takes back what nobody works on.
     Stuck,
+    /// A ticket that may exist is looked for before it is made again.
+    Search,
 }
 
 /// The protocol at its bounds, perhaps with one rule gone.
@@ -167,6 +169,9 @@ impl Protocol {
             return;
         }
         let token = World::token_of(w);
+        if self.shape == Shape::Tickets && self.holds(Rule::Search) && self.found(world, w, order) {
+            return;
+        }
         let (send, hold) = product::open_deliveries(self.shape, &known, order, token, self.hold);
         for d in (0..DELIVERIES).filter(|d| has(hold, *d)) {
             world.workers[w].outcomes[d] = Outcome::OnHold;
@@ -176,6 +181,31 @@ impl Protocol {
             return;
         }
         self.begin(world, w, order, send);
+    }
+
+    /// `Tickets::resolve`, once for each action of a claim: a ticket that is there is recorded as made, and nothing is sent. The
+    /// help desk's index is up to date; a creation under way is not in it, however.
+    fn found(&self, world: &mut World, w: usize, order: i32) -> bool {
+        if world.workers[w].asked >> order & 1 == 1 {
+            return false;
+        }
+        world.workers[w].asked |= 1 << order;
+        let wanted = product::looked_for(self.shape, &Self::known(world, w), order, World::token_of(w));
+        let mut is_found = false;
+        for d in (0..DELIVERIES).filter(|d| has(wanted, *d)) {
+            let generation = world.row.generation[d];
+            if world.relay[d][usize::from(generation)] > 0 {
+                let worker = &mut world.workers[w];
+                worker.outcomes[d] = Outcome::Accepted;
+                (worker.generation, worker.keys, worker.step) = (generation, 0, Step::Recording);
+                worker.tried &= !(1 << order);
+                is_found = true;
+            } else {
+                let making = |worker: &Worker| worker.step == Step::AtDot && has(worker.keys, d);
+                world.witness.overtaken[d] |= world.workers.iter().any(making);
+            }
+        }
+        is_found
     }
 
     /// `Store::begin`.

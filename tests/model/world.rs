@@ -122,6 +122,8 @@ pub(crate) struct Worker {
     pub(crate) knows: [Entry; DELIVERIES],
     /// Actions tried under this claim, a bit each.
     pub(crate) tried: u8,
+    /// Actions whose tickets were looked for under this claim, a bit each.
+    pub(crate) asked: u8,
     /// Deliveries of the send under way, a bit each, and their generation.
     pub(crate) keys: u8,
     pub(crate) generation: u8,
@@ -190,6 +192,8 @@ pub(crate) struct Witness {
     pub(crate) refunded_sent: bool,
     /// By delivery: a worker that may have sent it could not report it.
     pub(crate) unnotified: [bool; DELIVERIES],
+    /// By delivery: somebody was making the ticket while its tag was looked for.
+    pub(crate) overtaken: [bool; DELIVERIES],
     /// By delivery and generation: the ledger once said "in doubt".
     pub(crate) doubted: [[bool; GENERATIONS]; DELIVERIES],
 }

@@ -62,3 +62,50 @@ async fn a_reload_changes_the_limit_at_once() {
     }
     scene.stop().await;
 }
+
+/// A ticket that waits for its turn has no intent, so that a death while many wait leaves none of them in doubt.
+#[tokio::test]
+async fn a_router_that_dies_while_tickets_wait_leaves_none_in_doubt() {
+    let mut scene = Scene::start("[happyfox]\nmax_per_minute = 3\n").await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(scene.submit().await);
+    }
+    let made = |scene: &Scene| scene.desk.tickets().len();
+    scene.until("the first ticket", async || made(&scene) == 1).await;
+    scene.until("its end", async || scene.log().contains("\"routed\"")).await;
+    let mut waiting = 0;
+    for id in &ids {
+        let row = scene.row(*id).await;
+        let entry = row.entry("1|happyfox");
+        if entry["state"] == "open" {
+            waiting += 1;
+            assert_eq!((row.status.as_str(), entry.get("begun")), ("processing", None), "{row:?}");
+        }
+    }
+    assert_eq!(waiting, 3);
+    scene.kill().await;
+    scene.set("[happyfox]\nmax_per_minute = 300\n");
+    scene.one_more().await;
+    for id in ids {
+        let row = scene.ended(id).await;
+        assert_eq!(row.status, "routed", "{row:?}");
+        assert!(row.entry("1|happyfox").get("doubted").is_none(), "{row:?}");
+        assert_eq!(scene.desk.tagged(&Scene::tag(id)).len(), 1, "{row:?}");
+    }
+    scene.stop().await;
+}
+
+/// Whoever waits for a turn goes on with its mails as soon as there are no turns any more.
+#[tokio::test]
+async fn mails_do_not_wait_for_the_turn_of_a_ticket_when_the_help_desk_goes_out() {
+    let scene = Scene::start("[happyfox]\nmax_per_minute = 3\n").await;
+    scene.desk.stop().await;
+    let ids = [scene.submit().await, scene.submit().await];
+    scene.until("the breaker", async || scene.log().contains("\"breaker_open\"")).await;
+    // By the pace the second ticket's turn comes twenty seconds after the first one's.
+    let both = async || ids.iter().all(|id| scene.mails(*id) == 1);
+    let soon = devkit::waiting::until(Duration::from_secs(12), Duration::from_millis(25), both).await;
+    assert!(soon, "{}", scene.log());
+    scene.stop().await;
+}

@@ -108,6 +108,11 @@ impl Scene {
         self.router(&own).await;
     }
 
+    /// Lays this over the configuration of the routers that start from now on.
+    pub(crate) fn set(&mut self, extra: &str) {
+        extra.clone_into(&mut self.extra);
+    }
+
     /// Starts one that knows of no help desk.
     pub(crate) async fn one_without_help_desk(&mut self) {
         self.router("").await;

@@ -187,6 +187,24 @@ fn only_doubt_is_held_and_only_under_hold() {
     );
 }
 
+#[test]
+fn a_ticket_is_looked_for_when_it_may_exist() {
+    let intent = |token: &str| json!({"state": "open", "begun": {"token": token, "at": NOW}});
+    let cases = [
+        (json!({"state": "open"}), None),
+        (json!({"state": "open", "doubt": true}), Some(Search::OverTime)),
+        (intent("another"), Some(Search::OverTime)),
+        (intent("t"), None),
+        (json!({"state": "open", "doubted": true}), Some(Search::Once)),
+        (json!({"state": "accepted", "doubted": true}), None),
+        (json!({"state": "failed", "doubt": true}), None),
+    ];
+    for (entry, expected) in cases {
+        let ledger = ledger(1, &json!({"1|happyfox": entry}));
+        assert_eq!(search(&ledger.deliveries["1|happyfox"], "t"), expected, "{entry}");
+    }
+}
+
 /// Columns: stored deliveries of a claim under "t", the deliveries whose intent is recorded with it.
 #[test]
 fn only_a_mail_that_nothing_comes_before_is_begun_with_its_claim() {

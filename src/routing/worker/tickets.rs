@@ -14,9 +14,10 @@ use crate::gateway::happyfox::HelpDeskClient;
 use crate::ops::gate::Gate;
 use crate::ports::{Clock, Creation, Fault, NewTicket, Outcome, Reply, Stage, TicketRef, Unanswered};
 use crate::routing::claims::{Claim, Fence};
+use crate::routing::decide::{self, Search};
 use crate::routing::follow::extra_tickets::ExtraTickets;
 use crate::routing::metrics::HELP_DESK_WAIT;
-use crate::routing::submission::ledger::{Delivery, DeliveryState, Ledger};
+use crate::routing::submission::ledger::{Delivery, Ledger};
 use crate::routing::submission::message_id::Origin;
 use crate::routing::submission::ticket::tag;
 
@@ -124,12 +125,9 @@ impl Tickets {
     /// looked for over the doubt window. One that was held and that a person has opened again is looked for once.
     pub(super) async fn resolve(&self, claim: &Claim, ledger: &Ledger, order: i32) -> Option<Looked> {
         let looks = |(key, delivery): (&str, &Delivery)| {
-            let looks: &[f64] = if delivery.in_doubt(&claim.token) {
-                &LOOKS
-            } else if delivery.state == DeliveryState::Open && delivery.doubted {
-                &ONE_LOOK
-            } else {
-                return None;
+            let looks: &[f64] = match decide::search(delivery, &claim.token)? {
+                Search::OverTime => &LOOKS,
+                Search::Once => &ONE_LOOK,
             };
             Some((key.to_owned(), looks))
         };
