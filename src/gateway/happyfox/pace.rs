@@ -55,7 +55,7 @@ impl Pace {
         match self.max_per_minute / self.daemons {
             0 => minute.saturating_mul(self.daemons) / self.max_per_minute,
             // Rounded up: a nanosecond less each would let one more into a minute.
-            share => minute / share + Duration::from_nanos(1),
+            share => Duration::from_nanos(60_000_000_000_u64.div_ceil(u64::from(share))),
         }
     }
 
@@ -144,15 +144,14 @@ mod tests {
         let (mut pace, now) = (Pace::new(60), Instant::now());
         assert_eq!(pace.ready_at(now), now);
         assert_eq!(pace.take(now), Ok(()));
-        let tick = Duration::from_nanos(1);
-        assert_eq!(pace.take(now), Err(now + s(1) + tick));
+        assert_eq!(pace.take(now), Err(now + s(1)));
         pace.set_share(4);
-        assert_eq!(pace.ready_at(now), now + s(4) + tick);
+        assert_eq!(pace.ready_at(now), now + s(4));
         pace.hold(now + s(9));
         assert_eq!(pace.take(now), Err(now + s(9)), "the others may not know yet that they share");
         pace.set_max_per_minute(0);
         pace.set_share(0);
-        assert_eq!(pace.ready_at(now), now + s(60) + tick, "never without end, never without a limit");
+        assert_eq!(pace.ready_at(now), now + s(60), "never without end, never without a limit");
     }
 
     #[test]
