@@ -43,9 +43,10 @@ late: deps-build ## The tests that make test leaves to the night: three routers 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router
 
-outages: soak-build ## The relay, then PostgreSQL, gone for five minutes in real time (SOAK_SECONDS=300)
+outages: soak-build ## Relay, then PostgreSQL gone for five minutes in real time, then a help desk that throttles for ten (SOAK_SECONDS=300)
 	@target/debug/soak --binary target/release/maple-router --outage relay --dir .soak/relay
 	@target/debug/soak --binary target/release/maple-router --outage postgres --dir .soak/postgres
+	@target/debug/soak --binary target/release/maple-router --outage help-desk --dir .soak/help-desk
 
 crowd: deps-build release ## Many finalize and scan in plain SQL and are killed; each is routed once, from either source (CROWD=100000)
 	@$(CARGO) build --quiet --locked -p devkit --bin crowd

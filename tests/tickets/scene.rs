@@ -1,7 +1,6 @@
 //! A stage with a help desk, a router that may be killed, and eyes for what they leave behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -134,19 +133,7 @@ impl Scene {
 
     /// Address and credentials of the help desk.
     fn own(&self) -> String {
-        let dir = self.stage.dir().to_owned();
-        let secret = |name: &str, text: &str| {
-            let path = dir.join(name);
-            fs::write(&path, text).expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours alone");
-            path.display().to_string()
-        };
-        let key = secret("happyfox-api-key", self.desk.api_key());
-        let code = secret("happyfox-auth-code", self.desk.auth_code());
-        format!(
-            "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{key}\"\nauth_code_file = \"{code}\"\n",
-            self.desk.base_url()
-        )
+        self.desk.settings(self.stage.dir()).expect("the credentials' files")
     }
 
     /// The configuration of an operator's verbs, with or without the help desk.

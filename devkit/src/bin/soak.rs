@@ -39,6 +39,8 @@ struct Arguments {
 enum Part {
     Relay,
     Postgres,
+    /// It throttles
+    HelpDesk,
 }
 
 /// `[source] kind`
@@ -65,11 +67,17 @@ async fn play(arguments: Arguments) -> Result<bool> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     // The daemons get this path in their configuration, and take no relative one.
     let dir = std::path::absolute(dir.unwrap_or_else(|| workspace.join(".soak"))).context("the directory")?;
-    let seconds = seconds.unwrap_or(if outage.is_some() { 300 } else { 1200 });
+    let seconds = seconds.unwrap_or(match outage {
+        None => 1200,
+        Some(Part::Relay | Part::Postgres) => 300,
+        // The longest throttle that the help desk has.
+        Some(Part::HelpDesk) => 600,
+    });
     let options = Options { binary, dir, seconds, submissions, seed, source };
     match outage {
         None => soak::run(options).await,
         Some(Part::Relay) => outage::run(options, outage::Part::Relay).await,
         Some(Part::Postgres) => outage::run(options, outage::Part::Postgres).await,
+        Some(Part::HelpDesk) => outage::run(options, outage::Part::HelpDesk).await,
     }
 }

@@ -20,6 +20,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "pubsub-down", play: |world| Box::pin(pubsub_down(world)) },
     Step { name: "subscription-refused", play: |world| Box::pin(subscription_refused(world)) },
     Step { name: "signer-down", play: |world| Box::pin(signer_down(world)) },
+    Step { name: "help-desk-down", play: |world| Box::pin(help_desk_down(world)) },
     Step { name: "slack-down", play: |world| Box::pin(slack_down(world)) },
 ];
 
@@ -98,6 +99,24 @@ async fn signer_down(world: &mut World) -> Result<()> {
     world.alert("MapleRouterSigningSlow").await?;
     world.stage.google.iam_script().clear();
     world.become_all(&slow, "routed").await
+}
+
+async fn help_desk_down(world: &mut World) -> Result<()> {
+    world.help_desk.stop().await;
+    let ids = world.submit("ticketed", 2).await?;
+    world.journal("breaker_open", "help_desk").await?;
+    world.slack("breaker_help_desk", Promise { failing: "happyfox", ..Promise::default() }).await?;
+    world.alert("MapleRouterHelpDeskDown").await?;
+    // Its mail is out, and its ticket waits without an attempt.
+    world
+        .explain(ids[0], &["RECEIVED", "attempts 0 of 5", "accepted", "the ticket waits for the help desk"])
+        .await?;
+    world.help_desk.restart().await?;
+    world.slack_over("help desk").await?;
+    world.become_all(&ids, "routed").await?;
+    let tickets = world.help_desk.tickets().len();
+    anyhow::ensure!(tickets == ids.len(), "{tickets} tickets of {}", ids.len());
+    Ok(())
 }
 
 async fn slack_down(world: &mut World) -> Result<()> {

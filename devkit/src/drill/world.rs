@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::Options;
 use super::message;
 use crate::forms::{self, Form, SubmissionSeed};
+use crate::help_desk::{HelpDesk, HelpDeskOptions};
 use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::prometheus::Prometheus;
@@ -31,6 +32,13 @@ backoff_max = "500ms"
 [pubsub]
 retry_max = "2s"
 ack_deadline = "10s"
+[happyfox]
+fallback_contact_email = "forms@greenpeace.org"
+doubt_window = "10s"
+max_per_minute = 300
+connect_timeout = "1s"
+read_timeout = "2s"
+timeout = "3s"
 [slack]
 repeat_interval = "1h"
 timeout = "2s"
@@ -46,6 +54,7 @@ pub(super) struct World {
     pub(super) router: Router,
     pub(super) prometheus: Prometheus,
     pub(super) stage: Stage,
+    pub(super) help_desk: HelpDesk,
     pub(super) cluster: Cluster,
     pub(super) settings: String,
     /// Port of the review desk.
@@ -96,6 +105,7 @@ impl World {
             Form::new("denied").mail_to("a@denied.test"),
             Form::new("forgotten").mail_to("a@example.org"),
             Form::new("nobody"),
+            Form::new("ticketed").mail_to("a@example.org").ticket_in("General"),
         ];
         forms::load_into(&stage.database, &forms).await?;
         // A port that refuses connections: the service that would call if this host died gets no heartbeat.
@@ -111,7 +121,9 @@ impl World {
              [desk.users.anna]\nemail = \"anna@example.org\"\nrole = \"reviewer\"\n",
             secret.display()
         );
-        let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{of_desk}{}", options.settings);
+        let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
+        let of_help_desk = help_desk.settings(&options.dir)?;
+        let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{of_desk}{of_help_desk}{}", options.settings);
         let port = free_port()?;
         let owner = stage.database.owner_url();
         let migrated = stage.verb(&options.binary, &["migrate", "--router", "--owner-url", &owner]).await?;
@@ -126,6 +138,7 @@ impl World {
             router,
             prometheus,
             stage,
+            help_desk,
             cluster,
             settings,
             desk,
@@ -156,6 +169,7 @@ impl World {
         self.stage.google.restart_iam().await?;
         self.stage.google.iam_script().clear();
         self.stage.slack.up().await?;
+        self.help_desk.restart().await?;
         // The process may have ended.
         if self.router.signal("KILL").await.is_ok() {
             self.router.ended().await?;

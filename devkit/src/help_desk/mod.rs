@@ -48,7 +48,10 @@ mod ticket;
 mod work;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -149,6 +152,25 @@ impl HelpDesk {
     #[must_use]
     pub fn auth_code(&self) -> &str {
         &self.auth_code
+    }
+
+    /// The section of a router's configuration that leads here; the credentials become files in `dir`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn settings(&self, dir: &Path) -> Result<String> {
+        let secret = |name: &str, text: &str| -> Result<String> {
+            let path = dir.join(name);
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            Ok(path.display().to_string())
+        };
+        Ok(format!(
+            "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{}\"\nauth_code_file = \"{}\"\n",
+            self.base_url(),
+            secret("happyfox-api-key", self.api_key())?,
+            secret("happyfox-auth-code", self.auth_code())?,
+        ))
     }
 
     /// Lets in this pair from now on, and no other: who has the old one is refused.

@@ -16,14 +16,18 @@ use crate::forms::SubmissionSeed;
 
 /// The part that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// The relay refuses connections.
     Relay,
     /// PostgreSQL is stopped, as by a crash.
     Postgres,
+    /// The help desk answers everything with 429.
+    HelpDesk,
 }
 
+/// Tickets a minute, as the shipped configuration has it.
+const LIMIT: usize = 120;
 /// Before the outage.
 const CALM: Duration = Duration::from_secs(20);
 /// Events a second.
@@ -51,7 +55,46 @@ struct Report {
     drained_after_seconds: Option<f64>,
     deliveries: u64,
     dead_lettered: u64,
+    tickets: Tickets,
     ended_well: bool,
+}
+
+/// What the help desk has seen.
+#[derive(Debug, Serialize)]
+struct Tickets {
+    wanted: usize,
+    /// Tags of tickets that are there, each once.
+    once: usize,
+    twice: Vec<String>,
+    /// The most POSTs in a minute, and what the daemon's configuration allows.
+    most_posts_a_minute: usize,
+    limit: usize,
+    /// Requests that met the throttle.
+    throttled: u64,
+}
+
+impl Tickets {
+    fn of(world: &World, wanted: usize) -> Self {
+        let digests = world.help_desk.digests();
+        let twice = digests.iter().filter(|(_, copies)| **copies != 1).map(|(tag, _)| tag.clone()).collect();
+        Self {
+            wanted,
+            once: digests.values().filter(|copies| **copies == 1).count(),
+            twice,
+            most_posts_a_minute: world.help_desk.peaks().posts,
+            limit: LIMIT,
+            throttled: world.help_desk.counters().throttled,
+        }
+    }
+
+    /// Every ticket once, never more requests than allowed, and a throttle that was asked once in a while at most.
+    fn is_good(&self, part: Part, seconds: u64) -> bool {
+        let probes = if part == Part::HelpDesk { 10 + seconds / 30 } else { 0 };
+        self.once == self.wanted
+            && self.twice.is_empty()
+            && self.most_posts_a_minute <= self.limit
+            && self.throttled <= probes
+    }
 }
 
 impl Report {
@@ -63,6 +106,7 @@ impl Report {
             && self.recoveries.len() == 1
             && self.other_messages.is_empty()
             && self.drained_after_seconds.is_some()
+            && self.tickets.is_good(self.part, self.seconds)
             && self.ended_well
     }
 }
@@ -72,13 +116,19 @@ impl Report {
 /// # Errors
 /// A part cannot be started, or the end cannot be read.
 pub async fn run(options: Options, part: Part) -> Result<bool> {
-    let world = World::with(&options, "").await?;
+    // No submission of these forms has an address of its own.
+    let contact = "[happyfox]\nfallback_contact_email = \"forms@greenpeace.org\"\n";
+    let world = World::with(&options, contact).await?;
     witness::watch(&world.stage.database).await?;
     let planned = RATE * (CALM.as_secs() + options.seconds);
     let backend = world.stage.database.client_as("forms_app").await?;
     let mut ids = Vec::new();
     for number in 0..planned {
-        let form = if number % 3 == 0 { "both" } else { "one" };
+        let form = match (number % 3, part) {
+            (0, Part::HelpDesk) => "ticketed",
+            (0, Part::Relay | Part::Postgres) => "both",
+            _ => "one",
+        };
         // The event comes later, one way or the other.
         ids.push(world.stage.submit_unannounced(&SubmissionSeed::of(form), &backend).await?.id);
     }
@@ -92,12 +142,15 @@ pub async fn run(options: Options, part: Part) -> Result<bool> {
         match part {
             Part::Relay => world.stage.relay.stop().await,
             Part::Postgres => world.cluster.stop().await,
+            Part::HelpDesk => world.help_desk.throttle(Duration::from_secs(options.seconds)),
         }
         world.say(&format!("{part:?} is gone for {} s", options.seconds));
         tokio::time::sleep(Duration::from_secs(options.seconds)).await;
         match part {
             Part::Relay => world.stage.relay.restart().await?,
             Part::Postgres => world.cluster.start_again().await?,
+            // It ends by itself, as it said.
+            Part::HelpDesk => {}
         }
         world.say(&format!("{part:?} is back; Slack has {} messages", world.stage.slack.messages().len()));
         anyhow::Ok(())
@@ -109,7 +162,8 @@ pub async fn run(options: Options, part: Part) -> Result<bool> {
     world.say(&format!("drained: {drained:?}; listening for {ECHO:?} more"));
     tokio::time::sleep(ECHO).await;
     let ended_well = router.stop().await?.success();
-    let report = tell(&world, part, &options, ids, drained, ended_well).await?;
+    let tickets = Tickets::of(&world, if part == Part::HelpDesk { ids.len().div_ceil(3) } else { 0 });
+    let report = tell(&world, (part, tickets), &options, ids, drained, ended_well).await?;
     let text = serde_json::to_string_pretty(&report)?;
     std::fs::write(options.dir.join("outage-report.json"), &text)?;
     world.say(&text);
@@ -128,7 +182,7 @@ async fn publish(world: &World, ids: &[Uuid], began: Duration) -> Result<()> {
 
 async fn tell(
     world: &World,
-    part: Part,
+    (part, tickets): (Part, Tickets),
     options: &Options,
     ids: Vec<Uuid>,
     drained: Option<Duration>,
@@ -169,6 +223,7 @@ async fn tell(
         drained_after_seconds: drained.map(|took| took.as_secs_f64()),
         deliveries: stats.delivered,
         dead_lettered: stats.forwarded,
+        tickets,
         ended_well,
     })
 }

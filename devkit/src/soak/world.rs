@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -119,7 +118,7 @@ impl World {
         forms::load_into(&stage.database, &forms).await?;
         let kept_small = HelpDeskOptions { keep: help_desk::Keep::Digests, ..HelpDeskOptions::default() };
         let help_desk = HelpDesk::start(kept_small).await?;
-        let settings = format!("{settings}{}", credentials(&options.dir, &help_desk)?);
+        let settings = format!("{settings}{}", help_desk.settings(&options.dir)?);
         Ok(Self {
             stage,
             help_desk,
@@ -187,22 +186,6 @@ impl World {
             // The reader has gone; the report is a file as well.
         }
     }
-}
-
-/// The help desk's address and credentials, as the daemons' configuration has them.
-fn credentials(dir: &Path, help_desk: &HelpDesk) -> Result<String> {
-    let secret = |name: &str, text: &str| -> Result<String> {
-        let path = dir.join(name);
-        fs::write(&path, text)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        Ok(path.display().to_string())
-    };
-    Ok(format!(
-        "[happyfox]\nbase_url = \"{}\"\napi_key_file = \"{}\"\nauth_code_file = \"{}\"\n",
-        help_desk.base_url(),
-        secret("happyfox-api-key", help_desk.api_key())?,
-        secret("happyfox-auth-code", help_desk.auth_code())?,
-    ))
 }
 
 /// Real time is what a soak measures.
