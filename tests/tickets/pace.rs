@@ -100,12 +100,13 @@ async fn a_router_that_dies_while_tickets_wait_leaves_none_in_doubt() {
 #[tokio::test]
 async fn mails_do_not_wait_for_the_turn_of_a_ticket_when_the_help_desk_goes_out() {
     let scene = Scene::start("[happyfox]\nmax_per_minute = 3\n").await;
-    scene.desk.stop().await;
-    let ids = [scene.submit().await, scene.submit().await];
+    let ids = [scene.submit().await, scene.submit().await, scene.submit().await];
+    scene.until("the first ticket", async || scene.desk.tickets().len() == 1).await;
+    scene.desk.set_credentials("another", "pair");
     scene.until("the breaker", async || scene.log().contains("\"breaker_open\"")).await;
-    // By the pace the second ticket's turn comes twenty seconds after the first one's.
-    let both = async || ids.iter().all(|id| scene.mails(*id) == 1);
-    let soon = devkit::waiting::until(Duration::from_secs(12), Duration::from_millis(25), both).await;
+    // By the pace the third ticket's turn comes twenty seconds after the second one's.
+    let all = async || ids.iter().all(|id| scene.mails(*id) == 1);
+    let soon = devkit::waiting::until(Duration::from_secs(12), Duration::from_millis(25), all).await;
     assert!(soon, "{}", scene.log());
     scene.stop().await;
 }
