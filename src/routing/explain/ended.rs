@@ -1,7 +1,8 @@
 //! Submissions that have ended: `routed` and `failed`. Only retention and people change them.
 
 use super::{
-    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tickets, tracking, trouble,
+    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tickets, tracking,
+    trouble,
 };
 use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::link_life::{last_accepted, links_live};
