@@ -6,13 +6,13 @@
 
 mod attempt;
 mod carrier;
+mod ends;
 mod mails;
 pub mod persist;
 pub mod prepare;
 mod tickets;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use attempt::Attempt;
@@ -21,7 +21,8 @@ use carrier::{Carrier, Found, Sent, Start};
 pub use mails::Mails;
 pub use tickets::{TicketParts, Tickets};
 
-use self::persist::{GaveUp, Persist, Persisted};
+use self::ends::abandon;
+use self::persist::{Persist, Persisted};
 use self::prepare::{Decided, Parcel, Preparation, Prepared, Preparer, Ready};
 use super::claims::Claim;
 use super::claims::in_doubt_permits::InDoubtPermit;
@@ -33,15 +34,14 @@ use super::journal;
 use super::journal::files::OfAction;
 use super::outages::Outages;
 use super::spool::Spool;
-use super::store::{BeginAnswer, ClaimRequest, Conclusion, RecordScope, Recorded, Store};
+use super::store::{BeginAnswer, Conclusion, Recorded, Store};
 use super::submission::ledger::{FailReason, Ledger};
 use super::submission::outcome::Entries;
 use super::submission::plan::ActionType;
 use crate::backoff::backoff;
-use crate::db::DbError;
 use crate::ops::rng::Rng;
 use crate::ports::{Clock, Outcome};
-use crate::routing::metrics::{self, Resolution, SubmissionOutcome};
+use crate::routing::metrics::{self, Resolution};
 
 /// Carries claimed submissions out; one worker serves the whole daemon.
 #[derive(Debug)]
@@ -385,126 +385,6 @@ impl Worker {
         }
         decided.entries(claim)
     }
-
-    async fn record(
-        &self,
-        attempt: &mut Attempt<'_>,
-        entries: &Entries,
-    ) -> Result<Persisted<Recorded>, GaveUp> {
-        // Even a refusal of the record frees the permit, so that other mails are sent: the breaker or the sweep ends that.
-        let permit = Mutex::new(attempt.permit.take());
-        let scope = self.scope(attempt);
-        let touched = self.clock.monotonic();
-        let watched = self.spool.watch(scope.id, scope.token, &entries.facts);
-        let record = async || {
-            let recorded = watched.over(self.store.record(scope, entries)).await;
-            drop(permit.lock().unwrap_or_else(PoisonError::into_inner).take());
-            recorded
-        };
-        let at_stake = (watched.has_facts().then_some(&watched), attempt.slot.as_ref());
-        let recorded = self.persist.until_recorded(attempt.claim, at_stake, &self.outages, record).await;
-        match &recorded {
-            Ok(Persisted { value: Recorded::NoRow, .. }) => {
-                journal::no_row(attempt.claim, watched.facts());
-                watched.without_row(&self.store).await;
-            }
-            Ok(_) => watched.recorded().await,
-            Err(_) => {}
-        }
-        if let Ok(Persisted { value: Recorded::Continue(_), .. }) = &recorded {
-            attempt.claim.touched(touched);
-        }
-        recorded
-    }
-
-    /// Gives the submission back because a stop, a shut gate, an attachment or a wait came in between: by itself that costs
-    /// no attempt, but deliveries left open before it may have (P8). Intents that stand were never followed by a send: the
-    /// release removes them.
-    async fn give_back(&self, attempt: &Attempt<'_>) -> Step {
-        let scope = self.scope(attempt);
-        let refund = attempt.tally.is_unspent();
-        self.end(attempt, || self.store.release(scope, refund)).await
-    }
-
-    /// Gives back rows that claims without an answer may have taken. Nothing was sent under such claims, so no attempt is
-    /// spent; a claim that does not stand is left alone.
-    ///
-    /// # Errors
-    /// [`DbError`]: some of the claims may or may not stand.
-    pub async fn let_go(&self, unanswered: &[ClaimRequest]) -> Result<(), DbError> {
-        let tried = BTreeSet::new();
-        let releases = unanswered.iter().map(async |ClaimRequest { id, token }| {
-            let pause = self.pauses.after(1, &self.rng);
-            let scope = RecordScope { id: *id, token, tried: &tried, pause, refund: true };
-            if let Recorded::Concluded(Conclusion::Released { due }) = self.store.release(scope, true).await?
-            {
-                journal::let_go(*id, due);
-            }
-            Ok(())
-        });
-        futures::future::join_all(releases).await.into_iter().collect()
-    }
-
-    async fn fail(&self, attempt: &Attempt<'_>, reason: FailReason) -> Step {
-        let scope = self.scope(attempt);
-        self.end(attempt, || self.store.fail(scope, reason)).await
-    }
-
-    async fn end<Ending>(&self, attempt: &Attempt<'_>, end: impl Fn() -> Ending) -> Step
-    where
-        Ending: Future<Output = Result<Recorded, DbError>>,
-    {
-        let claim = attempt.claim;
-        let at_stake = (None, attempt.slot.as_ref());
-        Step::Ended(match Box::pin(self.persist.until_recorded(claim, at_stake, &self.outages, end)).await {
-            Ok(Persisted { value: Recorded::Concluded(conclusion), .. }) => self.settle(claim, conclusion),
-            Ok(Persisted { value: Recorded::Continue(_) | Recorded::Stale | Recorded::NoRow, repeated }) => {
-                self.stale(claim, repeated).await
-            }
-            Err(gave_up) => abandon(claim, &gave_up),
-        })
-    }
-
-    async fn ended_elsewhere(&self, claim: &Claim) -> Step {
-        Step::Ended(self.stale(claim, false).await)
-    }
-
-    /// Settles the event of a claim that this process has lost. The new owner of the row settles its event, if one is
-    /// needed. But where an earlier try of this process failed, its commit may stand and only the answer was lost: then the
-    /// row shows how the claim ended, and an end that the row does not show (a release) comes again.
-    async fn stale(&self, claim: &Claim, repeated: bool) -> Routed {
-        if !repeated {
-            journal::stale(claim);
-            metrics::STALE_SETTLE.add((), 1);
-            return Routed { settlement: Settlement::Ack, conclusion: None };
-        }
-        match self.store.ended_by(claim.id, &claim.token).await {
-            Ok(Some(conclusion)) => self.settle(claim, conclusion),
-            Ok(None) | Err(_) => {
-                journal::answer_lost(claim);
-                Routed { settlement: Settlement::Nack, conclusion: None }
-            }
-        }
-    }
-
-    fn scope<'a>(&self, attempt: &'a Attempt<'_>) -> RecordScope<'a> {
-        let claim = attempt.claim;
-        let pause = self.pauses.after(claim.attempt, &self.rng);
-        let refund = attempt.tally.refunds();
-        RecordScope { id: claim.id, token: &claim.token, tried: &attempt.tried, pause, refund }
-    }
-
-    /// 7. Settle.
-    fn settle(&self, claim: &Claim, conclusion: Conclusion) -> Routed {
-        journal::concluded(claim, &conclusion);
-        metrics::submission(match &conclusion {
-            Conclusion::Routed { .. } => SubmissionOutcome::Routed,
-            Conclusion::Failed { .. } => SubmissionOutcome::Failed,
-            Conclusion::Released { .. } => SubmissionOutcome::Released,
-        });
-        let settlement = Settlement::of_end(&conclusion, self.outages.gate.is_open());
-        Routed { settlement, conclusion: Some(conclusion) }
-    }
 }
 
 /// Counts and logs doubt resolved by sending again. A deferred delivery was not sent: its doubt is as it was.
@@ -520,10 +400,4 @@ fn resent(claim: &Claim, scope: &ActionScope, index: usize, outcome: &Outcome) {
             journal::doubt(claim, scope, index, Resolution::NeitherResent);
         }
     }
-}
-
-/// Ends a claim whose record was given up: the row stays `processing` until it is taken back; the event comes again.
-fn abandon(claim: &Claim, gave_up: &GaveUp) -> Routed {
-    journal::gave_up(claim, gave_up.facts, &gave_up.error);
-    Routed { settlement: Settlement::Nack, conclusion: None }
 }

@@ -4,7 +4,9 @@
 
 mod files;
 mod foreseen;
+mod links;
 mod render;
+mod rules;
 pub mod ticket;
 
 use std::collections::HashMap;
@@ -14,136 +16,37 @@ use std::sync::Arc;
 pub use self::files::InlineRules;
 pub use self::foreseen::Foreseen;
 pub use self::render::{RenderError, RenderScope, Rendered, RenderedMail, RenderedTicket};
+pub use self::rules::{ChangingRules, MailRules};
 use self::ticket::TicketRules;
 
-use jiff::tz::TimeZone;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::config::{Attachments, Config, InDoubt, MailBody};
+use crate::config::Attachments;
 use crate::db::{DbError, DbErrorKind};
 use crate::gateway::objects::Objects;
-use crate::gateway::signed_url::{SignError, UrlSigner};
+use crate::gateway::signed_url::UrlSigner;
 use crate::journal;
-use crate::ops::live::Live;
 use crate::ops::rng::Rng;
-use crate::ports::{Fault, LinkRequest, Message, NewTicket, Outcome, Reply, Stage};
+use crate::ports::{Fault, Message, NewTicket, Outcome, Reply, Stage};
 use crate::routing::claims::Claim;
 use crate::routing::claims::scope::ActionScope;
 use crate::routing::compose;
 use crate::routing::compose::{
-    Attachment, ComposeInput, Composed, Enclosed, Field, MailSettings, Place, ReplyTo, SubmissionFacts,
-    clean_file_name,
+    Attachment, ComposeInput, Composed, Enclosed, Field, MailSettings, ReplyTo, SubmissionFacts,
 };
 use crate::routing::decide;
-use crate::routing::delivery::sender::ReturnAddress;
 use crate::routing::journal::files::OfAction;
 use crate::routing::store::Store;
 use crate::routing::submission::content::SubmissionContent;
 use crate::routing::submission::destination;
-use crate::routing::submission::destination::{Mailbox, Target, TargetKind};
+use crate::routing::submission::destination::{Target, TargetKind};
 use crate::routing::submission::ledger::{ErrorClass, Ledger};
 use crate::routing::submission::message_id;
 use crate::routing::submission::message_id::Origin;
 use crate::routing::submission::outcome::Entries;
 use crate::routing::submission::plan::PlannedAction;
 use crate::routing::words::EventName;
-
-/// Links signed at once for one mail.
-const LINKS_AT_ONCE: usize = 8;
-
-/// Rules that mails are made by: parts of the configuration, parsed once.
-#[derive(Debug)]
-pub struct MailRules {
-    /// Sender that the reader sees.
-    pub from: Mailbox,
-    /// Return address of the mails; absent: bounces go to the sender.
-    pub returns: Option<ReturnAddress>,
-    /// Body format.
-    pub body: MailBody,
-    /// Rules that a reload may change.
-    pub changing: Live<ChangingRules>,
-}
-
-/// The part of the rules that a reload may change.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChangingRules {
-    /// Zone of the times shown.
-    pub time_zone: TimeZone,
-    /// Domains that mails may go to; empty: any.
-    pub allowed_domains: Vec<String>,
-    /// Fields whose address becomes the Reply-To.
-    pub reply_to_fields: Vec<String>,
-    /// Longest life of a link.
-    pub link_ttl: std::time::Duration,
-    /// Treatment of deliveries in doubt.
-    pub in_doubt: InDoubt,
-    /// Files inside.
-    pub inline: InlineRules,
-}
-
-impl MailRules {
-    /// Reads the rules of a validated configuration.
-    ///
-    /// # Errors
-    /// The key that is wrong, and how.
-    pub fn new(config: &Config) -> Result<Self, String> {
-        let from = destination::parse_mailbox(&config.mail.from)
-            .map_err(|why| format!("mail.from is not an address: {why}"))?;
-        let returns = return_address(config)?;
-        Ok(Self { from, returns, body: config.mail.body, changing: ChangingRules::new(config)?.into() })
-    }
-
-    /// Envelope sender of a mail; [`TRIAL`](crate::routing::delivery::sender::TRIAL) is the origin without a submission.
-    #[must_use]
-    pub fn sender(&self, origin: Origin) -> String {
-        self.returns.as_ref().map_or_else(|| self.from.address.clone(), |returns| returns.sender(origin))
-    }
-
-    /// The changing rules, as they are now.
-    #[must_use]
-    pub fn now(&self) -> Arc<ChangingRules> {
-        self.changing.get()
-    }
-}
-
-/// The return address, with `[bounces]` on.
-fn return_address(config: &Config) -> Result<Option<ReturnAddress>, String> {
-    let Some(address) = &config.bounces.address else { return Ok(None) };
-    let secret = config.bounce_secret().map_err(|error| error.to_string())?;
-    let secret = secret.ok_or("bounces.secret_file is required with bounces.address")?;
-    ReturnAddress::new(address, secret.secret.expose()).map(Some)
-}
-
-/// Forms whose mails have files inside.
-fn inline_forms(config: &Config) -> Vec<String> {
-    let forms = config.mail.forms.iter().filter(|(_, form)| form.attachments == Attachments::Inline);
-    forms.map(|(name, _)| name.clone()).collect()
-}
-
-impl ChangingRules {
-    /// Reads the changing rules of a validated configuration.
-    ///
-    /// # Errors
-    /// The key that is wrong, and how.
-    pub fn new(config: &Config) -> Result<Self, String> {
-        let time_zone = TimeZone::get(&config.mail.time_zone).map_err(|e| {
-            format!("mail.time_zone {:?} is not an IANA time zone: {e}", config.mail.time_zone)
-        })?;
-        Ok(Self {
-            time_zone,
-            allowed_domains: config.mail.allowed_destination_domains.clone(),
-            reply_to_fields: config.mail.reply_to_fields.clone(),
-            link_ttl: config.signed_url.ttl,
-            in_doubt: config.routing.in_doubt,
-            inline: InlineRules {
-                forms: inline_forms(config),
-                max_total: config.mail.inline_max_total.as_bytes(),
-                types: config.mail.inline_types.clone(),
-            },
-        })
-    }
-}
 
 /// Makes mails.
 #[derive(Debug)]
@@ -434,53 +337,6 @@ impl Preparer {
             .content(id)
             .await?
             .ok_or_else(|| DbError::Shape("the claimed row is not there any more".to_owned()))
-    }
-
-    /// The attachments with their links. An attachment that cannot be linked is named as such; a signer that is down or not
-    /// allowed to sign defers the mail.
-    async fn links(&self, content: &SubmissionContent) -> Result<Vec<Attachment>, Fault> {
-        let ttl = compose::link_ttl(self.rules.now().link_ttl, content.retention_expires_at, content.now);
-        let mut requests = Vec::new();
-        let mut links: Vec<Attachment> = Vec::with_capacity(content.attachments.len());
-        let mut indexes = Vec::new();
-        for attachment in &content.attachments {
-            let file_name = attachment.file_name.clone().unwrap_or_default();
-            let place = match (ttl, &attachment.bucket, &attachment.object) {
-                (Some(ttl), Some(bucket), Some(object)) => {
-                    indexes.push(links.len());
-                    requests.push(LinkRequest {
-                        bucket: bucket.clone(),
-                        object: object.clone(),
-                        file_name: clean_file_name(&file_name),
-                        ttl,
-                    });
-                    Place::Gone(String::new())
-                }
-                (None, _, _) => Place::Gone("its retention period has ended".to_owned()),
-                (Some(_), _, _) => Place::Gone("where it is stored was not recorded".to_owned()),
-            };
-            links.push(Attachment {
-                file_name,
-                size_bytes: attachment.size_bytes.and_then(|size| u64::try_from(size).ok()),
-                content_type: attachment.content_type.clone(),
-                place,
-            });
-        }
-        let signed = self.signer.sign_all(&requests, LINKS_AT_ONCE).await;
-        for (index, signed) in indexes.into_iter().zip(signed) {
-            links[index].place = match signed {
-                Ok(link) => Place::Linked(link),
-                Err(SignError::UnsignableObject { why, .. }) => Place::Gone(why),
-                Err(error) => {
-                    return Err(Fault {
-                        // Only an outage reaches the breaker; a missing permission fails loudly, and delays no other mail.
-                        about_us: error.is_transient(),
-                        ..ours(Stage::Sign, &error.to_string())
-                    });
-                }
-            };
-        }
-        Ok(links)
     }
 
     fn compose(&self, source: &Source<'_>) -> Result<Composed, String> {
