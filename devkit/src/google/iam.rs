@@ -1,4 +1,4 @@
-//! IAM credentials: `signBlob`, with the service account's real key, for a caller with a token of our metadata server.
+//! IAM credentials: `signBlob`, with a service account's real key, for a caller with a token of that account.
 //!
 //! Refusals have Google's error shape. Signatures are real, so that the object store can verify them.
 
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Shared;
+use super::accounts::Bearer;
 use super::script::Step;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -45,23 +46,23 @@ async fn sign_blob(
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "));
-    if !token.is_some_and(|token| shared.token_is_good(token)) {
+    let Some(Bearer::Account(caller)) = token.map(|token| shared.accounts.bearer(token)) else {
         return refusal(401, None);
-    }
-    if account != shared.key.email {
+    };
+    let key = shared.accounts.key(account).filter(|key| key.email == caller);
+    let Some(key) = key else {
         // Google does not tell a stranger whether the account exists.
         return refusal(403, None);
-    }
+    };
     let Ok(request) = serde_json::from_slice::<SignBlob>(&body) else {
         return refusal(400, None);
     };
     let Ok(payload) = STANDARD.decode(request.payload) else {
         return refusal(400, None);
     };
-    match shared.key.sign(&payload) {
+    match key.sign(&payload) {
         Ok(signature) => {
-            axum::Json(json!({"keyId": shared.key.key_id, "signedBlob": STANDARD.encode(signature)}))
-                .into_response()
+            axum::Json(json!({"keyId": key.key_id, "signedBlob": STANDARD.encode(signature)})).into_response()
         }
         Err(_) => refusal(500, None),
     }
