@@ -1,9 +1,9 @@
 //! A point where a part of the stage stands still: it says that it is there, and goes on when it is released. Between the
 //! two a test does what must happen at exactly this point: kills the process at the other end, or lets a clock run.
 //!
-//! The wire's proxy, the relay and the broker set them ([`crate::postgres::CuttingProxy::trap`],
-//! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`]). Each catches once. If the test dies or drops its
-//! half, the caught part goes on: nothing hangs for ever.
+//! The wire's proxy, the relay, the broker and the object store set them ([`crate::postgres::CuttingProxy::trap`],
+//! [`crate::smtp::SmtpServer::trap`], [`crate::broker::Broker::trap_ack`], [`crate::google::GoogleFake::trap`]). Each catches
+//! once. If the test dies or drops its half, the caught part goes on: nothing hangs for ever.
 
 use std::time::{Duration, Instant};
 

@@ -80,6 +80,7 @@ impl GoogleFake {
             Server::start(metadata::router(Arc::clone(&shared))).await.context("metadata server")?;
         let iam = Server::start(iam::router(Arc::clone(&shared))).await.context("IAM credentials")?;
         let store = Server::start(store::router(Arc::clone(&state))).await.context("object store")?;
+        state.listens_at(store.address());
         Ok(Self { shared, state, metadata, iam, store })
     }
 

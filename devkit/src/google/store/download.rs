@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -12,6 +13,9 @@ use super::refusal::Refusal;
 use super::routes::Api;
 use super::rules::Act;
 use super::shelf::{METAGENERATION, Object};
+
+/// Time for half a download to leave before its connection ends.
+const FLUSHED: Duration = Duration::from_millis(50);
 
 /// The whole object or the range that was asked for.
 pub(super) fn answer(
@@ -152,17 +156,21 @@ pub(super) fn spoilt(response: Response, act: Act) -> Response {
         })),
         Act::Truncated => {
             let mut left = usize::try_from(length / 2).unwrap_or(usize::MAX);
+            let end = futures::stream::once(async {
+                // What was given before is on its way meanwhile.
+                tokio::time::sleep(FLUSHED).await;
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut"))
+            });
             let half = stream.map(move |bytes| {
                 let mut bytes = bytes?;
-                if left == 0 {
-                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut"));
-                }
                 bytes.truncate(left);
                 left -= bytes.len();
                 Ok(bytes)
             });
-            let end = io::Error::new(io::ErrorKind::ConnectionAborted, "cut");
-            Body::from_stream(half.chain(futures::stream::iter([Err(end)])))
+            let half =
+                half.take_while(|bytes| std::future::ready(!matches!(bytes, Ok(bytes) if bytes.is_empty())));
+            let half = half.chain(end);
+            Body::from_stream(half)
         }
         Act::Normal | Act::Status(_) | Act::Disconnect | Act::Silence => Body::from_stream(stream),
     };

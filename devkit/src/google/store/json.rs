@@ -31,16 +31,16 @@ pub(super) const NAMES: [(&str, &str); 4] = [
     ("content-language", "contentLanguage"),
 ];
 
-/// An object's resource.
-pub(super) fn resource(object: &Object, bucket: &str, storage_class: &str) -> Value {
+/// An object's resource, with addresses at the host that was asked.
+pub(super) fn resource(object: &Object, host: &str, bucket: &str, storage_class: &str) -> Value {
     let (name, generation) = (&object.name, object.generation);
     let path = format!("{bucket}/o/{}", uri::encode(name.as_bytes(), false));
     let time = object.created.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
     let mut resource = json!({
         "kind": "storage#object",
         "id": format!("{bucket}/{name}/{generation}"),
-        "selfLink": format!("https://www.googleapis.com/storage/v1/b/{path}"),
-        "mediaLink": format!("https://storage.googleapis.com/download/storage/v1/b/{path}?generation={generation}&alt=media"),
+        "selfLink": format!("http://{host}/storage/v1/b/{path}"),
+        "mediaLink": format!("http://{host}/download/storage/v1/b/{path}?generation={generation}&alt=media"),
         "name": name,
         "bucket": bucket,
         "generation": generation.to_string(),
@@ -101,23 +101,28 @@ pub(super) fn metadata(asked: &Asked, who: &str) -> Result<Effect, Stop> {
     Ok(Box::new(move |store| {
         let mut shelves = store.shelves();
         let shelf = shelves.shelf(&asked.bucket)?;
-        if asked.param("softDeleted") == Some("true") {
+        if soft(&asked) {
             let gone = shelf
                 .gone
                 .iter()
                 .find(|gone| gone.object.name == asked.object && Some(gone.object.generation) == generation);
             let gone = gone.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
-            return Ok(said(&of_gone(gone, &asked.bucket, &shelf.bucket.storage_class)));
+            return Ok(said(&of_gone(gone, &asked.host, &asked.bucket, &shelf.bucket.storage_class)));
         }
         let object = shelf.object(&asked.object, generation);
         let object = object.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
         conditions.judge(Some(object))?;
-        Ok(said(&resource(object, &asked.bucket, &shelf.bucket.storage_class)))
+        Ok(said(&resource(object, &asked.host, &asked.bucket, &shelf.bucket.storage_class)))
     }))
 }
 
-fn of_gone(gone: &Gone, bucket: &str, storage_class: &str) -> Value {
-    let mut shown = resource(&gone.object, bucket, storage_class);
+/// Whether what is gone is asked for.
+fn soft(asked: &Asked) -> bool {
+    asked.param("softDeleted").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+fn of_gone(gone: &Gone, host: &str, bucket: &str, storage_class: &str) -> Value {
+    let mut shown = resource(&gone.object, host, bucket, storage_class);
     shown["softDeleteTime"] = gone.deleted.to_string().into();
     shown["hardDeleteTime"] = gone.ends.to_string().into();
     shown
@@ -147,12 +152,12 @@ pub(super) fn list(asked: &Asked) -> Result<Effect, Stop> {
         let shelf = shelves.shelf(&asked.bucket)?;
         let class = &shelf.bucket.storage_class;
         let mut all: Vec<(&str, u64, Value)> = Vec::new();
-        if asked.param("softDeleted") == Some("true") {
+        if soft(&asked) {
             let there =
                 shelf.gone.iter().filter(|gone| gone.ends > now && gone.object.name.starts_with(prefix));
             all.extend(there.map(|gone| {
                 let object = &gone.object;
-                (object.name.as_str(), object.generation, of_gone(gone, &asked.bucket, class))
+                (object.name.as_str(), object.generation, of_gone(gone, &asked.host, &asked.bucket, class))
             }));
             all.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
             all.retain(|(name, generation, _)| {
@@ -165,7 +170,7 @@ pub(super) fn list(asked: &Asked) -> Result<Effect, Stop> {
             let there = there.take_while(|object| object.name.starts_with(prefix));
             let there = there.filter(|object| after.as_ref().is_none_or(|(name, _)| object.name > *name));
             all.extend(there.take(most + 1).map(|object| {
-                (object.name.as_str(), object.generation, resource(object, &asked.bucket, class))
+                (object.name.as_str(), object.generation, resource(object, &asked.host, &asked.bucket, class))
             }));
         }
         let mut page = json!({"kind": "storage#objects"});
@@ -215,7 +220,7 @@ pub(super) async fn rewrite(
         let length = object.content.length().to_string();
         Ok(said(&json!({
             "kind": "storage#rewriteResponse", "totalBytesRewritten": length, "objectSize": length, "done": true,
-            "resource": resource(&written, &bucket_to, &shelf.bucket.storage_class),
+            "resource": resource(&written, &asked.host, &bucket_to, &shelf.bucket.storage_class),
         })))
     }))
 }

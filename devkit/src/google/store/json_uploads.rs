@@ -131,13 +131,13 @@ fn whole(
     let (content, digests) = intake.finish()?;
     claimed.judge(&digests)?;
     let conditions = json_conditions(asked, "if")?;
-    let (bucket, who) = (asked.bucket.clone(), who.to_owned());
+    let (host, bucket, who) = (asked.host.clone(), asked.bucket.clone(), who.to_owned());
     Ok(Box::new(move |store| {
         let mut shelves = store.shelves();
         let shelf = shelves.shelf(&bucket)?;
         let new = New { bucket: &bucket, name: &name, content, digests, labels };
         let object = store.put(shelf, new, &conditions, &who)?;
-        Ok(said(&resource(&object, &bucket, &shelf.bucket.storage_class)))
+        Ok(said(&resource(&object, &host, &bucket, &shelf.bucket.storage_class)))
     }))
 }
 
@@ -153,8 +153,11 @@ async fn start(asked: &Asked, head: &Parts, body: &mut Option<Body>, who: &str) 
         account: who.to_owned(),
         progress: Progress::Open(Intake::default()),
     };
-    let host = text(&head.headers, "host").unwrap_or_default();
-    let path = format!("http://{host}/upload/storage/v1/b/{}/o", uri::encode(asked.bucket.as_bytes(), false));
+    let path = format!(
+        "http://{}/upload/storage/v1/b/{}/o",
+        asked.host,
+        uri::encode(asked.bucket.as_bytes(), false)
+    );
     let bucket = asked.bucket.clone();
     Ok(Box::new(move |store| {
         let id = store.new_upload_id();
@@ -223,10 +226,10 @@ pub(super) async fn resume(
     let mut intake = match taken(store, asked, &id)? {
         Ok(intake) => intake,
         Err(finished) => {
-            let bucket = asked.bucket.clone();
+            let (host, bucket) = (asked.host.clone(), asked.bucket.clone());
             return Ok(Box::new(move |store| {
                 let class = store.shelves().shelf(&bucket)?.bucket.storage_class.clone();
-                Ok(said(&resource(&finished, &bucket, &class)))
+                Ok(said(&resource(&finished, &host, &bucket, &class)))
             }));
         }
     };
@@ -241,7 +244,7 @@ pub(super) async fn resume(
     let streamed = text(&head.headers, "content-range").is_some_and(|range| range.contains("-*/"));
     let last = at.total.map_or(!open_end || streamed && ended.is_ok(), |total| total == length);
     let (broken, odd) = (ended.is_err(), !last && length % QUANTUM != 0 && length > had && ended.is_ok());
-    let bucket = asked.bucket.clone();
+    let (host, bucket) = (asked.host.clone(), asked.bucket.clone());
     let put_back = |progress| -> Result<(), Refusal> {
         let mut shelves = store.shelves();
         let session = shelves.shelf(&bucket)?.sessions.get_mut(&id).ok_or_else(Refusal::no_upload)?;
@@ -258,11 +261,11 @@ pub(super) async fn resume(
     if !last {
         return Ok(Box::new(move |_| Ok(incomplete(length))));
     }
-    Ok(Box::new(move |store| finish(store, &bucket, &id, claimed)))
+    Ok(Box::new(move |store| finish(store, &host, &bucket, &id, claimed)))
 }
 
 /// Makes the object of a session whose bytes are all there; a session whose bytes are not what was said ends.
-fn finish(store: &Store, bucket: &str, id: &str, claimed: Claimed) -> Result<Response, Refusal> {
+fn finish(store: &Store, host: &str, bucket: &str, id: &str, claimed: Claimed) -> Result<Response, Refusal> {
     let mut shelves = store.shelves();
     let shelf = shelves.shelf(bucket)?;
     let mut session = shelf.sessions.remove(id).ok_or_else(Refusal::no_upload)?;
@@ -278,7 +281,7 @@ fn finish(store: &Store, bucket: &str, id: &str, claimed: Claimed) -> Result<Res
             store.put(shelf, new, &session.conditions, &session.account)?
         }
     };
-    let response = said(&resource(&object, bucket, &shelf.bucket.storage_class));
+    let response = said(&resource(&object, host, bucket, &shelf.bucket.storage_class));
     session.progress = Progress::Finished(object);
     shelf.sessions.insert(id.to_owned(), session);
     Ok(response)

@@ -28,8 +28,9 @@ mod v4;
 mod xml;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
@@ -63,6 +64,7 @@ pub(super) struct Store {
     clock_offset: AtomicI64,
     generations: AtomicU64,
     hides_missing: AtomicBool,
+    address: OnceLock<SocketAddr>,
     /// The store stops: what it is doing ends where it stands. A new one for each time that it comes back.
     down: Mutex<CancellationToken>,
 }
@@ -94,6 +96,7 @@ impl Store {
             clock_offset: AtomicI64::new(0),
             generations: AtomicU64::new(1_700_000_000_000_000),
             hides_missing: AtomicBool::new(false),
+            address: OnceLock::new(),
             down: Mutex::default(),
         }
     }
@@ -117,6 +120,15 @@ impl Store {
 
     fn down(&self) -> CancellationToken {
         lock(&self.down).clone()
+    }
+
+    /// Its own `host:port`, which it keeps for life.
+    fn host(&self) -> String {
+        self.address.get().map(SocketAddr::to_string).unwrap_or_default()
+    }
+
+    pub(super) fn listens_at(&self, address: SocketAddr) {
+        self.address.get_or_init(|| address);
     }
 
     /// Ends what is being done.

@@ -121,8 +121,7 @@ pub(super) async fn complete(
     let text = small(body).await?;
     let text = std::str::from_utf8(&text).map_err(|_| Refusal::malformed_xml("It is not UTF-8."))?;
     let named = xml::parts(text).map_err(Refusal::malformed_xml)?;
-    let host = head.headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let location = format!("http://{host}{}", head.uri.path());
+    let location = format!("http://{}{}", asked.host, head.uri.path());
     let (asked, who) = (asked.clone(), who.to_owned());
     Ok(Box::new(move |store| {
         let id = asked.param("uploadId").unwrap_or_default();

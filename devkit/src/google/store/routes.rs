@@ -22,13 +22,21 @@ pub(super) struct Asked {
     pub(super) object: String,
     /// Bucket and object that a rewrite leads to.
     pub(super) to: Option<(String, String)>,
+    /// The store's own `host:port`, which addresses in answers lead back to: clients leave the port out of `Host`.
+    pub(super) host: String,
     query: Vec<(String, String)>,
 }
 
 impl Asked {
-    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
-        let query = uri::decoded_query(uri.query().unwrap_or_default());
-        let path = uri.path();
+    pub(super) fn of(method: &Method, uri: &Uri, host: String) -> Self {
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+        let of_json = ["/storage/v1/", "/upload/storage/", "/download/storage/"];
+        let query = if of_json.iter().any(|prefix| path.starts_with(prefix)) {
+            // Here a plus sign is a space, as Google's Rust client writes it.
+            uri::decoded_query(&query.replace('+', "%20"))
+        } else {
+            uri::decoded_query(query)
+        };
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         let has = |name: &str| query.iter().any(|(known, _)| known == name);
         let json = |call, bucket: &str, object: &str| (Api::Json, call, uri::text(bucket), uri::text(object));
@@ -68,7 +76,7 @@ impl Asked {
                 (Api::Xml, call, bucket.to_owned(), object.to_owned())
             }
         };
-        Self { api, call, bucket, object, to, query }
+        Self { api, call, bucket, object, to, host, query }
     }
 
     /// A parameter's value.
@@ -115,7 +123,7 @@ mod tests {
     #[test]
     fn a_request_is_what_its_address_says() {
         let read = |method: Method, uri: &str| {
-            let asked = Asked::of(&method, &uri.parse().unwrap());
+            let asked = Asked::of(&method, &uri.parse().unwrap(), String::new());
             (asked.api, asked.call, asked.bucket, asked.object)
         };
         let (b, o) = ("b".to_owned(), "a/o o".to_owned());
@@ -150,7 +158,8 @@ mod tests {
         assert_eq!(read(Method::GET, "/b?uploads"), (Api::Xml, Call::ListUploads, b.clone(), none.clone()));
         assert_eq!(read(Method::GET, "/storage/v1/b/b/o"), (Api::Json, Call::List, b.clone(), none.clone()));
         assert_eq!(read(Method::GET, "/storage/v1/b/b"), (Api::Json, Call::Bucket, b, none));
-        let asked = Asked::of(&Method::PUT, &"/b/o?partNumber=10001&uploadId=x".parse().unwrap());
+        let asked =
+            Asked::of(&Method::PUT, &"/b/o?partNumber=10001&uploadId=x".parse().unwrap(), String::new());
         assert_eq!((asked.part(), asked.param("uploadId")), (None, Some("x")));
     }
 }

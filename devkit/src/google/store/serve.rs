@@ -41,7 +41,7 @@ pub(super) async fn serve(
     Extension(cut): Extension<Cut>,
     request: Request<Body>,
 ) -> Response {
-    let asked = Asked::of(request.method(), request.uri());
+    let asked = Asked::of(request.method(), request.uri(), store.host());
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let read = method == Method::GET || method == Method::HEAD;
     store.tally.count(asked.call, read);
