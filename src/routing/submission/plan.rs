@@ -9,7 +9,7 @@ use crate::kernel::words;
 words! {
     /// Type of an action; the database's enum `action_type`.
     ActionType {
-        /// A help-desk ticket; recognised, not implemented yet.
+        /// A help-desk ticket; not implemented where there is no `[happyfox]`.
         HappyfoxTemplate = "happyfox_template",
         /// A mail from a template.
         EmailTemplate = "email_template",
