@@ -15,6 +15,7 @@ help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: deps-build ## Show what becomes of a dozen submissions (KEEP=1: leave it running; SOURCE=postgres: without Pub/Sub)
+	@scripts/install-missing scanner
 	@scripts/build-watched --workspace --bins
 	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(SOURCE),--source $(SOURCE))
 
@@ -132,7 +133,7 @@ python: .venv/installed ## Make .venv, for the tests that ask Google's Python cl
 	@touch $@
 
 deps: check-tools ## Install what is missing for tests and demo
-	@scripts/install-missing build units pooling python browser monitoring delivery
+	@scripts/install-missing build units pooling python browser monitoring delivery scanner
 
 deps-build: check-tools
 	@scripts/install-missing build
