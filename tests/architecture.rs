@@ -117,6 +117,8 @@ const PURE: &[&str] = &[
     "routing/submission/ledger.rs",
     "routing/submission/link_life.rs",
     "routing/decide.rs",
+    "gateway/clamd/classify.rs",
+    "gateway/clamd/version.rs",
     "gateway/happyfox/answer.rs",
     "gateway/happyfox/classify.rs",
     "gateway/happyfox/directory.rs",

@@ -3,12 +3,14 @@
 pub mod bench;
 pub mod broker;
 pub mod browser;
+pub mod clamd;
 pub mod crowd;
 pub mod demo;
 pub mod desk_load;
 pub mod drill;
 pub mod forms;
 pub mod google;
+mod guard;
 pub mod heartbeat;
 pub mod help_desk;
 pub mod kills;

@@ -49,12 +49,14 @@ mod attachments;
 mod desk;
 mod grey_queue;
 mod happyfox;
+mod scan;
 mod size;
 
 pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
 pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
+pub use scan::{Scan, ScanSocket, scan_socket};
 pub use size::Size;
 
 section! {
@@ -88,6 +90,8 @@ section! {
         grey_queue: GreyQueue = GreyQueue::default(),
         /// `[desk]`
         desk: Desk = Desk::default(),
+        /// `[scan]`
+        scan: Scan = Scan::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

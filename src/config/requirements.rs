@@ -9,6 +9,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::attachments::is_media_type;
 use super::desk::is_origin;
+use super::scan::scan_socket;
 use super::{Config, SignerKind, Size, SourceKind, SweepBy};
 
 /// One requirement on one key.
@@ -167,6 +168,13 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "desk.origin": |c| is_origin(&c.desk.origin),
         "must be the origin that browsers show: https, or http on this machine, and no path",
         "the default is http://desk.localhost:9465; behind a proxy it is https://NAME. Browsers keep the cookie of no other";
+    "scan.socket": |c| c.scan.socket.as_deref().is_none_or(|socket| scan_socket(socket).is_ok()),
+        "must be the absolute path of clamd's socket, or its HOST:PORT",
+        "e.g. /run/clamav/clamd.ctl (LocalSocket in clamd.conf); leave the key out for no scanner";
+    "scan.timeout": |c| within(c.scan.timeout, 1, 1800),
+        "must be from 1s to 30min", "the default is 3min; clamd itself gives up after its MaxScanTime, two minutes";
+    "scan.rescan_after": |c| c.scan.rescan_after >= Duration::from_secs(3600),
+        "must be at least 1h", "the default is 7d; new signatures come a few times a day";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
@@ -414,6 +422,11 @@ mod tests {
             ("grey_queue.takeover_after", |c| c.grey_queue.takeover_after = Duration::ZERO),
             ("desk.listen", |c| c.desk.listen = Some("desk.localhost:9465".to_owned())),
             ("desk.origin", |c| c.desk.origin = "http://desk.example.org".to_owned()),
+            ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
+            ("scan.socket", |c| c.scan.socket = Some(String::new())),
+            ("scan.timeout", |c| c.scan.timeout = Duration::from_millis(999)),
+            ("scan.timeout", |c| c.scan.timeout = s(1801)),
+            ("scan.rescan_after", |c| c.scan.rescan_after = s(3599)),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),
             ("log.level", |c| c.log.level = "info=loud=".to_owned()),

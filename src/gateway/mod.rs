@@ -1,5 +1,6 @@
 //! One file per outside system, each with its one error classifier. Nothing here knows another room's state.
 pub mod bounces;
+pub mod clamd;
 pub mod happyfox;
 pub mod heartbeat;
 pub mod objects;

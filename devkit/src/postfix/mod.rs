@@ -21,8 +21,8 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use crate::guard::Guard;
 use crate::port::free_port;
-use guard::Guard;
 
 /// Directory into which the package puts `master` and its services.
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
@@ -96,7 +96,7 @@ impl Postfix {
         }
         chown(root.join("data"), Some(account.uid.as_raw()), None)?;
         std::fs::write(root.join("etc/main.cf"), files::main_cf(&root, upstream, &options))?;
-        let guard = Guard::over(&root)?;
+        let guard = guard::over(&root)?;
         let mut postfix = Self { port: 0, root, _guard: guard, _dir: dir };
         // Another process may take the port before Postfix does.
         let mut failed = None;
