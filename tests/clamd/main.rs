@@ -2,8 +2,11 @@
 //!
 //! Needs clamd (`scripts/install-missing scanner`) and python3, which makes the archives.
 
+#![expect(clippy::disallowed_methods, reason = "these tests run against real processes in real time")]
+
 mod archives;
 mod crowd;
+mod ends;
 mod faults;
 mod finds;
 mod harness;

@@ -25,7 +25,6 @@ use uuid::Uuid;
 
 use crate::guard::Guard;
 use crate::port::free_port;
-use crate::waiting;
 
 pub use files::{EICAR_NAME, MARKER_NAME, eicar};
 
@@ -36,10 +35,15 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Longest start, stop or reload, on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(10);
+/// Words of its log at the end of a reload.
+const RELOADED: [&str; 4] =
+    ["Activating the newly loaded", "Database reload completed", "reload failed", "reload setup failed"];
 
 /// Settings of an instance. `Default` takes files of 100 MiB, and reloads beside its work.
 #[derive(Debug, Clone)]
 pub struct ClamdOptions {
+    /// The program.
+    pub program: PathBuf,
     /// Longest stream, in bytes.
     pub stream_max_length: u64,
     /// Longest file that is looked at, in bytes. Of a longer one in a zip only the beginning is, and nobody is told, unless
@@ -60,6 +64,7 @@ pub struct ClamdOptions {
 impl Default for ClamdOptions {
     fn default() -> Self {
         Self {
+            program: CLAMD.into(),
             stream_max_length: 100 << 20,
             max_file_size: 200 << 20,
             max_scan_size: 200 << 20,
@@ -92,7 +97,7 @@ impl Clamd {
     /// No clamd, or it does not start; says what to do.
     #[expect(clippy::disallowed_methods, reason = "the marker must only be unlike any other")]
     pub async fn start(options: ClamdOptions) -> Result<Self> {
-        if !Path::new(CLAMD).exists() {
+        if !options.program.exists() {
             bail!(
                 "clamd is not installed (Debian's package clamav-daemon): `scripts/install-missing scanner` does that, and \
                  starts nothing"
@@ -106,7 +111,7 @@ impl Clamd {
         for part in ["work", "work/tmp", "work/db"] {
             std::fs::create_dir(root.join(part))?;
         }
-        let program = unconfined(&root)?;
+        let program = unconfined(&options.program, &root)?;
         let guard = guard::over(&root)?;
         let mut clamd =
             Self { root, program, account, marker, port: None, process: None, _guard: guard, _dir: dir };
@@ -199,11 +204,15 @@ impl Clamd {
             command.uid(account.uid.as_raw()).gid(account.gid.as_raw());
         }
         let mut child = command.spawn().with_context(|| format!("starting {}", self.program.display()))?;
-        let answered = waiting::find(PATIENCE, STEP, async || match child.try_wait() {
-            Ok(None) => self.ask("PING").await.is_ok_and(|answer| answer == "PONG").then_some(true),
-            Ok(Some(_)) | Err(_) => Some(false),
-        });
-        if answered.await != Some(true) {
+        let mut answers = false;
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+            answers = self.ask("PING").await.is_ok_and(|answer| answer == "PONG");
+            if answers || !matches!(child.try_wait(), Ok(None)) {
+                break;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        if !answers {
             bail!("clamd was started and does not answer:\n{}", self.log());
         }
         self.process = Some(child);
@@ -278,16 +287,16 @@ impl Clamd {
         if answer != "RELOADING" {
             bail!("clamd answers {answer:?} to RELOAD");
         }
-        let said = waiting::find(PATIENCE, STEP, async || {
+        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
             // A thread that is there looks for the order a moment later: a ping wakes it.
             self.ask("PING").await.ok();
             let log = self.log().get(before..).unwrap_or_default().to_owned();
-            ["Database correctly reloaded", "reload failed", "Can't reload", "Activating the newly loaded"]
-                .iter()
-                .any(|words| log.to_lowercase().contains(&words.to_lowercase()))
-                .then_some(log)
-        });
-        said.await.with_context(|| format!("nothing became of the reload:\n{}", self.log()))
+            if RELOADED.iter().any(|words| log.contains(words)) {
+                return Ok(log);
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        bail!("nothing became of the reload:\n{}", self.log())
     }
 
     /// Says a command without content; gives the answer, without its end.
@@ -322,12 +331,12 @@ impl Clamd {
 }
 
 /// The program, where no profile of the host's keeps it from working in a temporary directory: those are for paths.
-fn unconfined(root: &Path) -> Result<PathBuf> {
+fn unconfined(program: &Path, root: &Path) -> Result<PathBuf> {
     let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
     if enabled.trim() != "Y" {
-        return Ok(CLAMD.into());
+        return Ok(program.to_owned());
     }
     let copy = root.join("clamd");
-    std::fs::copy(CLAMD, &copy)?;
+    std::fs::copy(program, &copy)?;
     Ok(copy)
 }
