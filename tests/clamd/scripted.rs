@@ -137,6 +137,22 @@ async fn a_verdict_before_the_end_does_not_count() {
     assert_eq!(scan.finish().await, NoAnswer::Early.into());
 }
 
+/// The same, where our runtime was too busy to hear of the answer before the closing chunk is due: the socket is asked itself.
+#[test]
+fn a_verdict_before_the_end_is_seen_by_a_busy_client() {
+    let elsewhere = tokio::runtime::Runtime::new().expect("a runtime");
+    let script = [Step::Command, Step::Content(7), Step::say("stream: OK"), Step::All];
+    let (_server, socket) = elsewhere.block_on(server(script));
+    let busy = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let verdict = busy.block_on(async {
+        let mut scan = client_of(socket, LONG).begin(7).await;
+        scan.write(b"content").await;
+        std::thread::sleep(SHORT);
+        scan.finish().await
+    });
+    assert_eq!(verdict, NoAnswer::Early.into());
+}
+
 /// The same without a pause: the answer may come together with the end, and the connection tells what was not read.
 #[tokio::test]
 async fn one_that_did_not_read_everything_is_not_believed() {
