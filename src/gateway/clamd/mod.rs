@@ -1,6 +1,6 @@
 //! clamd, which says whether an upload is clean.
 //!
-//! [`Clamd::begin`] opens a stream that is fed while an object is read once; [`classify`] alone turns clamd's words into a
+//! [`Clamd::begin`] opens a stream that is fed while an object is read once; `classify` alone turns clamd's words into a
 //! verdict. A connection serves one question. Everything ends: the connect, each write that makes no progress, the wait for an
 //! answer. Nothing is repeated here, no scan is refused for want of room (how many go on at once is the caller's matter), and
 //! nothing is kept: if we die in the middle, clamd sees the connection end, and there is no verdict. No byte of content and
