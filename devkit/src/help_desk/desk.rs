@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use super::account::Account;
+use super::calls::Calls;
 use super::limits::{Limits, Meter};
 use super::rules::{Moment, Orders, Script};
 use super::store::Store;
@@ -61,6 +62,9 @@ pub(super) struct Desk {
     pub(super) limits: Mutex<Limits>,
     pub(super) meter: Mutex<Meter>,
     pub(super) script: Mutex<Script>,
+    pub(super) calls: Calls,
+    /// Doors opened so far.
+    pub(super) doors: AtomicU64,
     pub(super) store: Store,
     pub(super) tally: Tally,
     /// Largest body, in bytes.
@@ -83,6 +87,8 @@ impl Desk {
             limits: Mutex::new(limits),
             meter: Mutex::default(),
             script: Mutex::default(),
+            calls: Calls::default(),
+            doors: AtomicU64::default(),
             store,
             tally: Tally::default(),
             body_limit,

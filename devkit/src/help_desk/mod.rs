@@ -34,7 +34,9 @@
 
 mod account;
 mod answer;
+mod calls;
 mod desk;
+mod door;
 mod draft;
 mod limits;
 mod payload;
@@ -49,22 +51,21 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use tokio::net::TcpListener;
+use anyhow::{Result, bail};
 
 use self::desk::{Desk, lock, now};
-use self::port::Port;
 use self::store::Store;
 use crate::trap::Trapped;
 
 pub use self::account::{Account, Category, Choice, Field, Kind};
+pub use self::calls::Asked;
 pub use self::desk::Counters;
+pub use self::door::Door;
 pub use self::limits::{Limits, Naming, Peaks, Wait};
 pub use self::payload::File;
 pub use self::rules::{Act, Call, Rule, Stage};
@@ -104,14 +105,13 @@ impl Default for HelpDeskOptions {
     }
 }
 
-/// A help desk that runs, or is stopped; dropping it stops it.
+/// A help desk that runs, or is stopped; dropping it stops it. Its rules hold at all of its doors.
 #[derive(Debug)]
 pub struct HelpDesk {
     desk: Arc<Desk>,
-    address: SocketAddr,
+    door: Door,
     api_key: String,
     auth_code: String,
-    port: Mutex<Option<Port>>,
 }
 
 impl HelpDesk {
@@ -123,23 +123,28 @@ impl HelpDesk {
         let HelpDeskOptions { account, limits, api_key, auth_code, keep, body_limit, files_limit } = options;
         let desk = Arc::new(Desk::new(account, limits, Store::new(keep), body_limit, files_limit));
         desk.set_credentials(&api_key, &auth_code);
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("a port for the help desk")?;
-        let address = listener.local_addr()?;
-        let port = Mutex::new(Some(Port::open(listener, &desk)));
-        Ok(Self { desk, address, api_key, auth_code, port })
+        let door = Door::open(&desk).await?;
+        Ok(Self { desk, door, api_key, auth_code })
+    }
+
+    /// Opens a further port, with rules of its own; [`Self::stop`] and [`Self::restart`] are about the first one alone.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn door(&self) -> Result<Door> {
+        Door::open(&self.desk).await
     }
 
     /// `http://127.0.0.1:PORT`, the form of `HFOX_BASE_URL`.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        self.door.base_url()
     }
 
     /// The base URL with the API's path and a slash at its end.
     #[must_use]
     pub fn api_url(&self) -> String {
-        format!("http://{}{}", self.address, work::BASE)
+        self.door.api_url()
     }
 
     /// The API key it was started with.
@@ -255,6 +260,17 @@ impl HelpDesk {
         self.desk.counters()
     }
 
+    /// The requests that were about a tag and were read whole, in their order.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Asked> {
+        self.desk.calls.all()
+    }
+
+    /// Forgets the requests so far, not what came of them.
+    pub fn forget_calls(&self) {
+        self.desk.calls.clear();
+    }
+
     /// The most GETs and POSTs that arrived in any window of the limits, refused ones included.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
@@ -276,10 +292,7 @@ impl HelpDesk {
 
     /// Help desk down: connects are refused and every connection breaks where it stands. Nothing is made once it returns.
     pub async fn stop(&self) {
-        let port = lock(&self.port).take();
-        if let Some(port) = port {
-            port.close().await;
-        }
+        self.door.stop().await;
     }
 
     /// Help desk up again on the same port; tickets, rules, limits and counters are kept.
@@ -287,19 +300,6 @@ impl HelpDesk {
     /// # Errors
     /// When the port has been taken meanwhile.
     pub async fn restart(&self) -> Result<()> {
-        self.stop().await;
-        let listener = TcpListener::bind(self.address)
-            .await
-            .with_context(|| format!("listening on {}", self.address))?;
-        *lock(&self.port) = Some(Port::open(listener, &self.desk));
-        Ok(())
-    }
-}
-
-impl Drop for HelpDesk {
-    fn drop(&mut self) {
-        if let Some(port) = lock(&self.port).as_ref() {
-            port.abandon();
-        }
+        self.door.restart().await
     }
 }

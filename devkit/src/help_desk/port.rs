@@ -22,10 +22,10 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Serves on this listener.
-    pub(super) fn open(listener: TcpListener, desk: &Arc<Desk>) -> Self {
+    /// Serves on this listener, of the door with this number.
+    pub(super) fn open(listener: TcpListener, desk: &Arc<Desk>, door: u64) -> Self {
         let down = CancellationToken::new();
-        let task = tokio::spawn(accept(listener, Arc::clone(desk), down.clone()));
+        let task = tokio::spawn(accept(listener, Arc::clone(desk), door, down.clone()));
         Self { task, down }
     }
 
@@ -45,7 +45,7 @@ impl Port {
     }
 }
 
-async fn accept(listener: TcpListener, desk: Arc<Desk>, down: CancellationToken) {
+async fn accept(listener: TcpListener, desk: Arc<Desk>, door: u64, down: CancellationToken) {
     let (mut connections, works) = (JoinSet::new(), TaskTracker::new());
     loop {
         tokio::select! {
@@ -55,6 +55,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, down: CancellationToken)
                     count(&desk.tally.connections);
                     let visit = Visit {
                         desk: Arc::clone(&desk),
+                        door,
                         cut: CancellationToken::new(),
                         down: down.clone(),
                         works: works.clone(),
@@ -73,7 +74,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, down: CancellationToken)
 }
 
 async fn converse(stream: TcpStream, visit: Visit) {
-    if stream.set_nodelay(true).is_err() || !serve::welcome(&visit.desk).await {
+    if stream.set_nodelay(true).is_err() || !serve::welcome(&visit).await {
         return;
     }
     let cut = visit.cut.clone();

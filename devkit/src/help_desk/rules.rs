@@ -98,6 +98,7 @@ impl Act {
 #[derive(Debug, Clone)]
 pub struct Rule {
     stage: Stage,
+    door: Option<u64>,
     call: Option<Call>,
     tag: Option<String>,
     subject: Option<String>,
@@ -114,6 +115,7 @@ impl Rule {
     pub fn at(stage: Stage) -> Self {
         Self {
             stage,
+            door: None,
             call: None,
             tag: None,
             subject: None,
@@ -123,6 +125,12 @@ impl Rule {
             delay: Duration::ZERO,
             act: Act::Normal,
         }
+    }
+
+    /// Only for what comes in by this door.
+    pub(super) fn behind(mut self, door: u64) -> Self {
+        self.door = Some(door);
+        self
     }
 
     /// Only for this call.
@@ -184,6 +192,7 @@ impl Rule {
 
     fn matches(&self, moment: &Moment<'_>) -> bool {
         self.stage == moment.stage
+            && self.door.is_none_or(|wanted| moment.door == wanted)
             && self.call.is_none_or(|wanted| moment.call == Some(wanted))
             && self.tag.as_ref().is_none_or(|wanted| moment.tags.contains(wanted))
             && self
@@ -205,6 +214,7 @@ fn scatter(n: u64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) stage: Stage,
+    pub(super) door: u64,
     pub(super) call: Option<Call>,
     pub(super) tags: &'a [String],
     pub(super) subject: Option<&'a str>,
@@ -252,6 +262,11 @@ impl Script {
         self.rules.clear();
     }
 
+    /// Forgets the rules of one door.
+    pub(super) fn clear_behind(&mut self, door: u64) {
+        self.rules.retain(|in_force| in_force.rule.door != Some(door));
+    }
+
     /// The first rule that matches and is not used up; matching counts, also while it is still skipped.
     pub(super) fn ask(&mut self, moment: &Moment<'_>) -> Orders {
         for InForce { rule, seen, snare } in &mut self.rules {
@@ -280,7 +295,7 @@ mod tests {
         let mut script = Script::default();
         script.add(Rule::at(Stage::Body).call(Call::Create).skip(1).times(2).act(Act::Status(503)));
         let mut ask = |call| {
-            let moment = Moment { stage: Stage::Body, call: Some(call), tags: &[], subject: None };
+            let moment = Moment { stage: Stage::Body, door: 0, call: Some(call), tags: &[], subject: None };
             script.ask(&moment).act
         };
         assert_eq!(ask(Call::Search), Act::Normal);
@@ -294,13 +309,32 @@ mod tests {
         script.add(Rule::at(Stage::Answer).tagged("b").subject("urgent").act(Act::Disconnect));
         script.add(Rule::at(Stage::Answer).share(500, 7).act(Act::Silence));
         let tags = ["a".to_owned(), "b".to_owned()];
-        let moment =
-            |tags, subject| Moment { stage: Stage::Answer, call: None, tags, subject: Some(subject) };
+        let moment = |tags, subject| Moment {
+            stage: Stage::Answer,
+            door: 0,
+            call: None,
+            tags,
+            subject: Some(subject),
+        };
         assert_eq!(script.ask(&moment(&tags, "most urgent")).act, Act::Disconnect);
         let (mut silent, all) = (0, 10_000);
         for _ in 0..all {
             silent += u32::from(script.ask(&moment(&tags[..1], "most urgent")).act == Act::Silence);
         }
         assert!((400..600).contains(&silent), "{silent} of {all} instead of about 500");
+    }
+
+    #[test]
+    fn a_rule_of_one_door_holds_there_alone_and_goes_alone() {
+        let mut script = Script::default();
+        script.add(Rule::at(Stage::Body).behind(1).act(Act::Status(503)));
+        script.add(Rule::at(Stage::Body).behind(2).act(Act::Silence));
+        let act = |script: &mut Script, door| {
+            script.ask(&Moment { stage: Stage::Body, door, call: None, tags: &[], subject: None }).act
+        };
+        let acts = [0, 1, 2].map(|door| act(&mut script, door));
+        assert_eq!(acts, [Act::Normal, Act::Status(503), Act::Silence]);
+        script.clear_behind(1);
+        assert_eq!([1, 2].map(|door| act(&mut script, door)), [Act::Normal, Act::Silence]);
     }
 }

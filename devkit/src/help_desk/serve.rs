@@ -31,6 +31,8 @@ const DRAIN_LIMIT: usize = 256 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Visit {
     pub(super) desk: Arc<Desk>,
+    /// The number of the door it came in by.
+    pub(super) door: u64,
     /// Ends the connection.
     pub(super) cut: CancellationToken,
     /// The help desk stops.
@@ -63,7 +65,8 @@ async fn receive(visit: &Visit, request: Request<Body>) -> Reply {
     let limits = *lock(&desk.limits);
     lock(&desk.meter).see(post, now(), &limits);
     let asked = Asked::of(&head.method, head.uri.path());
-    let moment = Moment { stage: Stage::Head, call: Some(asked.call()), tags: &[], subject: None };
+    let (door, call) = (visit.door, Some(asked.call()));
+    let moment = Moment { stage: Stage::Head, door, call, tags: &[], subject: None };
     if let Err(reply) = obey(desk.ask(&moment)).await {
         return reply;
     }
@@ -80,20 +83,21 @@ async fn receive(visit: &Visit, request: Request<Body>) -> Reply {
         Err(Some(refusal)) => return refuse(&desk.tally.refused, &refusal),
         Err(None) => return Reply::Cut,
     };
-    let doing = done(Arc::clone(desk), asked, head, body);
+    let doing = done(Arc::clone(desk), visit.door, asked, head, body);
     let doing = visit.down.clone().run_until_cancelled_owned(doing);
     visit.works.spawn(doing).await.ok().flatten().unwrap_or(Reply::Cut)
 }
 
 /// Does what was asked for.
-async fn done(desk: Arc<Desk>, asked: Asked, head: Parts, body: Bytes) -> Reply {
+async fn done(desk: Arc<Desk>, door: u64, asked: Asked, head: Parts, body: Bytes) -> Reply {
     let call = asked.call();
     let read = Work::read(asked, &head, body, &desk).await;
     let (tags, subject) = match &read {
         Ok(work) => (work.tags(), work.subject()),
         Err(_) => (Vec::new(), None),
     };
-    let at = |stage| Moment { stage, call: Some(call), tags: &tags, subject: subject.as_deref() };
+    let entry = desk.calls.read(call, &tags);
+    let at = |stage| Moment { stage, door, call: Some(call), tags: &tags, subject: subject.as_deref() };
     let before = match obey(desk.ask(&at(Stage::Body))).await {
         Ok(act) => act,
         Err(reply) => return reply,
@@ -106,17 +110,24 @@ async fn done(desk: Arc<Desk>, asked: Asked, head: Parts, body: Bytes) -> Reply 
         Ok(result) => result,
         Err(refusal) => return refuse(&desk.tally.refused, &refusal),
     };
+    entry.done(result.tickets());
     let after = match obey(desk.ask(&at(Stage::Answer))).await {
         Ok(act) => act,
         Err(reply) => return reply,
     };
     let spoilt = if after == Act::Normal { before } else { after };
+    if spoilt == Act::Normal {
+        entry.answered();
+    }
     Reply::Answer(work::finish(&desk, result, &spoilt))
 }
 
 /// Waits, stands still, and answers in the desk's place, as a rule wants it; else gives back what is left of its act.
 async fn obey(orders: Orders) -> Result<Act, Reply> {
-    tokio::time::sleep(orders.delay).await;
+    // A timer without a delay would still wait for the next millisecond.
+    if !orders.delay.is_zero() {
+        tokio::time::sleep(orders.delay).await;
+    }
     if let Some(snare) = orders.snare
         && snare.stand().await == Fate::Cut
     {
@@ -142,9 +153,10 @@ async fn obey(orders: Orders) -> Result<Act, Reply> {
 }
 
 /// A new connection meets the rules before anything of it is read; whether it is served.
-pub(super) async fn welcome(desk: &Desk) -> bool {
-    let moment = Moment { stage: Stage::Accepted, call: None::<Call>, tags: &[], subject: None };
-    match obey(desk.ask(&moment)).await {
+pub(super) async fn welcome(visit: &Visit) -> bool {
+    let (door, call) = (visit.door, None::<Call>);
+    let moment = Moment { stage: Stage::Accepted, door, call, tags: &[], subject: None };
+    match obey(visit.desk.ask(&moment)).await {
         Err(Reply::Silence) => std::future::pending().await,
         Err(Reply::Cut | Reply::Answer(_)) => false,
         Ok(_) => true,

@@ -123,6 +123,17 @@ pub(super) enum Done {
     List(Value),
 }
 
+impl Done {
+    /// How many tickets it is about.
+    pub(super) fn tickets(&self) -> usize {
+        match self {
+            Self::Ticket(_) => 1,
+            Self::Found(_, found) => found.len(),
+            Self::List(_) => 0,
+        }
+    }
+}
+
 impl Work {
     /// Reads a request.
     pub(super) async fn read(asked: Asked, head: &Parts, body: Bytes, desk: &Desk) -> Result<Self, Refusal> {
