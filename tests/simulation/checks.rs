@@ -1,17 +1,19 @@
-//! P1 to P8 of the protocol, asked of what the database kept, of the mails at the relays and of the alerts at the
-//! webhook; never of what a daemon says of itself.
+//! P1 to P8 of the protocol, asked of what the database kept, of the mails at the relays, of the tickets at the help
+//! desk (`tickets.rs`) and of the alerts at the webhook; never of what a daemon says of itself.
 //!
 //! No check here looks at time that a test could be unlucky with: where two things happened at once, both orders count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use devkit::help_desk::{Asked, Ticket};
 use devkit::smtp::Mail;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::history::{Change, Record};
+use crate::tickets;
 
 /// `routing.max_attempts`
 const MAX_ATTEMPTS: u64 = 5;
@@ -20,6 +22,10 @@ const MAX_ATTEMPTS: u64 = 5;
 pub(crate) struct Evidence {
     pub(crate) records: BTreeMap<Uuid, Record>,
     pub(crate) mails: Vec<Arc<Mail>>,
+    /// Tickets that the help desk made.
+    pub(crate) tickets: Vec<Arc<Ticket>>,
+    /// What the help desk was asked about tags.
+    pub(crate) calls: Vec<Asked>,
     /// Alerts that the webhook got.
     pub(crate) alerts: Vec<String>,
     /// Time since which an attachment is not clean.
@@ -48,13 +54,17 @@ pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
         sends(&mut findings, record, &mails, evidence);
         clean(&mut findings, record, evidence.unclean_since.get(id));
         routed(&mut findings, record, &mails);
+        tickets::check(&mut findings, record, evidence);
         alerted(&mut findings, record, evidence);
         if wrong.len() > before {
             let mails = mails.iter().map(|mail| {
                 let at = Timestamp::try_from(mail.at).expect("a time");
                 format!("  {at} {} to {:?}, {:?}\n", mail.queue_id, mail.recipients, mail.message_id)
             });
-            wrong.push(format!("{id}:\n{record}{}", mails.collect::<String>()));
+            let of_it = evidence.tickets.iter().filter(|ticket| tickets::is_of(ticket, *id));
+            let made =
+                of_it.map(|made| format!("  {} ticket {}, {:?}\n", made.created_at, made.id, made.tags));
+            wrong.push(format!("{id}:\n{record}{}", mails.chain(made).collect::<String>()));
         }
     }
     let known = |mail: &&Arc<Mail>| {
@@ -65,16 +75,21 @@ pub(crate) fn violations(evidence: &Evidence) -> Vec<String> {
     if strangers > 0 {
         wrong.push(format!("{strangers} mails of no submission"));
     }
+    let is_known = |ticket: &&Arc<Ticket>| evidence.records.keys().any(|id| tickets::is_of(ticket, *id));
+    let strangers = evidence.tickets.iter().filter(|ticket| !is_known(ticket)).count();
+    if strangers > 0 {
+        wrong.push(format!("{strangers} tickets of no submission"));
+    }
     wrong
 }
 
-struct Findings<'a> {
+pub(crate) struct Findings<'a> {
     wrong: &'a mut Vec<String>,
-    id: Uuid,
+    pub(crate) id: Uuid,
 }
 
 impl Findings<'_> {
-    fn unless(&mut self, right: bool, what: impl FnOnce() -> String) {
+    pub(crate) fn unless(&mut self, right: bool, what: impl FnOnce() -> String) {
         if !right {
             self.wrong.push(format!("{} of {}", what(), self.id));
         }
@@ -208,8 +223,8 @@ enum Fate {
     Not,
 }
 
-/// P1: no intent after a fact; a mail only after its intent; as many mails as sends that may have delivered, all
-/// with the one Message-ID of their generation; a second one only out of doubt, and under `hold` none.
+/// P1: no intent after a fact; a mail or a ticket only after its intent; as many as sends that may have delivered, all
+/// with the one Message-ID or tag of their generation; a second one only out of doubt, and under `hold` none.
 fn sends(findings: &mut Findings<'_>, record: &Record, mails: &[&Mail], evidence: &Evidence) {
     let mut sent: BTreeMap<(String, u64), Vec<(Fate, Timestamp)>> = BTreeMap::new();
     for (place, change) in record.changes.iter().enumerate() {
@@ -235,26 +250,33 @@ fn sends(findings: &mut Findings<'_>, record: &Record, mails: &[&Mail], evidence
             sent.entry((key, generation)).or_default().push((fate, change.asked));
         }
     }
-    let mut at_relay: BTreeMap<(String, u64), Vec<&Mail>> = BTreeMap::new();
+    let mut there: BTreeMap<(String, u64), Vec<Timestamp>> = BTreeMap::new();
     for mail in mails {
         let Some((order, generation)) = mail.message_id.as_deref().and_then(origin) else {
             findings.unless(false, || format!("P1: a mail with Message-ID {:?}", mail.message_id));
             continue;
         };
+        let at = Timestamp::try_from(mail.at).expect("a time");
         for recipient in &mail.recipients {
-            at_relay.entry((format!("{order}|{recipient}"), generation)).or_default().push(mail);
+            there.entry((format!("{order}|{recipient}"), generation)).or_default().push(at);
         }
     }
-    for (delivery, mails) in &at_relay {
+    for ticket in &evidence.tickets {
+        let of_it = ticket.tags.iter().filter_map(|tag| tickets::origin(tag));
+        for (_, order, generation) in of_it.filter(|(id, ..)| *id == findings.id) {
+            let delivery = (format!("{order}|happyfox"), generation);
+            there.entry(delivery).or_default().push(ticket.created_at);
+        }
+    }
+    for (delivery, times) in &there {
         let sends = sent.get(delivery).map(Vec::as_slice).unwrap_or_default();
         let perhaps = sends.iter().filter(|(fate, _)| *fate == Fate::Perhaps).count();
-        findings.unless(mails.len() <= perhaps, || {
-            format!("P1: {delivery:?} {} times at the relay after {sends:?}", mails.len())
+        findings.unless(times.len() <= perhaps, || {
+            format!("P1: {delivery:?} {} times there after {sends:?}", times.len())
         });
         let first = sends.iter().map(|(_, asked)| *asked).min();
-        for mail in mails {
-            let at = Timestamp::try_from(mail.at).expect("a time");
-            findings.unless(first.is_some_and(|first| first <= at), || {
+        for at in times {
+            findings.unless(first.is_some_and(|first| first <= *at), || {
                 format!("P1: {delivery:?} sent before begun")
             });
         }
@@ -301,7 +323,8 @@ fn routed(findings: &mut Findings<'_>, record: &Record, mails: &[&Mail]) {
             format!("P5: routed with {}", record.ledger["deliveries"])
         });
     }
-    for (key, entry) in entries.iter().filter(|(_, entry)| entry["state"] == "accepted") {
+    let is_mail = |key: &str| !key.ends_with("|happyfox");
+    for (key, entry) in entries.iter().filter(|(key, entry)| is_mail(key) && entry["state"] == "accepted") {
         let recipient = key.split_once('|').map(|(_, recipient)| recipient.to_owned()).unwrap_or_default();
         let id = entry["message_id"].as_str().unwrap_or_default().trim_matches(['<', '>']);
         let there = mails
@@ -370,7 +393,7 @@ fn fresh_begins(change: &Change) -> impl Iterator<Item = (String, &Value)> {
     deliveries(&change.after).into_iter().filter(move |(key, entry)| is_fresh(key, entry))
 }
 
-fn deliveries(ledger: &Value) -> BTreeMap<String, &Value> {
+pub(crate) fn deliveries(ledger: &Value) -> BTreeMap<String, &Value> {
     let entries = ledger["deliveries"].as_object().into_iter().flatten();
     entries.map(|(key, entry)| (key.clone(), entry)).collect()
 }

@@ -9,6 +9,7 @@ use devkit::stage::Source;
 
 use crate::ops::{Op, Point};
 use crate::process::Doom;
+use crate::tickets::Ways;
 
 /// At least so often, over the whole run.
 const ENOUGH: u64 = 20;
@@ -27,6 +28,7 @@ struct Counts {
     crashed: BTreeMap<Point, u64>,
     cut: BTreeMap<Point, u64>,
     stalled: BTreeMap<Point, u64>,
+    tickets: Ways,
 }
 
 impl Coverage {
@@ -45,6 +47,13 @@ impl Coverage {
 
     pub(crate) fn happened(&self, what: &'static str) {
         *self.lock().happened.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn tickets(&self, ways: Ways) {
+        let tickets = &mut self.lock().tickets;
+        tickets.at_once += ways.at_once;
+        tickets.found += ways.found;
+        tickets.again += ways.again;
     }
 
     pub(crate) fn caught(&self, doom: Doom, point: Point) {
@@ -71,6 +80,17 @@ impl Coverage {
             // The outbox forgets no answer: what is lost is lost on the wire, where the points are.
             if times < ENOUGH && !(source == Source::Postgres && label == "forget ack") {
                 rare.push(format!("{label}: {times}"));
+            }
+        }
+        let Ways { at_once, found, again } = counts.tickets;
+        for (way, times) in [
+            ("ticket made at once", at_once),
+            ("ticket found by its tag", found),
+            ("ticket made again", again),
+        ] {
+            writeln!(table, "  {way:<24}{times:>8}").expect("text");
+            if times < ENOUGH {
+                rare.push(format!("{way}: {times}"));
             }
         }
         writeln!(table, "  {:<24}{:>8}{:>8}{:>8}", "caught at", "crash", "cut", "stall").expect("text");

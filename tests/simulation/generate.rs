@@ -8,7 +8,9 @@ use devkit::stage::Source;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::ops::{Again, At, DAEMONS, Files, FormKind, How, Op, Point, Refused, SUBMISSIONS, Story, Sub, Tx};
+use crate::ops::{
+    Again, At, DAEMONS, Files, FormKind, How, Op, Point, Refused, SUBMISSIONS, Step, Story, Sub, Trouble, Tx,
+};
 
 fn files() -> impl Strategy<Value = Files> {
     prop_oneof![4 => Just(Files::None), 2 => Just(Files::Clean), 3 => Just(Files::Pending), 1 => Just(Files::Infected)]
@@ -31,12 +33,31 @@ fn point(source: Source) -> impl Strategy<Value = Point> {
     prop_oneof![
         4 => database_point(),
         4 => stage().prop_map(Point::Smtp),
+        1 => step().prop_map(Point::Ticket),
         1 => select(Point::of_events(source)),
     ]
 }
 
+fn step() -> impl Strategy<Value = Step> {
+    select(Step::ALL.to_vec())
+}
+
+/// A request that stands still before its ticket is made and goes on after its sender has given it up would make a ticket
+/// that nobody can know of: no protocol survives that, so a ticket stands still only once it is made.
 fn stall_point() -> impl Strategy<Value = Point> {
-    prop_oneof![database_point(), stage().prop_map(Point::Smtp)]
+    let ticket = Just(Point::Ticket(Step::Made));
+    prop_oneof![6 => database_point(), 6 => stage().prop_map(Point::Smtp), 1 => ticket]
+}
+
+fn cut_point() -> impl Strategy<Value = Point> {
+    prop_oneof![6 => database_point(), 1 => step().prop_map(Point::Ticket)]
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        4 => Just(Trouble::AnswerLost), 4 => Just(Trouble::Busy), 3 => Just(Trouble::SearchAway),
+        1 => Just(Trouble::SearchSilent),
+    ]
 }
 
 fn how() -> impl Strategy<Value = How> {
@@ -73,10 +94,12 @@ fn single(source: Source) -> impl Strategy<Value = Op> {
         4 => (sub.clone(), files()).prop_map(|(sub, to)| Op::Flip(sub, to)),
         2 => (form(), 0..4_usize).prop_map(|(form, other)| Op::Reload(form, other)),
         8 => daemon.clone().prop_flat_map(fault),
-        3 => (daemon.clone(), database_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
+        3 => (daemon.clone(), cut_point()).prop_map(|(daemon, at)| Op::CutAt(daemon, at)),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::Outage(daemon, down)),
         2 => any::<bool>().prop_map(Op::Hide),
         2 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::RelayDown(daemon, down)),
+        3 => (daemon.clone(), trouble(), 1..4_u64).prop_map(|(daemon, what, times)| Op::Desk(daemon, what, times)),
+        1 => (daemon.clone(), any::<bool>()).prop_map(|(daemon, down)| Op::DeskDown(daemon, down)),
         8 => (daemon.clone(), point(source)).prop_map(|(daemon, at)| Op::CrashAt(daemon, at)),
         1 => daemon.clone().prop_map(Op::Crash),
         4 => (daemon.clone(), stall_point()).prop_map(|(daemon, at)| Op::StallAt(daemon, at)),
@@ -191,10 +214,28 @@ fn death(source: Source) -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
+/// A ticket, what goes wrong with it, and the time in which it is looked for.
+fn ticket() -> impl Strategy<Value = Vec<Op>> {
+    let search = prop_oneof![3 => Just(None), 2 => Just(Some(Trouble::SearchAway)), 1 => Just(Some(Trouble::SearchSilent))];
+    let drawn = (0..SUBMISSIONS, step(), any::<bool>(), search, 1..3_u64);
+    (drawn, 0..4_u32).prop_map(|((sub, step, lost, search, times), which)| {
+        let both = |op: &dyn Fn(usize) -> Op| [op(0), op(1)];
+        let trouble = |what| both(&|daemon| Op::Desk(daemon, what, times));
+        let mut ops = vec![Op::Mend];
+        ops.extend(match which {
+            0 | 1 => both(&|daemon| Op::CrashAt(daemon, Point::Ticket(step))),
+            _ if lost => trouble(Trouble::AnswerLost),
+            _ => trouble(Trouble::Busy),
+        });
+        ops.extend(search.into_iter().flat_map(trouble));
+        ops.extend([Op::Submit(sub, FormKind::Mixed, Files::None), Op::Advance(30), Op::Advance(90)]);
+        ops
+    })
+}
+
 /// Sequences of at least `length` operations.
 pub(crate) fn story(source: Source, length: usize) -> impl Strategy<Value = Story> {
-    let chunk =
-        prop_oneof![12 => single(source).prop_map(|op| vec![op]), 2 => fragment(), 1 => death(source)];
+    let chunk = prop_oneof![24 => single(source).prop_map(|op| vec![op]), 4 => fragment(), 2 => death(source), 1 => ticket()];
     let chunks = proptest::collection::vec(chunk, length);
     // The longest fragment has seventeen, most have fewer than nine.
     let switches = proptest::collection::vec(proptest::bool::weighted(1.0), length * 9);

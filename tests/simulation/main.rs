@@ -1,6 +1,6 @@
 //! The simulation: the real receiver, worker, store and PostgreSQL under sequences of everything that can go wrong, with
-//! a clock that only the sequence moves. After every sequence P1 to P8 are asked of the database, of the relays and of
-//! the webhook.
+//! a clock that only the sequence moves. After every sequence P1 to P8 are asked of the database, of the relays, of the
+//! help desk and of the webhook.
 //!
 //! Events come from a subscription in memory that keeps Pub/Sub's promises and no more, or from the outbox of the same
 //! PostgreSQL, by schema `router` and the real source.
@@ -12,6 +12,7 @@ mod checks;
 mod clock;
 mod coverage;
 mod generate;
+mod help_desk;
 mod history;
 mod ops;
 mod outbox;
@@ -19,5 +20,6 @@ mod process;
 mod run;
 mod scene;
 mod stories;
+mod tickets;
 mod topic;
 mod world;

@@ -139,6 +139,21 @@ impl At {
     ];
 }
 
+/// A step of a ticket's creation, named after what the help desk has just done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The request's head was read; nothing of the ticket.
+    Asked,
+    /// The request was read; nothing is made.
+    Read,
+    /// The ticket is made, and nothing is answered.
+    Made,
+}
+
+impl Step {
+    pub(crate) const ALL: [Self; 3] = [Self::Asked, Self::Read, Self::Made];
+}
+
 /// Points at which a process can be caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Point {
@@ -148,6 +163,8 @@ pub(crate) enum Point {
     After(Tx),
     /// The relay has read this much.
     Smtp(At),
+    /// The help desk has come this far with a ticket.
+    Ticket(Step),
     /// Before the ack was passed on; the outbox's status was not committed.
     BeforeAck,
     /// After the ack was passed on; the status was committed.
@@ -164,6 +181,7 @@ impl fmt::Display for Point {
             Self::Before(tx) => write!(f, "{} commit sent", tx.name()),
             Self::After(tx) => write!(f, "{} commit answered", tx.name()),
             Self::Smtp(at) => write!(f, "smtp {}", format!("{at:?}").to_lowercase()),
+            Self::Ticket(step) => write!(f, "ticket {}", format!("{step:?}").to_lowercase()),
             Self::BeforeAck => f.write_str("before ack"),
             Self::AfterAck => f.write_str("after ack"),
             Self::BeforeTake => f.write_str("before take"),
@@ -176,7 +194,8 @@ impl Point {
     pub(crate) fn all(source: Source) -> Vec<Self> {
         let database = Tx::ALL.into_iter().flat_map(|tx| [Self::Before(tx), Self::After(tx)]);
         let relay = At::ALL.into_iter().map(Self::Smtp);
-        database.chain(relay).chain(Self::of_events(source)).collect()
+        let desk = Step::ALL.into_iter().map(Self::Ticket);
+        database.chain(relay).chain(desk).chain(Self::of_events(source)).collect()
     }
 
     /// Points at which an event can be caught.
@@ -197,6 +216,19 @@ pub(crate) enum How {
     Drop,
     Silence,
     Garbage,
+}
+
+/// Faults of the help desk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Trouble {
+    /// The ticket is made, and the answer to that is lost.
+    AnswerLost,
+    /// 503 to a creation, and nothing was done.
+    Busy,
+    /// 503 to a search.
+    SearchAway,
+    /// No answer to a search.
+    SearchSilent,
 }
 
 /// Writes that a row refuses.
@@ -240,6 +272,10 @@ pub(crate) enum Op {
     Hide(bool),
     /// The daemon's relay is gone, or back.
     RelayDown(usize, bool),
+    /// The help desk misbehaves towards a daemon, so many times.
+    Desk(usize, Trouble, u64),
+    /// The help desk is gone for a daemon, or back.
+    DeskDown(usize, bool),
     CrashAt(usize, Point),
     Crash(usize),
     /// A process at this point stands still until `Resume`.
@@ -284,6 +320,12 @@ impl Op {
             Self::Hide(false) => "attachments shown",
             Self::RelayDown(_, true) => "relay down",
             Self::RelayDown(_, false) => "relay up",
+            Self::Desk(_, Trouble::AnswerLost, _) => "ticket answer lost",
+            Self::Desk(_, Trouble::Busy, _) => "ticket answered 503",
+            Self::Desk(_, Trouble::SearchAway, _) => "search answered 503",
+            Self::Desk(_, Trouble::SearchSilent, _) => "search silent",
+            Self::DeskDown(_, true) => "help desk down",
+            Self::DeskDown(_, false) => "help desk up",
             Self::CrashAt(..) => "crash at",
             Self::Crash(_) => "crash",
             Self::StallAt(..) => "stall at",
@@ -302,7 +344,7 @@ impl Op {
         }
     }
 
-    pub(crate) const LABELS: [&'static str; 31] = [
+    pub(crate) const LABELS: [&'static str; 37] = [
         "submit",
         "deliver",
         "redeliver",
@@ -319,6 +361,12 @@ impl Op {
         "attachments shown",
         "relay down",
         "relay up",
+        "ticket answer lost",
+        "ticket answered 503",
+        "search answered 503",
+        "search silent",
+        "help desk down",
+        "help desk up",
         "crash at",
         "crash",
         "stall at",

@@ -1,5 +1,5 @@
 //! One daemon: the real receiver, worker, store and gateways, put together as `daemon.rs` does, with a wire of its
-//! own to the database and a relay of its own, so that it can be caught, cut and killed alone.
+//! own to the database, a relay and a door of the help desk of its own, so that it can be caught, cut and killed alone.
 //!
 //! A kill aborts all its tasks and cuts its wires: nothing more comes from it, as from a dead process.
 
@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use devkit::help_desk::{self as desk, Call, Door};
 use devkit::postgres::{CuttingProxy, TestDatabase, Traffic, Trap};
 use devkit::smtp::{Rule, SmtpServer, Stage};
 use devkit::stage::Source;
@@ -39,12 +40,13 @@ use maple_router::routing::upkeep::alerts::FailureAlerts;
 use maple_router::routing::upkeep::sweep::{Outlet, Sweeper};
 use maple_router::routing::worker::persist::Persist;
 use maple_router::routing::worker::prepare::{MailRules, Preparer};
-use maple_router::routing::worker::{Mails, Pauses, Worker};
+use maple_router::routing::worker::{Mails, Pauses, Tickets, Worker};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SimClock;
+use crate::help_desk;
 use crate::history;
 use crate::ops::{At, Point};
 use crate::outbox::{self, MortalClock};
@@ -84,6 +86,7 @@ pub(crate) struct Place<'a> {
     pub(crate) database: &'a TestDatabase,
     pub(crate) traffic: &'a Traffic,
     pub(crate) relay: &'a SmtpServer,
+    pub(crate) door: &'a Door,
     /// The subscription; absent where events come from the outbox.
     pub(crate) topic: Option<&'a Arc<Topic>>,
     pub(crate) clock: &'a SimClock,
@@ -143,6 +146,7 @@ fn config(place: &Place<'_>, url: String) -> Config {
     config.smtp.delivery_deadline = Duration::from_secs(400);
     config.mail.from = "gpus-it-security@greenpeace.org".to_owned();
     outside(&mut config, place.dir);
+    help_desk::configure(&mut config, place.door.base_url(), place.dir);
     config.routing.in_doubt = if place.hold { InDoubt::Hold } else { InDoubt::Resend };
     config
 }
@@ -166,7 +170,7 @@ impl Process {
             signer: Arc::clone(&place.tools.signer),
             objects: Arc::new(Objects::new(place.state).expect("a client")),
             rng: Arc::clone(&rng),
-            tickets: None,
+            tickets: Some(help_desk::rules(&config)),
         };
         let connections = Connections::new(SmtpSettings::from(&config.smtp), Arc::clone(&clock));
         let bounds = ClaimBounds {
@@ -175,7 +179,8 @@ impl Process {
         };
         let live = LiveClaims::new(bounds, stop.child_token());
         let spool = Spool::new(place.state, Arc::clone(&clock));
-        let (outages, incidents, probes) = outages(&config, &pool, &preparer, &clock, &rng);
+        let (outages, incidents, probes, tickets) = outages(&config, place, &pool, &preparer, &clock, &rng);
+        let preparer = preparer.with_tickets_behind(&outages.help_desk_gate);
         let worker = Arc::new(Worker {
             outages,
             spool: spool.clone(),
@@ -187,7 +192,7 @@ impl Process {
                 rules: preparer.rules.changing.clone(),
                 clock: Arc::clone(&clock),
             },
-            tickets: None,
+            tickets: Some(tickets),
             preparer,
             persist: Persist::new(force.clone(), Arc::clone(&clock)),
             pauses: Pauses {
@@ -275,7 +280,13 @@ impl Process {
     }
 
     /// Catches the next to come to a point.
-    pub(crate) fn catch(&mut self, relay: &SmtpServer, source: Source, point: Point, doom: Doom) {
+    pub(crate) fn catch(
+        &mut self,
+        (relay, door): (&SmtpServer, &Door),
+        source: Source,
+        point: Point,
+        doom: Doom,
+    ) {
         let trapped = match point {
             Point::BeforeAck if source == Source::Postgres => {
                 self.proxy.trap(Trap::CommitSent("outbox_settle"), 1)
@@ -288,6 +299,7 @@ impl Process {
             Point::Before(tx) => self.proxy.trap(Trap::CommitSent(tx.name()), 1),
             Point::After(tx) => self.proxy.trap(Trap::CommitAnswered(tx.name()), 1),
             Point::Smtp(at) => relay.trap(Rule::at(stage(at))),
+            Point::Ticket(step) => door.trap(desk::Rule::at(help_desk::stage(step)).call(Call::Create)),
             Point::BeforeAck => return self.tie.trap_ack(Some(false)),
             Point::AfterAck => return self.tie.trap_ack(Some(true)),
         };
@@ -348,11 +360,12 @@ async fn keep_empty(spool: Spool, store: Store, clock: Arc<dyn Clock>) {
 /// The breakers and their probes, as `daemon/outages.rs` has them.
 fn outages(
     config: &Config,
+    place: &Place<'_>,
     pool: &Pool,
     preparer: &Preparer,
     clock: &Arc<dyn Clock>,
     rng: &Arc<Rng>,
-) -> (Outages, watch::Receiver<Open>, Vec<JoinHandle<()>>) {
+) -> (Outages, watch::Receiver<Open>, Vec<JoinHandle<()>>, Tickets) {
     let (incidents, open) = Incidents::new();
     let (outages, probers) = Outages::new(Gate::new(), &incidents, Arc::clone(clock), rng);
     let (pool, smtp) = (pool.clone(), SmtpSettings::from(&config.smtp));
@@ -384,13 +397,15 @@ fn outages(
     });
     // A key file cannot be down.
     let signer: Probe = Box::new(|| futures::future::ready(Ok(())).boxed());
+    let tickets = help_desk::carrier(config, place.state, &outages.help_desk_gate, clock);
     let tasks = [
+        tokio::spawn(probers.help_desk.run(help_desk::probe(tickets.client()))),
         tokio::spawn(probers.postgres.run(postgres)),
         tokio::spawn(probers.relay.run(relay)),
         tokio::spawn(probers.signer.run(signer)),
         tokio::spawn(probers.contract.run(contract)),
     ];
-    (outages, open, tasks.into())
+    (outages, open, tasks.into(), tickets)
 }
 
 fn sweep(

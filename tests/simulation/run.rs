@@ -13,6 +13,7 @@ use crate::coverage::Coverage;
 use crate::generate;
 use crate::history;
 use crate::ops::{Op, Story};
+use crate::tickets;
 use crate::world::World;
 
 /// Worlds side by side. More than there are processors: each mostly waits.
@@ -39,10 +40,13 @@ pub(crate) async fn play(world: &mut World, story: &Story) -> Vec<String> {
     let evidence = Evidence {
         records: history::read(&world.eyes).await,
         mails: world.mails(),
+        tickets: world.tickets(),
+        calls: world.desk.calls(),
         alerts: world.alerts(),
         unclean_since: world.unclean_since.iter().copied().collect(),
         hold: story.hold,
     };
+    world.coverage.tickets(tickets::ways(&evidence));
     let mut wrong = violations(&evidence);
     if !quiet && wrong.is_empty() {
         wrong.push("P2: something is left to do, for ever".to_owned());

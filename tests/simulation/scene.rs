@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use devkit::forms::{self, Form};
+use devkit::forms::Form;
 use devkit::postgres::TestDatabase;
 use devkit::smtp::{Act, Rule};
 use maple_router::config::Config;
@@ -14,6 +14,7 @@ use maple_router::routing::store::Store;
 use tokio_postgres::{Client, NoTls};
 
 use crate::clock::SimClock;
+use crate::help_desk;
 use crate::history;
 use crate::ops::{At, FormKind, How};
 use crate::process::stage;
@@ -42,10 +43,11 @@ pub(crate) async fn connect(database: &TestDatabase, role: &str, process: &str) 
 }
 
 /// The store that the command line works with.
-pub(crate) fn operator(database: &TestDatabase, clock: &SimClock) -> Store {
+pub(crate) fn operator(database: &TestDatabase, clock: &SimClock, desk: String, dir: &Path) -> Store {
     let mut config = Config::default();
     config.database.url = format!("{}&{}", database.url_as("forms_app"), history::options("operator"));
     config.database.max_connections = 1;
+    help_desk::configure(&mut config, desk, dir);
     config.database.lock_timeout = Duration::from_millis(150);
     let pool = parts::pool(&config, Arc::new(clock.clone())).expect("a pool");
     parts::store(&config, pool).expect("a store")
@@ -73,17 +75,7 @@ pub(crate) fn form(kind: FormKind, other: usize) -> Form {
         FormKind::One => form.mail_to("a@x.test"),
         FormKind::Many => form.mail_to("a@x.test, b@x.test, c@y.test"),
         FormKind::Two => form.mail_to("a@x.test, b@x.test").mail_to("c@y.test"),
-        FormKind::Mixed => {
-            let mut form = form.mail_to("a@x.test");
-            form.actions.push(forms::Action {
-                kind: "happyfox_template".to_owned(),
-                template: None,
-                destination: String::new(),
-                subject: None,
-                category: None,
-            });
-            form
-        }
+        FormKind::Mixed => form.mail_to("a@x.test").ticket_in(help_desk::CATEGORY),
     }
 }
 

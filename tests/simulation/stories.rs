@@ -1,7 +1,11 @@
 //! Stories: sequences that say something by themselves, and every shrunk sequence that ever failed.
 
-use crate::ops::{Again, At, Files, FormKind, Op, Point, Refused, Story, Sub, Tx};
+use devkit::help_desk::Call;
+
+use crate::ops::{Again, At, Files, FormKind, Op, Point, Refused, Step, Story, Sub, Trouble, Tx};
 use crate::run::{holds, holds_and};
+use crate::tickets;
+use crate::world::World;
 
 /// Submissions without attachments, and what happens to them.
 fn story(steps: &[Op]) -> Story {
@@ -124,4 +128,94 @@ fn two_relays_give_two_mails_one_queue_id() {
     let in_time = [Op::Advance(700), Op::Advance(700)];
     let again = [Op::Replay(0, Again::Force(1))];
     holds(&story(&[&first[..], &in_time, &other, &again, &in_time].concat()));
+}
+
+/// Both doors of the help desk misbehave so many times.
+fn trouble(what: Trouble, times: u64) -> [Op; 2] {
+    [0, 1].map(|daemon| Op::Desk(daemon, what, times))
+}
+
+/// A submission that wants a ticket; what was there before it wants mails alone, and meets no fault that is meant for it.
+const WANTED: Op = Op::Submit(3, FormKind::Mixed, Files::None);
+
+fn tickets_story(steps: &[Op]) -> Story {
+    Story { submissions: vec![Sub(FormKind::One, Files::None); 4], ..story(steps) }
+}
+
+/// The time in which a ticket in doubt is looked for, comes again and is looked for again.
+const LOOKED_FOR: [Op; 6] = [Op::Advance(90); 6];
+
+/// What is wrong unless the ticket is there once, after so many creations, and found by a search or not.
+fn came_about(world: &World, creations: usize, found: bool) -> Vec<String> {
+    let tag = tickets::tag(world.submissions[3].id, "2", 0);
+    let calls = world.desk.calls();
+    let of_it = || calls.iter().filter(|call| call.tags.contains(&tag));
+    let asked = of_it().filter(|call| call.call == Call::Create).count();
+    let seen = of_it().any(|call| call.call == Call::Search && call.answered && call.tickets == Some(1));
+    let there = world.desk.tagged(&tag).len();
+    let right = (asked, seen, there) == (creations, found, 1);
+    let wrong = || format!("{there} tickets after {asked} creations, found: {seen}: {calls:?}");
+    (!right).then(wrong).into_iter().collect()
+}
+
+#[test]
+fn a_ticket_is_made_at_once() {
+    holds_and(&tickets_story(&[WANTED, Op::Advance(5)]), |world| came_about(world, 1, false));
+}
+
+/// The ticket is made, and its answer lost: it is found by its tag and not made again, whatever the policy for doubt is.
+#[test]
+fn a_ticket_whose_answer_was_lost_is_found_by_its_tag() {
+    for hold in [false, true] {
+        let steps = [&trouble(Trouble::AnswerLost, 1)[..], &[WANTED], &LOOKED_FOR].concat();
+        holds_and(&Story { hold, ..tickets_story(&steps) }, |world| came_about(world, 1, true));
+    }
+}
+
+/// A 503 says nothing of what was done: the ticket is looked for over the doubt window, and made when it is not there.
+#[test]
+fn a_ticket_that_was_answered_503_is_looked_for_and_made() {
+    let steps = [&trouble(Trouble::Busy, 1)[..], &[WANTED], &LOOKED_FOR];
+    // Whichever daemons take it meet their own 503.
+    holds_and(&tickets_story(&steps.concat()), |world| {
+        let (once, twice) = (came_about(world, 2, false), came_about(world, 3, false));
+        if once.is_empty() || twice.is_empty() { Vec::new() } else { once }
+    });
+}
+
+/// A search that is silent or away says nothing: the ticket waits, and what becomes of it is decided by the first answers.
+#[test]
+fn a_ticket_waits_for_a_search_that_answers() {
+    let when = |first, search| {
+        let away = [&trouble(first, 1)[..], &trouble(search, 3), &[Op::Outage(1, true), WANTED]];
+        tickets_story(&[&away.concat()[..], &LOOKED_FOR, &[Op::Outage(1, false)], &LOOKED_FOR].concat())
+    };
+    for search in [Trouble::SearchSilent, Trouble::SearchAway] {
+        holds_and(&when(Trouble::AnswerLost, search), |world| came_about(world, 1, true));
+        holds_and(&when(Trouble::Busy, search), |world| came_about(world, 2, false));
+    }
+}
+
+/// A process dies with its ticket on the way: before anything of it was read, before it was made, and after that. Whoever
+/// comes next looks for it.
+#[test]
+fn a_process_dies_while_its_ticket_is_made() {
+    for (step, creations) in [(Step::Asked, 1), (Step::Read, 2), (Step::Made, 1)] {
+        let die = Op::CrashAt(0, Point::Ticket(step));
+        let alone = [Op::Outage(1, true), die, WANTED, Op::Advance(5), Op::Outage(1, false), Op::Mend];
+        let steps = [&alone[..], &[Op::Advance(700), Op::Advance(700)], &LOOKED_FOR].concat();
+        holds_and(&tickets_story(&steps), |world| came_about(world, creations, step == Step::Made));
+    }
+}
+
+/// The ticket is made, and its process dies before and after the fact is committed.
+#[test]
+fn a_process_dies_between_its_ticket_and_the_fact() {
+    for half in [Point::Before(Tx::Record), Point::After(Tx::Record)] {
+        let made = [Op::StallAt(0, Point::Ticket(Step::Made)), Op::Outage(1, true), WANTED, Op::Advance(5)];
+        let dies = [Op::CrashAt(0, half), Op::Resume(0), Op::Outage(1, false), Op::Advance(700)];
+        let steps = [&made[..], &dies, &[Op::Advance(700)], &LOOKED_FOR].concat();
+        let found = half == Point::Before(Tx::Record);
+        holds_and(&tickets_story(&steps), |world| came_about(world, 1, found));
+    }
 }

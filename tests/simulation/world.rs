@@ -1,4 +1,4 @@
-//! The world of one sequence after another: a database with an observer, a subscription, two daemons with a relay each,
+//! The world of one sequence after another: a database with an observer, a subscription, two daemons with a relay and a door of the help desk each,
 //! and the hands of everybody else (the backend, the scan worker, the YAML loader).
 
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use devkit::forms::{self, SubmissionSeed};
 use devkit::google::GoogleFake;
+use devkit::help_desk::{Door, HelpDesk, Ticket};
 use devkit::postgres::{Cluster, TestDatabase, Traffic, Variant};
 use devkit::slack::{Mishap, SlackFake};
 use devkit::smtp::{Mail, SmtpOptions, SmtpServer};
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 use crate::clock::SimClock;
 use crate::coverage::Coverage;
+use crate::help_desk;
 use crate::history;
 use crate::ops::{Again, DAEMONS, Files, FormKind, Op, Point, Refused, Story, Sub};
 use crate::outbox;
@@ -58,6 +60,11 @@ pub(crate) struct World {
     /// The subscription; absent where events come from the outbox.
     topic: Option<Arc<Topic>>,
     relays: Vec<SmtpServer>,
+    pub(crate) desk: HelpDesk,
+    /// A way to the help desk for each daemon.
+    doors: Vec<Door>,
+    /// Tickets of the sequences before this one.
+    former: usize,
     slack: SlackFake,
     tools: Tools,
     processes: Vec<Option<Process>>,
@@ -93,16 +100,24 @@ impl World {
         for _ in 0..DAEMONS {
             relays.push(SmtpServer::start(SmtpOptions::default()).await.expect("a relay"));
         }
+        let desk = help_desk::start(&dir).await;
+        let mut doors = Vec::new();
+        for _ in 0..DAEMONS {
+            doors.push(desk.door().await.expect("a door"));
+        }
         Self {
             backend: connect(&database, "forms_app", "backend").await,
             loader: connect(&database, "forms_loader", "loader").await,
-            operator: operator(&database, &clock),
+            operator: operator(&database, &clock, desk.base_url(), &dir),
             eyes,
             topic: (!router).then(|| Topic::new(clock.clone())),
             clock,
             traffic: Traffic::default(),
             database,
             relays,
+            desk,
+            doors,
+            former: 0,
             slack,
             tools: Tools::of(&dir),
             processes: (0..DAEMONS).map(|_| None).collect(),
@@ -126,6 +141,8 @@ impl World {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
             self.relays[daemon].forget();
+            self.doors[daemon].clear_rules();
+            self.doors[daemon].restart().await.expect("its port");
             // The directory is missing before the first spooled fact.
             std::fs::remove_dir_all(self.dir.join(format!("state{daemon}"))).ok();
         }
@@ -138,6 +155,8 @@ impl World {
         }
         self.slack.script().clear();
         self.slack.clear_messages();
+        self.desk.forget_calls();
+        self.former = self.desk.tickets().len();
         self.unclean_since.clear();
         self.submissions.clear();
         self.hold = story.hold;
@@ -178,6 +197,7 @@ impl World {
             database: &self.database,
             traffic: &self.traffic,
             relay: &self.relays[daemon],
+            door: &self.doors[daemon],
             topic: self.topic.as_ref(),
             clock: &self.clock,
             dir: &self.dir,
@@ -228,6 +248,9 @@ impl World {
             Op::Hide(hidden) => return self.hide(hidden).await,
             Op::RelayDown(daemon, true) => self.relays[daemon].stop().await,
             Op::RelayDown(daemon, false) => self.relays[daemon].restart().await.expect("its port"),
+            Op::Desk(daemon, trouble, times) => help_desk::trouble(&self.doors[daemon], trouble, times),
+            Op::DeskDown(daemon, true) => self.doors[daemon].stop().await,
+            Op::DeskDown(daemon, false) => self.doors[daemon].restart().await.expect("its port"),
             Op::Crash(daemon) => self.crash(daemon).await,
             Op::Resume(daemon) => return self.resume(daemon),
             Op::Advance(seconds) => self.pass(Duration::from_secs(seconds)).await,
@@ -305,8 +328,8 @@ impl World {
         self.coverage.rested(quiet == QUIET);
     }
 
-    /// All counters that show work: readings of the clock, events moved, words with the database, the relays and
-    /// the webhook. Beside these, which only rise, the connections that are open.
+    /// All counters that show work: readings of the clock, events moved, words with the database, the relays,
+    /// the help desk and the webhook. Beside these, which only rise, the connections that are open.
     fn activity(&self) -> (u64, u64) {
         let counters = || self.relays.iter().map(SmtpServer::counters);
         let words = counters().map(|seen| {
@@ -319,7 +342,9 @@ impl World {
                 + seen.rounds
         });
         let events = self.topic.as_ref().map_or(0, |topic| topic.moved());
-        let moved = self.clock.asked() + events + self.traffic.moved() + self.slack.attempts();
+        let asked = self.desk.counters();
+        let desk = asked.connections + asked.gets + asked.posts + asked.made + asked.searches;
+        let moved = self.clock.asked() + desk + events + self.traffic.moved() + self.slack.attempts();
         (moved + words.sum::<u64>(), counters().map(|seen| seen.open).sum())
     }
 
@@ -359,7 +384,7 @@ impl World {
     fn catch(&mut self, daemon: usize, at: Point, doom: Doom) {
         let source = self.source();
         if let Some(process) = &mut self.processes[daemon] {
-            process.catch(&self.relays[daemon], source, at, doom);
+            process.catch((&self.relays[daemon], &self.doors[daemon]), source, at, doom);
         }
     }
 
@@ -499,6 +524,8 @@ impl World {
         for daemon in 0..DAEMONS {
             self.relays[daemon].clear_rules();
             self.relays[daemon].restart().await.expect("its port");
+            self.doors[daemon].clear_rules();
+            self.doors[daemon].restart().await.expect("its port");
             if let Some(process) = &mut self.processes[daemon] {
                 process.tie.trap_ack(None);
                 process.proxy.sever(false);
@@ -535,6 +562,11 @@ impl World {
     /// Alerts as people could read them.
     pub(crate) fn alerts(&self) -> Vec<String> {
         self.slack.messages().iter().map(devkit::slack::SlackMessage::visible_text).collect()
+    }
+
+    /// Tickets of this sequence.
+    pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
+        self.desk.tickets().split_off(self.former)
     }
 
     /// Mails for which the relays took responsibility.
