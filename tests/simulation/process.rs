@@ -58,6 +58,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Tools that cost much to make (certificates are read, keys parsed) and know nothing of the process that uses them.
 pub(crate) struct Tools {
     signer: Arc<UrlSigner>,
+    /// Reads nothing here, where attachments are linked.
+    objects: Arc<Objects>,
     webhook: Arc<dyn Webhook>,
     head: Letterhead,
 }
@@ -71,7 +73,8 @@ impl Tools {
         let webhook = config.slack_webhook().expect("a secret").expect("an address");
         let slack = Slack::new(&webhook.secret, "#alerts", config.slack.timeout).expect("a client");
         let head = Letterhead { host: parts::host(), channel: "#alerts".to_owned(), ..Letterhead::default() };
-        Self { signer, webhook: Arc::new(slack), head }
+        let objects = Arc::new(Objects::new(dir).expect("a client"));
+        Self { signer, objects, webhook: Arc::new(slack), head }
     }
 }
 
@@ -168,7 +171,7 @@ impl Process {
             rules: MailRules::new(&config).expect("rules"),
             store: store.clone(),
             signer: Arc::clone(&place.tools.signer),
-            objects: Arc::new(Objects::new(place.state).expect("a client")),
+            objects: Arc::clone(&place.tools.objects),
             rng: Arc::clone(&rng),
             tickets: Some(help_desk::rules(&config)),
         };
