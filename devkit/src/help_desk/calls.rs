@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::desk::lock;
+use super::lock::lock;
 use super::rules::Call;
 
 /// A request about a tag.

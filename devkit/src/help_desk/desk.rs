@@ -1,7 +1,7 @@
 //! What all connections of one help desk share.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::account::Account;
 use super::calls::Calls;
 use super::limits::{Limits, Meter};
+use super::lock::lock;
 use super::rules::{Moment, Orders, Script};
 use super::store::Store;
 
@@ -125,11 +126,6 @@ impl Desk {
             refused: read(&tally.refused),
         }
     }
-}
-
-/// Locks, also after somebody's panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[expect(clippy::disallowed_methods, reason = "real clients are throttled and kept waiting, in real time")]

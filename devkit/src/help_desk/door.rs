@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context as _, Result};
 use tokio::net::TcpListener;
 
-use super::desk::{Desk, lock};
+use super::desk::Desk;
+use super::lock::lock;
 use super::port::Port;
 use super::rules::Rule;
 use super::work;

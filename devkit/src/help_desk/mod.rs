@@ -39,6 +39,7 @@ mod desk;
 mod door;
 mod draft;
 mod limits;
+mod lock;
 mod payload;
 mod port;
 mod refusal;
@@ -58,7 +59,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use self::desk::{Desk, lock, now};
+use self::desk::{Desk, now};
+use self::lock::lock;
 use self::store::Store;
 use crate::trap::Trapped;
 

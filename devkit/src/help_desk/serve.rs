@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::{self, Reply};
-use super::desk::{Desk, count, lock, now};
+use super::desk::{Desk, count, now};
+use super::lock::lock;
 use super::refusal::Refusal;
 use super::rules::{Act, Call, Moment, Orders, Stage};
 use super::work::{self, Asked, Work};

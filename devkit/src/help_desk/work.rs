@@ -17,8 +17,9 @@ use url::form_urlencoded;
 
 use super::account::{Account, STATUS};
 use super::answer;
-use super::desk::{Desk, count, lock, now, real_time};
+use super::desk::{Desk, count, now, real_time};
 use super::draft::{Draft, judge};
+use super::lock::lock;
 use super::payload::{Payload, split};
 use super::refusal::{NO_CHOICE, REQUIRED, Refusal};
 use super::rules::{Act, Call};
