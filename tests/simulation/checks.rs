@@ -193,6 +193,11 @@ fn attempts(findings: &mut Findings<'_>, record: &Record) {
         if change.tx == "record" && change.before["deliveries"] != change.after["deliveries"] {
             tried_tokens.insert(token.to_owned());
         }
+        // So does a ticket that was found and not made, also where its fact went by the spool.
+        let (was, is) = (deliveries(&change.before), deliveries(&change.after));
+        if is.iter().any(|(key, entry)| was.get(key) != Some(entry) && entry["token"] == token) {
+            tried_tokens.insert(token.to_owned());
+        }
         let released = change.from == "processing" && change.to == "received";
         let tried = tried_tokens.contains(token)
             || change.before["plan"].as_array().is_none_or(Vec::is_empty)
