@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use devkit::smtp::{Act, Rule, SmtpOptions, SmtpServer, Stage as At};
-use maple_router::ports::Outcome;
+use maple_router::gateway::smtp::Envelope;
+use maple_router::ports::{Message, Outcome, Spooled};
 
 use crate::harness::{
-    MESSAGE, Manner, PATIENCE, connections, hasty, in_either_manner, relay_with, send, settings, short,
+    MESSAGE, Manner, PATIENCE, connections, free, hasty, in_either_manner, relay_with, send, settings, short,
     shorts, text,
 };
 
 in_either_manner!(
     one_connection_serves_many_sends,
     the_relay_gets_exactly_the_message,
+    a_file_that_cannot_be_read_stops_the_message_before_its_dot,
     recipients_are_independent_and_the_queue_id_is_kept,
     without_an_accepted_recipient_there_is_no_data_and_the_connection_is_kept,
     a_421_between_recipients_leaves_decided_ones_decided,
@@ -42,6 +44,26 @@ async fn the_relay_gets_exactly_the_message(manner: Manner) {
     assert_eq!(mail.raw, MESSAGE);
     assert_eq!(mail.from, "a@x.test");
     assert_eq!((mail.message_id.as_deref(), mail.submission_id.as_deref()), (Some("1@x.test"), Some("s-1")));
+}
+
+/// The relay has a part of the message by then, and is not at fault: it forgets that.
+async fn a_file_that_cannot_be_read_stops_the_message_before_its_dot(manner: Manner) {
+    let server = relay_with(manner).await;
+    let path = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&path, vec![b'x'; 300_000]).expect("written");
+    let file = Spooled::new(path.reopen().expect("open")).expect("spooled");
+    let (head, part) = (b"Subject: x\r\n\r\n".to_vec(), b"--b\r\n\r\n".to_vec());
+    let message = Message::with_files(head.clone(), vec![(part, file)], b"--b--\r\n".to_vec());
+    let recipients = ["b@y.test".to_owned()];
+    let mail = Envelope { from: "a@x.test", recipients: &recipients, message: &message };
+    let connections = connections(settings(&server));
+    assert_eq!(shorts(&connections.acquire().await.send(&mail, &free).await), ["accepted"]);
+    let raw = server.mails().pop().expect("a mail").raw.clone();
+    assert!(raw.starts_with(&head) && raw.ends_with(b"\r\n--b--\r\n"), "{} bytes", raw.len());
+    std::fs::write(&path, b"shorter").expect("written");
+    assert_eq!(shorts(&connections.acquire().await.send(&mail, &free).await), ["deferred fence"]);
+    assert_eq!(server.counters().dots, 1);
+    assert_eq!(shorts(&send(&connections, &["b@y.test"]).await), ["accepted"]);
 }
 
 async fn recipients_are_independent_and_the_queue_id_is_kept(manner: Manner) {

@@ -237,6 +237,22 @@ async fn what_is_refused_as_too_large_goes_with_links_in_the_same_attempt() {
         assert!(ticket.text.as_ref().is_some_and(|text| text.contains("http")), "{reply}");
         scene.stage.relay.clear_rules();
     }
+    // What was replaced in the store gets no link on the second way either.
+    scene.stage.relay.rule(smtp::Rule::at(smtp::Stage::Mail).reply("552 5.3.4 too large").times(1));
+    scene.desk.rule(Rule::at(Stage::Body).call(Call::Create).times(1).act(Act::Status(413)));
+    let (id, files) = (Uuid::new_v4(), [pdf("good.pdf"), pdf("other.pdf")]);
+    put(&scene, id, &files);
+    let mut other = files[1].bytes.clone();
+    other[1_000] ^= 1;
+    scene.stage.google.put_object(BUCKET, &object(id, 1, "other.pdf"), "application/pdf", other);
+    scene.submit_seed(seed(id, &files)).await;
+    assert_eq!(scene.ended(id).await.status, "routed");
+    let read = mail(&scene, id);
+    assert_eq!((read.files.len(), read.links()), (0, 1), "{}", read.text);
+    let ticket = scene.desk.tagged(&Scene::tag(id)).pop().expect("a ticket");
+    let linked = ticket.text.as_ref().map(|text| text.matches("X-Goog-Signature").count());
+    assert_eq!(linked, Some(1), "{:?}", ticket.text);
+    scene.stage.relay.clear_rules();
     // A mailbox that is full is not a message that is too large: nobody gets it with links either.
     scene.stage.relay.rule(smtp::Rule::at(smtp::Stage::Rcpt).reply("552 5.2.2 mailbox full"));
     let (id, files) = (Uuid::new_v4(), [pdf("a.pdf")]);

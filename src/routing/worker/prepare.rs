@@ -229,13 +229,19 @@ impl Preparer {
             }
         };
         let mut files = Vec::new();
-        if may_enclose && self.wants_files(action, &content.form_id) {
+        if self.wants_files(action, &content.form_id) {
+            let linked = attachments.clone();
             let of = OfAction { id: claim.id, form_id: &content.form_id, action_order: order };
             files = tokio::select! {
                 biased;
                 () = over => return Prepared::Interrupted,
                 files = self.enclose(of, content, &mut attachments) => files,
             };
+            if !may_enclose {
+                // What was replaced stays without a link: only what was proven goes back to its own.
+                files.clear();
+                files::back_to_links(&mut attachments, linked);
+            }
         }
         let source = Source {
             id: claim.id,

@@ -181,6 +181,15 @@ impl InlineRules {
     }
 }
 
+/// Gives what would be inside its link again.
+pub(super) fn back_to_links(attachments: &mut [Attachment], linked: Vec<Attachment>) {
+    for (attachment, linked) in attachments.iter_mut().zip(linked) {
+        if attachment.place == Place::Inside {
+            attachment.place = linked.place;
+        }
+    }
+}
+
 /// Reads an object; once more where its bytes were damaged on the way.
 async fn read(objects: &Objects, link: &SignedLink, most: u64) -> Result<Object, ReadError> {
     match objects.read(link, most).await {
