@@ -95,6 +95,12 @@ fn domain(chars: &[char], behind: usize) -> usize {
     end
 }
 
+/// Whether `c` steers the direction of text, and so can make `gpj.exe` read as `exe.jpg`.
+pub(crate) fn is_bidi_control(c: char) -> bool {
+    matches!(c,
+        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -134,6 +134,7 @@ fn of_migration(error: &MigrateError) -> Exit {
         MigrateError::NotAlone(_) | MigrateError::NoWayBack { .. } => Exit::Usage,
         MigrateError::Undelivered { .. } => Exit::FoundWanting,
         MigrateError::NotOurs { .. }
+        | MigrateError::Foundation { .. }
         | MigrateError::Diverged { .. }
         | MigrateError::Occupied { .. }
         | MigrateError::Database { .. } => of_database(error.kind()),

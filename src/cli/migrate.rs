@@ -11,7 +11,7 @@ use crate::config::dsn::Dsn;
 use crate::config::validate::{self, Problem};
 use crate::config::{Config, ConfigError, Database, DatabaseAuth};
 use crate::db::migrations::online::{self, FinalizedColumn, Patience, Remains, Routed};
-use crate::db::migrations::{Applied, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
+use crate::db::migrations::{Applied, CONTENT, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
 use crate::db::{DbError, Pool, PoolOptions};
 use crate::ops::clock::SystemClock;
 
@@ -25,20 +25,24 @@ const ALONE: &str = "11";
 
 /// Arguments of `migrate`.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("optional").args(["router", "content"])))]
 pub(super) struct Args {
     /// Connection string of the owner role [default: the one of [database]]
     #[arg(long, value_name = "URL", env = "MAPLE_ROUTER_OWNER_URL", hide_env_values = true)]
     pub(super) owner_url: Option<String>,
     /// Apply this migration of the forms schema only, e.g. 011: for a production database, which has the others
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "audit_readable"])]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["router", "content", "audit_readable"])]
     pub(super) only: Option<String>,
     /// Apply the migrations of the optional schema router, and no others
     #[arg(long, conflicts_with = "audit_readable")]
     pub(super) router: bool,
-    /// Take this file of schema router back, e.g. 002, with everything that it and later ones made
-    #[arg(long, value_name = "NUMBER", requires = "router")]
+    /// Apply the migrations of the optional schema content (uploads), and no others; schema router is there before
+    #[arg(long, conflicts_with_all = ["router", "audit_readable"])]
+    pub(super) content: bool,
+    /// Take this file of schema router or content back, e.g. 002, with everything that it and later ones made
+    #[arg(long, value_name = "NUMBER", requires = "optional")]
     pub(super) back: Option<String>,
-    /// With --back: also if events were not delivered yet; the sweep finds their submissions
+    /// With --router --back: also if events were not delivered yet; the sweep finds their submissions
     #[arg(long, requires = "back")]
     pub(super) force: bool,
     /// Stand-in schema only: let forms_app read the audit log
@@ -53,8 +57,12 @@ pub(super) struct Args {
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if args.dry_run {
         let text = match &args.back {
-            Some(stem) => online::ways_back(stem)?.iter().map(|way| way.sql).collect::<Vec<_>>().join("\n"),
+            Some(stem) => {
+                let set = if args.content { &CONTENT } else { &ROUTER };
+                online::ways_back(set, stem)?.iter().map(|way| way.sql).collect::<Vec<_>>().join("\n")
+            }
             None if args.router => online::sql(&ROUTER),
+            None if args.content => CONTENT.files.iter().map(|(stem, sql)| file(stem, sql)).collect(),
             None => sql(args.only.as_deref(), args.audit_readable)?,
         };
         output::text(&text)?;
@@ -65,7 +73,9 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     pool.find_out().await.map_err(unreachable)?;
     let mut connection = pool.get().await.map_err(unreachable)?;
     let client = connection.direct().map_err(unreachable)?;
-    let text = if let Some(stem) = &args.back {
+    let text = if args.content {
+        content(client, args.back.as_deref()).await?
+    } else if let Some(stem) = &args.back {
         if let Some(remains) = online::remains(client).await? {
             output::note(&holds(&remains))?;
         }
@@ -79,6 +89,15 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     };
     output::text(&text)?;
     Ok(Exit::Done)
+}
+
+/// Applies schema content, or takes a file of it back.
+async fn content(client: &mut tokio_postgres::Client, back: Option<&str>) -> Result<String, CliError> {
+    let Some(stem) = back else {
+        return Ok(text_of(&online::migrate_content(client, Patience::default(), &wait).await?));
+    };
+    online::back_content(client, stem, Patience::default(), &wait).await?;
+    Ok("taken back: attachments and their objects stay; upload sessions are gone\n".to_owned())
 }
 
 /// Shows a line to the person who waits at the terminal.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::CliError;
 use super::layout::folded;
 pub(super) use crate::queries::layout::Palette;
-use crate::routing::submission::text::is_bidi_control;
+use crate::scrub::is_bidi_control;
 
 /// Prints text and a line break.
 pub(super) fn text(text: &str) -> Result<(), CliError> {

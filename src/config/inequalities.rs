@@ -12,6 +12,8 @@ const SIGNED_URL_MAX: Duration = Duration::from_secs(7 * 86_400);
 const WARNED_BEFORE: Duration = Duration::from_secs(86_400);
 /// Shortest retention of closed entries; the database refuses a shorter one.
 const GREY_QUEUE_KEEP_MIN: Duration = Duration::from_secs(30 * 86_400);
+/// Age at which the staging bucket's lifecycle removes objects, as the runbook sets it up.
+const STAGING_LIFE: Duration = Duration::from_secs(2 * 86_400);
 /// Allowance for closing connections, spooling facts and flushing the journal at a stop.
 const STOP_ALLOWANCE: Duration = Duration::from_secs(5);
 /// The key under which [`Config::timeout_stop`] is shown: it comes from systemd, not from the file.
@@ -179,6 +181,14 @@ pub const RULES: &[Rule] = rules! {
         "the database removes no decision that is younger",
         ["grey_queue.keep"],
         |c| GREY_QUEUE_KEEP_MIN <= c.grey_queue.keep;
+    "uploads.url_ttl < uploads.session_ttl",
+        "a link to a part is of no use to a session that has ended",
+        ["uploads.url_ttl", "uploads.session_ttl"],
+        |c| c.uploads.url_ttl < c.uploads.session_ttl;
+    "uploads.session_ttl < 2d",
+        "the staging bucket's lifecycle removes what is two days old",
+        ["uploads.session_ttl"],
+        |c| c.uploads.session_ttl < STAGING_LIFE;
 };
 
 #[cfg(test)]
@@ -260,6 +270,8 @@ mod tests {
                 c.grey_queue.ttl = s(20 * 86_400);
                 c.grey_queue.keep = s(30 * 86_400 - 1);
             },
+            |c| c.uploads.session_ttl = s(900),
+            |c| c.uploads.session_ttl = s(2 * 86_400),
         ];
         assert_eq!(breaks.len(), RULES.len(), "one row a rule");
         for (rule, change) in RULES.iter().zip(breaks) {

@@ -51,6 +51,7 @@ mod grey_queue;
 mod happyfox;
 mod scan;
 mod size;
+mod uploads;
 
 pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
@@ -58,6 +59,7 @@ pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
 pub use scan::{Scan, ScanSocket, scan_socket};
 pub use size::Size;
+pub use uploads::{Dedupe, UploadForm, UploadRules, Uploads};
 
 section! {
     /// The whole configuration.
@@ -92,6 +94,8 @@ section! {
         desk: Desk = Desk::default(),
         /// `[scan]`
         scan: Scan = Scan::default(),
+        /// `[uploads]`
+        uploads: Uploads = Uploads::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

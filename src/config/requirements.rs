@@ -175,6 +175,36 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be from 1s to 30min", "the default is 3min; clamd itself gives up after its MaxScanTime, two minutes";
     "scan.rescan_after": |c| c.scan.rescan_after >= Duration::from_secs(3600),
         "must be at least 1h", "the default is 7d; new signatures come a few times a day";
+    "uploads.listen": |c| c.uploads.listen.as_deref().is_none_or(|listen| listen.parse::<SocketAddr>().is_ok()),
+        "must be an address with a port",
+        "e.g. 127.0.0.1:9466, with a proxy in front that speaks TLS; leave the key out for no uploads";
+    "uploads.origin": |c| is_origin(&c.uploads.origin),
+        "must be the origin that clients use: https, or http on this machine, and no path",
+        "the default is http://127.0.0.1:9466; behind a proxy it is https://NAME";
+    "uploads.allowed_origins": |c| c.uploads.allowed_origins.iter().all(|origin| is_origin(origin)),
+        "must be origins of pages: https, or http on this machine, and no path", "e.g. [\"https://forms.example.org\"]";
+    "uploads.bucket": |c| c.uploads.listen.is_none() || !c.uploads.bucket.trim().is_empty(),
+        "is required with uploads.listen", "name the bucket of the attachments";
+    "uploads.staging_bucket": |c| c.uploads.listen.is_none()
+        || !(c.uploads.staging_bucket.trim().is_empty() || c.uploads.staging_bucket == c.uploads.bucket),
+        "is required with uploads.listen, and is another than uploads.bucket",
+        "name a bucket of the same location and class, without soft delete, whose lifecycle removes what is two days old";
+    "scan.socket": |c| c.uploads.listen.is_none() || c.scan.socket.is_some(),
+        "is required with uploads.listen: what nobody scans is never routed",
+        "name clamd's socket, e.g. /run/clamav/clamd.ctl";
+    "uploads.types": |c| c.uploads.types.iter().chain(c.uploads.forms.values().flat_map(|f| f.types.iter().flatten()))
+        .all(|one| is_media_type(one)),
+        "must be media types without parameters", "e.g. [\"application/pdf\", \"image/png\"]";
+    "uploads.max_file": |c| c.uploads.longest().as_bytes() < (2 << 30)
+        && c.uploads.forms.values().filter_map(|form| form.max_file).chain([c.uploads.max_file]).all(|one| one.as_bytes() > 0),
+        "must be above 0 and below 2GiB, which clamd scans at most", "the default is 100MiB";
+    "uploads.url_ttl": |c| within(c.uploads.url_ttl, 60, 7 * 86_400),
+        "must be from 1min to 7d", "the default is 15min; a client may ask for fresh links";
+    "uploads.sessions_per_owner": |c| c.uploads.sessions_per_owner >= 1, ABOVE_ZERO, DEFAULT;
+    "uploads.bytes_per_owner": |c| c.uploads.bytes_per_owner >= c.uploads.longest(),
+        "must be no less than the longest file, uploads.max_file", "the default is 1GiB";
+    "uploads.verify_slots": |c| (1..=64).contains(&c.uploads.verify_slots), "must be from 1 to 64", DEFAULT;
+    "uploads.unattached_ttl": |c| c.uploads.unattached_ttl >= Duration::from_secs(60), "must be at least 1min", DEFAULT;
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
@@ -427,6 +457,41 @@ mod tests {
             ("scan.timeout", |c| c.scan.timeout = Duration::from_millis(999)),
             ("scan.timeout", |c| c.scan.timeout = s(1801)),
             ("scan.rescan_after", |c| c.scan.rescan_after = s(3599)),
+            ("uploads.listen", |c| {
+                c.uploads.listen = Some("localhost".to_owned());
+                c.scan.socket = Some("/run/clamd".to_owned());
+                c.uploads.bucket = "content".to_owned();
+                c.uploads.staging_bucket = "staging".to_owned();
+            }),
+            ("scan.socket", |c| {
+                c.uploads.listen = Some("127.0.0.1:9466".to_owned());
+                c.uploads.bucket = "content".to_owned();
+                c.uploads.staging_bucket = "staging".to_owned();
+            }),
+            ("uploads.bucket", |c| {
+                c.uploads.listen = Some("127.0.0.1:9466".to_owned());
+                c.scan.socket = Some("/run/clamd".to_owned());
+                c.uploads.staging_bucket = "staging".to_owned();
+            }),
+            ("uploads.staging_bucket", |c| {
+                c.uploads.listen = Some("127.0.0.1:9466".to_owned());
+                c.scan.socket = Some("/run/clamd".to_owned());
+                c.uploads.bucket = "content".to_owned();
+                c.uploads.staging_bucket = "content".to_owned();
+            }),
+            ("uploads.origin", |c| c.uploads.origin = "http://uploads.example.org".to_owned()),
+            ("uploads.allowed_origins", |c| c.uploads.allowed_origins = vec!["*".to_owned()]),
+            ("uploads.types", |c| c.uploads.types = vec!["image/*".to_owned()]),
+            ("uploads.max_file", |c| c.uploads.max_file = Size::bytes(0)),
+            ("uploads.max_file", |c| {
+                c.uploads.max_file = Size::mebibytes(2048);
+                c.uploads.bytes_per_owner = Size::mebibytes(2048);
+            }),
+            ("uploads.url_ttl", |c| c.uploads.url_ttl = s(59)),
+            ("uploads.sessions_per_owner", |c| c.uploads.sessions_per_owner = 0),
+            ("uploads.bytes_per_owner", |c| c.uploads.bytes_per_owner = Size::mebibytes(99)),
+            ("uploads.verify_slots", |c| c.uploads.verify_slots = 0),
+            ("uploads.unattached_ttl", |c| c.uploads.unattached_ttl = s(59)),
             ("http.listen", |c| c.http.listen = "0.0.0.0:9464".to_owned()),
             ("http.listen", |c| c.http.listen = "here".to_owned()),
             ("log.level", |c| c.log.level = "info=loud=".to_owned()),

@@ -35,6 +35,8 @@ pub const BOUNCE_SECRET: &str = "bounce-secret";
 pub const AUDIT_KEY: &str = "audit-key";
 /// Credential name of the secret that the desk's credentials are digested with (`desk.secret_file`).
 pub const DESK_SECRET: &str = "desk-secret";
+/// Credential of the backend's key for uploads.
+pub const UPLOADS_KEY: &str = "uploads-key";
 /// Credential name of the help desk's API key (`happyfox.api_key_file`).
 pub const HAPPYFOX_API_KEY: &str = "happyfox-api-key";
 /// Credential name of the help desk's auth code (`happyfox.auth_code_file`).
@@ -205,6 +207,15 @@ impl Config {
     /// The secret of the desk, if one is configured. Not among [`every_one`]: without it there is no desk, and routing goes on.
     pub fn desk_secret(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(DESK_SECRET, self.desk.secret_file.as_deref(), &self.surroundings)
+    }
+
+    /// The key by which the backend makes upload sessions, if one is configured. As with [`Self::desk_secret`], only the uploads
+    /// are away without it.
+    ///
+    /// # Errors
+    /// [`SecretError`].
+    pub fn uploads_key(&self) -> Result<Option<ReadSecret>, SecretError> {
+        read(UPLOADS_KEY, self.uploads.key_file.as_deref(), &self.surroundings)
     }
 
     /// The help desk's API key, if one is configured.

@@ -60,6 +60,15 @@ pub const ROUTER: MigrationSet = MigrationSet {
     ],
 };
 
+/// Uploads and what they become, in a schema of their own; optional, on top of schema router.
+pub const CONTENT: MigrationSet = MigrationSet {
+    name: "content",
+    history_table: "content.history",
+    prepare: "CREATE SCHEMA IF NOT EXISTS content",
+    witness: "content.uploads",
+    files: &[("001_uploads", include_str!("../../migrations/content/001_uploads.sql"))],
+};
+
 /// The choice of files to apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrateOptions {
@@ -111,6 +120,14 @@ pub enum MigrateError {
         /// The reason.
         why: &'static str,
     },
+    /// A schema that this one stands on is not there.
+    #[error(
+        "schema {name} stands on schema router: maple-router migrate --router first; nothing was changed"
+    )]
+    Foundation {
+        /// The schema.
+        name: &'static str,
+    },
     /// Reverting the outbox would lose events.
     #[error(
         "the outbox holds {left} events that nobody has delivered, and stays; nobody writes any more. Let the daemon deliver \
@@ -153,6 +170,7 @@ impl MigrateError {
             | Self::Diverged { .. }
             | Self::NotOurs { .. }
             | Self::NoWayBack { .. }
+            | Self::Foundation { .. }
             | Self::Undelivered { .. } => DbErrorKind::Contract,
             Self::Occupied { .. } => DbErrorKind::Busy,
             Self::Database { source, .. } => source.kind(),

@@ -382,7 +382,11 @@ impl<'a, L: Stored> Columns<'a, L> {
     }
 }
 
-fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
+/// Returns a row as a room's own statement reads it: id, state, attempts, claims, lease_token, version and the room's columns.
+///
+/// # Errors
+/// [`DbError`]: a column is missing, or not what the migration made it.
+pub fn read<L: Stored>(row: &PgRow) -> Result<Row<L>, DbError> {
     Ok(Row {
         id: row.try_get("id")?,
         state: word_in(row, L::RELATION.name, "state")?,

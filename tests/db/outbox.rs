@@ -6,7 +6,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, pool};
 
-const VARIANT: Variant = Variant { audit_readable: false, with_011: true, router: true };
+const VARIANT: Variant = Variant { audit_readable: false, with_011: true, router: true, content: false };
 
 async fn line(db: &TestDatabase, column: Option<&str>) -> CheckLine {
     let options =

@@ -29,11 +29,13 @@ pub struct Variant {
     pub with_011: bool,
     /// The optional schema `router` is there (`migrations/router/`).
     pub router: bool,
+    /// The optional schema `content` is there, on top of `router` (`migrations/content/`).
+    pub content: bool,
 }
 
 impl Default for Variant {
     fn default() -> Self {
-        Self { audit_readable: false, with_011: true, router: false }
+        Self { audit_readable: false, with_011: true, router: false, content: false }
     }
 }
 
@@ -46,10 +48,16 @@ impl Variant {
         if self.router {
             files.extend(sql_files(&migrations.join("router"))?);
         }
+        if self.content {
+            files.extend(sql_files(&migrations.join("content"))?);
+        }
         let readable = if self.audit_readable { "on" } else { "off" };
         let mut sql = format!("SET maple_router.audit_readable = '{readable}';\n");
         if self.router {
             sql.push_str("CREATE SCHEMA IF NOT EXISTS router;\n");
+        }
+        if self.content {
+            sql.push_str("CREATE SCHEMA IF NOT EXISTS content;\n");
         }
         for file in files {
             sql += &fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;

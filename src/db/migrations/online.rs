@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::{Applied, MigrateError, MigrationSet, ROUTER, failed, locked, run_locked};
+use super::{Applied, CONTENT, MigrateError, MigrationSet, ROUTER, failed, locked, run_locked};
 use crate::db::error::DbErrorKind;
 
 /// Time limits and numbers of attempts.
@@ -187,17 +187,78 @@ pub async fn back(
     patience: Patience,
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<i64, MigrateError> {
-    let ways = ways_back(stem)?;
-    locked(client, &ROUTER, async |client| {
+    let ways = ways_back(&ROUTER, stem)?;
+    if left_of_content(client).await? && ways.iter().any(|way| way.takes_events) {
+        let why = "schema content stands on it: maple-router migrate --content --back 001 first";
+        return Err(MigrateError::NoWayBack { stem: stem.to_owned(), why });
+    }
+    revert(client, &ROUTER, ways, stem, force, patience, report).await
+}
+
+/// Brings schema content up to date, as [`migrate`] does schema router.
+///
+/// # Errors
+/// [`MigrateError`].
+pub async fn migrate_content(
+    client: &mut Client,
+    patience: Patience,
+    report: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<Applied>, MigrateError> {
+    locked(client, &CONTENT, async |client| {
+        let sql = "SELECT to_regclass('router.transitions') IS NOT NULL";
+        let asked = client.query_one(sql, &[]).await.map_err(|error| failed("looking for tables", error))?;
+        if !asked.get::<_, bool>(0) {
+            return Err(MigrateError::Foundation { name: CONTENT.name });
+        }
+        limits(client, patience.lock).await?;
+        let mut tries = Tries::new(patience, report);
+        loop {
+            if let Some(applied) = tries.end(run_locked(client, &CONTENT).await).await? {
+                return Ok(applied);
+            }
+        }
+    })
+    .await
+}
+
+/// Reverts a file of schema content, and before it the files applied after it. Attachments and their objects stay.
+///
+/// # Errors
+/// [`MigrateError::NoWayBack`]: the file is not applied, or cannot be reverted.
+pub async fn back_content(
+    client: &mut Client,
+    stem: &str,
+    patience: Patience,
+    report: &(dyn Fn(&str) + Sync),
+) -> Result<(), MigrateError> {
+    let ways = ways_back(&CONTENT, stem)?;
+    revert(client, &CONTENT, ways, stem, true, patience, report).await.map(|_| ())
+}
+
+/// Whether a file of schema content is applied.
+async fn left_of_content(client: &Client) -> Result<bool, MigrateError> {
+    Ok(newest(client, &CONTENT).await?.is_some())
+}
+
+async fn revert(
+    client: &mut Client,
+    set: &MigrationSet,
+    ways: &[WayBack],
+    stem: &str,
+    force: bool,
+    patience: Patience,
+    report: &(dyn Fn(&str) + Sync),
+) -> Result<i64, MigrateError> {
+    locked(client, set, async |client| {
         let no = |why| MigrateError::NoWayBack { stem: stem.to_owned(), why };
-        let newest = newest(client).await?.ok_or_else(|| no("nothing is applied here"))?;
+        let newest = newest(client, set).await?.ok_or_else(|| no("nothing is applied here"))?;
         if ways.iter().all(|way| way.version != newest) {
             return Err(no("it is not applied here, or a file of a newer version is"));
         }
         limits(client, patience.lock).await?;
         let mut left = 0;
         for way in ways.iter().filter(|way| way.version <= newest) {
-            left += take_back(client, way, force, patience, report).await?;
+            left += take_back(client, set, way, force, patience, report).await?;
         }
         Ok(left)
     })
@@ -207,6 +268,7 @@ pub async fn back(
 /// Reverts one file. Returns how many undelivered events were removed.
 async fn take_back(
     client: &mut Client,
+    set: &MigrationSet,
     way: &WayBack,
     force: bool,
     patience: Patience,
@@ -225,7 +287,7 @@ async fn take_back(
     }
     let mut tries = Tries::new(patience, report);
     loop {
-        if let Some(left) = tries.end(bury(client, way, last, force).await).await? {
+        if let Some(left) = tries.end(bury(client, set, way, last, force).await).await? {
             return Ok(left);
         }
     }
@@ -235,13 +297,13 @@ async fn take_back(
 const PART: &str = "\n-- Part: ";
 
 /// Returns the last version in the history.
-async fn newest(client: &Client) -> Result<Option<i32>, MigrateError> {
+async fn newest(client: &Client, set: &MigrationSet) -> Result<Option<i32>, MigrateError> {
     let reading = |error| failed("reading the history", error);
     let there = "SELECT to_regclass($1) IS NOT NULL";
-    if !client.query_one(there, &[&ROUTER.history_table]).await.map_err(reading)?.get::<_, bool>(0) {
+    if !client.query_one(there, &[&set.history_table]).await.map_err(reading)?.get::<_, bool>(0) {
         return Ok(None);
     }
-    let sql = format!("SELECT max(version) FROM {}", ROUTER.history_table);
+    let sql = format!("SELECT max(version) FROM {}", set.history_table);
     Ok(client.query_one(&sql, &[]).await.map_err(reading)?.get(0))
 }
 
@@ -282,7 +344,15 @@ pub struct WayBack {
     takes_events: bool,
 }
 
-/// All `down/` files, the newest first.
+/// The `down/` files of schema content, the newest first.
+const CONTENT_WAYS_BACK: [WayBack; 1] = [WayBack {
+    version: 1,
+    stem: "001_uploads",
+    sql: include_str!("../../../migrations/content/down/001_uploads.sql"),
+    takes_events: false,
+}];
+
+/// The `down/` files of schema router, the newest first.
 const WAYS_BACK: [WayBack; 4] = [
     WayBack {
         version: 5,
@@ -310,20 +380,27 @@ const WAYS_BACK: [WayBack; 4] = [
     },
 ];
 
-/// Returns the `down/` files of this file and of every later one, by stem or number, the newest first.
+/// Returns the `down/` files of this file of a set and of every later one, by stem or number, the newest first.
 ///
 /// # Errors
 /// [`MigrateError::NoWayBack`]: the file has none.
-pub fn ways_back(stem: &str) -> Result<&'static [WayBack], MigrateError> {
+pub fn ways_back(set: &MigrationSet, stem: &str) -> Result<&'static [WayBack], MigrateError> {
+    let all: &'static [WayBack] = if set.name == CONTENT.name { &CONTENT_WAYS_BACK } else { &WAYS_BACK };
     let number = |name: &str| name.split('_').next().unwrap_or_default().trim_start_matches('0').to_owned();
     let meant = |way: &WayBack| way.stem == stem || number(way.stem) == stem.trim_start_matches('0');
     let why = "there is no such file, or no way back from it";
-    let last = WAYS_BACK.iter().position(meant);
-    last.map(|last| &WAYS_BACK[..=last]).ok_or_else(|| MigrateError::NoWayBack { stem: stem.to_owned(), why })
+    let last = all.iter().position(meant);
+    last.map(|last| &all[..=last]).ok_or_else(|| MigrateError::NoWayBack { stem: stem.to_owned(), why })
 }
 
 /// One attempt. An outbox to be removed is locked, counted, and then removed or left alone.
-async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Result<i64, MigrateError> {
+async fn bury(
+    client: &mut Client,
+    set: &MigrationSet,
+    way: &WayBack,
+    last: &str,
+    force: bool,
+) -> Result<i64, MigrateError> {
     let failing = |error| failed("taking back", error);
     let transaction = client.transaction().await.map_err(failing)?;
     let mut left = 0;
@@ -336,7 +413,7 @@ async fn bury(client: &mut Client, way: &WayBack, last: &str, force: bool) -> Re
         return Err(MigrateError::Undelivered { left });
     }
     transaction.batch_execute(&format!("-- {last}")).await.map_err(failing)?;
-    let history = format!("DELETE FROM {} WHERE version = $1", ROUTER.history_table);
+    let history = format!("DELETE FROM {} WHERE version = $1", set.history_table);
     transaction.execute(&history, &[&way.version]).await.map_err(failing)?;
     transaction.commit().await.map_err(failing)?;
     Ok(left)
@@ -462,14 +539,15 @@ mod tests {
 
     #[test]
     fn the_way_back_is_found_by_number_or_name() {
-        let versions =
-            |name: &str| ways_back(name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>());
+        let versions = |name: &str| {
+            ways_back(&ROUTER, name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>())
+        };
         for name in ["002", "2", "002_outbox"] {
             assert_eq!(versions(name).expect(name), [5, 4, 3, 2], "what came after it goes first");
         }
         assert_eq!(versions("005").expect("the last"), [5]);
         for name in ["001", "006", "", "outbox", "002_records"] {
-            assert!(ways_back(name).is_err(), "{name}");
+            assert!(ways_back(&ROUTER, name).is_err(), "{name}");
         }
         for (way, file) in WAYS_BACK.iter().zip(ROUTER.files.iter().rev()) {
             assert_eq!(way.stem, file.0, "every file after the first has one");

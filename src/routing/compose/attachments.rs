@@ -12,7 +12,8 @@ use jiff::tz::TimeZone;
 use super::html::escaped;
 use super::when::{in_words, readable_time};
 use crate::ports::{SignedLink, Spooled};
-use crate::routing::submission::text::{bounded, is_bidi_control, one_line};
+use crate::routing::submission::text::{bounded, one_line};
+use crate::scrub::is_bidi_control;
 
 /// Longest life of a V4 signed URL.
 pub const MAX_LINK_TTL: Duration = Duration::from_secs(7 * 86_400);

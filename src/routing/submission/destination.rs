@@ -18,7 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
-use super::text::{is_bidi_control, one_line};
+use super::text::one_line;
+use crate::scrub::is_bidi_control;
 
 /// Longest address, in octets (RFC 5321 §4.5.3.1.3, without the angle brackets).
 const MAX_ADDRESS: usize = 254;

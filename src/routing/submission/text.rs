@@ -3,11 +3,7 @@
 //! Invariant: pure. The output of [`one_line`] has no line break, no control character and no character that changes the
 //! direction of the text around it; the output of [`lines`] breaks lines with `\n` only.
 
-/// Whether `c` steers the direction of text, and so can make `gpj.exe` read as `exe.jpg`.
-pub(crate) fn is_bidi_control(c: char) -> bool {
-    matches!(c,
-        '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-}
+use crate::scrub::is_bidi_control;
 
 /// Whether `c` may end a line somewhere, in a mail client if not here.
 fn is_line_break(c: char) -> bool {
