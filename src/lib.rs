@@ -20,3 +20,4 @@ pub mod ports;
 mod queries;
 pub mod routing;
 pub mod scrub;
+pub mod web;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::decide::{Repeat, conflict, recorded};
 use super::idempotency::{Kept, Once};
-use super::problem::{Problem, TYPE_PREFIX};
+use super::problem::Problem;
 use super::store::idempotency::{keep, keep_instead, once};
 use crate::db::{DbError, DbErrorKind};
 use crate::grey_queue::commands::{Answer, Commands};
@@ -22,6 +22,7 @@ use crate::grey_queue::decide::{Ask, Person, Verb};
 use crate::grey_queue::entry::{Entry, Moved};
 use crate::grey_queue::store::Filter;
 use crate::grey_queue::table::{Command, State};
+use crate::web::problem::TYPE_PREFIX;
 
 /// Most entries of one bulk.
 pub(crate) const MOST: usize = 200;

@@ -11,6 +11,7 @@ use super::access::keys::KeyRing;
 use crate::config::{Config, Desk, DeskAuth};
 use crate::ops::clock::SystemClock;
 use crate::ports::CheckLine;
+use crate::web::problem::CONTENT_TYPE;
 
 const NAME: &str = "desk";
 /// Longest wait for the desk itself.
@@ -87,7 +88,7 @@ async fn ask(desk: &Desk, listen: &str) -> Result<(), String> {
     let asked = client.get(format!("http://{listen}/logout")).header("host", host).send().await;
     let answer = asked.map_err(|error| said(error).to_owned())?;
     let kind = answer.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if kind == super::problem::CONTENT_TYPE && answer.status() != 421 {
+    if kind == CONTENT_TYPE && answer.status() != 421 {
         return Ok(());
     }
     Err(if answer.status() == 421 {

@@ -62,3 +62,8 @@ pub mod store;
 pub mod stream;
 pub mod templates;
 mod upkeep;
+
+use crate::web::name::Name;
+
+/// How the desk is called.
+const NAME: Name = Name { within: "the desk", at_first: "The review desk", short: "desk" };

@@ -1,202 +1,32 @@
 //! Refusals and failures as the desk tells them: `application/problem+json` (RFC 9457) for programs, a page for people.
 //!
-//! A closed set of kinds, each with its status, its title and what to do. Nothing of a database's or a library's own words is
-//! in an answer: they may quote rows. Pure but for the log line of a failed statement.
+//! A closed set of kinds ([`Kind`]), and for each what happened and what to do. Nothing of a database's or a library's own words
+//! is in an answer: they may quote rows. Pure but for the log line of a failed statement.
+
+mod kind;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
+pub use self::kind::Kind;
+use super::NAME;
 use super::access::origin::Refused;
 use crate::config::Role;
-use crate::db::{DbError, DbErrorKind};
-use crate::kernel::words;
+use crate::db::DbError;
+use crate::web;
+use crate::web::failure::Failure;
 
-words! {
-    /// The kind of a problem: the end of its `type`.
-    Kind {
-        /// 400: the request cannot be read.
-        BadRequest = "bad_request",
-        /// 401: nobody knows who asks.
-        Unauthenticated = "unauthenticated",
-        /// 403: the role does not suffice.
-        Role = "role",
-        /// 403: the proxy or the link names somebody who is no user here.
-        UnknownUser = "unknown_user",
-        /// 403: another page asked for a change.
-        Csrf = "csrf",
-        /// 404.
-        NotFound = "not_found",
-        /// 405.
-        MethodNotAllowed = "method_not_allowed",
-        /// 409: somebody else was faster.
-        VersionConflict = "version_conflict",
-        /// 409: not from this state.
-        NotPossible = "not_possible",
-        /// 409: another entry about the same is open.
-        OpenTwin = "open_twin",
-        /// 409: not as many entries match as were seen.
-        SelectionChanged = "selection_changed",
-        /// 412: `If-Match` names another version.
-        PreconditionFailed = "precondition_failed",
-        /// 413.
-        TooLarge = "too_large",
-        /// 415.
-        UnsupportedMediaType = "unsupported_media_type",
-        /// 421: another name than the desk's.
-        Host = "host",
-        /// 422: a field is missing, or is not as it must be.
-        Guard = "guard",
-        /// 422: what a resolution claims is not proved.
-        EvidenceMissing = "evidence_missing",
-        /// 422: the idempotency key belongs to another request.
-        IdempotencyMismatch = "idempotency_mismatch",
-        /// 428: neither `If-Match` nor a version.
-        PreconditionRequired = "precondition_required",
-        /// 429.
-        RateLimited = "rate_limited",
-        /// 500: a fault of ours.
-        Internal = "internal",
-        /// 503: the schema is not there.
-        NotInstalled = "not_installed",
-        /// 503: the database does not answer.
-        DatabaseAway = "database_away",
-        /// 503: too much at once.
-        Busy = "busy",
-    }
-}
+/// A problem: what a handler of the desk returns instead of its answer.
+pub type Problem = web::problem::Problem<Kind>;
 
-impl Kind {
-    /// The HTTP status.
-    #[must_use]
-    pub const fn status(self) -> StatusCode {
-        match self {
-            Self::BadRequest => StatusCode::BAD_REQUEST,
-            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::Role | Self::UnknownUser | Self::Csrf => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::VersionConflict | Self::NotPossible | Self::OpenTwin | Self::SelectionChanged => {
-                StatusCode::CONFLICT
-            }
-            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Host => StatusCode::MISDIRECTED_REQUEST,
-            Self::Guard | Self::EvidenceMissing | Self::IdempotencyMismatch => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
-            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::NotInstalled | Self::DatabaseAway | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    /// The same sentence for every problem of the kind.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::BadRequest => "The request cannot be read",
-            Self::Unauthenticated => "You are not logged in",
-            Self::Role => "Your role does not allow this",
-            Self::UnknownUser => "You are not a user of this desk",
-            Self::Csrf => "Another page asked for this change",
-            Self::NotFound => "There is nothing here",
-            Self::MethodNotAllowed => "This cannot be asked here",
-            Self::VersionConflict => "Somebody else was faster",
-            Self::NotPossible => "This is not possible now",
-            Self::OpenTwin => "There is another open entry about the same",
-            Self::SelectionChanged => "Not what you saw matches now",
-            Self::PreconditionFailed => "This has changed since you looked",
-            Self::TooLarge => "The request is too large",
-            Self::UnsupportedMediaType => "The request's content type is not understood",
-            Self::Host => "The desk has another name",
-            Self::Guard => "Something is missing",
-            Self::EvidenceMissing => "Nothing proves that this is resolved",
-            Self::IdempotencyMismatch => "The idempotency key belongs to another request",
-            Self::PreconditionRequired => "The version that you saw is missing",
-            Self::RateLimited => "Too many requests",
-            Self::Internal => "A fault of the desk",
-            Self::NotInstalled => "The database is not set up for the desk",
-            Self::DatabaseAway => "The database does not answer",
-            Self::Busy => "The desk is busy",
-        }
-    }
-}
-
-/// The `type` of a problem is this and its kind.
-pub const TYPE_PREFIX: &str = "urn:maple-router:problem:";
-/// Content type of a problem.
-pub const CONTENT_TYPE: &str = "application/problem+json";
 /// Seconds after which to try again where nothing better is known.
 const RETRY_AFTER: u64 = 2;
 
-/// A problem: what a handler returns instead of its answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
-    kind: Kind,
-    detail: Cow<'static, str>,
-    remedy: Cow<'static, str>,
-    /// Extension members; never one of RFC 9457's own.
-    members: Map<String, Value>,
-    retry_after: Option<u64>,
-}
-
 impl Problem {
-    /// A problem with what happened, to what, and what to do next; both are shown as they are.
-    #[must_use]
-    pub fn new(
-        kind: Kind,
-        detail: impl Into<Cow<'static, str>>,
-        remedy: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        Self { kind, detail: detail.into(), remedy: remedy.into(), members: Map::new(), retry_after: None }
-    }
-
-    /// The same problem with an extension member.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        debug_assert!(!["type", "title", "status", "detail", "remedy"].contains(&name), "{name}");
-        self.members.insert(name.to_owned(), value.into());
-        self
-    }
-
-    /// The same problem, to be tried again after so many seconds (`Retry-After`).
-    #[must_use]
-    pub fn retry_after(self, seconds: u64) -> Self {
-        Self { retry_after: Some(seconds.max(1)), ..self }
-    }
-
-    /// The kind.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// What happened, to what.
-    #[must_use]
-    pub fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    /// What to do next.
-    #[must_use]
-    pub fn remedy(&self) -> &str {
-        &self.remedy
-    }
-
-    /// An extension member.
-    #[must_use]
-    pub fn member(&self, name: &str) -> Option<&Value> {
-        self.members.get(name)
-    }
-
     /// 400. `what` names the part that cannot be read, and why.
     #[must_use]
     pub fn bad_request(what: impl Into<Cow<'static, str>>) -> Self {
@@ -432,22 +262,6 @@ impl Problem {
         }
     }
 
-    /// The document.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let mut document = json!({
-            "type": format!("{TYPE_PREFIX}{}", self.kind),
-            "title": self.kind.title(),
-            "status": self.kind.status().as_u16(),
-            "detail": self.detail,
-            "remedy": self.remedy,
-        });
-        if let Value::Object(fields) = &mut document {
-            fields.extend(self.members.clone());
-        }
-        document
-    }
-
     /// The answer for a person: the same with a page as its content, which stays as it is.
     #[must_use]
     pub fn page(&self, html: String) -> Response {
@@ -455,40 +269,11 @@ impl Problem {
         response.extensions_mut().insert(Paged);
         response
     }
-
-    fn answer(&self, content_type: &'static str, body: String) -> Response {
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = self.kind.status();
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if self.kind == Kind::TooLarge {
-            // The rest of the body stays unread, so that nobody should send another request behind it.
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        if self.kind == Kind::Unauthenticated {
-            headers.insert(
-                header::WWW_AUTHENTICATE,
-                HeaderValue::from_static("Bearer realm=\"maple-router desk\""),
-            );
-        }
-        // The middleware counts it, and shows a page instead where a person asks.
-        response.extensions_mut().insert(self.clone());
-        response
-    }
 }
 
 /// That a problem's answer is a page already: a form with what is wrong in it, say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paged;
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        self.answer(CONTENT_TYPE, self.json().to_string())
-    }
-}
 
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
@@ -507,41 +292,25 @@ impl From<Refused> for Problem {
     }
 }
 
-/// SQLSTATEs of a schema, a table or a function that is not there, or that this role may not use.
-const NOT_THERE: [&str; 4] = ["3F000", "42P01", "42883", "42501"];
-
 impl From<DbError> for Problem {
     /// The kind alone reaches the answer; the journal has the names.
     fn from(error: DbError) -> Self {
-        let named = error.named();
-        match error.kind() {
-            DbErrorKind::Unreachable if matches!(error, DbError::CommitUnknown { .. }) => {
-                tracing::warn!("the desk does not know whether a change was made: {named}");
-                Self::commit_unknown()
-            }
-            DbErrorKind::Unreachable => {
-                tracing::warn!("the desk could not reach the database: {named}");
-                Self::database_away()
-            }
-            DbErrorKind::Busy => {
-                tracing::warn!("the desk gave up waiting for the database: {named}");
-                Self::busy()
-            }
-            DbErrorKind::Contract if error.sqlstate().is_some_and(|code| NOT_THERE.contains(&code)) => {
-                tracing::warn!("the desk's tables cannot be used: {named}");
-                Self::not_installed()
-            }
-            DbErrorKind::Contract | DbErrorKind::Bug => {
-                tracing::error!("a statement of the desk failed: {named}");
-                Self::internal()
-            }
+        match Failure::of(&NAME, &error) {
+            Failure::CommitUnknown => Self::commit_unknown(),
+            Failure::Away => Self::database_away(),
+            Failure::Busy => Self::busy(),
+            Failure::NotInstalled => Self::not_installed(),
+            Failure::Ours => Self::internal(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::web::problem::ProblemKind as _;
 
     fn server(code: &str) -> DbError {
         DbError::Server {

@@ -5,6 +5,7 @@ use minijinja::HtmlEscape;
 
 use super::access::Visitor;
 use super::problem::Problem;
+use crate::web::problem::ProblemKind as _;
 
 /// Shows a problem to a person. Returns a whole document.
 pub type ProblemPage = fn(&ProblemView<'_>) -> String;

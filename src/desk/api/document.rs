@@ -23,9 +23,10 @@ use super::schema;
 use crate::desk::access::presented::COOKIE;
 use crate::desk::filters::{LIMIT, MOST};
 use crate::desk::idempotency;
-use crate::desk::problem::{CONTENT_TYPE, Kind};
+use crate::desk::problem::Kind;
 use crate::grey_queue::store::Order;
 use crate::grey_queue::table::State;
+use crate::web::problem::{CONTENT_TYPE, ProblemKind as _};
 
 /// The description before any path is in it.
 pub(super) fn head() -> OpenApi {

@@ -8,11 +8,12 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, SchemaType};
 use utoipa::openapi::{RefOr, Schema, Type};
 use uuid::Uuid;
 
-use crate::desk::problem::{Kind, TYPE_PREFIX};
+use crate::desk::problem::Kind;
 use crate::grey_queue::decide::{LONGEST, Verb};
 use crate::grey_queue::entry::Resolution;
 use crate::grey_queue::table::State as Stage;
 use crate::kernel::subject::Remedy;
+use crate::web::problem::TYPE_PREFIX;
 
 /// A text.
 pub(super) fn text() -> Schema {

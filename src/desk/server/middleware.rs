@@ -30,6 +30,7 @@ use crate::desk::stream::Streams;
 use crate::desk::templates::{ProblemPage, ProblemView, Sent};
 use crate::journal;
 use crate::ports::Clock;
+use crate::web::problem::instead;
 
 /// Largest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
@@ -223,16 +224,6 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
         tokio::time::sleep(shared.bounds.refusal).await;
     }
     response
-}
-
-/// The better answer, with what the first one said of methods and time.
-fn instead(first: &Response, mut better: Response) -> Response {
-    for name in [header::ALLOW, header::RETRY_AFTER, header::WWW_AUTHENTICATE] {
-        if let Some(value) = first.headers().get(&name) {
-            better.headers_mut().insert(name, value.clone());
-        }
-    }
-    better
 }
 
 fn guard(headers: &mut HeaderMap, is_file: bool) {

@@ -1,17 +1,15 @@
-//! Opens the desk, tells people where it cannot be opened, and tries again.
+//! What the desk is made of when it is opened, and why it cannot be.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::middleware::{self, Shared};
-use super::{DeskParts, Routes, accept};
+use super::{DeskParts, Routes};
 use crate::config::{Config, DeskAuth};
+use crate::desk::NAME;
 use crate::desk::access::Users;
 use crate::desk::access::authenticator::{Asserted, Authenticator};
 use crate::desk::access::credential::DeskKey;
@@ -26,62 +24,75 @@ use crate::desk::stream::Streams;
 use crate::desk::upkeep;
 use crate::journal;
 use crate::kernel::tasks::Tasks;
-use crate::ops::incident::Incident;
+use crate::ops::incident::IncidentKey;
 use crate::scrub::scrub;
+use crate::web::listener::{Closed, Surface};
+use crate::web::name::Name;
 
-/// Pause between two tries.
-const AGAIN: Duration = Duration::from_secs(30);
-/// Time for what runs beside the requests to end.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// Why the desk cannot be opened: what is wrong, and what to do.
-struct Closed {
-    what: String,
-    command: &'static str,
-    advice: String,
+/// The desk as its listener opens it.
+pub(super) struct Opening {
+    parts: DeskParts,
+    /// The configuration of the start: address, origin and login are not changed by a reload.
+    config: Arc<Config>,
+    routes: Routes,
 }
 
-/// Keeps the desk open until `stop`.
-pub(super) async fn keep_open(
-    parts: DeskParts,
-    routes: Routes,
-    listening: watch::Sender<Option<SocketAddr>>,
-    stop: CancellationToken,
-) {
-    let config = Arc::clone(&parts.config.borrow());
-    let Some(listen) = config.desk.listen.clone() else { return };
-    loop {
-        match open(&parts, &config, &listen).await {
-            Ok((listener, authenticator)) => {
-                parts.incidents.resolve(UNAVAILABLE);
-                run(&parts, &config, routes, (listener, authenticator), &listening, &stop).await;
-                parts.pool.close();
-                return;
-            }
-            Err(Closed { what, command, advice }) => {
-                journal!(error, EventName::DeskUnavailable, "the desk is not open: {what}; {advice}");
-                let what = format!("The review desk is not open: {what}. Routing goes on.");
-                parts.incidents.raise(Incident::new(UNAVAILABLE, what, &[command]).advising(advice));
-            }
-        }
-        if stop.run_until_cancelled(parts.clock.sleep(AGAIN)).await.is_none() {
-            return;
-        }
+/// What the desk does not answer without.
+pub(super) struct Ready {
+    authenticator: Arc<Authenticator>,
+    origin: Origin,
+}
+
+impl Opening {
+    pub(super) fn new(parts: DeskParts, routes: Routes) -> Self {
+        let config = Arc::clone(&parts.config.borrow());
+        Self { parts, config, routes }
     }
 }
 
-async fn open(
-    parts: &DeskParts,
-    config: &Config,
-    listen: &str,
-) -> Result<(TcpListener, Arc<Authenticator>), Closed> {
-    let authenticator = authenticator(parts, config)?;
-    let listener = TcpListener::bind(listen).await.map_err(|error| Closed {
-        what: format!("it cannot listen on {listen} ({error})"),
-        command: "sudo ss -ltnp",
-        advice: "stop what has the address, or change desk.listen and restart; it is tried again every half minute".to_owned(),
-    })?;
-    Ok((listener, Arc::new(authenticator)))
+impl Surface for Opening {
+    const NAME: Name = NAME;
+    const UNAVAILABLE: IncidentKey = UNAVAILABLE;
+    type Ready = Ready;
+
+    fn address(&self) -> Option<String> {
+        self.config.desk.listen.clone()
+    }
+
+    async fn ready(&self) -> Result<Ready, Closed> {
+        let authenticator = Arc::new(authenticator(&self.parts, &self.config)?);
+        let origin = Origin::new(&self.config.desk.origin);
+        let origin = origin.ok_or_else(|| wrong("desk.origin is no origin".to_owned()))?;
+        Ok(Ready { authenticator, origin })
+    }
+
+    fn router(&self, ready: Ready, at: SocketAddr, beside: &mut Tasks, stop: &CancellationToken) -> Router {
+        let Ready { authenticator, origin } = ready;
+        let (pool, clock) = (self.parts.pool.clone(), Arc::clone(&self.parts.clock));
+        beside.spawn("the desk's upkeep", |stop| upkeep::run(pool, clock, stop));
+        if let Some(asserted) = &authenticator.asserted {
+            let keys = Arc::clone(&asserted.keys);
+            beside.spawn("the proxy's keys", |stop| keys.keep_fresh(stop));
+        }
+        let router = router(&self.parts, origin, &authenticator, self.routes.clone(), stop);
+        journal!(
+            info,
+            EventName::DeskListening,
+            listen = %at,
+            "the desk answers at {} as {}",
+            at,
+            self.config.desk.origin
+        );
+        router
+    }
+
+    fn closed(&self, Closed { what, advice, .. }: &Closed) {
+        journal!(error, EventName::DeskUnavailable, "the desk is not open: {what}; {advice}");
+    }
+
+    fn ended(&self) {
+        self.parts.pool.close();
+    }
 }
 
 fn authenticator(parts: &DeskParts, config: &Config) -> Result<Authenticator, Closed> {
@@ -97,11 +108,6 @@ fn authenticator(parts: &DeskParts, config: &Config) -> Result<Authenticator, Cl
         .map_err(|error| no_secret(error.to_string()))?
         .ok_or_else(|| no_secret("it has no secret to keep credentials with (desk-secret)".to_owned()))?;
     let key = DeskKey::new(secret.secret.expose()).map_err(no_secret)?;
-    let wrong = |what: String| Closed {
-        what,
-        command: "sudo maple-router check",
-        advice: "correct [desk] in the configuration and restart".to_owned(),
-    };
     let asserted = match (config.desk.auth, &config.desk.assertion) {
         (DeskAuth::Link, _) => None,
         // The configuration has been validated; without the rules nobody would be believed.
@@ -119,37 +125,12 @@ fn authenticator(parts: &DeskParts, config: &Config) -> Result<Authenticator, Cl
     Ok(Authenticator { key, credentials, users, asserted })
 }
 
-async fn run(
-    parts: &DeskParts,
-    config: &Config,
-    routes: Routes,
-    (listener, authenticator): (TcpListener, Arc<Authenticator>),
-    listening: &watch::Sender<Option<SocketAddr>>,
-    stop: &CancellationToken,
-) {
-    let mut beside = Tasks::new();
-    let (pool, clock) = (parts.pool.clone(), Arc::clone(&parts.clock));
-    beside.spawn("the desk's upkeep", |stop| upkeep::run(pool, clock, stop));
-    if let Some(asserted) = &authenticator.asserted {
-        let keys = Arc::clone(&asserted.keys);
-        beside.spawn("the proxy's keys", |stop| keys.keep_fresh(stop));
+fn wrong(what: String) -> Closed {
+    Closed {
+        what,
+        command: "sudo maple-router check",
+        advice: "correct [desk] in the configuration and restart".to_owned(),
     }
-    let origin = Origin::new(&config.desk.origin);
-    let address = listener.local_addr().ok();
-    if let (Some(origin), Some(address)) = (origin, address) {
-        let router = router(parts, origin, &authenticator, routes, stop);
-        journal!(
-            info,
-            EventName::DeskListening,
-            listen = %address,
-            "the desk answers at {} as {}",
-            address,
-            config.desk.origin
-        );
-        listening.send_replace(Some(address));
-        accept::serve(listener, router, stop).await;
-    }
-    beside.stop(LAST_WORDS).await;
 }
 
 fn router(

@@ -21,6 +21,7 @@ use crate::desk::pages::login::{HowToPage, LinkPage, LoggedOutPage, ProblemPage,
 use crate::desk::problem::{Kind, Problem};
 use crate::desk::templates::{LoginView, ProblemView, Sent, Templates};
 use crate::ops::clock::since_epoch;
+use crate::web::problem::ProblemKind as _;
 
 /// A file whose path has its digest never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");

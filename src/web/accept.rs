@@ -10,6 +10,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::name::Name;
+
 /// Connections at once. More wait in the kernel's queue.
 const CONNECTIONS: usize = 512;
 /// Time for the head of a request, also of the next one on a connection that is kept.
@@ -23,8 +25,8 @@ const LAST_ANSWERS: Duration = Duration::from_millis(1200);
 /// Pause after the system has refused a connection, e.g. for want of files.
 const REST: Duration = Duration::from_millis(100);
 
-/// Serves until `stop`, then lets open requests end.
-pub(super) async fn serve(listener: TcpListener, router: Router, stop: &CancellationToken) {
+/// Serves the surface of this `name` until `stop`, then lets open requests end.
+pub(super) async fn serve(name: &Name, listener: TcpListener, router: Router, stop: &CancellationToken) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_SIZE).max_headers(HEADERS);
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
@@ -48,14 +50,14 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: &Cancella
                 });
             }
             Err(error) => {
-                tracing::warn!("the desk could not take a connection: {error}");
+                tracing::warn!("{name} could not take a connection: {error}");
                 tokio::time::sleep(REST).await;
             }
         }
     }
     drop(listener);
     if tokio::time::timeout(LAST_ANSWERS, graceful.shutdown()).await.is_err() {
-        tracing::warn!(open = connections.len(), "the desk's last connections are cut off");
+        tracing::warn!(open = connections.len(), "{name}'s last connections are cut off");
     }
     connections.abort_all();
 }
