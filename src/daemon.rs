@@ -26,6 +26,7 @@ mod start;
 mod status;
 mod stream;
 mod upkeep;
+mod uploads;
 mod watchdog;
 
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub const ROOMS: &[&Card] = &[
     &crate::outbox::card::CARD,
     &crate::grey_queue::card::CARD,
     &crate::desk::card::CARD,
+    &crate::uploads::card::CARD,
 ];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
@@ -104,6 +106,7 @@ pub enum DaemonError {
 pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> Result<(), DaemonError> {
     let (mut ground, mut makings, people) = ground::lay(&config, &stop).await?;
     let desk = desk::open(&config, &reloads, &ground, &stop);
+    let uploading = uploads::open(&config, &reloads, &ground, &stop);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;
@@ -125,6 +128,9 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     }
     if let Some(desk) = desk {
         desk.stop().await;
+    }
+    if let Some(uploading) = uploading {
+        uploading.stop().await;
     }
     ground.leave().await;
     ended

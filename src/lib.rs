@@ -20,4 +20,5 @@ pub mod ports;
 mod queries;
 pub mod routing;
 pub mod scrub;
+pub mod uploads;
 pub mod web;

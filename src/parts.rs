@@ -13,6 +13,7 @@ use crate::db::{Pool, PoolOptions};
 use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::objects::Objects;
+use crate::gateway::objects::store::ObjectStore;
 use crate::gateway::pubsub::{PubsubSettings, SettingsError};
 use crate::gateway::signed_url::{SignError, UrlSigner};
 use crate::gateway::slack::{Slack, SlackError};
@@ -47,6 +48,8 @@ use crate::routing::upkeep::late_infection::LateInfections;
 use crate::routing::upkeep::pauses::PauseStore;
 use crate::routing::worker::prepare::ticket::TicketRules;
 use crate::routing::worker::prepare::{MailRules, Preparer};
+use crate::uploads::digest::UploadsKey;
+use crate::uploads::store::UploadStore;
 
 /// Why a part cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +86,12 @@ pub enum PartError {
     /// `[happyfox]`.
     #[error(transparent)]
     HelpDesk(#[from] HelpDeskError),
+    /// `[uploads]`: the key by which the backend makes sessions.
+    #[error("[uploads] {0}")]
+    UploadsKey(String),
+    /// `[scan]`: no scanner is configured.
+    #[error("[scan] socket names no scanner")]
+    Scanner,
     /// `[source]`: the database lacks the outbox that events are to come from.
     #[error("{0}")]
     Outbox(&'static str),
@@ -446,6 +455,34 @@ pub fn help_desk(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Arc<He
     };
     let settings = HelpDeskSettings::new(&config.happyfox)?;
     Ok(Some(Arc::new(HelpDeskClient::new(&settings, credentials, clock)?)))
+}
+
+/// Uploads over `pool`; transitions by workers and timers are recorded as this host's.
+#[must_use]
+pub fn upload_store(config: &Config, pool: Pool) -> UploadStore {
+    UploadStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// The object store, as the daemon's account.
+///
+/// # Errors
+/// [`PartError`].
+pub fn object_store(config: &Config) -> Result<ObjectStore, PartError> {
+    let host = config.surroundings.metadata_host.as_deref();
+    Ok(ObjectStore::new(&config.signed_url, host)?)
+}
+
+/// The key by which the backend makes upload sessions.
+///
+/// # Errors
+/// [`PartError`]: there is none, or it could be guessed.
+pub fn uploads_key(config: &Config) -> Result<UploadsKey, PartError> {
+    let missing = || {
+        let what = "the backend's key is missing: name uploads.key_file, or pass the credential uploads-key";
+        PartError::UploadsKey(what.to_owned())
+    };
+    let secret = config.uploads_key()?.ok_or_else(missing)?;
+    UploadsKey::new(secret.secret.expose()).map_err(PartError::UploadsKey)
 }
 
 /// Names and endpoint of Pub/Sub.

@@ -186,7 +186,9 @@ fn of_part(error: &PartError) -> Exit {
         | PartError::Mail(_)
         | PartError::Audit(_)
         | PartError::HelpDesk(_)
-        | PartError::Objects(_) => Exit::BadConfig,
+        | PartError::Objects(_)
+        | PartError::UploadsKey(_)
+        | PartError::Scanner => Exit::BadConfig,
         PartError::Database(error) => of_database(error.kind()),
         PartError::Signer(error) => of_signing(error),
     }

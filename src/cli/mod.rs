@@ -35,11 +35,14 @@ mod replay;
 mod resume;
 mod review;
 mod run;
+mod scan;
 mod setup;
 mod status;
 mod sweep;
 mod tail;
 mod test_send;
+mod upload;
+mod uploads;
 mod watch;
 
 pub use check::CheckReport;
@@ -124,6 +127,12 @@ enum Verb {
     Dlq(dlq::Args),
     /// Decide about what waits for a person
     Review(review::Args),
+    /// Look at files that are being brought, and what became of them
+    Uploads(uploads::Args),
+    /// Bring a file through the API of uploads
+    Upload(upload::Args),
+    /// Test the virus scanner, or have files scanned again
+    Scan(scan::Args),
     /// Let people into the review desk, and out of it
     Desk(desk::Args),
     /// Tell what the audit log knows of recipients
@@ -204,6 +213,9 @@ impl Cli {
             Verb::Resume(args) => resume::run(&ctx, args).await,
             Verb::Dlq(args) => dlq::run(&ctx, args).await,
             Verb::Review(args) => review::run(&ctx, args).await,
+            Verb::Uploads(args) => uploads::run(&ctx, args).await,
+            Verb::Upload(args) => upload::run(&ctx, args).await,
+            Verb::Scan(args) => scan::run(&ctx, args).await,
             Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,

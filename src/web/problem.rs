@@ -17,7 +17,7 @@ pub const TYPE_PREFIX: &str = "urn:maple-router:problem:";
 /// Content type of a problem.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 /// Names that RFC 9457 and this document have taken.
-const TAKEN: [&str; 5] = ["type", "title", "status", "detail", "remedy"];
+pub const TAKEN: [&str; 5] = ["type", "title", "status", "detail", "remedy"];
 
 /// The kind of a surface's problems: the end of their `type`.
 pub trait ProblemKind: Word {

@@ -5,4 +5,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and these tests run in real time")]
 
+mod harness;
 mod schema;
+mod ways;
