@@ -6,7 +6,7 @@
 //! here knows what a submission is.
 //!
 //! `google-cloud-storage` writes the URL, a signer of `google-cloud-auth` signs it; ours are only the signer by `signBlob`
-//! (`iam`), the parameters of a URL (`link`, `disposition`, `object`) and the meaning of an error (`fault`).
+//! (`iam`), the account's access tokens (`tokens`), the parameters of a URL (`link`, `disposition`, `object`) and the meaning of an error (`fault`).
 
 mod disposition;
 mod fault;
@@ -15,6 +15,7 @@ mod inspect;
 mod key_file;
 mod link;
 mod object;
+mod tokens;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use google_cloud_auth::signer::Signer;
+use google_cloud_storage::builder::storage::SignedUrlBuilder;
 use reqwest::redirect;
 
 pub use self::fault::SignError;
@@ -30,6 +32,9 @@ use self::iam::IamSigner;
 pub use self::inspect::{inspect, try_to_sign};
 use self::key_file::KeyFile;
 use self::link::Origin;
+pub(in crate::gateway) use self::object::name_fault;
+pub(in crate::gateway) use self::tokens::Token;
+use self::tokens::Tokens;
 use crate::config::{SignedUrl, SignerKind};
 use crate::kernel::metric::Histogram;
 use crate::ports::{Clock, LinkRequest, SignedLink};
@@ -66,10 +71,28 @@ impl Default for RetryPolicy {
     }
 }
 
+/// One part of a multipart upload, to be put by a signed URL.
+pub(in crate::gateway) struct PartRequest<'a> {
+    pub(in crate::gateway) bucket: &'a str,
+    pub(in crate::gateway) object: &'a str,
+    /// The store's id of the upload.
+    pub(in crate::gateway) upload_id: &'a str,
+    /// From 1 to 10,000.
+    pub(in crate::gateway) number: u32,
+    /// MD5 of the part's bytes, where the store is to refuse others.
+    pub(in crate::gateway) content_md5: Option<[u8; 16]>,
+    /// Validity of the URL: 1 s to 7 d.
+    pub(in crate::gateway) ttl: Duration,
+}
+
+/// The metadata server, unless another is named.
+const METADATA_HOST: &str = "metadata.google.internal";
+
 /// Makes signed URLs as one service account. Cheap to share by reference; safe to use from many tasks at once.
 pub struct UrlSigner {
     key: Key,
     origin: Origin,
+    tokens: Arc<Tokens>,
     http: reqwest::Client,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -122,17 +145,28 @@ impl UrlSigner {
             remedy: "write it as https://storage.googleapis.com".to_owned(),
         })?;
         let http = http_client(retry_policy, false)?;
-        let key = match config.signer {
-            SignerKind::KeyFile => Key::File(KeyFile::read(config.key_file.as_deref())?),
-            SignerKind::Metadata => Key::Iam(Signer::from(IamSigner::new(
-                &config.endpoint,
-                metadata_host,
-                http.clone(),
-                http_client(retry_policy, true)?,
-                retry_policy,
-            )?)),
+        let tokens = |from| Arc::new(Tokens::new(from, retry_policy.timeout));
+        let (key, tokens) = match config.signer {
+            SignerKind::KeyFile => {
+                let key = KeyFile::read(config.key_file.as_deref())?;
+                let tokens = tokens(key.tokens());
+                (Key::File(key), tokens)
+            }
+            SignerKind::Metadata => {
+                let metadata = format!("http://{}", metadata_host.unwrap_or(METADATA_HOST));
+                let tokens = tokens(tokens::Issuer::Metadata(metadata.clone()));
+                let signer = IamSigner::new(
+                    &config.endpoint,
+                    metadata,
+                    Arc::clone(&tokens),
+                    http.clone(),
+                    http_client(retry_policy, true)?,
+                    retry_policy,
+                )?;
+                (Key::Iam(Signer::from(signer)), tokens)
+            }
         };
-        Ok(Self { key, origin, http, clock: None })
+        Ok(Self { key, origin, tokens, http, clock: None })
     }
 
     /// Sets the clock that measures how long each of many links takes.
@@ -149,13 +183,46 @@ impl UrlSigner {
     pub async fn sign(&self, request: &LinkRequest) -> Result<SignedLink, SignError> {
         let seconds = object::check(request)?;
         let account = self.account().await?;
-        let signed = link::begin(&self.origin, request, &account, seconds).sign_with(self.key.signer()).await;
-        match signed {
+        self.finish(link::begin(&self.origin, request, &account, seconds), &account).await
+    }
+
+    /// Signs the URL that one part of a multipart upload is put by.
+    pub(in crate::gateway) async fn sign_part(
+        &self,
+        request: &PartRequest<'_>,
+    ) -> Result<SignedLink, SignError> {
+        let seconds = object::check_part(request)?;
+        let account = self.account().await?;
+        self.finish(link::begin_part(&self.origin, request, &account, seconds), &account).await
+    }
+
+    async fn finish(&self, builder: SignedUrlBuilder, account: &str) -> Result<SignedLink, SignError> {
+        match builder.sign_with(self.key.signer()).await {
             Ok(url) => link::finish(url),
             Err(error) if error.is_signing() => Err(self.key.fault(&error)),
             Err(_) => Err(Fault::NoUrl),
         }
-        .map_err(|fault| classify(&fault, Some(&account)))
+        .map_err(|fault| classify(&fault, Some(account)))
+    }
+
+    /// The object store's address, where it may be given an access token.
+    pub(in crate::gateway) fn store_for_tokens(&self) -> Result<&str, SignError> {
+        let endpoint = self.origin.text();
+        tokens::may_see_tokens(endpoint).map_err(|why| SignError::Misconfigured {
+            what: format!("[signed_url] storage_endpoint {why}"),
+            remedy: "write it as https://storage.googleapis.com".to_owned(),
+        })?;
+        Ok(endpoint)
+    }
+
+    /// An access token of the account, for the object store and for nobody else.
+    pub(in crate::gateway) async fn token(&self) -> Result<Token, SignError> {
+        self.tokens.token().await.map_err(|fault| classify(&fault, None))
+    }
+
+    /// Forgets a token that the store refused.
+    pub(in crate::gateway) fn forget(&self, refused: &Token) {
+        self.tokens.forget(refused);
     }
 
     /// Signs many links, at most `concurrency` at a time; the results stand in the order of the requests.

@@ -262,6 +262,12 @@ impl GoogleFake {
         self.state.set_hides_missing(hides);
     }
 
+    /// Sets how many bytes a rewrite copies before it answers that it is not done, as the service does between two locations
+    /// or classes; the whole of any object, unless it was set.
+    pub fn set_rewrite_round(&self, bytes: u64) {
+        self.state.set_rewrite_round(bytes);
+    }
+
     /// Moves the object store's clock by so many seconds against real time: links expire by it, tokens do not.
     pub fn set_clock_offset(&self, seconds: i64) {
         self.state.set_clock_offset(seconds);

@@ -1,9 +1,11 @@
-//! Objects of the store, read through signed links: with no right beyond that of whoever reads the mail.
+//! Objects of the store. [`Objects`] reads them through signed links, with no right beyond that of whoever reads the mail;
+//! [`store`] is the store as the daemon's own account uses it.
 //!
-//! An object is read in one answer, which is of one generation, into a file without a name, and its length and CRC-32C are
+//! By a link an object is read in one answer, which is of one generation, into a file without a name, and its length and CRC-32C are
 //! compared with those that the store says. Nothing is repeated, no redirect is followed. If we die in the middle, the file is
 //! gone. No link, bucket, object or byte of content is in a log, an error or `Debug`; nothing here knows what a submission is.
 
+pub mod store;
 mod type_of;
 
 use std::fmt;

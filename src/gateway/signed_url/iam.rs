@@ -1,32 +1,27 @@
 //! Signing with IAM's `signBlob`, as the service account of this VM: no key ever reaches the host.
 //!
 //! One client with kept connections, a timeout on every request, a few retries with back-off and jitter. The account's name
-//! is asked once; access tokens come from google-cloud-auth, which keeps and renews them. If we die in the middle, a
-//! signature was made that nobody uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
+//! is asked once; access tokens are kept and renewed by `tokens`. If we die in the middle, a signature was made that nobody
+//! uses. Tokens go to the configured endpoint only, and only over TLS or loopback.
 //!
 //! google-cloud-auth has such a signer too, but opens a connection for each signature, waits without end and knows
 //! one endpoint. So this one is ours, an implementation of the crate's [`SigningProvider`].
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use backon::{ExponentialBuilder, Retryable as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use google_cloud_auth::credentials::{AccessTokenCredentials, mds};
 use google_cloud_auth::signer::{Result as Signed, SigningError, SigningProvider};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use url::{Host, Url};
 
 use super::RetryPolicy;
 use super::fault::{Fault, Party, SignError};
-
-const METADATA_HOST: &str = "metadata.google.internal";
-const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+use super::tokens::{Tokens, may_see_tokens};
 
 /// Signs through IAM credentials.
 pub(super) struct IamSigner {
@@ -36,15 +31,7 @@ pub(super) struct IamSigner {
     metadata_http: reqwest::Client,
     retry_policy: RetryPolicy,
     account: OnceCell<String>,
-    credentials: Mutex<Option<Credentials>>,
-    generation: AtomicU64,
-}
-
-/// google-cloud-auth's token cache, with a number that distinguishes a dead one from its successor.
-#[derive(Clone)]
-struct Credentials {
-    generation: u64,
-    tokens: AccessTokenCredentials,
+    tokens: Arc<Tokens>,
 }
 
 #[derive(Deserialize)]
@@ -57,24 +44,24 @@ impl IamSigner {
     /// Prepares a signer; asks no server yet.
     pub(super) fn new(
         endpoint: &str,
-        metadata_host: Option<&str>,
+        metadata: String,
+        tokens: Arc<Tokens>,
         http: reqwest::Client,
         metadata_http: reqwest::Client,
         retry_policy: RetryPolicy,
     ) -> Result<Self, SignError> {
-        check_endpoint(endpoint).map_err(|why| SignError::Misconfigured {
+        may_see_tokens(endpoint).map_err(|why| SignError::Misconfigured {
             what: format!("[signed_url] endpoint {why}"),
             remedy: "write it as https://iamcredentials.googleapis.com".to_owned(),
         })?;
         Ok(Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
-            metadata: format!("http://{}", metadata_host.unwrap_or(METADATA_HOST)),
+            metadata,
             http,
             metadata_http,
             retry_policy,
             account: OnceCell::new(),
-            credentials: Mutex::new(None),
-            generation: AtomicU64::new(0),
+            tokens,
         })
     }
 
@@ -136,13 +123,12 @@ impl IamSigner {
 
     async fn ask_signature(&self, account: &str, content: &[u8]) -> Result<Vec<u8>, Fault> {
         let party = Party::Iam;
-        let credentials = self.credentials()?;
-        let token = self.token(&credentials).await?;
+        let token = self.tokens.token().await?;
         let url = format!("{}/v1/projects/-/serviceAccounts/{account}:signBlob", self.endpoint);
         let response = self
             .http
             .post(url)
-            .bearer_auth(token)
+            .bearer_auth(token.text())
             .json(&json!({"payload": STANDARD.encode(content)}))
             .send()
             .await
@@ -151,8 +137,7 @@ impl IamSigner {
         let body = response.bytes().await.map_err(|error| Fault::from_http(party, &error))?;
         if !status.is_success() {
             if status.as_u16() == 401 {
-                // The cache would keep this token for the rest of its announced life.
-                self.forget(&credentials);
+                self.tokens.forget(&token);
             }
             return Err(Fault::Status { party, status: status.as_u16(), reason: reason(&body) });
         }
@@ -160,50 +145,6 @@ impl IamSigner {
         match STANDARD.decode(signed.signed_blob) {
             Ok(signature) if !signature.is_empty() => Ok(signature),
             Ok(_) | Err(_) => Err(Fault::Garbled(party)),
-        }
-    }
-
-    /// A token from the cache, or the wait for one.
-    ///
-    /// The cache's own task has no timeout and ends for good at the first answer it takes for final; both would
-    /// last until a restart, so a cache that hangs or gave up is replaced.
-    async fn token(&self, credentials: &Credentials) -> Result<String, Fault> {
-        match tokio::time::timeout(self.retry_policy.timeout, credentials.tokens.access_token()).await {
-            Ok(Ok(token)) => Ok(token.token),
-            Ok(Err(error)) => {
-                let transient = error.is_transient();
-                if !transient {
-                    self.forget(credentials);
-                }
-                Err(Fault::NoToken { transient })
-            }
-            Err(_) => {
-                self.forget(credentials);
-                Err(Fault::Timeout(Party::Metadata))
-            }
-        }
-    }
-
-    /// The present cache; a new one where there is none.
-    fn credentials(&self) -> Result<Credentials, Fault> {
-        let mut present = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(credentials) = present.as_ref() {
-            return Ok(credentials.clone());
-        }
-        let tokens = mds::Builder::default()
-            .with_endpoint(self.metadata.clone())
-            .with_scopes([SCOPE])
-            .build_access_token_credentials()
-            .map_err(|_| Fault::NoToken { transient: false })?;
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        Ok(present.insert(Credentials { generation, tokens }).clone())
-    }
-
-    /// Drops a cache, unless another task already replaced it.
-    fn forget(&self, dead: &Credentials) {
-        let mut present = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-        if present.as_ref().is_some_and(|credentials| credentials.generation == dead.generation) {
-            *present = None;
         }
     }
 }
@@ -223,23 +164,6 @@ impl SigningProvider for IamSigner {
 impl fmt::Debug for IamSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IamSigner").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
-}
-
-/// An endpoint that may be given an access token.
-fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
-    let url = Url::parse(endpoint).map_err(|_| "is not a URL")?;
-    let loopback = match url.host() {
-        None => return Err("has no host"),
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-    };
-    match url.scheme() {
-        "https" => Ok(()),
-        "http" if loopback => Ok(()),
-        "http" => Err("would carry access tokens in the clear"),
-        _ => Err("is not an https URL"),
     }
 }
 
@@ -269,23 +193,6 @@ fn reason(body: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_go_over_tls_or_loopback_only() {
-        for good in [
-            "https://iamcredentials.googleapis.com",
-            "http://127.0.0.1:1",
-            "http://[::1]:1",
-            "http://localhost:1",
-        ] {
-            assert_eq!(check_endpoint(good), Ok(()), "{good}");
-        }
-        for bad in
-            ["", "iamcredentials.googleapis.com", "http://iamcredentials.googleapis.com", "ftp://127.0.0.1"]
-        {
-            assert!(check_endpoint(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn an_account_cannot_bend_the_path() {

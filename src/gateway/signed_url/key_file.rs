@@ -11,10 +11,12 @@ use google_cloud_auth::signer::Signer;
 use serde_json::Value;
 
 use super::fault::{Fault, SignError, classify};
+use super::tokens::Issuer;
 
-/// A key that signs: google-cloud-auth's signer of its account.
+/// A key that signs: google-cloud-auth's signer of its account, and its tokens.
 pub(super) struct KeyFile {
     signer: Signer,
+    content: Value,
     path: String,
 }
 
@@ -53,7 +55,7 @@ impl KeyFile {
                 "use a JSON key whose type is \"service_account\"; other credentials cannot sign",
             ));
         }
-        let signer = service_account::Builder::new(content).build_signer().map_err(|_| {
+        let signer = service_account::Builder::new(content.clone()).build_signer().map_err(|_| {
             wrong(
                 format!("the key file {shown} lacks parts of a service-account key"),
                 "put the service account's JSON key there, as it was downloaded",
@@ -63,12 +65,17 @@ impl KeyFile {
         if let Some(Err(_)) = signer.sign(b"maple-router").now_or_never() {
             return Err(classify(&Fault::UnusableKey { path: shown }, None));
         }
-        Ok(Self { signer, path: shown })
+        Ok(Self { signer, content, path: shown })
     }
 
     /// RSASSA-PKCS1-v1_5 with SHA-256, as the account of the file.
     pub(super) fn signer(&self) -> &Signer {
         &self.signer
+    }
+
+    /// Where the account's tokens come from.
+    pub(super) fn tokens(&self) -> Issuer {
+        Issuer::Key { content: self.content.clone(), path: self.path.clone() }
     }
 
     /// The fault of a signer that does not sign.

@@ -6,14 +6,17 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use google_cloud_storage::builder::storage::SignedUrlBuilder;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use reqwest::Method;
 use url::{Position, Url};
 
-use super::disposition;
 use super::fault::Fault;
+use super::{PartRequest, disposition};
 use crate::ports::{LinkRequest, SignedLink};
 
 /// Address of the object store: scheme and authority, as written in a link.
@@ -35,18 +38,44 @@ impl Origin {
         }
         Ok(Self(url[..Position::AfterPort].to_owned()))
     }
+
+    /// As written in a link.
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
 }
 
 /// A GET of the object as `account`, valid for `seconds` from now; lacks nothing but its signature.
 ///
 /// The crate signs the host without its port, as Google's test vectors do; only a loopback endpoint has one.
 pub(super) fn begin(origin: &Origin, request: &LinkRequest, account: &str, seconds: u64) -> SignedUrlBuilder {
-    let bucket = format!("projects/_/buckets/{}", request.bucket);
-    SignedUrlBuilder::for_object(bucket, &request.object)
+    of_object(origin, &request.bucket, &request.object, account, seconds)
+        .with_query_param("response-content-disposition", disposition::attachment(&request.file_name))
+}
+
+/// A PUT of one part of a multipart upload, as above. Where the part's digest is signed, whoever sends it must say the same
+/// one in `Content-MD5`, and the store refuses other bytes.
+pub(super) fn begin_part(
+    origin: &Origin,
+    request: &PartRequest<'_>,
+    account: &str,
+    seconds: u64,
+) -> SignedUrlBuilder {
+    let builder = of_object(origin, request.bucket, request.object, account, seconds)
+        .with_method(Method::PUT)
+        .with_query_param("partNumber", request.number.to_string())
+        .with_query_param("uploadId", request.upload_id);
+    match request.content_md5 {
+        Some(digest) => builder.with_header("content-md5", STANDARD.encode(digest)),
+        None => builder,
+    }
+}
+
+fn of_object(origin: &Origin, bucket: &str, object: &str, account: &str, seconds: u64) -> SignedUrlBuilder {
+    SignedUrlBuilder::for_object(format!("projects/_/buckets/{bucket}"), object)
         .with_endpoint(&origin.0)
         .with_client_email(account)
         .with_expiration(Duration::from_secs(seconds))
-        .with_query_param("response-content-disposition", disposition::attachment(&request.file_name))
 }
 
 /// Passes a signed URL that the object store will accept as signed, and reads its validity from it.

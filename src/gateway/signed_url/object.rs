@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::PartRequest;
 use super::fault::SignError;
 use crate::ports::LinkRequest;
 
@@ -17,26 +18,39 @@ const MIN_TTL: Duration = Duration::from_secs(1);
 /// Longest life of a V4 URL: 7 days.
 pub(super) const MAX_TTL: Duration = Duration::from_secs(604_800);
 
+/// Most parts of a multipart upload.
+const MAX_PARTS: u32 = 10_000;
+
 /// Passes a request that can be signed; gives its life in whole seconds, rounded down.
 pub(super) fn check(request: &LinkRequest) -> Result<u64, SignError> {
-    let verdict = bucket_fault(&request.bucket)
-        .or_else(|| object_fault(&request.object))
-        .map(str::to_owned)
-        .or_else(|| ttl_fault(request.ttl));
+    let (bucket, object) = (&request.bucket, &request.object);
+    judged(bucket, object, request.ttl, None)
+}
+
+/// The same of a part, which must be one of those that an upload may have.
+pub(super) fn check_part(request: &PartRequest<'_>) -> Result<u64, SignError> {
+    let fault = (!(1..=MAX_PARTS).contains(&request.number))
+        .then(|| format!("parts are numbered from 1 to 10000, and part {} was asked for", request.number));
+    judged(request.bucket, request.object, request.ttl, fault)
+}
+
+fn judged(bucket: &str, object: &str, ttl: Duration, fault: Option<String>) -> Result<u64, SignError> {
+    let verdict = name_fault(bucket, object).map(str::to_owned).or_else(|| ttl_fault(ttl)).or(fault);
     match verdict {
-        None => Ok(request.ttl.as_secs()),
-        Some(why) => Err(SignError::UnsignableObject { object: digest(request), why }),
+        None => Ok(ttl.as_secs()),
+        Some(why) => Err(SignError::UnsignableObject { object: digest(bucket, object), why }),
     }
 }
 
 /// Names an object without showing its name.
-fn digest(request: &LinkRequest) -> String {
-    let full = Sha256::new()
-        .chain_update(&request.bucket)
-        .chain_update("/")
-        .chain_update(&request.object)
-        .finalize();
+fn digest(bucket: &str, object: &str) -> String {
+    let full = Sha256::new().chain_update(bucket).chain_update("/").chain_update(object).finalize();
     hex::encode(&full[..6])
+}
+
+/// What is wrong with a name; the rules are the same for whoever signs nothing.
+pub(in crate::gateway) fn name_fault(bucket: &str, object: &str) -> Option<&'static str> {
+    bucket_fault(bucket).or_else(|| object_fault(object))
 }
 
 fn bucket_fault(bucket: &str) -> Option<&'static str> {

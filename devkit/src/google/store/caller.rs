@@ -67,7 +67,7 @@ pub(super) fn needed(call: Call) -> (Right, &'static str) {
         Call::Delete => (Right::Delete, "storage.objects.delete"),
         Call::List => (Right::List, "storage.objects.list"),
         Call::Bucket => (Right::Inspect, "storage.buckets.get"),
-        Call::Read | Call::Metadata | Call::Rewrite | Call::Preflight | Call::Unknown => {
+        Call::Read | Call::Metadata | Call::Rewrite | Call::Permissions | Call::Preflight | Call::Unknown => {
             (Right::Get, "storage.objects.get")
         }
     }

@@ -4,10 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 
 use super::refusal::Refusal;
 use super::routes::Api;
@@ -136,7 +136,7 @@ impl Wanted {
     }
 }
 
-/// The same download with a bit changed, or cut.
+/// The same download with a bit changed, cut, or without an end.
 pub(super) fn spoilt(response: Response, act: Act) -> Response {
     let (head, body) = response.into_parts();
     let length = head.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -155,26 +155,34 @@ pub(super) fn spoilt(response: Response, act: Act) -> Response {
             Ok::<_, io::Error>(bytes)
         })),
         Act::Truncated => {
-            let mut left = usize::try_from(length / 2).unwrap_or(usize::MAX);
             let end = futures::stream::once(async {
                 // What was given before is on its way meanwhile.
                 tokio::time::sleep(FLUSHED).await;
                 Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut"))
             });
-            let half = stream.map(move |bytes| {
-                let mut bytes = bytes?;
-                bytes.truncate(left);
-                left -= bytes.len();
-                Ok(bytes)
-            });
-            let half =
-                half.take_while(|bytes| std::future::ready(!matches!(bytes, Ok(bytes) if bytes.is_empty())));
-            let half = half.chain(end);
-            Body::from_stream(half)
+            Body::from_stream(half(stream, length).chain(end))
         }
-        Act::Normal | Act::Status(_) | Act::Disconnect | Act::Silence => Body::from_stream(stream),
+        Act::Stalled => Body::from_stream(half(stream, length).chain(futures::stream::pending())),
+        Act::Normal | Act::Status(_) | Act::Disconnect | Act::Silence | Act::ErrorInside => {
+            Body::from_stream(stream)
+        }
     };
     Response::from_parts(head, body)
+}
+
+/// The first half of a download.
+fn half(
+    stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    length: u64,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let mut left = usize::try_from(length / 2).unwrap_or(usize::MAX);
+    let half = stream.map(move |bytes| {
+        let mut bytes = bytes?;
+        bytes.truncate(left);
+        left -= bytes.len();
+        Ok(bytes)
+    });
+    half.take_while(|bytes| std::future::ready(!matches!(bytes, Ok(bytes) if bytes.is_empty())))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The JSON API's lists, metadata and rewrites.
 //!
 //! Versions, delimiters and partial responses (`fields`) are not spoken: `versions` and `fields` are passed over, a
-//! delimiter is refused. A rewrite is done at once; the service does one between two locations or classes in rounds.
+//! delimiter is refused. A rewrite is done at once, unless a test wants rounds; its token says how far it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -214,6 +215,16 @@ pub(super) async fn rewrite(
         source.judge(Some(&object))?;
         let (labels, _) = read_labels(&sent, object.labels.clone())?;
         let shelf = shelves.shelf(&bucket_to)?;
+        let of = format!("{}:{bucket_to}/{object_to}", object.generation);
+        let done = copied(&asked, &of)?.saturating_add(store.rewrite_round.load(Ordering::Relaxed));
+        if done < object.content.length() {
+            there.judge(shelf.object(&object_to, None).map(|object| &**object))?;
+            return Ok(said(&json!({
+                "kind": "storage#rewriteResponse", "totalBytesRewritten": done.to_string(), "done": false,
+                "objectSize": object.content.length().to_string(),
+                "rewriteToken": BASE64.encode(format!("{done}:{of}")),
+            })));
+        }
         let (content, digests) = (object.content.clone(), object.digests);
         let new = New { bucket: &bucket_to, name: &object_to, content, digests, labels };
         let written = store.put(shelf, new, &there, &who)?;
@@ -223,6 +234,49 @@ pub(super) async fn rewrite(
             "resource": resource(&written, &asked.host, &bucket_to, &shelf.bucket.storage_class),
         })))
     }))
+}
+
+/// How many bytes an earlier round has copied of this generation to this destination.
+fn copied(asked: &Asked, of: &str) -> Result<u64, Refusal> {
+    let Some(token) = asked.param("rewriteToken") else { return Ok(0) };
+    let text = BASE64.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let done = text.as_deref().and_then(|text| text.split_once(':')).filter(|(_, what)| *what == of);
+    let done = done.and_then(|(done, _)| done.parse().ok());
+    done.ok_or_else(|| Refusal::invalid("Invalid rewriteToken."))
+}
+
+/// `GET b/B/iam/testPermissions`: those of the named permissions that the caller has. The question needs none.
+pub(super) fn permissions(asked: &Asked, caller: Caller) -> Result<Effect, Stop> {
+    let Caller::Account(email) = caller else {
+        return Err(Refusal::anonymous("storage.buckets.testIamPermissions", Api::Json).into());
+    };
+    let asked = asked.clone();
+    Ok(Box::new(move |store| {
+        store.shelves().shelf(&asked.bucket)?;
+        let held =
+            |name: &&str| right(name).is_some_and(|right| store.accounts.may(&email, &asked.bucket, right));
+        let held: Vec<&str> = asked.params("permissions").filter(held).collect();
+        let mut answer = json!({"kind": "storage#testIamPermissionsResponse"});
+        if !held.is_empty() {
+            answer["permissions"] = json!(held);
+        }
+        Ok(said(&answer))
+    }))
+}
+
+/// The right that a permission is part of.
+fn right(permission: &str) -> Option<Right> {
+    Some(match permission {
+        "storage.objects.create"
+        | "storage.multipartUploads.create"
+        | "storage.multipartUploads.listParts"
+        | "storage.multipartUploads.abort" => Right::Create,
+        "storage.objects.get" => Right::Get,
+        "storage.objects.delete" => Right::Delete,
+        "storage.objects.list" | "storage.multipartUploads.list" => Right::List,
+        "storage.buckets.get" => Right::Inspect,
+        _ => return None,
+    })
 }
 
 /// A body that is an object, or nothing.

@@ -64,6 +64,8 @@ pub(super) struct Store {
     clock_offset: AtomicI64,
     generations: AtomicU64,
     hides_missing: AtomicBool,
+    /// Bytes that a rewrite copies in one round.
+    rewrite_round: AtomicU64,
     address: OnceLock<SocketAddr>,
     /// The store stops: what it is doing ends where it stands. A new one for each time that it comes back.
     down: Mutex<CancellationToken>,
@@ -96,6 +98,7 @@ impl Store {
             clock_offset: AtomicI64::new(0),
             generations: AtomicU64::new(1_700_000_000_000_000),
             hides_missing: AtomicBool::new(false),
+            rewrite_round: AtomicU64::new(u64::MAX),
             address: OnceLock::new(),
             down: Mutex::default(),
         }
@@ -224,6 +227,10 @@ impl Store {
 
     pub(super) fn set_hides_missing(&self, hides: bool) {
         self.hides_missing.store(hides, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_rewrite_round(&self, bytes: u64) {
+        self.rewrite_round.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn rule(&self, rule: Rule) {

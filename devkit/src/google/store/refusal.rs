@@ -202,6 +202,13 @@ impl Refusal {
         }
     }
 
+    /// The XML API's answer that says it, and seems to be a success.
+    pub(super) fn inside(&self) -> Response {
+        let mut response = self.answer(Api::Xml);
+        *response.status_mut() = StatusCode::OK;
+        response
+    }
+
     /// The answer that says it.
     pub(super) fn answer(&self, api: Api) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -43,6 +43,9 @@ impl Asked {
         let mut to = None;
         let (api, call, bucket, object) = match segments.as_slice() {
             ["storage", "v1", "b", bucket] if method == Method::GET => json(Call::Bucket, bucket, ""),
+            ["storage", "v1", "b", bucket, "iam", "testPermissions"] if method == Method::GET => {
+                json(Call::Permissions, bucket, "")
+            }
             ["storage", "v1", "b", bucket, "o"] if method == Method::GET => json(Call::List, bucket, ""),
             ["upload", "storage", "v1", "b", bucket, "o"] => {
                 let named = query.iter().find(|(name, _)| name == "name");
@@ -77,6 +80,11 @@ impl Asked {
             }
         };
         Self { api, call, bucket, object, to, host, query }
+    }
+
+    /// All values of a parameter.
+    pub(super) fn params(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// A parameter's value.

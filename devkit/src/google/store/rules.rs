@@ -47,6 +47,8 @@ pub enum Call {
     Metadata,
     /// JSON's metadata of a bucket.
     Bucket,
+    /// JSON's `testPermissions` of a bucket: what the account may do there.
+    Permissions,
     /// A browser's OPTIONS.
     Preflight,
     /// Anything else.
@@ -68,14 +70,18 @@ pub enum Act {
     Flipped,
     /// A download whose connection ends in the middle of it.
     Truncated,
+    /// A download that stands still in the middle of it; the connection stays open.
+    Stalled,
+    /// 200, and in the body an error of the XML API: how the service says of a completion what it finds out too late.
+    ErrorInside,
 }
 
 impl Act {
     /// Whether the act takes the answer's place.
     pub(super) fn replaces(self) -> bool {
         match self {
-            Self::Status(_) | Self::Disconnect | Self::Silence => true,
-            Self::Normal | Self::Flipped | Self::Truncated => false,
+            Self::Status(_) | Self::Disconnect | Self::Silence | Self::ErrorInside => true,
+            Self::Normal | Self::Flipped | Self::Truncated | Self::Stalled => false,
         }
     }
 }

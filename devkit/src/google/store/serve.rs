@@ -136,6 +136,9 @@ async fn prepare(
         return Err(Refusal::method().into());
     }
     let caller = Caller::of(store, asked, head)?;
+    if asked.call == Call::Permissions {
+        return json::permissions(asked, caller);
+    }
     let (right, permission) = caller::needed(asked.call);
     let who = caller.may(store, asked.api, &asked.bucket, right, permission)?;
     match (asked.api, asked.call) {
@@ -183,6 +186,7 @@ async fn obey(orders: Orders, api: Api) -> Result<Act, Reply> {
     Err(match orders.act {
         Act::Status(status) => Reply::Answer(Refusal::trouble(status).answer(api)),
         Act::Silence => Reply::Silence,
-        Act::Disconnect | Act::Normal | Act::Flipped | Act::Truncated => Reply::Cut,
+        Act::ErrorInside => Reply::Answer(Refusal::trouble(500).inside()),
+        Act::Disconnect | Act::Normal | Act::Flipped | Act::Truncated | Act::Stalled => Reply::Cut,
     })
 }
