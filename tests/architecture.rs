@@ -151,6 +151,12 @@ const PURE: &[&str] = &[
     "gateway/smtp/transparency.rs",
     "ops/alerting/channel.rs",
     "ops/alerting/message.rs",
+    "web/headers.rs",
+    "web/host.rs",
+    "web/idempotency.rs",
+    "web/name.rs",
+    "web/problem.rs",
+    "web/status.rs",
 ];
 
 /// The kernel's modules that do I/O, beside its rows.
@@ -292,6 +298,31 @@ fn the_desk_shows_and_nobody_below_knows_by_what() {
         "the daemon and the command line open it",
         |name| !["desk/", "daemon", "cli/"].iter().any(|place| name.starts_with(place)),
         &["crate::desk"],
+    );
+}
+
+#[test]
+fn web_knows_no_room_and_no_surface() {
+    let others =
+        ["desk", "cli", "daemon", "gateway", "queries", "parts"].map(|name| format!("crate::{name}"));
+    wall(
+        "what surfaces share names none of them, and no room",
+        |name| name.starts_with("web/"),
+        &[imports_of_rooms(""), others.to_vec()].concat(),
+    );
+    wall(
+        "its words and its counts are on the cards of those who use it, its statements in their stores",
+        |name| name.starts_with("web/"),
+        &["EventName", "journal!", "Counter", "Histogram", "Gauge", "Pool", "transaction("],
+    );
+    wall(
+        "who serves all rooms answers nobody over HTTP",
+        |name| {
+            ["kernel/", "db/", "gateway/", "config/", "ops/", "ports"]
+                .iter()
+                .any(|place| name.starts_with(place))
+        },
+        &["crate::web"],
     );
 }
 

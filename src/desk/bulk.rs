@@ -13,7 +13,6 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::decide::{Repeat, conflict, recorded};
-use super::idempotency::{Kept, Once};
 use super::problem::Problem;
 use super::store::idempotency::{keep, keep_instead, once};
 use crate::db::{DbError, DbErrorKind};
@@ -22,6 +21,7 @@ use crate::grey_queue::decide::{Ask, Person, Verb};
 use crate::grey_queue::entry::{Entry, Moved};
 use crate::grey_queue::store::Filter;
 use crate::grey_queue::table::{Command, State};
+use crate::web::idempotency::{Kept, Once};
 use crate::web::problem::TYPE_PREFIX;
 
 /// Most entries of one bulk.

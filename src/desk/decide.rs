@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use super::access::credential::KeyedDigest;
 use super::access::{Users, Visitor};
-use super::idempotency::{Kept, Key, Once};
 use super::journal::EventName;
 use super::problem::{Kind, Problem};
 use super::store::idempotency::{keep, once};
@@ -23,6 +22,7 @@ use crate::grey_queue::table::who;
 use crate::journal;
 use crate::kernel::Who;
 use crate::queries::review::EntryView;
+use crate::web::idempotency::{Kept, Key, Once};
 
 impl People for Users {
     fn role_of(&self, name: &str) -> Option<Who> {

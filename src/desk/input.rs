@@ -4,64 +4,32 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, FormRejection, JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
 
 use super::access::credential::{DeskKey, KeyedDigest};
-use super::idempotency::{self, Key};
-use super::problem::Problem;
+use super::idempotency;
+use super::problem::{Kind, Problem};
+use crate::web::idempotency::Key;
+use crate::web::input::{self, ContentType, content_type, extractors, read};
 
 /// Field of a form that holds the idempotency key.
 const KEY_FIELD: &str = "idempotency_key";
 
-macro_rules! of_parts {
-    ($($(#[$doc:meta])* $name:ident $rejection:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
-        pub struct $name<T>(pub T);
-
-        impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for $name<T> {
-            type Rejection = Problem;
-
-            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-                let taken = axum::extract::$name::<T>::from_request_parts(parts, state).await;
-                taken.map(|taken| Self(taken.0)).map_err(|refused: $rejection| told(refused.status(), &refused.body_text()))
-            }
-        }
-    )*};
-}
-
-of_parts! {
-    /// Parameters behind the question mark.
-    Query QueryRejection;
-    /// Parameters of the path.
-    Path PathRejection;
-}
-
-macro_rules! of_bodies {
-    ($($(#[$doc:meta])* $name:ident $rejection:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
-        pub struct $name<T>(pub T);
-
-        impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for $name<T> {
-            type Rejection = Problem;
-
-            async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-                let taken = axum::extract::$name::<T>::from_request(request, state).await;
-                taken.map(|taken| Self(taken.0)).map_err(|refused: $rejection| told(refused.status(), &refused.body_text()))
-            }
-        }
-    )*};
-}
-
-of_bodies! {
-    /// A document.
-    Json JsonRejection;
-    /// A form of a page.
-    Form FormRejection;
+extractors! {
+    Kind;
+    parts {
+        /// Parameters behind the question mark.
+        Query QueryRejection;
+        /// Parameters of the path.
+        Path PathRejection;
+    }
+    bodies {
+        /// A document.
+        Json JsonRejection;
+        /// A form of a page.
+        Form FormRejection;
+    }
 }
 
 /// A change: its content, a document or a form, and what makes a second one of the same a repetition. An empty body is an empty
@@ -86,7 +54,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Command<T> {
         let (parts, body) = request.into_parts();
         let content = Bytes::from_request(Request::from_parts(parts.clone(), body), state)
             .await
-            .map_err(|refused: BytesRejection| told(refused.status(), &refused.body_text()))?;
+            .map_err(|refused: BytesRejection| input::refused(refused.status(), &refused.body_text()))?;
         let path = parts.uri.path_and_query().map_or_else(|| parts.uri.path(), |path| path.as_str());
         let request = idempotency::request(&secret, &parts.method, path, &content);
         let mut key = Key::of(&parts.headers)?;
@@ -103,35 +71,4 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Command<T> {
             }
         }
     }
-}
-
-enum ContentType {
-    Json,
-    Form,
-    Nothing,
-}
-
-fn content_type(headers: &HeaderMap, is_empty: bool) -> Result<ContentType, Problem> {
-    let named = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
-    let essence = named.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    match essence.as_deref() {
-        Some("application/json") => Ok(ContentType::Json),
-        Some("application/x-www-form-urlencoded") => Ok(ContentType::Form),
-        None if is_empty => Ok(ContentType::Nothing),
-        Some(_) | None => Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)),
-    }
-}
-
-fn read<T: DeserializeOwned>(content: &[u8]) -> Result<T, Problem> {
-    axum::Json::<T>::from_bytes(content)
-        .map(|json| json.0)
-        .map_err(|refused| told(refused.status(), &refused.body_text()))
-}
-
-/// The problem that axum's refusal is. Content that is not as a field must be counts as one that cannot be read.
-fn told(status: StatusCode, said: &str) -> Problem {
-    if [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY].contains(&status) {
-        return Problem::bad_request(said.to_owned());
-    }
-    Problem::of_status(status)
 }

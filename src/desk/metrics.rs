@@ -1,10 +1,9 @@
 //! The desk's metrics. Labels are closed sets: a route is counted by its class, never by its path, which may be a login link.
 
-use axum::http::StatusCode;
-
 use super::problem::Kind;
 use crate::kernel::metric::{Counter, Histogram};
 use crate::kernel::words;
+use crate::web::status::Status;
 
 words! {
     /// The class of a route.
@@ -25,20 +24,6 @@ words! {
 }
 
 words! {
-    /// The class of a status.
-    Status {
-        /// Done.
-        Done = "2xx",
-        /// Elsewhere.
-        Elsewhere = "3xx",
-        /// Refused.
-        Refused = "4xx",
-        /// Failed.
-        Failed = "5xx",
-    }
-}
-
-words! {
     /// The outcome of a login.
     Login {
         /// A link was spent, and there is a session.
@@ -53,19 +38,6 @@ words! {
         UnknownUser = "unknown_user",
         /// Too many attempts.
         Limited = "limited",
-    }
-}
-
-impl Status {
-    /// The class of `status`.
-    #[must_use]
-    pub fn of(status: StatusCode) -> Self {
-        match status.as_u16() {
-            ..300 => Self::Done,
-            300..400 => Self::Elsewhere,
-            400..500 => Self::Refused,
-            500.. => Self::Failed,
-        }
     }
 }
 

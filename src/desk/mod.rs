@@ -1,5 +1,6 @@
 //! The review desk: a second listener with a login, for pages and API. A surface like `cli/`: it knows configuration, database,
-//! kernel, operations, ports and queries, and neither `cli/` nor the daemon nor a room but the grey queue.
+//! kernel, operations, ports, queries and what surfaces share ([`web`](crate::web)), and neither `cli/` nor the daemon nor a room
+//! but the grey queue.
 //!
 //! **The seam.** Whoever writes pages or API writes plain `axum` handlers:
 //!

@@ -188,3 +188,73 @@ async fn open<S: Surface>(surface: &S, address: &str) -> Result<(S::Ready, TcpLi
     let at = listener.local_addr().map_err(taken)?;
     Ok((ready, listener, at))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use axum::routing::get;
+
+    use super::*;
+    use crate::ops::clock::SystemClock;
+
+    const KEY: IncidentKey = IncidentKey::of_others("yard");
+
+    /// A surface that has its key, or has not.
+    struct Yard {
+        has_key: bool,
+        said: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Surface for Yard {
+        const NAME: Name = Name { within: "the yard", at_first: "The yard", short: "yard" };
+        const UNAVAILABLE: IncidentKey = KEY;
+        type Ready = &'static str;
+
+        fn address(&self) -> Option<String> {
+            Some("127.0.0.1:0".to_owned())
+        }
+
+        async fn ready(&self) -> Result<&'static str, Closed> {
+            let (what, advice) = ("it has no key".to_owned(), "make one".to_owned());
+            if self.has_key { Ok("a key") } else { Err(Closed { what, command: "ls", advice }) }
+        }
+
+        fn router(&self, ready: &'static str, _: SocketAddr, _: &mut Tasks, _: &CancellationToken) -> Router {
+            Router::new().route("/", get(move || async move { ready }))
+        }
+
+        fn closed(&self, why: &Closed) {
+            self.said.lock().expect("a lock").push(why.what.clone());
+        }
+
+        fn ended(&self) {
+            self.said.lock().expect("a lock").push("ended".to_owned());
+        }
+    }
+
+    async fn stopped(listener: Listener) {
+        tokio::time::timeout(STOP, listener.stop()).await.expect("at once");
+    }
+
+    #[tokio::test]
+    async fn a_surface_answers_or_people_are_told_why_it_does_not() {
+        let (incidents, mut open) = Incidents::new();
+        let shared = Shared { clock: Arc::new(SystemClock), incidents };
+        let (stop, said) = (CancellationToken::new(), Arc::default());
+        let yard = |has_key| Yard { has_key, said: Arc::clone(&said) };
+        let closed = Listener::start(yard(false), shared.clone(), &stop).expect("a thread");
+        let told = open.wait_for(|open| open.contains_key(&KEY)).await.expect("told")[&KEY].clone();
+        assert_eq!(told.what, "The yard is not open: it has no key. Routing goes on.");
+        stopped(closed).await;
+        let mut opened = Listener::start(yard(true), shared, &stop).expect("a thread");
+        let at = opened.listening().await.expect("an address");
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let answer = client.get(format!("http://{at}/")).send().await.expect("an answer");
+        assert_eq!(answer.text().await.expect("a body"), "a key");
+        drop(open.wait_for(|open| !open.contains_key(&KEY)).await.expect("over"));
+        stopped(opened).await;
+        assert_eq!(*said.lock().expect("a lock"), ["it has no key", "ended"]);
+        assert!(!stop.is_cancelled(), "its stop is its own");
+    }
+}

@@ -154,3 +154,77 @@ pub fn instead(first: &Response, mut better: Response) -> Response {
     }
     better
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(unreachable_pub, reason = "a closed set is declared for whoever may see it")]
+
+    use super::*;
+    use crate::kernel::words;
+    use crate::web::idempotency::NoKey;
+    use crate::web::input::{ContentType, content_type, read};
+
+    words! {
+        /// Kinds of a surface that is none.
+        Kind {
+            /// 400.
+            Unreadable = "unreadable",
+            /// 401.
+            Stranger = "stranger",
+            /// 413.
+            Large = "large",
+        }
+    }
+
+    impl ProblemKind for Kind {
+        fn status(self) -> StatusCode {
+            match self {
+                Self::Unreadable => StatusCode::BAD_REQUEST,
+                Self::Stranger => StatusCode::UNAUTHORIZED,
+                Self::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            }
+        }
+
+        fn title(self) -> &'static str {
+            self.label()
+        }
+
+        fn challenge(self) -> Option<&'static str> {
+            (self == Self::Stranger).then_some("Bearer")
+        }
+
+        fn of_status(_: StatusCode) -> Problem<Self> {
+            Problem::new(Self::Large, "x", "x")
+        }
+
+        fn unreadable(what: Cow<'static, str>) -> Problem<Self> {
+            Problem::new(Self::Unreadable, what, "x")
+        }
+    }
+
+    #[test]
+    fn an_answer_says_what_its_kind_says() {
+        let header = |kind, name| {
+            let response = Problem::<Kind>::new(kind, "x", "x").retry_after(0).into_response();
+            assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+            assert_eq!(response.extensions().get::<Problem<Kind>>().map(Problem::kind), Some(kind));
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        assert_eq!(header(Kind::Stranger, header::WWW_AUTHENTICATE).as_deref(), Some("Bearer"));
+        assert_eq!(header(Kind::Unreadable, header::WWW_AUTHENTICATE), None);
+        assert_eq!(header(Kind::Large, header::CONNECTION).as_deref(), Some("close"));
+        assert_eq!(header(Kind::Stranger, header::CONNECTION), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_problem_of_the_surfaces_own() {
+        let unread = read::<Kind, bool>(b"{").expect_err("no document");
+        let several = Problem::<Kind>::from(NoKey::Several);
+        assert_eq!((unread.kind(), several.kind()), (Kind::Unreadable, Kind::Unreadable));
+        let mut headers = axum::http::HeaderMap::new();
+        assert_eq!(content_type::<Kind>(&headers, true), Ok(ContentType::Nothing));
+        assert_eq!(content_type::<Kind>(&headers, false).map_err(|problem| problem.kind()), Err(Kind::Large));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("Application/JSON; charset=utf-8"));
+        assert_eq!(content_type::<Kind>(&headers, false), Ok(ContentType::Json));
+    }
+}

@@ -11,7 +11,6 @@ use maple_router::config::Role;
 use maple_router::db::DbError;
 use maple_router::db::pool::{Pool, Transaction};
 use maple_router::desk::access::credential::{DeskKey, Kind};
-use maple_router::desk::idempotency::{Kept, Key, Once};
 use maple_router::desk::store::access_log::{self, What};
 use maple_router::desk::store::credentials::{Credentials, NewCredential};
 use maple_router::desk::store::idempotency;
@@ -30,6 +29,7 @@ use maple_router::kernel::subject::{Looked, OnAccount, Remedied, Remedy, Subject
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::incident::Incidents;
 use maple_router::ops::rng::Rng;
+use maple_router::web::idempotency::{Kept, Key, Once};
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;

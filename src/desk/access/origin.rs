@@ -7,12 +7,13 @@
 use axum::http::Method;
 use url::Url;
 
+use crate::web::host::Hosts;
+
 /// The origin under which browsers know the desk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     text: String,
-    /// The `Host` of a request to it, with and without a default port.
-    hosts: Vec<String>,
+    hosts: Hosts,
 }
 
 /// Why a request is not ours to answer.
@@ -29,13 +30,7 @@ impl Origin {
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok()?;
-        let host = url.host_str()?.to_owned();
-        let default = url.port_or_known_default()?;
-        let hosts = match url.port() {
-            Some(port) => vec![format!("{host}:{port}")],
-            None => vec![format!("{host}:{default}"), host],
-        };
-        Some(Self { text: url.origin().ascii_serialization(), hosts })
+        Some(Self { text: url.origin().ascii_serialization(), hosts: Hosts::of(&url)? })
     }
 
     /// The origin as browsers write it, without a trailing slash.
@@ -49,10 +44,7 @@ impl Origin {
     /// # Errors
     /// [`Refused::OtherHost`]; also without any, or with one that is not ours beside ours.
     pub fn host<'a>(&self, hosts: impl IntoIterator<Item = &'a str>) -> Result<(), Refused> {
-        let mut hosts = hosts.into_iter().peekable();
-        let some = hosts.peek().is_some();
-        let ours = |host: &str| self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host));
-        if some && hosts.all(ours) { Ok(()) } else { Err(Refused::OtherHost) }
+        if self.hosts.are(hosts) { Ok(()) } else { Err(Refused::OtherHost) }
     }
 
     /// Refuses a change that none of our own pages asked for. `bearer`: the request proves itself by an `Authorization` that no

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::command::remedy;
-use super::content::{Content, Named, Object, word};
+use super::content::{Content, Named, word};
 use super::document::{BulkHeaders, DecidesMany};
 use super::{ApiState, Decider, schema};
 use crate::desk::bulk::{self, MOST, Selected, Selection, carry_out, moment};
@@ -16,6 +16,7 @@ use crate::desk::filters;
 use crate::desk::problem::Problem;
 use crate::grey_queue::decide::{Ask, Verb};
 use crate::grey_queue::store::Filter;
+use crate::web::input::Object;
 
 /// A command, and the entries that were seen: each with its version, or the filter that they matched with their number.
 #[derive(Deserialize, ToSchema)]

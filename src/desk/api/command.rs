@@ -15,10 +15,10 @@ use super::entry::unknown;
 use super::precondition::{Seen, etag, seen};
 use super::{ApiState, Decider, EntryId, schema};
 use crate::desk::decide::{Conflict, Decision, Outcome, Repeat, decide};
-use crate::desk::idempotency::Kept;
 use crate::desk::problem::Problem;
 use crate::grey_queue::decide::{Ask, Person, Verb};
 use crate::kernel::subject::Remedy;
+use crate::web::idempotency::Kept;
 
 /// A decision's content.
 trait Says {

@@ -1,19 +1,15 @@
 //! The content of a decision: a JSON object whose members are all known, and its idempotency key.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::de::DeserializeOwned;
 
 use crate::desk::access::credential::KeyedDigest;
 use crate::desk::decide::Repeat;
-use crate::desk::idempotency::Key;
 use crate::desk::input::Command;
 use crate::desk::problem::Problem;
+use crate::web::idempotency::Key;
+use crate::web::input::Object;
 
 /// What a decision says. An empty body is an empty object.
 pub(super) struct Content<T> {
@@ -46,29 +42,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Content<T> {
             return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
         Ok(Self { body: body.0, named: key.map(|key| Named { key, request }) })
-    }
-}
-
-/// An object. A list of values would be taken for one, each for the member at its place.
-pub(super) struct Object<T>(pub(super) T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members(PhantomData)).map(Self)
-    }
-}
-
-struct Members<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(members))
     }
 }
 

@@ -22,10 +22,10 @@ use utoipa::{IntoParams, IntoResponses, PartialSchema as _};
 use super::schema;
 use crate::desk::access::presented::COOKIE;
 use crate::desk::filters::{LIMIT, MOST};
-use crate::desk::idempotency;
 use crate::desk::problem::Kind;
 use crate::grey_queue::store::Order;
 use crate::grey_queue::table::State;
+use crate::web::idempotency;
 use crate::web::problem::{CONTENT_TYPE, ProblemKind as _};
 
 /// The description before any path is in it.

@@ -3,19 +3,18 @@
 //!
 //! What a handler, a library or this file refuses becomes a [`Problem`] in one place.
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 
+use crate::desk::NAME;
 use crate::desk::access::Visitor;
 use crate::desk::access::authenticator::Authenticator;
 use crate::desk::access::origin::Origin;
@@ -23,32 +22,25 @@ use crate::desk::access::presented::{API, is_bearer};
 use crate::desk::journal::EventName;
 use crate::desk::limits::{Bounds, RateLimits};
 use crate::desk::login;
-use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS, Status};
+use crate::desk::metrics::{PROBLEMS, REQUESTS, Route, SECONDS};
 use crate::desk::policy;
 use crate::desk::problem::{Kind, Paged, Problem};
 use crate::desk::stream::Streams;
 use crate::desk::templates::{ProblemPage, ProblemView, Sent};
 use crate::journal;
 use crate::ports::Clock;
+use crate::web::headers::{self, single};
+use crate::web::host;
 use crate::web::problem::instead;
+use crate::web::room::{Room, panicked};
+use crate::web::status::Status;
 
 /// Largest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
-const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()";
 /// Template of the files that pages load.
 const FILES: &str = "/assets/{file}";
 /// Refusals that cost nothing to provoke. A database that is away is nobody's doing.
 const CHEAP: [Kind; 4] = [Kind::Unauthenticated, Kind::Host, Kind::RateLimited, Kind::Busy];
-/// Headers of every answer.
-const ALWAYS: [(HeaderName, &str); 7] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("permissions-policy"), PERMISSIONS),
-    (HeaderName::from_static("x-permitted-cross-domain-policies"), "none"),
-];
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -57,7 +49,7 @@ pub(super) struct Shared {
     limits: Arc<RateLimits>,
     streams: Streams,
     bounds: Bounds,
-    room: Semaphore,
+    room: Room,
     page: ProblemPage,
     clock: Arc<dyn Clock>,
 }
@@ -71,7 +63,7 @@ impl Shared {
         bounds: Bounds,
         (page, clock): (ProblemPage, Arc<dyn Clock>),
     ) -> Self {
-        let room = Semaphore::new(bounds.at_once);
+        let room = Room::new(bounds.at_once, bounds.answer);
         Self { origin, authenticator, limits, streams, bounds, room, page, clock }
     }
 }
@@ -91,22 +83,10 @@ pub(super) fn around(open: Router, closed: Router, shared: Arc<Shared>) -> Route
     let closed = closed.layer(from_fn_with_state(Arc::clone(&shared), authenticate));
     open.merge(closed)
         .fallback(|| async { Problem::not_found("such page") })
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(panicked::<Kind>(NAME)))
         .layer(RequestBodyLimitLayer::new(BODY))
         .layer(from_fn_with_state(Arc::clone(&shared), admit))
         .layer(from_fn_with_state(shared, finish))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the layer gives the panic away")]
-fn panicked(panic: Box<dyn Any + Send>) -> Response {
-    let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    // A panic's words may quote a value; its place, which the panic hook prints, does not.
-    tracing::error!(
-        length = said.len(),
-        "a handler of the desk has panicked: that request is answered 500, others go on"
-    );
-    Problem::internal().into_response()
 }
 
 /// Finds out who asks, before any handler behind the login runs.
@@ -130,13 +110,9 @@ async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Ne
     if let Err(problem) = ours {
         return problem.into_response();
     }
-    let Ok(_room) = shared.room.try_acquire() else { return Problem::busy().into_response() };
     request.extensions_mut().insert(shared.streams.clone());
     request.extensions_mut().insert(shared.authenticator.key.clone());
-    match tokio::time::timeout(shared.bounds.answer, remembering(request, next)).await {
-        Ok(response) => response,
-        Err(_) => Problem::busy().into_response(),
-    }
+    shared.room.answered::<Kind>(remembering(request, next)).await
 }
 
 /// Runs what follows; a refused change of a page's form keeps what was sent, so that nobody has to type it again.
@@ -169,17 +145,9 @@ fn is_form(headers: &HeaderMap) -> bool {
 }
 
 fn is_ours(origin: &Origin, request: &Request) -> Result<(), Problem> {
+    origin.host(host::asked(request).iter().map(String::as_str))?;
     let headers = request.headers();
-    let text = |value: &'_ HeaderValue| value.to_str().unwrap_or_default().to_owned();
-    let target = request.uri().authority().map(|authority| authority.as_str().to_owned());
-    let hosts: Vec<String> = headers.get_all(header::HOST).iter().map(text).chain(target).collect();
-    origin.host(hosts.iter().map(String::as_str))?;
-    let one = |name: &str| {
-        let mut values = headers.get_all(name).iter();
-        // Two of them are none that could be trusted.
-        values.next().map(|value| if values.next().is_some() { String::new() } else { text(value) })
-    };
-    let (site, from) = (one("sec-fetch-site"), one("origin"));
+    let (site, from) = (single(headers, "sec-fetch-site"), single(headers, "origin"));
     let bearer = is_bearer(request.uri().path(), headers);
     Ok(origin.csrf(request.method(), site.as_deref(), from.as_deref(), bearer)?)
 }
@@ -229,9 +197,7 @@ async fn finish(State(shared): State<Arc<Shared>>, mut request: Request, next: N
 fn guard(headers: &mut HeaderMap, is_file: bool) {
     // A file's path has its digest, so that a browser may keep it.
     let kept = headers.get(header::CACHE_CONTROL).filter(|_| is_file).cloned();
-    for (name, value) in ALWAYS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    headers::guard(headers);
     if let Some(kept) = kept {
         headers.insert(header::CACHE_CONTROL, kept);
     }

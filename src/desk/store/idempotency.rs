@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::db::{DbError, Pool, Transaction};
 use crate::desk::access::credential::KeyedDigest;
-use crate::desk::idempotency::{Kept, Key, Once};
+use crate::web::idempotency::{Kept, Key, Once};
 
 /// `$1` user, `$2` key. Locks nothing that is there yet: two first requests must not both be first. User names have no colon.
 const LOCK: &str = "-- desk_idempotency_lock
