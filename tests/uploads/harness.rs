@@ -120,7 +120,8 @@ impl Scene {
         change(&mut config);
         let clock = Arc::new(SystemClock);
         let pool = Pool::new(&config.database, PoolOptions::new(clock.clone())).expect("a pool");
-        let objects = Arc::new(ObjectStore::new(&config.signed_url, Some(&google.metadata_host())).expect("a client"));
+        let objects =
+            Arc::new(ObjectStore::new(&config.signed_url, Some(&google.metadata_host())).expect("a client"));
         let scanner = Scanner::new(Clamd::new(ClamdSettings::new(&config.scan).expect("a socket")));
         scanner.test().await.expect("the scanner finds its test file");
         let uploads = config.uploads.clone();
@@ -136,7 +137,8 @@ impl Scene {
         let (told, incidents) = Incidents::new();
         let stop = CancellationToken::new();
         let shared = Shared { clock, incidents: told.clone() };
-        let mut api = Listener::start(Api::new(Ok(commands.clone()), &uploads), shared, &stop).expect("a thread");
+        let mut api =
+            Listener::start(Api::new(Ok(commands.clone()), &uploads), shared, &stop).expect("a thread");
         let at = api.listening().await.expect("an address");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         let eyes = db.superuser().await.expect("eyes");
@@ -213,7 +215,13 @@ impl Scene {
         stop.drop_guard()
     }
 
-    pub(crate) async fn ask(&self, method: Method, path: &str, credential: &str, body: Option<Value>) -> Said {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        credential: &str,
+        body: Option<Value>,
+    ) -> Said {
         self.ask_as(method, path, credential, body, None).await
     }
 
@@ -264,7 +272,13 @@ impl Scene {
     }
 
     /// A request of a session's client.
-    pub(crate) async fn of(&self, session: &Session, method: Method, what: &str, body: Option<Value>) -> Said {
+    pub(crate) async fn of(
+        &self,
+        session: &Session,
+        method: Method,
+        what: &str,
+        body: Option<Value>,
+    ) -> Said {
         self.ask(method, &format!("/v1/uploads/{}{what}", session.id), &session.token, body).await
     }
 
@@ -274,7 +288,10 @@ impl Scene {
         assert_eq!(links.status, 200, "{}", links.text);
         for link in links.body["parts"].as_array().expect("links") {
             let (offset, length) = (number(link, "offset"), number(link, "length"));
-            let put = self.http.put(link["url"].as_str().expect("a link")).body(content[offset..offset + length].to_vec());
+            let put = self
+                .http
+                .put(link["url"].as_str().expect("a link"))
+                .body(content[offset..offset + length].to_vec());
             let status = put.send().await.expect("an answer").status();
             assert_eq!(status, StatusCode::OK, "part {}", link["number"]);
         }
@@ -328,7 +345,11 @@ impl Scene {
 
     /// Objects and multipart uploads that the store has.
     pub(crate) fn kept(&self) -> (usize, usize, usize) {
-        (self.google.objects(STAGING).len(), self.google.uploads(STAGING).len(), self.google.objects(CONTENT).len())
+        (
+            self.google.objects(STAGING).len(),
+            self.google.uploads(STAGING).len(),
+            self.google.objects(CONTENT).len(),
+        )
     }
 }
 

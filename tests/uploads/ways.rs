@@ -16,7 +16,10 @@ async fn twenty_mebibytes_come_in_parts_out_of_order_and_are_kept_byte_for_byte(
     let session = scene.session(&content, json!({})).await;
     scene.send(&session, &[3, 1], &content).await;
     let shown = scene.of(&session, Method::GET, "", None).await;
-    assert_eq!((shown.body["state"].as_str(), &shown.body["received"]), (Some("parts_uploading"), &json!([1, 3])));
+    assert_eq!(
+        (shown.body["state"].as_str(), &shown.body["received"]),
+        (Some("parts_uploading"), &json!([1, 3]))
+    );
     let early = scene.complete(&session, &content).await;
     assert_eq!(early.code(), (409, "parts_missing".to_owned()));
     assert_eq!(early.body["missing"], json!([2]));
@@ -24,7 +27,11 @@ async fn twenty_mebibytes_come_in_parts_out_of_order_and_are_kept_byte_for_byte(
     let said = scene.complete(&session, &content).await;
     assert_eq!(said.status, 202, "{}", said.text);
     let shown = scene.ended(&session).await;
-    assert_eq!((shown["state"].as_str(), shown["verdict"].as_str()), (Some("committed"), Some("clean")), "{shown}");
+    assert_eq!(
+        (shown["state"].as_str(), shown["verdict"].as_str()),
+        (Some("committed"), Some("clean")),
+        "{shown}"
+    );
     let object: String = scene.one("SELECT object FROM content.blobs").await;
     assert!(object.starts_with("blobs/contact/"), "{object}");
     assert_eq!(scene.google.object_bytes(CONTENT, &object).expect("kept"), content);
@@ -56,7 +63,9 @@ async fn the_same_file_again_sends_nothing_and_the_same_request_is_answered_the_
     assert_eq!(scene.google.bytes_received(), received, "no byte was sent");
     let other = scene.create("again", Scene::wanted(&content, &json!({"file_name": "other.txt"}))).await;
     assert_eq!(other.code(), (422, "idempotency_mismatch".to_owned()));
-    let stranger = scene.create("theirs", Scene::wanted(&content, &json!({"sha256": sha256(&content), "owner": "another"}))).await;
+    let stranger = scene
+        .create("theirs", Scene::wanted(&content, &json!({"sha256": sha256(&content), "owner": "another"})))
+        .await;
     assert_eq!(stranger.body["state"], "initiated", "another owner is told nothing of it");
     assert_eq!(scene.one::<i64>("SELECT count(*) FROM content.blobs").await, 1);
 }
@@ -104,10 +113,12 @@ async fn a_part_with_other_bytes_than_its_digest_is_refused_by_the_store() {
         (content.clone(), &"1B2M2Y8AsgTpgAmY7PhCfg==".to_owned(), StatusCode::FORBIDDEN),
         (content.clone(), &md5, StatusCode::OK),
     ] {
-        let put = scene.http.put(url).header("content-md5", header).body(body).send().await.expect("an answer");
+        let put =
+            scene.http.put(url).header("content-md5", header).body(body).send().await.expect("an answer");
         assert_eq!(put.status(), expected);
     }
-    let odd = scene.of(&session, Method::POST, "/parts", Some(json!({"numbers": [1], "md5": ["short"]}))).await;
+    let odd =
+        scene.of(&session, Method::POST, "/parts", Some(json!({"numbers": [1], "md5": ["short"]}))).await;
     assert_eq!(odd.code(), (422, "guard".to_owned()));
 }
 
@@ -116,7 +127,8 @@ async fn a_type_that_the_bytes_do_not_have_is_nothing() {
     let scene = Scene::new().await;
     let _committing = scene.committing();
     let program = [b"MZ\x90\0".to_vec(), vec![0; 200]].concat();
-    let (_, shown) = scene.bring(&program, json!({"file_name": "a.pdf", "content_type": "application/pdf"})).await;
+    let (_, shown) =
+        scene.bring(&program, json!({"file_name": "a.pdf", "content_type": "application/pdf"})).await;
     assert_eq!(shown["problem"]["type"], "urn:maple-router:problem:type", "{shown}");
     assert_eq!(shown["problem"]["shown"], "application/vnd.microsoft.portable-executable");
 }
@@ -130,7 +142,11 @@ async fn what_is_infected_is_kept_as_evidence_and_its_attachment_is_born_infecte
     content.extend_from_slice(&eicar());
     content.extend_from_slice(&text(100));
     let (session, shown) = scene.bring(&content, json!({})).await;
-    assert_eq!((shown["state"].as_str(), shown["verdict"].as_str()), (Some("committed"), Some("infected")), "{shown}");
+    assert_eq!(
+        (shown["state"].as_str(), shown["verdict"].as_str()),
+        (Some("committed"), Some("infected")),
+        "{shown}"
+    );
     let submission = scene.submission().await;
     assert_eq!(scene.attach(&session, submission).await.status, 200);
     let status: String = scene.one("SELECT clamav_status::text FROM attachments").await;
@@ -147,7 +163,11 @@ async fn while_the_scanner_is_broken_uploads_commit_and_their_attachments_wait()
     scene.clamd.stop().await.expect("stopped");
     let content = text(1000);
     let (session, shown) = scene.bring(&content, json!({})).await;
-    assert_eq!((shown["state"].as_str(), shown["verdict"].as_str()), (Some("committed"), Some("unscanned")), "{shown}");
+    assert_eq!(
+        (shown["state"].as_str(), shown["verdict"].as_str()),
+        (Some("committed"), Some("unscanned")),
+        "{shown}"
+    );
     let submission = scene.submission().await;
     assert_eq!(scene.attach(&session, submission).await.status, 200);
     let status = async || -> String { scene.one("SELECT clamav_status::text FROM attachments").await };
@@ -175,7 +195,11 @@ async fn a_store_that_fails_after_the_effect_costs_time_alone() {
             let committing = scene.committing();
             let owner = format!("{call:?} {stage:?}");
             let (_, shown) = scene.bring(&content, json!({"owner": owner})).await;
-            assert_eq!((shown["state"].as_str(), shown["verdict"].as_str()), (Some("committed"), Some("clean")), "{owner}: {shown}");
+            assert_eq!(
+                (shown["state"].as_str(), shown["verdict"].as_str()),
+                (Some("committed"), Some("clean")),
+                "{owner}: {shown}"
+            );
             drop(committing);
         }
     }
@@ -193,7 +217,8 @@ async fn the_store_has_lost_the_parts_and_the_session_says_so() {
     let session = scene.session(&content, json!({})).await;
     scene.send(&session, &[1], &content).await;
     let there = scene.google.uploads(STAGING);
-    let path = format!("{}/{STAGING}/{}?uploadId={}", scene.google.storage_endpoint(), there[0].object, there[0].id);
+    let path =
+        format!("{}/{STAGING}/{}?uploadId={}", scene.google.storage_endpoint(), there[0].object, there[0].id);
     let token = scene.google.token_of(scene.google.service_account_email());
     let gone = scene.http.delete(path).bearer_auth(token).send().await.expect("an answer");
     assert_eq!(gone.status(), StatusCode::NO_CONTENT);
@@ -225,7 +250,8 @@ async fn a_session_is_ended_by_its_client_and_a_committed_one_is_not() {
 #[tokio::test]
 async fn nobody_sees_somebody_elses_session() {
     let scene = Scene::new().await;
-    let (mine, theirs) = (scene.session(b"0123456789", json!({})).await, scene.session(b"0123456789", json!({})).await);
+    let (mine, theirs) =
+        (scene.session(b"0123456789", json!({})).await, scene.session(b"0123456789", json!({})).await);
     let foreign = Session { token: theirs.token.clone(), ..mine.clone() };
     let unknown = Session { id: Uuid::new_v4(), ..theirs.clone() };
     let answers = [

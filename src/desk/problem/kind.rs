@@ -124,6 +124,6 @@ impl ProblemKind for Kind {
     }
 
     fn unreadable(what: Cow<'static, str>) -> Problem<Self> {
-        Problem::bad_request(what)
+        Problem::<Self>::bad_request(what)
     }
 }

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
-pub use self::type_of::type_of;
+pub use self::type_of::{may_be, type_of};
 
 use crate::ports::{SignedLink, Spooled};
 

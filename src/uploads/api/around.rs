@@ -3,27 +3,29 @@
 //!
 //! No cookie counts here, so that no other page can ask in somebody's name.
 
-use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use url::Url;
 
 use super::LONGEST_WAIT;
 use crate::journal;
+use crate::uploads::NAME;
 use crate::uploads::journal::EventName;
 use crate::uploads::metrics::{Answer, REQUESTS};
 use crate::uploads::problem::{Kind, Problem};
+use crate::web::headers::guard;
+use crate::web::host::{Hosts, asked};
 use crate::web::problem::ProblemKind as _;
+use crate::web::room::{Room, panicked};
 
 /// Largest body of a request, in bytes: a hundred numbers with their digests have a tenth of it.
 const BODY: usize = 64 * 1024;
@@ -33,64 +35,42 @@ const AT_ONCE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(30);
 /// Time for which a browser may believe what it was told of another origin.
 const PREFLIGHT: &str = "600";
-/// Headers of every answer.
-const ALWAYS: [(HeaderName, &str); 5] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("x-permitted-cross-domain-policies"), "none"),
-];
 /// What a program's answer may do in a browser.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 struct Shared {
-    /// Values of `Host` that count.
-    hosts: Vec<String>,
+    hosts: Vec<Hosts>,
     origins: Vec<HeaderValue>,
-    room: Semaphore,
+    room: Room,
 }
 
 /// The routes with everything around them.
 pub(super) fn around(routes: Router, at: SocketAddr, origin: &str, allowed_origins: &[String]) -> Router {
-    let named = Url::parse(origin)
-        .ok()
-        .map(|url| url[url::Position::BeforeHost..url::Position::AfterPort].to_owned());
     // Whoever is on this host may use the address itself.
-    let hosts = named.into_iter().chain([at.to_string(), format!("localhost:{}", at.port())]).collect();
+    let addresses = [origin.to_owned(), format!("http://{at}"), format!("http://localhost:{}", at.port())];
+    let hosts = addresses.iter().filter_map(|address| Hosts::of(&Url::parse(address).ok()?)).collect();
     let origins = allowed_origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
-    let shared = Arc::new(Shared { hosts, origins, room: Semaphore::new(AT_ONCE) });
+    let shared = Arc::new(Shared { hosts, origins, room: Room::new(AT_ONCE, LONGEST.max(LONGEST_WAIT)) });
     routes
         .fallback(|| async { Kind::of_status(StatusCode::NOT_FOUND) })
         .method_not_allowed_fallback(|| async { Kind::of_status(StatusCode::METHOD_NOT_ALLOWED) })
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(panicked::<Kind>(NAME)))
         .layer(RequestBodyLimitLayer::new(BODY))
         .layer(from_fn_with_state(Arc::clone(&shared), admit))
         .layer(from_fn_with_state(shared, finish))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the layer gives the panic away")]
-fn panicked(_: Box<dyn Any + Send>) -> Response {
-    // The panic hook has said where; its words may quote a value.
-    tracing::error!("a request of the uploads has panicked");
-    Problem::internal().into_response()
-}
-
 /// Name of the host, room, time.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !shared.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
+    let asked = asked(&request);
+    if !shared.hosts.iter().any(|hosts| hosts.are(asked.iter().map(String::as_str))) {
         let what = "The request names a host that is not this API's.";
         return Problem::new(Kind::Host, what, "Use the address of uploads.origin.").into_response();
     }
     if request.method() == Method::OPTIONS && request.headers().contains_key(header::ORIGIN) {
         return StatusCode::NO_CONTENT.into_response();
     }
-    let Ok(_room) = shared.room.try_acquire() else {
-        return Kind::of_status(StatusCode::SERVICE_UNAVAILABLE).into_response();
-    };
-    let answered = tokio::time::timeout(LONGEST.max(LONGEST_WAIT), next.run(request)).await;
-    answered.unwrap_or_else(|_| Kind::of_status(StatusCode::SERVICE_UNAVAILABLE).into_response())
+    shared.room.answered::<Kind>(next.run(request)).await
 }
 
 /// Headers and records of an answer.
@@ -112,12 +92,16 @@ async fn finish(State(shared): State<Arc<Shared>>, request: Request, next: Next)
         journal!(info, EventName::UploadRequest, %method, route, status = status.as_u16(), "{method} {route} {}", status.as_u16());
     }
     let headers = response.headers_mut();
-    for (name, value) in ALWAYS {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    let kept = headers.get(header::CACHE_CONTROL).cloned();
+    guard(headers);
+    if let Some(kept) = kept {
+        headers.insert(header::CACHE_CONTROL, kept);
     }
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NOTHING));
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     if let Some(origin) = origin {
+        // A page that is allowed reads what it asked for.
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
         headers.insert(

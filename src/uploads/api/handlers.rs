@@ -34,7 +34,7 @@ pub(super) async fn create(
     Document(wanted): Document<Wanted>,
 ) -> Result<Response, Problem> {
     no_query(query.as_deref())?;
-    let made = state.commands.create(&key(&headers)?, wanted).await?;
+    let made = state.commands.create(key(&headers)?.as_str(), wanted).await?;
     let location = [(header::LOCATION, format!("/v1/uploads/{}", made.id))];
     Ok((StatusCode::CREATED, location, Json(made)).into_response())
 }
