@@ -5,6 +5,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and these tests run in real time")]
 
+mod crowd;
 mod harness;
+#[path = "../kernel/holds.rs"]
+mod holds;
+mod killed;
 mod schema;
+mod statements;
 mod ways;
