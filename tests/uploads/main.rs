@@ -10,6 +10,7 @@ mod harness;
 #[path = "../kernel/holds.rs"]
 mod holds;
 mod killed;
+mod process;
 mod schema;
 mod statements;
 mod ways;
