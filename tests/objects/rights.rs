@@ -1,6 +1,6 @@
 //! Every right that is missing is named; what is hidden is told from what is forbidden.
 
-use devkit::google::Right;
+use devkit::google::{Act, Call as Asked, Right, Rule, Stage};
 use maple_router::gateway::objects::store::{Call, ObjectStore, Permission, StoreError};
 
 use crate::world::{CONTENT, STAGING, World, name};
@@ -73,7 +73,10 @@ async fn what_is_missing_may_be_hidden_from_us() {
     let missing = name(STAGING, "missing");
     assert_eq!(world.store.stat(&missing).await.unwrap(), None);
     world.google.set_hides_missing(true);
-    let hidden = |call| StoreError::MissingOrForbidden { call, permission: Permission::List };
+    let hidden = |call: Call| {
+        let permission = if call == Call::Delete { Permission::Delete } else { Permission::Get };
+        StoreError::MissingOrForbidden { call, permission }
+    };
     let found = world.store.stat(&missing).await.unwrap_err();
     assert!(!found.is_about_us() && !found.is_transient(), "{found}");
     assert_eq!(found, hidden(Call::Stat));
@@ -81,6 +84,15 @@ async fn what_is_missing_may_be_hidden_from_us() {
     assert_eq!(world.store.delete(&missing, None).await.unwrap_err(), hidden(Call::Delete));
     let copy = world.store.rewrite(&missing, 1, &name(CONTENT, "copy")).await.unwrap_err();
     assert_eq!(copy, hidden(Call::Rewrite));
+    // Where it cannot be settled which of the two it is, neither is said.
+    world.google.rule(Rule::at(Stage::Head).call(Asked::Permissions).times(1).act(Act::Status(503)));
+    let away = world.store.stat(&missing).await.unwrap_err();
+    assert!(away.is_transient(), "{away}");
+    world.grant(STAGING, &[Right::Create]);
+    let forbidden = |call, permission| StoreError::Forbidden { call, permission };
+    assert_eq!(world.store.stat(&missing).await.unwrap_err(), forbidden(Call::Stat, Permission::Get));
+    let kept = world.store.delete(&missing, None).await.unwrap_err();
+    assert_eq!(kept, forbidden(Call::Delete, Permission::Delete));
     world.grant(STAGING, &[Right::Create, Right::Get, Right::Delete, Right::List]);
     assert_eq!(world.store.stat(&missing).await.unwrap(), None);
     world.store.delete(&missing, None).await.unwrap();

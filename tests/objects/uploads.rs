@@ -146,9 +146,9 @@ async fn a_list_that_is_not_the_stores_is_refused_by_name() {
     let world = World::new().await;
     let staged = name(STAGING, "o");
     let (upload, parts) = world.begun(&staged, &[b"small", b"last"]).await;
-    let code = |error: StoreError| match error {
-        StoreError::Invalid { code, .. } => code,
-        other => panic!("{other}"),
+    let code = |error: StoreError| {
+        let StoreError::Invalid { code, .. } = error else { panic!("{error}") };
+        code
     };
     let other = vec![(1, parts[1].1.clone())];
     let missing = vec![(3, parts[0].1.clone())];

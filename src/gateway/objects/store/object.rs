@@ -69,7 +69,8 @@ impl ObjectStore {
     /// Deletes an object, where one is named only that generation; done also where there is none.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Changed`] where the object is of another generation.
+    /// [`StoreError`]; [`StoreError::Changed`] where the object is of another generation, [`StoreError::MissingOrForbidden`]
+    /// where there is none and we may not list the bucket.
     pub async fn delete(&self, name: &ObjectName, generation: Option<i64>) -> Result<(), StoreError> {
         let generation = generation.map(|generation| generation.to_string());
         let query = generation.as_deref().map(|generation| ("ifGenerationMatch", generation));
