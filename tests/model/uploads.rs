@@ -164,7 +164,9 @@ impl Uploads {
         }
         for worker in 0..2_u8 {
             let next = match world.works[usize::from(worker)] {
-                Work::Idle if world.state == State::PendingCommit && world.lease.is_none() => Action::Claim(worker),
+                Work::Idle if world.state == State::PendingCommit && world.lease.is_none() => {
+                    Action::Claim(worker)
+                }
                 Work::Idle => continue,
                 Work::Claimed => Action::Assemble(worker),
                 Work::Assembled => Action::Prove(worker),
@@ -298,7 +300,9 @@ impl Model for Uploads {
             Action::Settle(worker) => {
                 world.works[usize::from(worker)] = Work::Idle;
                 let fenced = ours(&world, worker);
-                if fenced && self.step_to(&mut world, State::Committed) || !fenced && !self.has(Rule::CommitFence) {
+                if fenced && self.step_to(&mut world, State::Committed)
+                    || !fenced && !self.has(Rule::CommitFence)
+                {
                     world.state = State::Committed;
                     world.blob = true;
                     world.blob_row = Staged::Absent;
@@ -356,20 +360,22 @@ impl Model for Uploads {
                 (!world.object || world.session_row != Staged::Absent)
                     && (!world.final_object || world.blob || world.blob_row != Staged::Absent)
             }),
-            Property::always(BLOB_HAS_OBJECT, |_, world| !world.blob || world.final_object),
-            Property::always(COMMITTED_IS_PROVEN, |_, world| world.state != State::Committed || world.honest),
-            Property::always(NOTHING_IS_FORGOTTEN, |_, world| {
+            Property::always(BLOB_HAS_OBJECT, |_, world: &World| !world.blob || world.final_object),
+            Property::always(COMMITTED_IS_PROVEN, |_, world: &World| {
+                world.state != State::Committed || world.honest
+            }),
+            Property::always(NOTHING_IS_FORGOTTEN, |_, world: &World| {
                 !world.state.is_ended() || ![world.session_row, world.blob_row].contains(&Staged::Needed)
             }),
             // Steps go on until there are none: no circle, since each of them brings something nearer to its end.
-            Property::always(ENDS, |model: &Self, world| {
+            Property::always(ENDS, |model: &Self, world: &World| {
                 !model.goes_on(world).is_empty()
                     || world.state.is_ended() && world.session_row == Staged::Absent && !world.object
             }),
-            Property::sometimes(COMMITTED_AFTER_DEATH, |_, world| {
+            Property::sometimes(COMMITTED_AFTER_DEATH, |_, world: &World| {
                 world.state == State::Committed && world.faults == 0 && world.blob
             }),
-            Property::sometimes(REMOVED_AND_LATE, |_, world| {
+            Property::sometimes(REMOVED_AND_LATE, |_, world: &World| {
                 world.was_removed && world.works.iter().any(|work| *work != Work::Idle)
             }),
         ]
@@ -379,7 +385,9 @@ impl Model for Uploads {
 impl Uploads {
     /// The edge of a commit to one of its two ends.
     fn step_to(&self, world: &mut World, to: State) -> bool {
-        let Ok(edge) = Transition::<Upload>::leading(world.state, Command::Commit, to, Who::WORKER) else { return false };
+        let Ok(edge) = Transition::<Upload>::leading(world.state, Command::Commit, to, Who::WORKER) else {
+            return false;
+        };
         world.state = edge.to();
         true
     }
