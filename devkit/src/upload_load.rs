@@ -42,8 +42,12 @@ pub async fn run(binary: &Path, mebibytes: usize, rounds: usize) -> Result<bool>
     google.grant(&account, STAGING, &[Right::Create, Right::Get, Right::Delete, Right::List]);
     google.grant(&account, CONTENT, &[Right::Create, Right::Get]);
     let most = 1 << 30;
-    let limits =
-        ClamdOptions { stream_max_length: most, max_scan_size: most, max_file_size: most, ..ClamdOptions::default() };
+    let limits = ClamdOptions {
+        stream_max_length: most,
+        max_scan_size: most,
+        max_file_size: most,
+        ..ClamdOptions::default()
+    };
     let clamd = Clamd::start(limits).await?;
     let (key, port) = (stage.dir().join("uploads-key"), free_port()?);
     fs::write(&key, KEY)?;
@@ -111,9 +115,13 @@ async fn trial(
     let verified = Duration::from_secs_f64(verify().await? - before);
     let scanned = alone(stage, config, &content).await?;
     let eyes = stage.database.superuser().await?;
-    let row = eyes.query_one("SELECT object FROM content.blobs ORDER BY created_at DESC LIMIT 1", &[]).await?;
+    let row =
+        eyes.query_one("SELECT object FROM content.blobs ORDER BY created_at DESC LIMIT 1", &[]).await?;
     let object: String = row.get(0);
-    ensure!(stage.google.object_bytes(CONTENT, &object)? == content, "the bytes are not those that were sent");
+    ensure!(
+        stage.google.object_bytes(CONTENT, &object)? == content,
+        "the bytes are not those that were sent"
+    );
     Ok(Trial { curl, client: took.saturating_sub(verified), verified, scanned })
 }
 

@@ -11,6 +11,7 @@ mod harness;
 mod holds;
 mod killed;
 mod process;
+mod routed;
 mod schema;
 mod statements;
 mod ways;

@@ -18,9 +18,9 @@ use crate::harness::{CONTENT, KEY, PART, PATIENCE, STAGING, text};
 const BINARY: &str = env!("CARGO_BIN_EXE_maple-router");
 
 pub(crate) struct Life {
-    stage: Stage,
-    _clamd: Clamd,
-    extra: String,
+    pub(crate) stage: Stage,
+    pub(crate) clamd: Clamd,
+    pub(crate) extra: String,
 }
 
 fn setting(name: &str, otherwise: usize) -> usize {
@@ -28,7 +28,7 @@ fn setting(name: &str, otherwise: usize) -> usize {
 }
 
 impl Life {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let variant = Variant { router: true, content: true, ..Variant::default() };
         let options = StageOptions { variant, ..StageOptions::of(Source::Postgres) };
         let stage = Stage::start(options).await.expect("a stage");
@@ -55,19 +55,25 @@ impl Life {
             key.display(),
             clamd.socket().display()
         );
-        Self { stage, _clamd: clamd, extra }
+        Self { stage, clamd, extra }
     }
 
-    async fn router(&self) -> Router {
+    pub(crate) async fn router(&self) -> Router {
         self.stage.router(Path::new(BINARY), "one", &self.extra).await.expect("a daemon")
     }
 
     /// The client on its way.
     fn client(&self, config: &Path, file: &Path) -> Child {
+        self.client_of("contact-us", config, file)
+    }
+
+    /// The same for a form.
+    #[expect(clippy::unused_self, reason = "a client is of no use without what it speaks to")]
+    pub(crate) fn client_of(&self, form: &str, config: &Path, file: &Path) -> Child {
         let arguments = [
             "upload",
             "--form",
-            "contact-us",
+            form,
             "--owner",
             "somebody",
             "--content-type",
