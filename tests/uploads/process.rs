@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::harness::{CONTENT, KEY, PART, PATIENCE, STAGING, text};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_maple-router");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_maple-router");
 
 pub(crate) struct Life {
     pub(crate) stage: Stage,

@@ -1,7 +1,7 @@
 //! From the file to the reader: what was brought is routed with a link that gives its bytes, what is infected fails its submission,
 //! and while no scanner is believed nothing that was brought is routed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use devkit::clamd::eicar;
@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::harness::{PATIENCE, text};
-use crate::process::Life;
+use crate::process::{BINARY, Life};
 
 struct Backend {
     life: Life,
@@ -132,6 +132,10 @@ async fn while_no_scanner_is_believed_uploads_commit_nothing_of_them_is_routed_a
     for id in &waiting {
         assert_eq!(form.status(*id).await, "received");
     }
+    let id = waiting[0].to_string();
+    let told =
+        form.life.stage.ask(Path::new(BINARY), &form.config, &["explain", &id]).await.expect("an answer");
+    assert!(told.out.contains("the scanner has given no verdict"), "{}", told.out);
     form.life.clamd.up().await.expect("up again");
     for id in &waiting {
         assert_eq!(form.ended(*id).await, "routed");
