@@ -26,4 +26,5 @@ pub mod soak;
 pub mod stage;
 pub mod submission;
 pub mod trap;
+pub mod uploading;
 pub mod waiting;

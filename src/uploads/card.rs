@@ -1,5 +1,6 @@
 //! The uploads' card.
 
+use super::check;
 use super::journal::EventName;
 use super::metrics::{
     REQUESTS, SCANNER_TRUSTED, SCANS, SESSIONS, STAGING_DUE, UNSCANNABLE as UNSCANNABLE_FILES,
@@ -62,6 +63,6 @@ pub const CARD: Card = Card {
     ],
     events: EventName::EVENTS,
     incidents: &[UNAVAILABLE, SCANNER, STORE, UNSCANNED, UNSCANNABLE, STUCK],
-    checks: contract::CHECKS,
+    checks: &[contract::CHECK, check::BUCKETS, check::SCANNER],
     ..Card::named("uploads")
 };
