@@ -14,6 +14,7 @@ mod name;
 mod object;
 mod reading;
 mod said;
+mod stored;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +29,9 @@ pub use self::bucket::{BucketFacts, CorsRule, LifecycleRule};
 pub use self::call::{Call, Permission};
 pub use self::fault::{Absence, InvalidCode, StoreError};
 use self::fault::{Finding, classify};
-pub use self::multipart::Part;
 pub use self::name::{ObjectName, UploadId};
-pub use self::object::Stat;
 pub use self::reading::Reading;
+pub use self::stored::{Part, Stat};
 
 use crate::config::SignedUrl;
 use crate::gateway::signed_url::{SignError, UrlSigner};

@@ -7,21 +7,11 @@ use serde_json::json;
 use super::call::Call;
 use super::fault::StoreError;
 use super::said::{Resource, Round};
+use super::stored::Stat;
 use super::{ObjectName, ObjectStore, garbled, parsed};
 
 /// Most rounds of a copy: far more than the largest object needs.
 const ROUNDS: usize = 10_000;
-
-/// What is known of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// Number of its generation; each write makes another.
-    pub generation: i64,
-    /// Its length in bytes, as stored.
-    pub length: u64,
-    /// CRC-32C of its bytes.
-    pub crc32c: u32,
-}
 
 impl ObjectStore {
     /// What is known of an object; `None` where there is none.

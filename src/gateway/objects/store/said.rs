@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Permission;
 use super::fault::Finding;
-use super::{Part, Stat};
+use super::stored::{Part, Stat};
 
 /// An XML document whose root has this name.
 pub(super) fn document<T: DeserializeOwned>(body: &[u8], root: &str) -> Option<T> {
