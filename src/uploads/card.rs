@@ -43,8 +43,6 @@ pub const CARD: Card = Card {
         "upload_verdict",
         "upload_scan_take",
         "upload_scan_later",
-        "upload_scan_again",
-        "upload_scan_stale",
         "upload_staging_take",
         "upload_staging_gone",
         "upload_unattached",

@@ -59,6 +59,22 @@ async fn what_is_set_up_as_the_runbook_says_is_well() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_missing_or_could_be_guessed_is_told() {
+    let scene = Scene::new(true).await;
+    let key = scene.stage.dir().join("uploads-key");
+    for (red, word) in [(Some("short"), "could be guessed"), (None, "uploads-key")] {
+        match red {
+            Some(text) => std::fs::write(&key, text).expect("written"),
+            None => std::fs::remove_file(&key).expect("removed"),
+        }
+        let report = scene.check().await;
+        assert_eq!(report.line("secrets")["level"], "warn", "{report:#?}");
+        assert!(report.detail("secrets").contains(word), "{report:#?}");
+        assert!(report.remedy("secrets").contains("rb-011"), "{report:#?}");
+    }
+}
+
+#[tokio::test]
 async fn each_fault_of_a_bucket_is_named() {
     let scene = Scene::new(true).await;
     let without = |rights: &[Right], right: Right| -> Vec<Right> {
@@ -67,7 +83,7 @@ async fn each_fault_of_a_bucket_is_named() {
     type Red<'a> = Box<dyn Fn(&Scene) + 'a>;
     let faults: Vec<(Red<'_>, &str, &str)> = vec![
         (
-            Box::new(|scene| drop(scene.google().remove_bucket(STAGING))),
+            Box::new(|scene| assert!(scene.google().remove_bucket(STAGING))),
             "fail",
             "maple-staging: the store has no such bucket",
         ),
