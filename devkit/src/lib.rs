@@ -27,4 +27,5 @@ pub mod stage;
 pub mod submission;
 pub mod trap;
 pub mod upload_load;
+pub mod uploading;
 pub mod waiting;
