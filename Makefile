@@ -14,7 +14,8 @@ CARGO ?= cargo
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: deps-build ## Show what becomes of a dozen submissions (KEEP=1: leave it running; SOURCE=postgres: without Pub/Sub)
+demo: deps-build ## Show what becomes of a dozen submissions, two of them with files that are brought (KEEP=1: leave it running; SOURCE=postgres: without Pub/Sub)
+	@scripts/install-missing scanner
 	@scripts/build-watched --workspace --bins
 	@target/debug/demo $(if $(filter-out 0,$(KEEP)),--keep) $(if $(SOURCE),--source $(SOURCE))
 

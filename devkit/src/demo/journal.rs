@@ -24,6 +24,8 @@ pub(super) fn in_words(entry: &Value, again: bool) -> Option<(Tone, String)> {
         "claimed" => (Tone::Plain, format!("claimed: attempt {} of 5", number("attempt"))),
         "dropped" => (Tone::Faint, format!("nothing to do now, {}", after_colon(message))),
         "begun" | "held" => return None,
+        // The demo tells what the API answers; the proof of a file is the router's own.
+        "upload_request" | "upload_created" => return None,
         "poison" => {
             let nth = number("delivery_attempt").max(1);
             (Tone::Warn, format!("unreadable event given back (delivery {nth} of 5)"))

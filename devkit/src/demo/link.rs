@@ -18,7 +18,7 @@ pub(super) fn signed_links(mail: &Mail) -> Vec<String> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fetched {
     pub(super) status: u16,
-    pub(super) body: String,
+    pub(super) body: Vec<u8>,
 }
 
 /// Fetches a URL over plain HTTP, past any proxy.
@@ -29,7 +29,7 @@ pub(super) async fn fetch(url: &str) -> Result<Fetched> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let answer = client.get(url).send().await.context("fetching a link out of a mail")?;
     let status = answer.status().as_u16();
-    Ok(Fetched { status, body: answer.text().await? })
+    Ok(Fetched { status, body: answer.bytes().await?.to_vec() })
 }
 
 /// The same object without any signature.

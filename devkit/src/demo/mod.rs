@@ -1,11 +1,12 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
-//! Reading order: `scenarios` is what is played and expected, `theatre` what runs, `play` who plays, `watch` and `narration`
-//! what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own word: only rows, audit
+//! Reading order: `scenarios` is what is played and expected, `theatre` what runs (`uploads` its part of files), `play` who plays
+//! (`bringing` whoever has a file), `watch` and `narration` what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own word: only rows, audit
 //! rows, mails at the relay, and the dead-letter topic, or schema `router` where that is the source.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
 
+mod bringing;
 mod evidence;
 mod journal;
 mod link;
@@ -16,6 +17,7 @@ mod review;
 mod scenarios;
 mod table;
 mod theatre;
+mod uploads;
 mod verdict;
 mod watch;
 
@@ -28,6 +30,7 @@ use jiff::SignedDuration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use bringing::Bringer;
 use evidence::Witness;
 use narration::{Narrator, Tone, now};
 use play::{Played, Player, until_over};
@@ -75,14 +78,14 @@ pub async fn run(options: Options) -> Result<Ending> {
     let narrator = Narrator::new();
     let printing = narrator.spawn();
     let parts = match options.source {
-        Source::Pubsub => "PostgreSQL, Pub/Sub, a relay, IAM, an object store, a help desk and Slack",
+        Source::Pubsub => "PostgreSQL, clamd, Pub/Sub, a relay, IAM, an object store, a help desk and Slack",
         Source::Postgres => {
-            "PostgreSQL with schema router, a relay, IAM, an object store, a help desk and Slack"
+            "PostgreSQL with schema router, clamd, a relay, IAM, an object store, a help desk and Slack"
         }
     };
     narrator.print(&format!("maple-router demo: starting {parts}"), Tone::Bold);
     narrator.print(
-        "on loopback, all but PostgreSQL made for tests, and the real `maple-router run` on them.",
+        "on loopback, all but PostgreSQL and clamd made for tests, and the real `maple-router run` on them.",
         Tone::Bold,
     );
     let opened = stop.run_until_cancelled(Theatre::open(&options)).await;
@@ -133,7 +136,14 @@ async fn show(
     let witness = Witness::of(stage, &theatre.help_desk).await?;
     let log = theatre.router.log_file().to_owned();
     let mut watch = Watch::new(stage, Arc::clone(narrator), Arc::clone(&labels), log);
-    let player = Player::new(stage, &witness, Arc::clone(narrator), labels, options.pace).await?;
+    let bringer = Bringer {
+        stage,
+        uploads: &theatre.uploads,
+        binary: &theatre.binary,
+        config: theatre.router.config().to_owned(),
+        labels: Arc::clone(&labels),
+    };
+    let player = Player::new(bringer, &witness, Arc::clone(narrator), labels, options.pace).await?;
     let router = &mut theatre.router;
     let acting = async {
         player.all(played).await?;

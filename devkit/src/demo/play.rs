@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::bringing::{Bringer, bring};
 use super::evidence::Witness;
 use super::narration::{Narrator, Tone, now};
 use super::scenarios::{
@@ -36,6 +37,7 @@ pub(super) struct Played {
 /// The player of the scenarios.
 pub(super) struct Player<'a> {
     stage: &'a Stage,
+    bringer: Bringer<'a>,
     narrator: Arc<Narrator>,
     labels: Labels,
     witness: &'a Witness<'a>,
@@ -48,15 +50,16 @@ impl<'a> Player<'a> {
     /// # Errors
     /// The database is gone.
     pub(super) async fn new(
-        stage: &'a Stage,
+        bringer: Bringer<'a>,
         witness: &'a Witness<'a>,
         narrator: Arc<Narrator>,
         labels: Labels,
         pace: Duration,
     ) -> Result<Self> {
+        let stage = bringer.stage;
         let backend = stage.database.client_as("forms_app").await?;
         let scanner = stage.database.client_as("forms_scanner").await?;
-        Ok(Self { stage, narrator, labels, witness, backend, scanner, pace })
+        Ok(Self { stage, bringer, narrator, labels, witness, backend, scanner, pace })
     }
 
     /// Plays all stories.
@@ -87,7 +90,8 @@ impl<'a> Player<'a> {
     }
 
     async fn one(&self, scenario: &'static Scenario, played: &mut Vec<Played>) -> Result<()> {
-        let Seeded { id, attachments } = self.finalize(scenario).await?;
+        let upload = self.brought(scenario).await?;
+        let Seeded { id, attachments } = self.finalize(scenario, upload).await?;
         played.push(Played { scenario, id, faults: Vec::new(), evidence: Evidence::default() });
         let say = |teller, text: String| self.narrator.say(teller, scenario.label, Tone::Plain, text);
         let mut announced = Vec::new();
@@ -142,8 +146,16 @@ impl<'a> Player<'a> {
         Ok(format!("writes an event `{GIBBERISH_ROW}`"))
     }
 
-    /// Row, fields, attachments and their objects, as the backend's finalize makes them.
-    async fn finalize(&self, scenario: &'static Scenario) -> Result<Seeded> {
+    /// The file that is brought before its submission is finalized, if there is one.
+    async fn brought(&self, scenario: &'static Scenario) -> Result<Option<Uuid>> {
+        let Some(file) = scenario.brought else { return Ok(None) };
+        let say = |teller, text: String| self.narrator.say(teller, scenario.label, Tone::Plain, text);
+        Ok(Some(bring(&self.bringer, scenario, file, say).await?))
+    }
+
+    /// Row, fields, attachments and their objects, as the backend's finalize makes them; a file that was brought becomes an
+    /// attachment in the same transaction.
+    async fn finalize(&self, scenario: &'static Scenario, upload: Option<Uuid>) -> Result<Seeded> {
         let Scenario { label, form, fields, files, .. } = *scenario;
         let mut seed = SubmissionSeed::of(form).bucket(BUCKET);
         for (key, value) in fields {
@@ -152,13 +164,19 @@ impl<'a> Player<'a> {
         for file in files {
             seed = seed.attachment(file.name, file.scan);
         }
+        self.backend.batch_execute("BEGIN").await?;
         let seeded = seed.insert(&self.backend).await?;
+        if let Some(upload) = upload {
+            self.backend.execute("SELECT content.attach($1, $2)", &[&upload, &seeded.id]).await?;
+        }
+        self.backend.batch_execute("COMMIT").await?;
         for (number, file) in (1..).zip(files) {
             let object = format!("submissions/{}/{number}-{}", seeded.id, file.name);
             self.stage.google.put_object(BUCKET, &object, "text/plain", file.content);
         }
         self.labels.lock().unwrap_or_else(PoisonError::into_inner).insert(seeded.id.to_string(), label);
         let with = match files.len() {
+            0 if upload.is_some() => ", and attaches the file".to_owned(),
             0 => String::new(),
             count => format!(", {count} attachments"),
         };

@@ -3,11 +3,14 @@
 use anyhow::Result;
 
 use super::Options;
+use super::bringing::{content, sha256};
 use super::evidence::{DeadLetter, Witness};
 use super::link::{fetch, signed_links, unsigned};
 use super::narration::{Narrator, Tone};
 use super::play::Played;
-use super::scenarios::{EXPLAINED, GIBBERISH, GIBBERISH_ROW, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER};
+use super::scenarios::{
+    BROUGHT, EXPLAINED, GIBBERISH, GIBBERISH_ROW, LINKED, UNPARSEABLE, UNPARSEABLE_AFTER,
+};
 use super::table::aligned;
 use super::theatre::{REVIEWER, Theatre, mail_dir, slack_dir, wrapper};
 use crate::stage::{PROJECT, SUBSCRIPTION, Source};
@@ -66,6 +69,9 @@ impl Report {
         }
         for story in played.iter().filter(|played| played.scenario.label == LINKED) {
             report.follow_link(theatre, story).await?;
+        }
+        for story in played.iter().filter(|played| played.scenario.label == BROUGHT) {
+            report.read_back(theatre, story).await?;
         }
         Ok(report)
     }
@@ -139,21 +145,63 @@ impl Report {
         Ok(())
     }
 
-    async fn follow_link(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
+    /// Id and first signed link of the mail of a story.
+    fn first_link(&mut self, theatre: &Theatre, played: &Played) -> Option<(String, String)> {
         let id = played.id.to_string();
         let mails = theatre.stage.relay.mails();
-        let Some((mail, url)) = mails
+        let found = mails
             .iter()
             .filter(|mail| mail.submission_id.as_ref() == Some(&id))
-            .find_map(|mail| Some((mail, signed_links(mail).into_iter().next()?)))
-        else {
+            .find_map(|mail| Some((mail.queue_id.clone(), signed_links(mail).into_iter().next()?)));
+        if found.is_none() {
             self.faults.push(format!("{}: no mail with a signed link", played.scenario.label));
-            return Ok(());
-        };
+        }
+        found
+    }
+
+    /// Fetches by its link what was brought in parts, and compares the bytes.
+    async fn read_back(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
+        let Some((mail, url)) = self.first_link(theatre, played) else { return Ok(()) };
+        let (signed, bare) = (fetch(&url).await?, fetch(unsigned(&url)).await?);
+        let sent = played.scenario.brought.map(content).unwrap_or_default();
+        let same = signed.status == 200 && signed.body == sent;
+        if !same {
+            let (status, length) = (signed.status, signed.body.len());
+            self.faults.push(format!(
+                "the link to what was brought answered {status}, {length} bytes, not the {} that were sent",
+                sent.len()
+            ));
+        }
+        if bare.status != 403 {
+            self.faults
+                .push(format!("without its signature that link answered {}, expected 403", bare.status));
+        }
+        let shown: String = url.chars().take(URL_SHOWN).collect();
+        let lines = vec![
+            format!("GET {shown}..."),
+            format!(
+                "  -> {}, {} bytes, SHA-256 {}...",
+                signed.status,
+                signed.body.len(),
+                &sha256(&signed.body)[..16]
+            ),
+            format!("     {} what was sent, byte for byte", if same { "is" } else { "is NOT" }),
+            format!("the same without its signature -> {}", bare.status),
+        ];
+        self.blocks.push((format!("The link in mail {mail}.eml    ({})", played.scenario.label), lines));
+        Ok(())
+    }
+
+    async fn follow_link(&mut self, theatre: &Theatre, played: &Played) -> Result<()> {
+        let Some((mail, url)) = self.first_link(theatre, played) else { return Ok(()) };
         let (signed, bare) = (fetch(&url).await?, fetch(unsigned(&url)).await?);
         let file = played.scenario.files.iter().find(|file| url.contains(file.name));
-        if signed.status != 200 || file.is_none_or(|file| file.content != signed.body) {
-            self.faults.push(format!("the signed link answered {}: {:?}", signed.status, signed.body));
+        if signed.status != 200 || file.is_none_or(|file| file.content.as_bytes() != signed.body) {
+            self.faults.push(format!(
+                "the signed link answered {}: {:?}",
+                signed.status,
+                String::from_utf8_lossy(&signed.body)
+            ));
         }
         if bare.status != 403 {
             self.faults
@@ -162,13 +210,16 @@ impl Report {
         let shown: String = url.chars().take(URL_SHOWN).collect();
         let lines = vec![
             format!("GET {shown}..."),
-            format!("  -> {}, {} bytes: {:?}", signed.status, signed.body.len(), signed.body),
+            format!(
+                "  -> {}, {} bytes: {:?}",
+                signed.status,
+                signed.body.len(),
+                String::from_utf8_lossy(&signed.body)
+            ),
             format!("the same without its signature -> {}", bare.status),
         ];
-        self.blocks.push((
-            format!("The first link in mail {}.eml    ({})", mail.queue_id, played.scenario.label),
-            lines,
-        ));
+        self.blocks
+            .push((format!("The first link in mail {mail}.eml    ({})", played.scenario.label), lines));
         Ok(())
     }
 
@@ -218,11 +269,13 @@ impl Report {
 
 /// Introduction of the parts, for a first-time reader.
 pub(super) fn orientation(theatre: &Theatre) -> String {
-    let log = theatre.router.log_file().display();
+    let (log, uploads) = (theatre.router.log_file().display(), &theatre.uploads.origin);
     format!(
         "ready. Columns: seconds, who, which submission, what happens.\n\
          `backend` and `scanner` are played by the demo, `relay` is where mails arrive, and\n\
-         `router` is what the process under test writes to its log ({log})."
+         `router` is what the process under test writes to its log ({log}).\n\
+         The object store is a stand-in that keeps to Google's API; clamd is real, but its signatures are\n\
+         stand-ins: it knows the EICAR test file and no real virus. Files are brought to {uploads}."
     )
 }
 
@@ -249,7 +302,8 @@ pub(super) async fn addresses(options: &Options, theatre: &Theatre) -> Result<St
          {events}\
          \x20 relay         {relay} (SMTP)\n\
          \x20 IAM           {iam}\n\
-         \x20 object store  {storage}\n\
+         \x20 object store  {storage} (a stand-in)\n\
+         \x20 uploads       {verbs} upload FILE --form upload --owner YOU; {uploads}/v1/openapi.json\n\
          \x20 Slack         {slack}",
         http = router.address(),
         verbs = wrapper(&options.dir).display(),
@@ -257,6 +311,7 @@ pub(super) async fn addresses(options: &Options, theatre: &Theatre) -> Result<St
         relay = stage.relay.address(),
         iam = stage.google.iam_endpoint(),
         storage = stage.google.storage_endpoint(),
+        uploads = theatre.uploads.origin,
         slack = stage.slack.webhook_url(),
         desk = link.out.trim().lines().next().unwrap_or("has no link: see its log"),
     ))

@@ -18,6 +18,8 @@ pub(super) struct Scenario {
     pub(super) fields: &'static [(&'static str, &'static str)],
     /// Files that the submitter uploaded.
     pub(super) files: &'static [File],
+    /// A file that is brought through the API of uploads before the submission is finalized.
+    pub(super) brought: Option<Brought>,
     /// The relay's reply to a recipient.
     pub(super) relay: Option<Reply>,
     /// Deeds of the backend and the scan worker, in this order, after the submission is finalized.
@@ -67,6 +69,15 @@ pub(super) struct File {
     pub(super) scan: &'static str,
     /// File content.
     pub(super) content: &'static str,
+}
+
+/// A file that the API of uploads takes. Its bytes are made when it is brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brought {
+    /// Twenty mebibytes of text, in parts.
+    InParts,
+    /// The EICAR test file.
+    Virus,
 }
 
 /// A relay's reply instead of 250.
@@ -156,6 +167,7 @@ const PLAIN: Scenario = Scenario {
     form: "contact",
     fields: &[("name", "Ada"), ("email", "ada@example.org"), ("topic", "Hello"), ("message", "Hello there")],
     files: &[],
+    brought: None,
     relay: None,
     deeds: &[Deed::Publish("finalized")],
     expect: routed(&["office@example.org"], &[("email_sent", 1), ("submission_routed", 1)]),
@@ -165,6 +177,8 @@ const PLAIN: Scenario = Scenario {
 pub(super) const EXPLAINED: &str = "one refused";
 /// Scenario whose links are fetched at the end.
 pub(super) const LINKED: &str = "becomes clean";
+/// Scenario whose large file is read back at the end.
+pub(super) const BROUGHT: &str = "20 MiB in parts";
 /// Label of the event that nobody can read.
 pub(super) const UNPARSEABLE: &str = "unparseable";
 /// Story after which the event comes.
@@ -255,6 +269,29 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             File { name: "letter.txt", scan: "clean", content: "harmless\n" },
             File { name: "invoice.txt", scan: "infected", content: "not harmless\n" },
         ],
+        expect: Expect { attempts: 0, ..failed("infected", &[], &[("submission_route_failed", 1)]) },
+        ..PLAIN
+    },
+    Scenario {
+        label: BROUGHT,
+        story: "a file of 20 MiB is brought in parts straight to the store, compared with its SHA-256 and scanned, all before \
+                the submission is finalized; the mail has a link to exactly these bytes",
+        form: "upload",
+        fields: &[("name", "Grace")],
+        brought: Some(Brought::InParts),
+        expect: Expect {
+            links: 1,
+            ..routed(&["documents@example.org"], &[("email_sent", 1), ("submission_routed", 1)])
+        },
+        ..PLAIN
+    },
+    Scenario {
+        label: "virus brought",
+        story: "the file that is brought is the EICAR test virus: clamd finds it, the submission fails as it is finalized \
+                (runbooks/rb-008), and nobody gets anything",
+        form: "upload",
+        fields: &[("name", "Mallory")],
+        brought: Some(Brought::Virus),
         expect: Expect { attempts: 0, ..failed("infected", &[], &[("submission_route_failed", 1)]) },
         ..PLAIN
     },

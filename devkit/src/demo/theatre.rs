@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::Options;
 use super::evidence::WITNESS;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
+use super::uploads::Uploads;
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
 use crate::help_desk::{HelpDesk, HelpDeskOptions};
@@ -41,8 +42,9 @@ pub(super) struct Theatre {
     pub(super) router: Router,
     pub(super) stage: Stage,
     pub(super) help_desk: HelpDesk,
+    pub(super) uploads: Uploads,
     _cluster: Cluster,
-    binary: PathBuf,
+    pub(super) binary: PathBuf,
     /// Holds the directory's lock.
     _lock: File,
 }
@@ -61,6 +63,7 @@ impl Theatre {
         let mut of_source = StageOptions::of(options.source);
         // The review queue is in schema router, whatever the source of events.
         of_source.variant.router = true;
+        of_source.variant.content = true;
         let database = cluster.database(of_source.variant).await?;
         let settings = StageOptions {
             retry: RETRY,
@@ -79,17 +82,19 @@ impl Theatre {
         }
         refuse(&stage, |_| true);
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
+        let uploads = Uploads::open(&options.dir, &stage.google).await?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}",
             installed(&stage).await?,
             desk(&options.dir)?,
-            tickets(&options.dir, &help_desk)?
+            tickets(&options.dir, &help_desk)?,
+            uploads.settings
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;
         write_wrapper(options, &stage, &router)?;
         let binary = options.binary.clone();
-        Ok(Self { router, stage, help_desk, _cluster: cluster, binary, _lock: lock })
+        Ok(Self { router, stage, help_desk, uploads, _cluster: cluster, binary, _lock: lock })
     }
 
     /// Runs another verb beside the router, with the router's own configuration.

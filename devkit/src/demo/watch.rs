@@ -17,7 +17,7 @@ use super::narration::{Narrator, Tone};
 use super::scenarios::UNPARSEABLE;
 use crate::stage::Stage;
 
-/// Which submission is which story.
+/// Which submission, or upload, is which story.
 pub(super) type Labels = Arc<Mutex<HashMap<String, &'static str>>>;
 
 /// Progress of the display.
@@ -75,7 +75,8 @@ impl<'a> Watch<'a> {
         let at: Timestamp = text("time").parse().unwrap_or(Timestamp::MIN);
         let (id, event) = (text("submission_id"), text("event"));
         let again = event == "received" && !self.seen.insert(id.to_owned());
-        let label = if event == "poison" { UNPARSEABLE } else { self.label(id) };
+        let about = if id.is_empty() { text("upload") } else { id };
+        let label = if event == "poison" { UNPARSEABLE } else { self.label(about) };
         if let Some((tone, words)) = journal::in_words(&entry, again) {
             self.narrator.say_at(at, "router", label, tone, words);
         }
