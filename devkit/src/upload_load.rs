@@ -69,6 +69,7 @@ pub async fn run(binary: &Path, mebibytes: usize, rounds: usize) -> Result<bool>
     Ok(true)
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
 async fn trial(
     stage: &Stage,
     router: &Router,
@@ -126,6 +127,7 @@ async fn trial(
 }
 
 /// The scanner alone, over the same bytes.
+#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
 async fn alone(stage: &Stage, config: &Path, content: &[u8]) -> Result<Duration> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let text = fs::read_to_string(config)?;

@@ -30,7 +30,14 @@ impl Scene {
             Command::Abort => Some(json!({"problem": {"type": "t"}})),
             Command::Commit => Some(json!({"found": {
                 "sha256": sha256(&text(LENGTH)), "length": LENGTH, "crc32c": 1, "generation": 1, "verdict": "clean"}})),
-            _ => None,
+            Command::Create
+            | Command::StartParts
+            | Command::FastPathDedupe
+            | Command::IssueUrls
+            | Command::CompleteParts
+            | Command::Claim
+            | Command::Retry
+            | Command::Expire => None,
         };
         for from in State::ALL {
             let Ok(transition) = Transition::<Upload>::of(*from, command, Who::WORKER) else { continue };
@@ -70,7 +77,7 @@ impl Real<Upload> for Scene {
                 .await;
             }
             State::Aborted => {
-                self.sql(&format!("UPDATE content.uploads SET state = 'aborted' WHERE id = '{id}'")).await
+                self.sql(&format!("UPDATE content.uploads SET state = 'aborted' WHERE id = '{id}'")).await;
             }
             State::PendingCommit
                 if by == Who::WORKER && command != Command::Claim || command == Command::Expire =>
@@ -86,7 +93,7 @@ impl Real<Upload> for Scene {
                 );
                 self.sql(&sql).await;
             }
-            _ => {}
+            State::Initiated | State::PartsUploading | State::PendingCommit => {}
         }
         if command == Command::Abort && by == Who::SYSTEM && !state.is_ended() {
             self.sql("UPDATE content.uploads SET expires_at = now() - interval '1 s'").await;
@@ -123,10 +130,10 @@ impl Real<Upload> for Scene {
                 drop(self.commands.complete(seen, Some(&sha256(&text(LENGTH)))).await);
             }
             (Command::Abort, CLIENT) if own => {
-                drop(abort(&self.commands.store, &seen, THE_CLIENT, None).await)
+                drop(abort(&self.commands.store, &seen, THE_CLIENT, None).await);
             }
             (Command::Abort, BACKEND) if own => {
-                drop(abort(&self.commands.store, &seen, THE_BACKEND, None).await)
+                drop(abort(&self.commands.store, &seen, THE_BACKEND, None).await);
             }
             (Command::Abort, Who::OPERATOR) if own => {
                 let by = By { who: Who::OPERATOR, name: "operator:test" };
