@@ -42,7 +42,7 @@ impl Promise<'_> {
                 answer.out.contains("upload") || answer.out.contains("UPLOAD")
             }
             ["maple-router", "dlq", "list"] => answer.out.contains(self.kind),
-            ["ss", "-ltnp"] => answer.out.contains(&format!("127.0.0.1:{}", desk)),
+            ["ss", "-ltnp"] => answer.out.contains(&format!("127.0.0.1:{desk}")),
             ["postconf", ..] => answer.out.contains("mynetworks ="),
             _ => return None,
         })

@@ -211,14 +211,13 @@ impl ObjectStore {
 
     /// Tells a missing object from a missing permission, where the store says the same of both: it is asked what we may.
     async fn settled(&self, bucket: &str, error: StoreError) -> StoreError {
-        match error {
-            StoreError::MissingOrForbidden { call, permission } if permission != Permission::List => {
-                match self.permissions(bucket, &[permission]).await {
-                    Ok(held) if held.is_empty() => StoreError::Forbidden { call, permission },
-                    Ok(_) | Err(_) => error,
-                }
-            }
-            other => other,
+        let StoreError::MissingOrForbidden { call, permission } = error else { return error };
+        if permission == Permission::List {
+            return error;
+        }
+        match self.permissions(bucket, &[permission]).await {
+            Ok(held) if held.is_empty() => StoreError::Forbidden { call, permission },
+            Ok(_) | Err(_) => error,
         }
     }
 }

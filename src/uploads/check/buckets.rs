@@ -79,12 +79,10 @@ fn not_tried(why: &str) -> CheckLine {
 }
 
 fn remedy_of(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::NoBucket | StoreError::Forbidden { .. } => REMEDY,
-        _ => {
-            "see to signed_url.storage_endpoint, to the network, and to the store's own status page; then look again"
-        }
+    if matches!(error, StoreError::NoBucket | StoreError::Forbidden { .. }) {
+        return REMEDY;
     }
+    "see to signed_url.storage_endpoint, to the network, and to the store's own status page; then look again"
 }
 
 /// A bucket's configuration may be kept from us: that is told, and the rest is looked at.

@@ -342,7 +342,7 @@ impl UploadStore {
         most: usize,
     ) -> Result<Vec<Seen>, DbError> {
         let statement = if ended { sql::LIST_ENDED } else { sql::LIST_OPEN };
-        let (most, state) = (limit(most), state.map(|state| state.label()));
+        let (most, state) = (limit(most), state.map(State::label));
         let client = self.pool().get().await?;
         let rows = client.query(&client.prepare_cached(statement).await?, &[&most, &state, &form]).await?;
         rows.iter().map(seen).collect()

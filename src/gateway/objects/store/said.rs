@@ -32,7 +32,14 @@ fn root_of(text: &str) -> Option<String> {
                 root = Some(tag.local_name().as_ref().to_owned());
             }
             Event::Eof => return root.filter(|_| depth == 0),
-            _ => {}
+            Event::Empty(_)
+            | Event::Text(_)
+            | Event::CData(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_)
+            | Event::GeneralRef(_) => {}
         }
     }
 }
