@@ -119,7 +119,7 @@ async fn each_fault_of_a_bucket_is_named() {
         ),
         (
             Box::new(|scene| {
-                scene.change(STAGING, |bucket| bucket.soft_delete = Duration::from_secs(86_400))
+                scene.change(STAGING, |bucket| bucket.soft_delete = Duration::from_secs(86_400));
             }),
             "warn",
             "maple-staging: soft delete is on",
