@@ -44,7 +44,8 @@ CREATE TABLE content.blobs (
     CHECK (verdict <> 'unscanned' OR scan_due_at IS NOT NULL),
     CHECK (state <> 'tombstoned' OR deadline IS NOT NULL)
 );
-CREATE UNIQUE INDEX blobs_key ON content.blobs (form_id, owner, sha256, length) WHERE state <> 'deleted';
+-- The owner last: the same bytes of anybody are looked for as well, where a form says so.
+CREATE UNIQUE INDEX blobs_key ON content.blobs (form_id, sha256, length, owner) WHERE state <> 'deleted';
 CREATE INDEX blobs_scan_due ON content.blobs (scan_due_at, id) WHERE scan_due_at IS NOT NULL AND state <> 'deleted';
 CREATE INDEX blobs_unscannable ON content.blobs (scanned_at, id) WHERE verdict = 'unscannable' AND state = 'live';
 CREATE INDEX blobs_infected ON content.blobs (scanned_at, id) WHERE verdict = 'infected' AND state = 'live';
@@ -336,7 +337,7 @@ DECLARE
 BEGIN
     -- Submissions are locked before attachments and blobs, by everybody.
     PERFORM FROM public.submissions s WHERE s.id IN (SELECT a.submission_id FROM content.blob_refs r
-        JOIN public.attachments a ON a.id::text = r.holder WHERE r.kind = 'attachment' AND r.blob_id = blob)
+        JOIN public.attachments a ON a.id = r.holder::uuid WHERE r.kind = 'attachment' AND r.blob_id = blob)
     ORDER BY s.id FOR NO KEY UPDATE;
     SELECT * INTO b FROM content.blobs x WHERE x.id = blob FOR NO KEY UPDATE;
     IF b.id IS NULL OR b.verdict = 'infected' THEN
@@ -346,7 +347,7 @@ BEGIN
         scan_due_at = NULL, scan_attempts = 0 WHERE x.id = blob;
     UPDATE public.attachments a SET clamav_status = content.scan_status(said)
     FROM content.blob_refs r
-    WHERE r.kind = 'attachment' AND r.blob_id = blob AND a.id::text = r.holder
+    WHERE r.kind = 'attachment' AND r.blob_id = blob AND a.id = r.holder::uuid
       AND a.clamav_status IS DISTINCT FROM content.scan_status(said) AND a.clamav_status <> 'infected'
       AND (said = 'infected' OR a.clamav_status = 'pending');
     GET DIAGNOSTICS changed = ROW_COUNT;

@@ -106,6 +106,22 @@ SELECT 'outbox', n::text, c.from_state, c.to_state, c.command, 'maple-router@hos
 FROM generate_series(1, $rows) AS n,
   (VALUES ('pending', 'delivering', 'claim'), ('delivering', 'delivered', 'succeed')) AS c(from_state, to_state, command);";
 
+/// Uploads that have ended: nine of ten are blobs, of a thousand owners, and attached. `$rows` is replaced.
+const BROUGHT: &str = "
+SET session_replication_role = replica;
+INSERT INTO content.blobs (id, form_id, owner, sha256, length, crc32c, bucket, object, generation, verdict, scanner, scanned_at, created_at)
+SELECT md5('b' || n)::uuid, 'f', 'o' || n % 1000, sha256(convert_to(n::text, 'UTF8')), 10, 1, 'c', 'blobs/' || n, 1, 'clean', 'ClamAV', at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - n * interval '0.5 s' AS at) AS t WHERE n % 10 <> 0;
+INSERT INTO content.uploads (id, form_id, owner, idempotency_key, request_digest, token_sha256, file_name, content_type, length, sha256,
+  part_size, state, store_upload_id, etags, planned_blob, blob_id, problem, expires_at, unattached_ttl, created_at, ended_at)
+SELECT md5('u' || n)::uuid, 'f', 'o' || n % 1000, n::text, sha256('r'), sha256('t'), 'a.pdf', 'application/pdf', 10,
+  sha256(convert_to(n::text, 'UTF8')), 8388608, CASE WHEN gone THEN 'aborted' ELSE 'committed' END, 'u', '[]', md5('b' || n)::uuid,
+  CASE WHEN NOT gone THEN md5('b' || n)::uuid END, CASE WHEN gone THEN '{}'::jsonb END, at, '2 days', at, at
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - n * interval '0.5 s' AS at, n % 10 = 0 AS gone) AS t;
+INSERT INTO content.blob_refs (blob_id, kind, holder) SELECT b.id, 'attachment', md5(b.id::text)::uuid::text FROM content.blobs b;
+INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
+SELECT 'upload', md5('u' || n)::uuid::text, '-', 'initiated', 'create', 'backend', 'backend' FROM generate_series(1, $rows) AS n;";
+
 /// Events that wait, of the backlog's submissions.
 const WAITING: &str = "
 INSERT INTO router.outbox (kind, entity_id, payload, available_at, created_at, xid)
@@ -151,6 +167,12 @@ pub(crate) async fn delivered(eyes: &Client, rows: u64) {
 /// `rows` entries of the review queue that were decided about.
 pub(crate) async fn decided(eyes: &Client, rows: u64) {
     run(eyes, DECIDED, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` uploads that have ended.
+pub(crate) async fn brought(eyes: &Client, rows: u64) {
+    run(eyes, BROUGHT, rows).await;
     settle(eyes).await;
 }
 

@@ -18,6 +18,8 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "view_audit_digests",
     "dead_letter_exhausted",
     "dead_letter_exhausted_count",
+    // `scan --stale`.
+    "upload_scan_stale",
 ];
 
 /// The search for failures not yet notified: cheap by an index of schema `router`.

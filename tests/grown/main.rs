@@ -10,6 +10,7 @@ mod judge;
 mod plans;
 mod review;
 mod router;
+mod uploads;
 
 use devkit::postgres::{Cluster, ClusterOptions, TestDatabase, Variant};
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
@@ -56,6 +57,7 @@ impl Place {
         let mut owner = self.db.owner().await.expect("the owner");
         let column = FinalizedColumn::Is(None);
         online::migrate(&mut owner, &column, Patience::default(), &|_| {}).await.expect("migrated");
+        online::migrate_content(&mut owner, Patience::default(), &|_| {}).await.expect("migrated");
         // The contract promises no index on (status, updated_at): schema router has to do without.
         self.run("DROP INDEX submissions_status_updated_at_idx").await;
     }
@@ -94,6 +96,7 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
         place.migrate().await;
         fill::delivered(&place.eyes, rows / 10).await;
         fill::decided(&place.eyes, rows / 10).await;
+        fill::brought(&place.eyes, rows / 2).await;
     }
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;

@@ -43,6 +43,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::review::Review;
+use crate::uploads::Uploads;
 
 const A: &str = "1|a@x.test";
 const B: &str = "1|b@x.test";
@@ -66,6 +67,7 @@ pub(crate) struct Router {
     pauses: PauseTable,
     bounds: SweepBounds,
     review: Review,
+    uploads: Uploads,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -92,7 +94,8 @@ impl Router {
             view: View::new(pool.clone(), &readiness, &config),
             ends: Ends::new(pool.clone()),
             pauses: PauseTable::new(pool.clone()),
-            review: Review::on(pool),
+            review: Review::on(pool.clone()),
+            uploads: Uploads::on(pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -113,6 +116,8 @@ impl Router {
             self.keep_records().await;
             if !self.backlog {
                 self.review.round(&self.eyes).await;
+                let waiting = SubmissionSeed::of("f").attachment("a.pdf", "pending");
+                self.uploads.round(&self.eyes, self.submit(&waiting).await).await;
             }
         }
         // Rows that this round left open must not affect the next one.

@@ -5,6 +5,7 @@
 
 use devkit::stage::Stage;
 use devkit::uploading::{CONTENT, STAGING, Uploading};
+use maple_router::ops::rng::Rng;
 use uuid::Uuid;
 
 use crate::scene::FORM;
@@ -27,7 +28,7 @@ pub(crate) async fn beside(stage: &Stage, command: &str) -> (Uploading, Uuid) {
     let uploading = Uploading::beside(stage).await.expect("buckets and clamd");
     std::fs::write(stage.dir().join(FILE), "%PDF-1.4\nof a runbook\n").expect("a file");
     let app = stage.database.client_as("forms_app").await.expect("forms_app");
-    let (id, planned) = (Uuid::new_v4(), Uuid::new_v4());
+    let (id, planned) = (Rng::from_system().uuid(), Rng::from_system().uuid());
     let born = format!(
         "INSERT INTO content.uploads (id, form_id, owner, idempotency_key, request_digest, token_sha256, file_name, content_type,
            length, part_size, planned_blob, expires_at, unattached_ttl)
