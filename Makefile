@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
+.PHONY: help demo test late drill soak outages crowd kills bench bench-outbox bench-relay-log desk-load upload-load screenshots grown backlog soak-build mutants python build release deb test-deb test-systemd reproduce nightly
 .PHONY: deps deps-build peers check-tools clean
 
 # rustup puts cargo here, and a shell that was open before does not know it yet.
@@ -37,9 +37,10 @@ nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
 nightly: test late mutants drill soak outages crowd kills grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
-late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox; BACKFILL=500 tickets
+late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox; BACKFILL=500 tickets; a file of 200 MiB among kills
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
 	BACKFILL=$(or $(BACKFILL),500) $(CARGO) test --locked -p maple-router --test tickets -- backfill::each_ticket
+	UPLOAD_MEBIBYTES=$(or $(MEBIBYTES),200) UPLOAD_KILLS=$(or $(KILLS),10) $(CARGO) test --locked -p maple-router --test uploads -- process::
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router
@@ -61,6 +62,10 @@ kills: deps-build release ## A router before a real Postfix dies a thousand time
 desk-load: deps-build release ## Each page of the desk among a million entries, and routing beside a flood of it (ENTRIES=1000000)
 	@$(CARGO) build --quiet --locked --release -p devkit --bin desk-load
 	@target/release/desk-load --entries $(or $(ENTRIES),1000000)
+
+upload-load: deps-build release ## How fast a file comes in beside curl, is verified and scanned, and its memory (MEBIBYTES=200)
+	@$(CARGO) build --quiet --locked --release -p devkit --bin upload-load
+	@target/release/upload-load --mebibytes $(or $(MEBIBYTES),200)
 
 screenshots: deps-build ## Pictures of every page of the desk, light and dark (contrib/screenshots)
 	@scripts/install-missing browser

@@ -185,6 +185,7 @@ pub fn contract_options(config: &Config, checks: Vec<&'static Check>) -> Contrac
         not_before: config.routing.not_before,
         needs_outbox: config.source.kind == SourceKind::Postgres,
         tickets: config.happyfox.is_on(),
+        uploads: config.uploads.listen.is_some(),
         form_sections: form_sections(config),
     }
 }

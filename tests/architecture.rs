@@ -126,6 +126,8 @@ const PURE: &[&str] = &[
     "gateway/happyfox/payload.rs",
     "gateway/happyfox/waits.rs",
     "gateway/happyfox/words.rs",
+    "gateway/objects/store/call.rs",
+    "gateway/objects/store/said.rs",
     "gateway/bounces/fields.rs",
     "gateway/bounces/report.rs",
     "routing/delivery/return_kind.rs",

@@ -59,6 +59,12 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "review_reconciled",
             "review_retention",
             "desk",
+            "uploads_unavailable",
+            "scanner_doubted",
+            "uploads_store",
+            "unscanned",
+            "unscannable",
+            "staging_stuck",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -115,6 +121,17 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("desk_problems_total", "kind", &["version_conflict", "guard", "csrf", "database_away"]),
     ("desk_logins_total", "outcome", &["logged_in"]),
     ("desk_request_seconds_count", "", &[]),
+    // Uploads and their scanner.
+    ("upload_requests_total", "answer", &["done", "refused", "failed"]),
+    ("upload_sessions", "state", &["initiated", "parts_uploading", "pending_commit"]),
+    ("uploads_total", "outcome", &["committed", "deduplicated", "mismatch", "expired", "aborted", "lost"]),
+    ("upload_verify_seconds_count", "", &[]),
+    ("scans_total", "verdict", &["unscanned", "clean", "infected", "unscannable"]),
+    ("scanner_trusted", "", &[]),
+    ("unscanned", "", &[]),
+    ("unscanned_oldest_seconds", "", &[]),
+    ("unscannable", "", &[]),
+    ("staging_due", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 23] = [
+const RULES: [&str; 24] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -30,6 +30,7 @@ const RULES: [&str; 23] = [
     "session",
     "spool",
     "tickets",
+    "uploads",
     "verdict from the ledger",
 ];
 

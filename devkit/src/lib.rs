@@ -26,4 +26,6 @@ pub mod soak;
 pub mod stage;
 pub mod submission;
 pub mod trap;
+pub mod upload_load;
+pub mod uploading;
 pub mod waiting;

@@ -119,6 +119,7 @@ CREATE INDEX uploads_uploading ON content.uploads (expires_at, id) WHERE state =
 CREATE INDEX uploads_pending ON content.uploads (available_at, id) WHERE state = 'pending_commit';
 CREATE INDEX uploads_expiring ON content.uploads (expires_at, id) WHERE state = 'pending_commit';
 CREATE INDEX uploads_leased ON content.uploads (leased_until, id) WHERE lease_token IS NOT NULL;
+CREATE INDEX uploads_blob ON content.uploads (blob_id) WHERE blob_id IS NOT NULL;
 CREATE INDEX uploads_ended ON content.uploads (ended_at, id) WHERE ended_at IS NOT NULL;
 
 -- Every object has a row before it has bytes: those of a session below `staging/`, and a blob's own until the blob stands. The row
@@ -369,4 +370,5 @@ GRANT UPDATE (scan_due_at, scan_attempts) ON content.blobs TO forms_app;
 -- An upload that nobody attached in time.
 GRANT DELETE ON content.blob_refs TO forms_app;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA content FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION content.attach(uuid, uuid), content.record_verdict(uuid, text, text, text) TO forms_app;
+GRANT EXECUTE ON FUNCTION content.attach(uuid, uuid), content.record_verdict(uuid, text, text, text), content.attachment_of(uuid)
+    TO forms_app;

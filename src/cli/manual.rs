@@ -62,7 +62,7 @@ pub(super) const FILES: &[Entry] = &[
     ),
     (
         "/etc/maple-router/credentials/",
-        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret, happyfox-api-key, happyfox-auth-code. systemd \
+        "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret, happyfox-api-key, happyfox-auth-code, uploads-key. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
     ),
     (
@@ -113,7 +113,7 @@ pub(super) const PAGES: &[Page] = pages! {
     "check":
         "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
          subscription and dead-letter policy, relay, returned mails, signing (a probe object is fetched through a signed link), secrets \
-         (which were read, and from where), alerts and forms. A line that fails says what to do. An answer comes within \
+         (which were read, and from where), the buckets of uploads and their scanner, alerts and forms. A line that fails says what to do. An answer comes within \
          about 20 seconds, whatever is down.",
         "Nothing is changed, and nothing is sent unless --send is given.";
         "sudo maple-router check" => "After every change of the configuration, and when in doubt",
@@ -134,12 +134,16 @@ pub(super) const PAGES: &[Page] = pages! {
         "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
          given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
          --back 002 takes the outbox back: the triggers first, the rest when the daemon has delivered what there is.",
+        "Schema content is optional as well, and comes after schema router: it has upload sessions, what was brought, and its verdicts. \
+         --content --back 001 takes it back: attachments and their objects stay, and what still waits for a verdict waits for ever.",
         "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
          PGPASSWORD may hold the password.";
         "maple-router migrate --only 011 --dry-run" => "Show the SQL to whoever owns the database",
         "maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms" => "Apply it",
         "maple-router migrate --router" => "The optional schema of the daemon's own records, and its outbox",
-        "maple-router migrate --router --back 002" => "Take the outbox and its triggers back";
+        "maple-router migrate --router --back 002" => "Take the outbox and its triggers back",
+        "maple-router migrate --content" => "The optional schema of uploads",
+        "maple-router migrate --content --back 001" => "Take it back";
     "publish":
         "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
          have is refused, unless --force is given. To be used when an event \
@@ -354,6 +358,38 @@ pub(super) const PAGES: &[Page] = pages! {
         "Begins a remedy without a reviewer: check only looks, replay routes by the pinned plan, replan by the form's actions of \
          today, force_delivery sends one mail once more, release gives a claim back, redrive has a dead letter delivered again.";
         "sudo maple-router review start f0a9d36e-423d-4d16-b66f-64f02eddff1f --remedy replay --reason \"the mail host is back\"" => "It shall be tried once more";
+    "uploads":
+        "Sessions of files that browsers and programs bring, straight to the object store. A session ends as a blob, which was compared \
+         with what was declared and scanned, or as nothing, and says why. Names of files and of whoever brought them are shown to \
+         whoever may run this.";
+        "sudo maple-router uploads list" => "What is being brought?";
+    "uploads list":
+        "Open sessions, the one that ends first at the top; with --ended those that have come to their end, the latest first.";
+        "sudo maple-router uploads list --state pending_commit" => "What waits for its proof?",
+        "sudo maple-router uploads list --ended --form contact" => "What became of those of one form?";
+    "uploads show":
+        "What was declared, what has arrived, the blob and the scanner's verdict, what happens next or what to do, and the history.";
+        "sudo maple-router uploads show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "Somebody's file does not arrive";
+    "uploads abort":
+        "Ends an open session. A daemon removes what was brought of it, and its client is told why from then on. What has ended \
+         stays as it is.";
+        "sudo maple-router uploads abort f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"brought by mistake\""
+            => "It shall not be kept";
+    "upload":
+        "Brings a file through the API, as any client does: in parts, each with its digest, and waits for the scanner's verdict. The same \
+         command goes on with the parts that are missing, after Ctrl-C or a kill, and the same file again sends nothing.",
+        "With --submission the file becomes an attachment of a submission that is not closed yet. Exit status 1 where the scanner found \
+         something in it.";
+        "sudo maple-router upload ./report.pdf --form contact --owner test" => "Do uploads work, from end to end?",
+        "sudo maple-router upload ./report.pdf --form contact --owner test --submission f0a9d36e-423d-4d16-b66f-64f02eddff1f"
+            => "A file came by mail, and belongs to a submission";
+    "scan":
+        "Asks the scanner itself, or has the daemon ask it. --self-test sends it a file in which everything of its kind must find \
+         something: a scanner that does not says OK to anything, and no verdict of it is believed.",
+        "A file that is scanned again keeps its verdict until there is another; infected is final.";
+        "sudo maple-router scan --self-test" => "Is the scanner to be believed?",
+        "sudo maple-router scan --stale" => "What do the signatures of today find in files of before?",
+        "sudo maple-router scan f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "The file of one upload";
     "desk":
         "The review desk has pages and an API for people who decide about what failed. Who they are, and what they may do, is \
          said in [desk.users.NAME] of the configuration and takes effect by a reload; here they get in, and out.",

@@ -9,7 +9,7 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 21] = [
+pub const LIVE: [&str; 31] = [
     "bounces.keep",
     "desk.users",
     "happyfox.max_per_minute",
@@ -29,8 +29,18 @@ pub const LIVE: [&str; 21] = [
     "routing.sweep",
     "routing.sweep_interval",
     "routing.unready_alert_after",
+    "scan.rescan_after",
     "signed_url.ttl",
     "smtp.max_per_minute",
+    "uploads.bytes_per_owner",
+    "uploads.dedupe",
+    "uploads.forms",
+    "uploads.max_file",
+    "uploads.session_ttl",
+    "uploads.sessions_per_owner",
+    "uploads.types",
+    "uploads.unattached_ttl",
+    "uploads.url_ttl",
 ];
 
 /// Result of a reload.

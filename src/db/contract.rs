@@ -75,6 +75,8 @@ pub struct ContractOptions {
     pub needs_outbox: bool,
     /// Whether there is a help desk (`[happyfox]`).
     pub tickets: bool,
+    /// Whether uploads are taken (`[uploads] listen`).
+    pub uploads: bool,
     /// Sections of the configuration that are a form's: the table that they stand in, and the form's id.
     pub form_sections: Vec<(&'static str, String)>,
 }

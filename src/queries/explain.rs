@@ -3,11 +3,13 @@
 //! Reads only. For an operator's eyes: recipients are named as the ledger has them; field values never are.
 
 pub(crate) mod events;
+mod files;
 mod hidden;
 pub(crate) mod text;
 pub(crate) mod ticket;
 
 use events::EventPart;
+use files::FilePart;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -47,6 +49,8 @@ pub(crate) async fn page(reader: &Reader, id: Uuid) -> Result<Option<Page>, Quer
     let followed = Followed::of(&reader.config).await;
     let mut page = Page::of(id, view, audit, events, (&rules, &followed));
     page.add_tickets(&reader.config.happyfox);
+    let attachments: Vec<Uuid> = page.readiness.attachments.iter().map(|scan| scan.id).collect();
+    page.files = files::of(reader, &attachments).await?;
     let listen = &reader.config.http.listen;
     let daemon = if page.explanation.waits_for_daemon() {
         daemon_client::readiness(listen, reader.rooms).await
@@ -138,6 +142,9 @@ pub(crate) struct Page {
     /// Database time of the look.
     pub(crate) now: Timestamp,
     pub(crate) readiness: ReadinessPart,
+    /// Those of its files that came by uploads; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) files: Option<Vec<FilePart>>,
     /// The plan is pinned in the ledger; else it is the form's present one.
     pub(crate) plan_pinned: bool,
     pub(crate) plan: Vec<PlanPart>,
@@ -311,6 +318,7 @@ impl Page {
             updated_at: view.updated_at,
             retention_expires_at: view.retention_expires_at,
             now: view.now,
+            files: None,
             readiness: ReadinessPart {
                 state: match (view.infected, view.finalized, view.pending > 0) {
                     (true, _, _) => "infected",

@@ -25,6 +25,7 @@ use crate::parts;
 use crate::routing::store::view::View;
 use crate::routing::upkeep::dead_letters::Records;
 use crate::routing::upkeep::pauses::{PauseError, PauseStore};
+use crate::uploads::store::UploadStore;
 
 /// The sources of a view: the configuration, the database, and the state directory of this host.
 pub(crate) struct Reader {
@@ -63,6 +64,12 @@ impl Reader {
     /// The store of pauses.
     pub(crate) fn pauses(&self) -> PauseStore {
         parts::pause_store(&self.config, self.pool.clone())
+    }
+
+    /// The uploads, where the database has them.
+    pub(crate) async fn uploads(&self) -> Result<Option<UploadStore>, DbError> {
+        let uploads = parts::upload_store(&self.config, self.pool.clone());
+        Ok(uploads.is_there().await?.then_some(uploads))
     }
 
     /// The outbox, where the database has one.

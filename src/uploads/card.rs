@@ -1,5 +1,6 @@
 //! The uploads' card.
 
+use super::check;
 use super::journal::EventName;
 use super::metrics::{
     REQUESTS, SCANNER_TRUSTED, SCANS, SESSIONS, STAGING_DUE, UNSCANNABLE as UNSCANNABLE_FILES,
@@ -42,8 +43,6 @@ pub const CARD: Card = Card {
         "upload_verdict",
         "upload_scan_take",
         "upload_scan_later",
-        "upload_scan_again",
-        "upload_scan_stale",
         "upload_staging_take",
         "upload_staging_gone",
         "upload_unattached",
@@ -62,6 +61,6 @@ pub const CARD: Card = Card {
     ],
     events: EventName::EVENTS,
     incidents: &[UNAVAILABLE, SCANNER, STORE, UNSCANNED, UNSCANNABLE, STUCK],
-    checks: contract::CHECKS,
+    checks: &[contract::CHECK, check::BUCKETS, check::SCANNER],
     ..Card::named("uploads")
 };

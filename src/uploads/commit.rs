@@ -144,7 +144,12 @@ impl Commit {
         };
         match self.objects.complete(staged, &UploadId::new(upload), &parts).await {
             // Assembled before, by whoever had the row then: the object decides.
-            Ok(()) | Err(StoreError::Gone) => Ok(self.objects.stat(staged).await?.ok_or_else(Problem::lost)),
+            Ok(()) | Err(StoreError::Gone) => match self.objects.stat(staged).await {
+                Ok(there) => Ok(there.ok_or_else(Problem::lost)),
+                // Whoever may not list the bucket is told this of what is missing; the right to read is held.
+                Err(StoreError::MissingOrForbidden { .. }) => Ok(Err(Problem::lost())),
+                Err(error) => Err(error.into()),
+            },
             // A part was sent again after it was listed, and has another ETag.
             Err(StoreError::Invalid { .. }) => Ok(Err(Problem::parts_changed())),
             Err(error) => Err(error.into()),

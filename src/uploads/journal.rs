@@ -15,7 +15,7 @@ events! {
     /// Events in the life of uploads.
     EventName {
         /// The API answered a request.
-        UploadRequest = "upload_request" info,
+        UploadRequest = "upload_request" info | debug,
         /// A file is to come.
         UploadCreated = "upload_created" info,
         /// A file was proven, and kept.

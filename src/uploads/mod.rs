@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod card;
+mod check;
 pub mod commands;
 pub mod commit;
 pub mod decide;

@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 24] = [
     "config",
     "database",
     "schema",
@@ -19,6 +19,7 @@ pub(crate) const NAMES: [&str; 21] = [
     "updated_at_trigger",
     "router_schema",
     "grey_queue",
+    "uploads",
     "history",
     "subscription",
     "dead_letter",
@@ -28,6 +29,8 @@ pub(crate) const NAMES: [&str; 21] = [
     "desk",
     "signing",
     "link",
+    "upload_buckets",
+    "scanner",
     "secrets",
     "slack",
     "forms",

@@ -5,4 +5,5 @@ mod harness;
 mod outages;
 mod sending;
 mod start;
+mod uploads;
 mod verbs;

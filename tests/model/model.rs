@@ -12,6 +12,7 @@ mod product;
 mod protocol;
 mod statements;
 mod steps;
+mod uploads;
 mod world;
 
 use std::collections::BTreeSet;

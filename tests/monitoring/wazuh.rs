@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 20] = [
+const ORDINARY: [&str; 26] = [
     "received",
     "claimed",
     "dropped",
@@ -32,6 +32,12 @@ const ORDINARY: [&str; 20] = [
     "desk_logout",
     "review_decided",
     "review_resolved",
+    "upload_request",
+    "upload_created",
+    "upload_committed",
+    "upload_aborted",
+    "upload_expired",
+    "upload_scanned",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

@@ -13,12 +13,12 @@ use crate::here::binary;
 const PROJECT: &str = "PROJECT";
 
 /// A command, apart.
-struct Command {
-    words: Vec<String>,
-    flags: BTreeMap<String, String>,
+pub(crate) struct Command {
+    pub(crate) words: Vec<String>,
+    pub(crate) flags: BTreeMap<String, String>,
 }
 
-fn read(line: &str) -> Command {
+pub(crate) fn read(line: &str) -> Command {
     let (mut words, mut flags) = (Vec::new(), BTreeMap::new());
     for word in line.split_whitespace().skip(1) {
         match word.strip_prefix("--") {
@@ -57,7 +57,16 @@ fn every_command_of_gcloud_is_of_a_kind_that_is_looked_at() {
             // Rows of the table of rights, below.
             ["pubsub", "topics" | "subscriptions", "add-iam-policy-binding", _]
             | ["iam", "service-accounts", "add-iam-policy-binding", "SERVICE_ACCOUNT"]
-            | ["storage", "buckets", "add-iam-policy-binding", "gs://BUCKET"] => true,
+            | [
+                "storage",
+                "buckets",
+                "add-iam-policy-binding",
+                "gs://BUCKET" | "gs://CONTENT_BUCKET" | "gs://STAGING_BUCKET",
+            ] => true,
+            // Declared at the store, in buckets.rs.
+            ["storage", "buckets", "create" | "update", "gs://CONTENT_BUCKET" | "gs://STAGING_BUCKET"] => {
+                true
+            }
             // An object of the bucket: the router never touches one, so no part of ours stands in for it.
             ["storage", "objects", "update", object] | ["storage", "mv", object, _] => {
                 *object == "gs://BUCKET/OBJECT"
@@ -83,6 +92,11 @@ fn the_rights_are_exactly_those_that_are_needed() {
         ("routing-maple", agent, "roles/pubsub.subscriber"),
         ("SERVICE_ACCOUNT", "SERVICE_ACCOUNT", "roles/iam.serviceAccountTokenCreator"),
         ("gs://BUCKET", "SERVICE_ACCOUNT", "roles/storage.objectViewer"),
+        ("gs://CONTENT_BUCKET", "SERVICE_ACCOUNT", "roles/storage.objectCreator"),
+        ("gs://CONTENT_BUCKET", "SERVICE_ACCOUNT", "roles/storage.objectViewer"),
+        ("gs://CONTENT_BUCKET", "SERVICE_ACCOUNT", "roles/storage.legacyBucketReader"),
+        ("gs://STAGING_BUCKET", "SERVICE_ACCOUNT", "roles/storage.objectUser"),
+        ("gs://STAGING_BUCKET", "SERVICE_ACCOUNT", "roles/storage.legacyBucketReader"),
     ]
     .into();
     let commands = all();

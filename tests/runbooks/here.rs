@@ -91,8 +91,8 @@ async fn plays(command: &str) -> Result<(), String> {
     }
     let mut router = None;
     // Commands that ask the daemon of this host.
-    if command.starts_with("curl ") || command.starts_with("maple-router status") {
-        let mut started = scene.stage.router(binary(), "one", "").await.map_err(text)?;
+    if ["curl ", "maple-router status", "maple-router upload "].iter().any(|asks| command.starts_with(asks)) {
+        let mut started = scene.stage.router(binary(), "one", &scene.extra).await.map_err(text)?;
         started.ready().await.map_err(text)?;
         line = line.replace("127.0.0.1:9464", started.address());
         router = Some(started);
@@ -120,8 +120,15 @@ fn well(answer: &Answer) -> Result<(), String> {
 
 /// Commands that must have been run before.
 fn before(command: &str) -> Vec<String> {
+    let migrate = |which: &str| format!("maple-router migrate --{which} --owner-url \"$OWNER_URL\"");
     if command.contains("router.outbox") || command.contains("--back 002") {
-        return vec!["maple-router migrate --router --owner-url \"$OWNER_URL\"".to_owned()];
+        return vec![migrate("router")];
+    }
+    if command.contains("--content --back 001") {
+        return vec![migrate("router"), migrate("content")];
+    }
+    if command.contains("migrate --content") {
+        return vec![migrate("router")];
     }
     if !command.starts_with("maple-router resume") {
         return Vec::new();
@@ -166,7 +173,8 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         }
         ["maple-router", "mark-attachment", ..] => {
             let sql = "SELECT clamav_status::text FROM attachments WHERE submission_id = s.id";
-            so(scene.row(sql).await == "clean", "clean")
+            let expected = if words.contains(&"--infected") { "infected" } else { "clean" };
+            so(scene.row(sql).await == expected, expected)
         }
         ["maple-router", "publish", ..] => so(published(scene) == 1, "one event"),
         ["maple-router", "test-send", ..] => so(scene.stage.relay.mails().len() == 1, "one mail"),
@@ -182,6 +190,24 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             let again = scene.answer(&["provision", "--dry-run", "--json"]).await;
             let steps = again["steps"].as_array().ok_or("no steps")?;
             so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
+        }
+        ["maple-router", "migrate", "--content", ..] if !dry => {
+            let there = scene.row("to_regclass('content.uploads') IS NOT NULL").await;
+            let expected = if words.contains(&"--back") { "false" } else { "true" };
+            so(there == expected, "schema content is there, or gone")
+        }
+        ["maple-router", "uploads", "show", ..] => {
+            so(answer.out.contains(&scene.upload.to_string()), "tells of it")
+        }
+        ["maple-router", "uploads", "abort", ..] => {
+            let sql = format!("SELECT state FROM content.uploads WHERE id = '{}'", scene.upload);
+            so(scene.row(&sql).await == "aborted", "aborted")
+        }
+        ["maple-router", "upload", ..] => so(answer.out.contains("is committed"), "committed"),
+        ["maple-router", "scan", "--self-test"] => so(answer.out.contains("finds its test file"), "found"),
+        ["maple-router", "scan", "UPLOAD_ID"] => {
+            let sql = "SELECT scan_due_at IS NOT NULL FROM content.blobs";
+            so(scene.row(sql).await == "true", "it is due")
         }
         ["maple-router", "migrate", ..] if words.contains(&"--router") && !dry => {
             let gone = words.contains(&"--back");

@@ -1,8 +1,10 @@
 //! The runbooks hold: every command in them is run, every alert has a section, every link leads somewhere.
 
 mod booted;
+mod buckets;
 mod commands;
 mod gcloud;
 mod here;
 mod scene;
 mod sections;
+mod uploads;

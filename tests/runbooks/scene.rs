@@ -7,10 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::help_desk::{HelpDesk, HelpDeskOptions};
 use devkit::stage::{Stage, StageOptions};
+use devkit::uploading::Uploading;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::here::binary;
+use crate::uploads;
 
 pub(crate) const FORM: &str = "contact";
 const RECIPIENT: &str = "a@example.org";
@@ -24,17 +26,22 @@ pub(crate) struct Scene {
     pub(crate) record: Uuid,
     /// The submission's entry of the review queue.
     pub(crate) entry: Uuid,
+    /// An upload of somebody's.
+    pub(crate) upload: Uuid,
     /// Sections of the configuration, of what only some commands need.
     pub(crate) extra: String,
     /// Answers while the scene lasts.
     _help_desk: Option<HelpDesk>,
+    /// Answers while the scene lasts.
+    _uploading: Option<Uploading>,
 }
 
 impl Scene {
     /// The state in which `command` makes sense.
     pub(crate) async fn before(command: &str) -> Self {
         let mut options = StageOptions { sample_forms: false, ..StageOptions::default() };
-        options.variant.router = command.contains(" review ");
+        options.variant.content = uploads::needs_schema(command);
+        options.variant.router = command.contains(" review ") || options.variant.content;
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
             .await
@@ -49,8 +56,24 @@ impl Scene {
             extra = happyfox(&stage, &desk);
             help_desk = Some(desk);
         }
+        let (mut uploading, mut upload) = (None, Uuid::nil());
+        if uploads::concerns(command) {
+            let (beside, id) = uploads::beside(&stage, command).await;
+            extra.clone_from(&beside.settings);
+            (uploading, upload) = (Some(beside), id);
+        }
         let attachment = seeded.attachments[0];
-        Self { stage, submission: seeded.id, attachment, record, entry, extra, _help_desk: help_desk }
+        Self {
+            stage,
+            submission: seeded.id,
+            attachment,
+            record,
+            entry,
+            upload,
+            extra,
+            _help_desk: help_desk,
+            _uploading: uploading,
+        }
     }
 
     /// `command` with its placeholders filled.
@@ -58,8 +81,12 @@ impl Scene {
         let (id, record, attachment) =
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
         let entry = self.entry.to_string();
-        let table: [(&str, &str); 13] = [
+        let upload = self.upload.to_string();
+        let table: [(&str, &str); 16] = [
             ("ENTRY", &entry),
+            ("UPLOAD_ID", &upload),
+            ("FILE", uploads::FILE),
+            ("OWNER", "somebody"),
             ("RECORD_ID", &record),
             ("ATTACHMENT_ID", &attachment),
             ("MESSAGE_ID", "maple.x"),

@@ -48,15 +48,15 @@ pub(crate) const PART: usize = 8 << 20;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Scene {
-    pub(crate) db: TestDatabase,
+    _db: TestDatabase,
     pub(crate) eyes: Client,
     pub(crate) google: GoogleFake,
     pub(crate) clamd: RealClamd,
     pub(crate) commands: Commands,
     pub(crate) scanner: Scanner,
-    pub(crate) incidents: watch::Receiver<Open>,
+    _incidents: watch::Receiver<Open>,
     pub(crate) told: Incidents,
-    pub(crate) config: watch::Sender<Arc<Config>>,
+    _config: watch::Sender<Arc<Config>>,
     pub(crate) http: reqwest::Client,
     pub(crate) base: String,
     pub(crate) stop: CancellationToken,
@@ -143,15 +143,15 @@ impl Scene {
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         let eyes = db.superuser().await.expect("eyes");
         Self {
-            db,
+            _db: db,
             eyes,
             google,
             clamd,
             commands,
             scanner,
-            incidents,
+            _incidents: incidents,
             told,
-            config,
+            _config: config,
             http,
             base: format!("http://{at}"),
             stop,

@@ -5,6 +5,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and these tests run in real time")]
 
+mod crowd;
 mod harness;
+#[path = "../kernel/holds.rs"]
+mod holds;
+mod killed;
+mod process;
+mod routed;
 mod schema;
+mod statements;
 mod ways;

@@ -12,7 +12,9 @@ pub mod message;
 mod operation;
 mod outages;
 mod outbox;
+mod promise;
 mod review;
+mod uploads;
 mod world;
 
 use std::path::PathBuf;
@@ -58,6 +60,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         events::STEPS,
         outbox::STEPS,
         review::STEPS,
+        uploads::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

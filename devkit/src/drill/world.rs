@@ -10,12 +10,14 @@ use uuid::Uuid;
 
 use super::Options;
 use super::message;
+pub(super) use super::promise::Promise;
 use crate::forms::{self, Form, SubmissionSeed};
 use crate::help_desk::{HelpDesk, HelpDeskOptions};
 use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions, Variant};
 use crate::prometheus::Prometheus;
 use crate::stage::{Answer, Router, SHORT_TIMINGS, SUBSCRIPTION, Stage, StageOptions};
+use crate::uploading::{self, Uploading};
 
 /// Blue's longest wait for anything before the drill has failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(45);
@@ -55,6 +57,7 @@ pub(super) struct World {
     pub(super) prometheus: Prometheus,
     pub(super) stage: Stage,
     pub(super) help_desk: HelpDesk,
+    pub(super) uploading: Uploading,
     pub(super) cluster: Cluster,
     pub(super) settings: String,
     /// Port of the review desk.
@@ -66,17 +69,6 @@ pub(super) struct World {
     offsets: (usize, usize),
     /// Commands that only a booted system has.
     pub(super) booted: Vec<String>,
-}
-
-/// Promises of a message's commands.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Promise<'a> {
-    /// `explain` and `list` tell of one of these.
-    pub(super) submissions: &'a [Uuid],
-    /// `check` fails at this line.
-    pub(super) failing: &'a str,
-    /// `dlq list` names this kind.
-    pub(super) kind: &'a str,
 }
 
 impl World {
@@ -123,12 +115,16 @@ impl World {
         );
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let of_help_desk = help_desk.settings(&options.dir)?;
-        let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{of_desk}{of_help_desk}{}", options.settings);
+        let uploading = Uploading::beside(&stage).await?;
+        let rooms = format!("{of_desk}{of_help_desk}{}", uploading.settings);
+        let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;
         let owner = stage.database.owner_url();
-        let migrated = stage.verb(&options.binary, &["migrate", "--router", "--owner-url", &owner]).await?;
-        if migrated.code != Some(0) {
-            bail!("schema router: {migrated:?}");
+        for schema in ["--router", "--content"] {
+            let migrated = stage.verb(&options.binary, &["migrate", schema, "--owner-url", &owner]).await?;
+            if migrated.code != Some(0) {
+                bail!("migrate {schema}: {migrated:?}");
+            }
         }
         let mut router = stage.router_on(&options.binary, "router", &settings, port).await?;
         router.ready().await?;
@@ -139,6 +135,7 @@ impl World {
             prometheus,
             stage,
             help_desk,
+            uploading,
             cluster,
             settings,
             desk,
@@ -170,6 +167,8 @@ impl World {
         self.stage.google.iam_script().clear();
         self.stage.slack.up().await?;
         self.help_desk.restart().await?;
+        uploading::grant(&self.stage.google);
+        self.uploading.clamd.restart().await?;
         // The process may have ended.
         if self.router.signal("KILL").await.is_ok() {
             self.router.ended().await?;
@@ -332,28 +331,11 @@ impl World {
             self.say(&format!("  pasted    {command}: for a host with Postfix"));
             return Ok(());
         }
-        let names_one = || promise.submissions.iter().any(|id| answer.out.contains(&id.to_string()));
-        let kept = match words.as_slice() {
-            ["maple-router", "explain", id] => {
-                answer.out.starts_with(*id) && names_one() && answer.out.contains("why")
-            }
-            ["maple-router", "list", ..] => names_one(),
-            ["maple-router", "check"] => {
-                answer.out.lines().any(|line| line.starts_with('✗') && line.contains(promise.failing))
-                    || (promise.failing.is_empty() && answer.out.contains("✓ config"))
-                    || answer.out.lines().any(|line| line.starts_with('!') && line.contains(promise.failing))
-            }
-            ["maple-router", "status"] => answer.out.contains("outbox"),
-            ["maple-router", "review", "show", _] => {
-                answer.out.contains("Possible:") || answer.out.contains("Happened:")
-            }
-            ["maple-router", "review", "list", ..] => answer.out.contains("ENTRY"),
-            ["maple-router", "dlq", "list"] => answer.out.contains(promise.kind),
-            ["ss", "-ltnp"] => answer.out.contains(&format!("127.0.0.1:{}", self.desk)),
-            ["postconf", ..] => answer.out.contains("mynetworks ="),
-            _ => bail!("nobody knows what it promises"),
+        let Some(kept) = promise.is_kept(&words, &answer, self.desk) else {
+            bail!("nobody knows what it promises")
         };
-        let ended = answer.code == Some(0) || (words.get(1) == Some(&"check") && answer.code == Some(1));
+        let finds = ["check", "scan"].iter().any(|verb| words.get(1) == Some(verb));
+        let ended = answer.code == Some(0) || finds && answer.code == Some(1);
         if !kept || !ended {
             bail!("it does not do what it is there for: {answer:?}");
         }

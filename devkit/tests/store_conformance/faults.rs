@@ -6,7 +6,7 @@ use devkit::google::{Act, Call, Mishap, Rule, Spoilt, Stage};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
-use crate::world::{CONTENT, PATIENCE, STAGING, World, bytes, said};
+use crate::world::{CONTENT, PATIENCE, STAGING, World, bytes, said, whole};
 
 #[expect(clippy::disallowed_methods, reason = "how long a client waited, in real time")]
 fn now() -> Instant {
@@ -96,7 +96,7 @@ async fn cases(world: &World) -> Vec<Case> {
 async fn each_call_fails_before_its_effect_and_after_it() {
     let world = World::new().await;
     for (stage, done) in [(Stage::Head, false), (Stage::Before, false), (Stage::After, true)] {
-        for act in [Act::Status(503), Act::Status(500), Act::Disconnect, Act::Silence] {
+        for act in [Act::Status(503), Act::Status(500), Act::Disconnect, Act::Silence, Act::ErrorInside] {
             for case in cases(&world).await {
                 let what = format!("{:?} {stage:?} {act:?}", case.call);
                 let calls = world.google.calls(case.call);
@@ -107,8 +107,12 @@ async fn each_call_fails_before_its_effect_and_after_it() {
                     Act::Status(status) => {
                         assert_eq!(answered.expect(&what).status().as_u16(), status, "{what}");
                     }
+                    Act::ErrorInside => {
+                        let inside = whole(answered.expect(&what)).await;
+                        assert_eq!(inside.code(), (200, "InternalError".to_owned()), "{what}");
+                    }
                     Act::Silence => assert!(answered.expect_err(&what).is_timeout(), "{what}"),
-                    Act::Disconnect | Act::Normal | Act::Flipped | Act::Truncated => {
+                    Act::Disconnect | Act::Normal | Act::Flipped | Act::Truncated | Act::Stalled => {
                         let failed = answered.expect_err(&what);
                         assert!(!failed.is_timeout() && !failed.is_connect(), "{what}: {failed:?}");
                     }
@@ -173,6 +177,13 @@ async fn downloads_come_flipped_cut_and_late() {
             };
             assert!(broken && got.len() <= content.len() / 2 && content.starts_with(&got), "{path}");
         }
+        world.google.rule(Rule::at(Stage::After).call(Call::Read).times(1).act(Act::Stalled));
+        let mut stalled = world.ask(Method::GET, path).send().await.expect("a head");
+        let mut got = Vec::new();
+        while let Ok(chunk) = tokio::time::timeout(Duration::from_millis(500), stalled.chunk()).await {
+            got.extend_from_slice(&chunk.expect("an open connection").expect("no end"));
+        }
+        assert!(content.starts_with(&got) && got.len() == content.len() / 2, "{path}: {}", got.len());
         world.google.spoil_next(1, Spoilt::Flipped);
         assert!(world.get(path).await.body == flipped, "{path}");
         assert!(world.get(path).await.body == content, "{path}: used up");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use devkit::google::{Bucket, Cors, Lifecycle};
+use devkit::google::{Bucket, Cors, Lifecycle, Right};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -114,6 +114,52 @@ async fn a_rewrite_copies_what_it_was_to_copy_or_nothing() {
     assert_eq!(rewrite(String::new(), json!({})).await.reason(), (404, "notFound".to_owned()));
     let nowhere = format!("{O}/up%2F1/rewriteTo/b/nowhere/o/x");
     assert_eq!(said(world.ask(Method::POST, &nowhere)).await.reason(), (404, "notFound".to_owned()));
+}
+
+#[tokio::test]
+async fn a_rewrite_goes_in_rounds_and_a_token_is_for_one_copy() {
+    let world = World::new().await;
+    let content = bytes(1 << 20, 4);
+    world.google.put_object(STAGING, "o", "image/png", content.clone());
+    world.google.set_rewrite_round(400_000);
+    let round = |to: &str, token: &str| {
+        let path = format!("{O}/o/rewriteTo/b/content/o/{to}?ifGenerationMatch=0&rewriteToken={token}");
+        said(world.ask(Method::POST, &path.replace("&rewriteToken=NONE", "")).json(&json!({})))
+    };
+    let mut token = "NONE".to_owned();
+    for copied in [400_000, 800_000] {
+        let said = round("p", &token).await.json();
+        assert_eq!(
+            (&said["done"], &said["totalBytesRewritten"]),
+            (&json!(false), &json!(copied.to_string()))
+        );
+        assert_eq!((&said["resource"], world.google.object(CONTENT, "p")), (&Value::Null, None));
+        token = said["rewriteToken"].as_str().unwrap().to_owned();
+    }
+    for (to, token) in [("q", token.as_str()), ("p", "abc")] {
+        assert_eq!(round(to, token).await.status, 400, "{to} {token}");
+    }
+    assert_eq!(round("p", &token).await.json()["done"], json!(true));
+    assert!(world.google.object_bytes(CONTENT, "p").unwrap() == content);
+    assert_eq!(round("p", "NONE").await.reason(), (412, "conditionNotMet".to_owned()));
+}
+
+#[tokio::test]
+async fn permissions_are_told_to_whoever_has_a_name() {
+    let world = World::new().await;
+    let account = world.google.service_account_email().to_owned();
+    let path = "/storage/v1/b/staging/iam/testPermissions?permissions=storage.objects.get&permissions=storage.objects.\
+                delete&permissions=storage.multipartUploads.abort&permissions=storage.buckets.get&permissions=x.y.z";
+    for (rights, expected) in [
+        (&[Right::Get, Right::Create][..], json!(["storage.objects.get", "storage.multipartUploads.abort"])),
+        (&[Right::Delete, Right::Inspect], json!(["storage.objects.delete", "storage.buckets.get"])),
+        (&[], Value::Null),
+    ] {
+        world.google.grant(&account, STAGING, rights);
+        assert_eq!(world.get(path).await.json()["permissions"], expected);
+    }
+    assert_eq!(said(world.plain(Method::GET, path)).await.status, 401);
+    assert_eq!(world.get(&path.replace("staging", "nowhere")).await.status, 404);
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ async fn the_library_works_unchanged() -> Result<()> {
     let collector = "collector@maple-dev.iam.gserviceaccount.com";
     world.google.add_account(collector)?;
     world.google.grant(collector, STAGING, &[Right::Get, Right::List, Right::Delete]);
+    world.google.set_rewrite_round(3 << 20);
     let environment = [
         ("GCE_METADATA_HOST", world.google.metadata_host()),
         ("STORE", world.google.storage_endpoint()),
@@ -29,9 +30,16 @@ async fn the_library_works_unchanged() -> Result<()> {
     ensure!(world.google.uploads(STAGING).is_empty(), "{:?}", world.google.uploads(STAGING));
     let left: Vec<String> = world.google.objects(CONTENT).into_iter().map(|object| object.name).collect();
     ensure!(left == ["blobs/1"], "{left:?}");
-    for call in
-        [Call::Initiate, Call::Part, Call::Complete, Call::Abort, Call::Rewrite, Call::List, Call::Bucket]
-    {
+    for call in [
+        Call::Initiate,
+        Call::Part,
+        Call::Complete,
+        Call::Abort,
+        Call::Rewrite,
+        Call::List,
+        Call::Bucket,
+        Call::Permissions,
+    ] {
         ensure!(world.google.calls(call) > 0, "{call:?} was never called");
     }
     Ok(())

@@ -145,6 +145,9 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
         )),
         Ok(_) | Err(_) => {}
     }
+    if loaded.config.uploads.listen.is_some() {
+        uploads_key(&loaded.config, &mut notes, &mut open);
+    }
     if Dsn::read(&loaded.config.database.url).has_password {
         let origin = loaded.sources.get("database.url").map(ToString::to_string).unwrap_or_default();
         notes.push(format!("{DATABASE_PASSWORD} read from {origin}"));
@@ -161,6 +164,26 @@ pub(super) fn secrets_line(loaded: &Loaded) -> CheckLine {
         return CheckLine::ok("secrets", "none is configured, none is read");
     }
     CheckLine::ok("secrets", notes.join("; "))
+}
+
+/// The backend's key for uploads. Without one the daemon starts, and takes none.
+fn uploads_key(config: &Config, notes: &mut Vec<String>, open: &mut Vec<String>) {
+    match (parts::uploads_key(config), config.uploads_key()) {
+        (Ok(_), Ok(Some(found))) if found.world_readable => {
+            notes.push(format!(
+                "{} read from {}, which every user of this machine may read",
+                found.name,
+                found.path.display()
+            ));
+            open.push(format!("chmod 0600 {}", found.path.display()));
+        }
+        (Ok(_), Ok(Some(found))) => notes.push(format!("{} read from {}", found.name, found.path.display())),
+        (Err(error), _) => {
+            notes.push(error.to_string());
+            open.push("rb-011-uploads.md, \"The backend's key\", has the command".to_owned());
+        }
+        (Ok(_), Ok(None) | Err(_)) => {}
+    }
 }
 
 #[cfg(test)]

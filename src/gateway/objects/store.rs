@@ -28,10 +28,9 @@ pub use self::bucket::{BucketFacts, CorsRule, LifecycleRule};
 pub use self::call::{Call, Permission};
 pub use self::fault::{Absence, InvalidCode, StoreError};
 use self::fault::{Finding, classify};
-pub use self::multipart::Part;
 pub use self::name::{ObjectName, UploadId};
-pub use self::object::Stat;
 pub use self::reading::Reading;
+pub use self::said::{Part, Stat};
 
 use crate::config::SignedUrl;
 use crate::gateway::signed_url::{SignError, UrlSigner};
@@ -211,14 +210,15 @@ impl ObjectStore {
 
     /// Tells a missing object from a missing permission, where the store says the same of both: it is asked what we may.
     async fn settled(&self, bucket: &str, error: StoreError) -> StoreError {
-        match error {
-            StoreError::MissingOrForbidden { call, permission } if permission != Permission::List => {
-                match self.permissions(bucket, &[permission]).await {
-                    Ok(held) if held.is_empty() => StoreError::Forbidden { call, permission },
-                    Ok(_) | Err(_) => error,
-                }
-            }
-            other => other,
+        let StoreError::MissingOrForbidden { call, permission } = error else { return error };
+        // Refused for want of that one alone: with it, we would have been told that there is nothing.
+        if permission == Permission::List {
+            return error;
+        }
+        match self.permissions(bucket, &[permission]).await {
+            Ok(held) if held.is_empty() => StoreError::Forbidden { call, permission },
+            Ok(_) => error,
+            Err(unknown) => unknown,
         }
     }
 }

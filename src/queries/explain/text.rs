@@ -4,6 +4,7 @@
 //! Pure. Text of others (form names, recipients, file names, a relay's words, actors) is put on one line and
 //! stripped of control and direction characters before it gets here or here: none reaches the terminal.
 
+use super::files::FilePart;
 use crate::queries::explain::events::EventPart;
 use crate::queries::explain::{DeliveryPart, Page, RelayPart};
 use crate::queries::layout::{Palette, span, wrapped};
@@ -46,6 +47,9 @@ pub(crate) fn page(page: &Page, palette: Palette, width: usize) -> String {
         Status::Purged => {}
     }
     unclean(&mut out, page);
+    for waits in page.files.iter().flatten().filter_map(FilePart::waits).take(MOST) {
+        out.row("scan", &clean(&waits, 400));
+    }
     if page.status != Status::Purged {
         out.row("attempts", &attempts(page));
     }

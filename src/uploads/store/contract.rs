@@ -12,12 +12,9 @@ use crate::db::pool::Client;
 use crate::ports::CheckLine;
 
 const NAME: &str = "uploads";
-/// The uploads' lines of `check` that the database answers.
-pub const CHECKS: &[Check] = &[Check {
-    line: NAME,
-    order: 77,
-    look: Look::Database(|client, options| content(client, options).boxed()),
-}];
+/// The uploads' line of `check` that the database answers.
+pub const CHECK: Check =
+    Check { line: NAME, order: 77, look: Look::Database(|client, options| content(client, options).boxed()) };
 
 /// Triggers of 001, and their tables.
 const TRIGGERS: [(&str, &str); 6] = [
@@ -52,8 +49,15 @@ JOIN pg_class c ON c.oid IN (to_regclass('submissions'), to_regclass('attachment
 WHERE p.pronamespace = to_regnamespace('content') AND p.proname IN ('attach', 'record_verdict')
 GROUP BY 1, 2";
 
-async fn content(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbError> {
+async fn content(client: &Client, options: &ContractOptions) -> Result<CheckLine, DbError> {
     if !client.query_one(THERE, &[]).await?.try_get::<_, bool>("there")? {
+        if options.uploads {
+            return Ok(CheckLine::fail(
+                NAME,
+                "uploads.listen is set, and there is no schema content that this role may use: nothing is taken",
+                "as the owner: maple-router migrate --content; or leave uploads.listen out",
+            ));
+        }
         return Ok(CheckLine::ok(
             NAME,
             "absent (optional): attachments appear in the database by somebody else's hand; schema content brings uploads",

@@ -141,6 +141,21 @@ pub struct Moved {
     pub at: Timestamp,
 }
 
+/// What is known of an attachment that came by an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfAttachment {
+    /// The attachment.
+    pub attachment: Uuid,
+    /// Its upload.
+    pub upload: Option<Uuid>,
+    /// What the scanner says.
+    pub verdict: Verdict,
+    /// Its name for what it found, or why it could not or did not judge.
+    pub signature: Option<String>,
+    /// When it is asked next.
+    pub scan_due_at: Option<Timestamp>,
+}
+
 /// A blob that is to be scanned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToScan {
@@ -342,7 +357,7 @@ impl UploadStore {
         most: usize,
     ) -> Result<Vec<Seen>, DbError> {
         let statement = if ended { sql::LIST_ENDED } else { sql::LIST_OPEN };
-        let (most, state) = (limit(most), state.map(|state| state.label()));
+        let (most, state) = (limit(most), state.map(State::label));
         let client = self.pool().get().await?;
         let rows = client.query(&client.prepare_cached(statement).await?, &[&most, &state, &form]).await?;
         rows.iter().map(seen).collect()
@@ -390,6 +405,30 @@ impl UploadStore {
             shown_type: row.try_get("shown_type")?,
             attachments: row.try_get("attachments")?,
         }))
+    }
+
+    /// What is known of those of these attachments that came by uploads.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn of_attachments(&self, attachments: &[Uuid]) -> Result<Vec<OfAttachment>, DbError> {
+        let holders: Vec<String> = attachments.iter().map(Uuid::to_string).collect();
+        let client = self.pool().get().await?;
+        let rows = client.query(&client.prepare_cached(sql::OF_ATTACHMENTS).await?, &[&holders]).await?;
+        rows.iter()
+            .map(|row| {
+                let holder: String = row.try_get("holder")?;
+                Ok(OfAttachment {
+                    attachment: holder
+                        .parse()
+                        .map_err(|_| DbError::Shape(format!("holder {holder:?} is no attachment")))?,
+                    upload: row.try_get("upload")?,
+                    verdict: word_in(row, "content.blobs", "verdict")?,
+                    signature: row.try_get("signature")?,
+                    scan_due_at: row.try_get("scan_due_at")?,
+                })
+            })
+            .collect()
     }
 
     /// Writes down the final object before it is made, while the lease is ours. Returns whether it is.

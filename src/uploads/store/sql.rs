@@ -87,6 +87,13 @@ SELECT b.id, b.verdict, b.signature, b.scanner, b.scanned_at, b.scan_due_at, b.s
   (SELECT count(*) FROM content.blob_refs r WHERE r.blob_id = b.id AND r.kind = 'attachment') AS attachments
 FROM content.blobs b WHERE b.id = $1";
 
+/// `$1` attachments.
+pub(super) const OF_ATTACHMENTS: &str = "-- upload_of_attachments
+SELECT r.holder, b.verdict, b.signature, b.scan_due_at,
+  (SELECT u.id FROM content.uploads u WHERE u.blob_id = b.id AND content.attachment_of(u.id)::text = r.holder LIMIT 1) AS upload
+FROM content.blob_refs r JOIN content.blobs b ON b.id = r.blob_id
+WHERE r.kind = 'attachment' AND r.holder = ANY($1::text[]) ORDER BY r.holder";
+
 /// `$1` upload, `$2` token, `$3` bucket, `$4` object. The row of the final object, before it is made; only while the lease is ours.
 pub(super) const PLAN: &str = "-- upload_plan
 WITH ours AS (SELECT o.id FROM content.uploads o WHERE o.id = $1 AND o.lease_token = $2 FOR NO KEY UPDATE)

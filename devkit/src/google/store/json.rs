@@ -107,11 +107,13 @@ pub(super) fn metadata(asked: &Asked, who: &str) -> Result<Effect, Stop> {
                 .gone
                 .iter()
                 .find(|gone| gone.object.name == asked.object && Some(gone.object.generation) == generation);
-            let gone = gone.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
+            let gone =
+                gone.ok_or_else(|| store.missing(&who, "storage.objects.get", &asked.bucket, &asked.object))?;
             return Ok(said(&of_gone(gone, &asked.host, &asked.bucket, &shelf.bucket.storage_class)));
         }
         let object = shelf.object(&asked.object, generation);
-        let object = object.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
+        let object =
+            object.ok_or_else(|| store.missing(&who, "storage.objects.get", &asked.bucket, &asked.object))?;
         conditions.judge(Some(object))?;
         Ok(said(&resource(object, &asked.host, &asked.bucket, &shelf.bucket.storage_class)))
     }))
@@ -211,7 +213,8 @@ pub(super) async fn rewrite(
     Ok(Box::new(move |store| {
         let mut shelves = store.shelves();
         let object = shelves.shelf(&asked.bucket)?.object(&asked.object, generation).map(Arc::clone);
-        let object = object.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
+        let object =
+            object.ok_or_else(|| store.missing(&who, "storage.objects.get", &asked.bucket, &asked.object))?;
         source.judge(Some(&object))?;
         let (labels, _) = read_labels(&sent, object.labels.clone())?;
         let shelf = shelves.shelf(&bucket_to)?;

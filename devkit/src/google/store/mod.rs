@@ -144,10 +144,11 @@ impl Store {
         format!("ABPn{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
     }
 
-    /// Why an object is not found. The service may hide that from whoever may not list the bucket.
-    fn missing(&self, who: &str, bucket: &str, object: &str) -> Refusal {
+    /// Why an object is not found. The service may hide that from whoever may not list the bucket: then it seems to be the
+    /// call's own permission that is missing.
+    fn missing(&self, who: &str, permission: &str, bucket: &str, object: &str) -> Refusal {
         if self.hides_missing.load(Ordering::Relaxed) && !self.accounts.may(who, bucket, Right::List) {
-            return Refusal::denied(who, "storage.objects.list");
+            return Refusal::denied(who, permission);
         }
         Refusal::no_object(bucket, object)
     }

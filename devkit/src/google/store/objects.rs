@@ -35,7 +35,8 @@ pub(super) fn read(asked: &Asked, head: &Parts, who: &str) -> Result<Effect, Sto
         let mut shelves = store.shelves();
         let shelf = shelves.shelf(&asked.bucket)?;
         let object = shelf.object(&asked.object, generation);
-        let object = object.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
+        let object =
+            object.ok_or_else(|| store.missing(&who, "storage.objects.get", &asked.bucket, &asked.object))?;
         if conditions.generation_not == Some(object.generation) {
             return Ok(StatusCode::NOT_MODIFIED.into_response());
         }
@@ -55,7 +56,8 @@ pub(super) fn delete(asked: &Asked, head: &Parts, who: &str) -> Result<Effect, S
         let mut shelves = store.shelves();
         let shelf = shelves.shelf(&asked.bucket)?;
         let object = shelf.object(&asked.object, generation);
-        let object = object.ok_or_else(|| store.missing(&who, &asked.bucket, &asked.object))?;
+        let object = object
+            .ok_or_else(|| store.missing(&who, "storage.objects.delete", &asked.bucket, &asked.object))?;
         conditions.judge(Some(object))?;
         shelf.remove(&asked.object, now);
         Ok(StatusCode::NO_CONTENT.into_response())

@@ -30,8 +30,9 @@ pub enum StoreError {
         /// What is to be granted.
         permission: Permission,
     },
-    /// The object is missing, or is kept from us: the store says the same of both to whoever may not list the bucket. Where
-    /// the account has the permission that the call needs, nothing is missing but the object.
+    /// The object is missing, or is kept from us by other rules than permissions (a retention, a condition on names): the
+    /// store says the same of both to whoever may not list the bucket. It was asked, and the account has the permission that
+    /// the call needs: in a bucket without such rules, nothing is missing but the object.
     #[error("the store refuses to {call}: the object is missing or kept from us")]
     MissingOrForbidden {
         /// What was refused.

@@ -9,24 +9,13 @@ use reqwest::{Method, header};
 
 use super::call::Call;
 use super::fault::{StoreError, classify};
-use super::said::{self, Initiated, PartsPage};
+use super::said::{self, Initiated, Part, PartsPage};
 use super::{ObjectName, ObjectStore, UploadId, garbled};
 use crate::gateway::signed_url::PartRequest;
 use crate::ports::SignedLink;
 
 /// Parts on a page; the store gives no more.
 const PAGE: &str = "1000";
-
-/// A part that the store has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// From 1.
-    pub number: u32,
-    /// What a completion names it by; without quotes.
-    pub etag: String,
-    /// Its length in bytes.
-    pub size: u64,
-}
 
 impl ObjectStore {
     /// Begins an upload. Where the answer is lost, an upload that nobody knows is left to the bucket's lifecycle.

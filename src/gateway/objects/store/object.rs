@@ -6,22 +6,11 @@ use serde_json::json;
 
 use super::call::Call;
 use super::fault::StoreError;
-use super::said::{Resource, Round};
+use super::said::{Resource, Round, Stat};
 use super::{ObjectName, ObjectStore, garbled, parsed};
 
 /// Most rounds of a copy: far more than the largest object needs.
 const ROUNDS: usize = 10_000;
-
-/// What is known of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// Number of its generation; each write makes another.
-    pub generation: i64,
-    /// Its length in bytes, as stored.
-    pub length: u64,
-    /// CRC-32C of its bytes.
-    pub crc32c: u32,
-}
 
 impl ObjectStore {
     /// What is known of an object; `None` where there is none.
@@ -80,7 +69,8 @@ impl ObjectStore {
     /// Deletes an object, where one is named only that generation; done also where there is none.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Changed`] where the object is of another generation.
+    /// [`StoreError`]; [`StoreError::Changed`] where the object is of another generation, [`StoreError::MissingOrForbidden`]
+    /// where there is none and we may not list the bucket.
     pub async fn delete(&self, name: &ObjectName, generation: Option<i64>) -> Result<(), StoreError> {
         let generation = generation.map(|generation| generation.to_string());
         let query = generation.as_deref().map(|generation| ("ifGenerationMatch", generation));

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::super::Said;
 use super::call::Call;
 use super::fault::{Absence, Finding, StoreError, classify};
-use super::object::Stat;
+use super::said::Stat;
 use super::{ObjectName, ObjectStore, garbled};
 
 /// Number of the generation that comes.

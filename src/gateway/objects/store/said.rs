@@ -9,7 +9,28 @@ use serde::de::DeserializeOwned;
 
 use super::call::Permission;
 use super::fault::Finding;
-use super::{Part, Stat};
+
+/// A part that the store has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// From 1.
+    pub number: u32,
+    /// What a completion names it by; without quotes.
+    pub etag: String,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+/// What is known of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Number of its generation; each write makes another.
+    pub generation: i64,
+    /// Its length in bytes, as stored.
+    pub length: u64,
+    /// CRC-32C of its bytes.
+    pub crc32c: u32,
+}
 
 /// An XML document whose root has this name.
 pub(super) fn document<T: DeserializeOwned>(body: &[u8], root: &str) -> Option<T> {
@@ -32,7 +53,14 @@ fn root_of(text: &str) -> Option<String> {
                 root = Some(tag.local_name().as_ref().to_owned());
             }
             Event::Eof => return root.filter(|_| depth == 0),
-            _ => {}
+            Event::Empty(_)
+            | Event::Text(_)
+            | Event::CData(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_)
+            | Event::GeneralRef(_) => {}
         }
     }
 }
