@@ -406,7 +406,8 @@ impl Commands {
     /// [`Problem`].
     pub async fn attach(&self, id: Uuid, submission: Uuid) -> Result<Uuid, Problem> {
         self.store.attach(id, submission).await.map_err(|error| match error.sqlstate() {
-            Some("MU001") => Problem::not_found(),
+            // The upload was seen: it is the submission that is not there.
+            Some("MU001") => Problem::guard("submission_id", "There is no such submission."),
             Some("MU002") => Problem::new(
                 Kind::NotPossible,
                 "The upload is not committed.",

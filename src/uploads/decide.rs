@@ -27,17 +27,22 @@ const LONGEST_WORD: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// The form that the file is for.
+    #[schema(min_length = 1, max_length = 256)]
     pub form_id: String,
     /// Whoever brings it, as the backend names them; limits and the look for the same file count by it.
+    #[schema(min_length = 1, max_length = 256)]
     pub owner: String,
     /// The file's name, as its readers will see it.
+    #[schema(min_length = 1, max_length = 255)]
     pub file_name: String,
     /// Media type, without parameters.
     pub content_type: String,
     /// Length in bytes.
+    #[schema(minimum = 1)]
     pub length: u64,
     /// SHA-256 in hexadecimal digits, where it is known already; at the latest it comes with `complete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9A-Fa-f]{64}$")]
     pub sha256: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! A page as a person uses it. Whatever names an element waits until it is there; an error shows what was there instead.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, anyhow, bail};
 use fantoccini::Locator;
 use fantoccini::elements::Element;
@@ -127,6 +129,24 @@ impl Browser {
     pub async fn choose(&self, css: &str, label: &str) -> Result<()> {
         let chosen = self.find(css).await?.select_by_label(label).await;
         chosen.with_context(|| format!("choosing {label:?} in {css}"))
+    }
+
+    /// Gives a field for files one of them, as the system's own dialog does, which no driver can reach.
+    ///
+    /// # Errors
+    /// There is no such field in time, or no such file.
+    pub async fn choose_file(&self, css: &str, file: &Path) -> Result<()> {
+        let named = file.to_str().context("the file's name")?;
+        let field = self.find(css).await?;
+        field.send_keys(named).await.with_context(|| format!("choosing {named} in {css}"))
+    }
+
+    /// Loads the page anew, as a person does who presses F5; what the page would ask before is answered with yes.
+    ///
+    /// # Errors
+    /// Nobody answers any more.
+    pub async fn reload(&self) -> Result<()> {
+        self.client.refresh().await.context("loading the page anew")
     }
 
     /// Waits until there is such an element.

@@ -24,7 +24,8 @@ use crate::uploads::table::State as UploadState;
 
 /// Makes a session for a file. The backend alone.
 #[utoipa::path(post, path = "/v1/uploads", tag = "uploads", request_body = Wanted, security(("key" = [])),
-    params(("Idempotency-Key" = String, Header, description = "the backend's name for this file; the same request is answered the same")),
+    params(("Idempotency-Key" = String, Header, min_length = 1, max_length = 128, pattern = "^[!-~]+$",
+        description = "the backend's name for this file; the same request is answered the same")),
     responses((status = 201, description = "the session, and its token", body = Created), Changes))]
 pub(super) async fn create(
     State(state): State<ApiState>,
@@ -44,6 +45,7 @@ pub(super) async fn create(
 #[serde(deny_unknown_fields)]
 pub(super) struct WantedParts {
     /// Their numbers, from 1; 100 at most.
+    #[schema(min_items = 1, max_items = 100)]
     numbers: Vec<u32>,
     /// BASE64 of the MD5 of each, in the same order: the store refuses a part whose bytes are others. The client sends it as
     /// `Content-MD5`.
@@ -86,6 +88,7 @@ pub(super) async fn parts(
 pub(super) struct Complete {
     /// SHA-256 of the whole file in hexadecimal digits, where it was not declared before.
     #[serde(default)]
+    #[schema(pattern = "^[0-9A-Fa-f]{64}$")]
     sha256: Option<String>,
 }
 

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use url::Url;
 
 const HTML: &str = include_str!("assets/upload.html");
 const CSS: &str = include_str!("assets/upload.css");
@@ -15,9 +16,12 @@ const ICON: &str = include_str!("assets/upload.svg");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' {store}; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The routes of the page, which sends parts to the store at this origin.
+/// The routes of the page, which sends parts to the store at this address.
 pub(super) fn routes(store: &str) -> Router {
-    let policy = HeaderValue::from_str(&POLICY.replace("{store}", store)).ok();
+    // Of an address with a path a browser would allow that path alone.
+    let store =
+        Url::parse(store).map_or_else(|_| String::new(), |store| store.origin().ascii_serialization());
+    let policy = HeaderValue::from_str(&POLICY.replace("{store}", &store)).ok();
     Router::new()
         .route("/u", get(move || async move { page(policy) }))
         .route("/u/upload.css", get(|| async { file("text/css; charset=utf-8", CSS) }))

@@ -7,7 +7,9 @@
   const token = location.hash.slice(1);
   const bare = /^mrup_([0-9a-f]{32})\.[\w-]{43}$/.exec(token);
   const path = bare && `/v1/uploads/${bare[1]}`;
-  let session = null, running = null, paused = false;
+  // Longest silence of a connection while a part is sent, in milliseconds.
+  const SILENCE = 60000;
+  let session = null, file = null, current = null, sure = false;
 
   // SHA-256 (FIPS 180-4) of a file that is read in slices: a browser's own digests only whole buffers.
   const K = new Uint32Array(64), H = new Uint32Array(8);
@@ -62,23 +64,37 @@
   }
 
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-  const size = (n) => n < 1024 ? `${n} bytes` : n < 1048576 ? `${(n / 1024).toFixed(0)} KiB` : `${(n / 1048576).toFixed(1)} MiB`;
+  const units = (n) => n < 1024 ? [1, "bytes"] : n < 1048576 ? [1024, "KiB"] : [1048576, "MiB"];
+  const amount = (n, [by]) => by === 1 ? `${n}` : (n / by).toFixed(1);
+  const size = (n) => `${amount(n, units(n))} ${units(n)[1]}`;
+  const exact = (n) => n < 1024 ? size(n) : `${size(n)} (${n} bytes)`;
   const say = (text, how) => { $("status").textContent = text; $("status").className = how || ""; };
 
   class Refused extends Error {
     constructor(problem, status) { super(`${problem.detail || problem.title} ${problem.remedy || ""}`.trim()); this.status = status; }
   }
+  // An attempt that somebody has stopped: whoever did shows what follows.
+  class Stopped extends Error {}
+  const goesOn = (mine) => { if (mine && mine.stopped) throw new Stopped(); };
+  const passes = (error) => !(error instanceof Refused) || error.status >= 500 || error.status === 429 || error.status === 408;
   // Whatever may pass by itself is tried again, ever more slowly.
-  async function again(attempt) {
+  async function again(act, mine) {
     for (let n = 1; ; n++) {
-      try { return await attempt(); } catch (error) {
-        if (paused || n >= TRIES || (error instanceof Refused && error.status < 500 && error.status !== 429)) throw error;
+      try {
+        const done = await act();
+        goesOn(mine);
+        if (n > 1) say("");
+        return done;
+      } catch (error) {
+        goesOn(mine);
+        if (n >= TRIES || !passes(error)) throw error;
         say("The connection is interrupted. It goes on by itself.");
-        await sleep(Math.min(30000, 500 * 2 ** n) * (0.5 + Math.random()));
+        await sleep(Math.min(30000, 500 * 2 ** n) * (0.5 + Math.random() / 2));
+        goesOn(mine);
       }
     }
   }
-  const api = (method, where, body) => again(async () => {
+  const api = (method, where, body, mine) => again(async () => {
     const answer = await fetch(path + where, {
       method, headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) },
       body: body && JSON.stringify(body), credentials: "omit",
@@ -87,104 +103,168 @@
     const document = await answer.json().catch(() => ({ title: `The server answers ${answer.status}.` }));
     if (!answer.ok) throw new Refused(document, answer.status);
     return document;
-  });
+  }, mine);
 
   const VERDICTS = {
     clean: ["The file has arrived, and nothing harmful was found in it. You may close this page.", "good"],
     infected: ["The file has arrived, and a virus scanner has found something harmful in it. It will not be passed on.", "bad"],
-    unscannable: ["The file has arrived. The virus scanner could not look inside; somebody will look at it.", "good"],
+    unscannable: ["The file has arrived. The virus scanner could not look inside; somebody will look at it. You may close this page.", "good"],
     unscanned: ["The file has arrived. The virus scan follows by itself; you may close this page.", "good"],
   };
+  // What had the focus may be hidden now: nobody shall have to begin at the top.
+  const focus = (id) => { if (document.activeElement === document.body) $(id).focus(); };
   function over(shown) {
-    $("choose").hidden = $("work").hidden = true;
-    if (shown.state === "committed") return say(...(VERDICTS[shown.verdict] || VERDICTS.unscanned));
+    $("choose").hidden = $("work").hidden = $("lead").hidden = true;
     const problem = shown.problem || {};
-    say(`Nothing came of it: ${problem.detail || "the upload has ended."} ${problem.remedy || ""}`, "bad");
+    if (shown.state === "committed") say(...(VERDICTS[shown.verdict] || VERDICTS.unscanned));
+    else say(`Nothing came of it: ${problem.detail || "the upload has ended."} ${problem.remedy || ""}`.trim(), "bad");
+    focus("status");
   }
+  const isOpen = (shown) => shown.state === "initiated" || shown.state === "parts_uploading";
   function show(shown) {
     session = shown;
     $("name").textContent = shown.file_name; $("size").textContent = size(shown.length); $("what").hidden = false;
     document.title = `Bring ${shown.file_name}`;
-    if (shown.state === "committed" || shown.state === "aborted") return over(shown);
-    if (shown.state === "pending_commit") return prove();
+    if (shown.state === "pending_commit") return prove(begun());
+    if (!isOpen(shown)) return over(shown);
     const there = (shown.received || []).length;
-    $("hint").textContent = there ? `${there} of ${shown.parts} parts have arrived already. Choose the same file again to go on.` : "";
-    $("choose").hidden = false;
+    $("hint").textContent = there ? `${there} of ${shown.parts} parts have arrived already. Choose the same file again to go on.`
+      : "It is sent in parts: after an interruption it goes on where it was.";
+    $("choose").hidden = false; $("work").hidden = true;
   }
-  async function prove() {
+  // A new attempt, with what is shown of one.
+  function begun() {
+    current = { stopped: false, requests: new Set() }; sure = false;
     $("choose").hidden = true; $("work").hidden = false;
-    $("pause").hidden = true; $("end").hidden = true;
-    $("progress").removeAttribute("value"); $("doing").textContent = "All of it has arrived. It is compared and scanned.";
+    $("pause").textContent = "Pause"; $("end").textContent = "Give up"; say("");
+    return current;
+  }
+  function stop() {
+    if (!current || current.stopped) return false;
+    current.stopped = true;
+    for (const request of current.requests) request.abort();
+    return true;
+  }
+  async function prove(mine) {
+    $("buttons").hidden = true; $("progress").removeAttribute("value");
+    $("doing").textContent = "All of it has arrived. It is compared and scanned.";
     for (;;) {
-      const shown = await api("GET", "?wait=20");
+      const shown = await api("GET", "?wait=20", null, mine);
       if (shown.state !== "pending_commit") return over(shown);
     }
   }
-  async function digest(file, told) {
+  const unreadable = () => new Refused({ title: "The file cannot be read any more: it was changed or moved." }, 0);
+  async function digest(mine) {
     const sha = new Sha256(), slice = 4 << 20;
     for (let at = 0; at < file.size; at += slice) {
-      sha.update(new Uint8Array(await file.slice(at, at + slice).arrayBuffer()));
-      told(Math.min(file.size, at + slice));
-      if (paused) throw new Error("paused");
+      sha.update(new Uint8Array(await file.slice(at, at + slice).arrayBuffer().catch(() => { throw unreadable(); })));
+      $("progress").value = Math.min(1, (at + slice) / file.size);
       await sleep(0);
+      goesOn(mine);
     }
     return sha.hex();
   }
-  async function bring(file) {
-    $("choose").hidden = true; $("work").hidden = false; $("pause").textContent = "Pause"; paused = false; say("");
-    const there = new Set((await api("GET", "")).received || []);
+  // One part to the store; `told` is told how much of it is on its way.
+  const send = (link, mine, told) => new Promise((done, failed) => {
+    const request = new XMLHttpRequest();
+    const lost = () => file.slice(0, 1).arrayBuffer().then(() => failed(new Error("interrupted")), () => failed(unreadable()));
+    let silence;
+    const heard = () => { clearTimeout(silence); silence = setTimeout(() => request.abort(), SILENCE); };
+    mine.requests.add(request);
+    request.open("PUT", link.url);
+    request.upload.onprogress = (event) => { heard(); told(event.loaded); };
+    request.onload = () => request.status < 300 ? done() : failed(new Refused({ title: `The store answers ${request.status}.` }, request.status));
+    request.onerror = request.onabort = lost;
+    request.onloadend = () => { clearTimeout(silence); mine.requests.delete(request); };
+    heard();
+    request.send(file.slice(link.offset, link.offset + link.length));
+  });
+  async function bring(mine) {
+    const shown = await api("GET", "", null, mine);
+    if (!isOpen(shown)) return show(shown);
+    $("buttons").hidden = false; focus("pause");
+    const there = new Set(shown.received || []), sending = new Map(), unit = units(session.length);
     const length = (number) => Math.min(session.part_size, session.length - (number - 1) * session.part_size);
-    let sent = [...there].reduce((sum, number) => sum + length(number), 0);
-    const bar = (now) => {
+    let arrived = there.size, sent = [...there].reduce((sum, number) => sum + length(number), 0);
+    const bar = () => {
+      const now = [...sending.values()].reduce((sum, more) => sum + more, sent);
       $("progress").value = now / session.length;
-      $("doing").textContent = `${size(now)} of ${size(session.length)} sent`;
+      $("doing").textContent = `${amount(now, unit)} of ${size(session.length)} sent; ${arrived} of ${session.parts} parts have arrived`;
     };
-    bar(sent);
-    const missing = []; for (let number = 1; number <= session.parts; number++) if (!there.has(number)) missing.push(number);
-    const sending = new Map(), report = () => bar(sent + [...sending.values()].reduce((a, b) => a + b, 0));
-    const put = (link) => again(() => new Promise((done, failed) => {
-      const request = new XMLHttpRequest();
-      running.add(request);
-      request.open("PUT", link.url);
-      request.upload.onprogress = (event) => { sending.set(link.number, event.loaded); report(); };
-      request.onload = () => request.status < 300 ? done() : failed(new Refused({ title: `The store answers ${request.status}.` }, request.status));
-      request.onerror = request.onabort = () => failed(new Error("interrupted"));
-      request.onloadend = () => { running.delete(request); sending.delete(link.number); };
-      request.send(file.slice(link.offset, link.offset + link.length));
-    })).then(() => { sent += link.length; report(); });
-    running = new Set();
+    let sha256 = null;
+    if (session.sha256) {
+      $("doing").textContent = "The file is compared with what was announced.";
+      sha256 = await digest(mine);
+      if (sha256 !== session.sha256) throw new Refused({ title: "This is another file than the one that was announced." }, 0);
+    }
+    bar();
+    const put = async (link) => {
+      for (let n = 1; ; n++) {
+        try {
+          await again(() => send(link, mine, (now) => { sending.set(link.number, now); bar(); }), mine);
+          break;
+        } catch (error) {
+          // A link has an end, and a machine may have slept.
+          if (n >= 3 || passes(error) || error.status < 400) throw error;
+          [link] = (await api("POST", "/parts", { numbers: [link.number] }, mine)).parts;
+        } finally { sending.delete(link.number); bar(); }
+      }
+      sent += link.length; arrived++; bar();
+    };
+    const missing = [];
+    for (let number = 1; number <= session.parts; number++) if (!there.has(number)) missing.push(number);
     while (missing.length) {
-      const { parts } = await api("POST", "/parts", { numbers: missing.splice(0, LINKS) });
+      const { parts } = await api("POST", "/parts", { numbers: missing.splice(0, LINKS) }, mine);
       const next = parts.values();
       await Promise.all(Array.from({ length: AT_ONCE }, async () => { for (const link of next) await put(link); }));
     }
-    $("progress").value = 0; $("doing").textContent = "The file is read once more, so that what arrived can be compared.";
-    const sha256 = await digest(file, (now) => { $("progress").value = now / file.size; });
-    if (session.sha256 && session.sha256 !== sha256) throw new Error("This is another file than the one that was announced.");
-    await api("POST", "/complete", { sha256 });
-    await prove();
-  }
-  async function start(file) {
-    if (file.size !== session.length) {
-      return say(`This file has ${size(file.size)} (${file.size} bytes); ${size(session.length)} (${session.length} bytes) were announced. Choose the file that was announced.`, "bad");
+    if (!sha256) {
+      $("doing").textContent = "The file is read once more, so that what arrived can be compared.";
+      sha256 = await digest(mine);
     }
-    try { await bring(file); } catch (error) {
+    await api("POST", "/complete", { sha256 }, mine);
+    await prove(mine);
+  }
+  async function start() {
+    const mine = begun();
+    try { await bring(mine); } catch (error) {
+      if (mine.stopped) return;
+      // One of several parts has failed: the others are not waited for.
+      stop();
       if (error instanceof Refused && error.status === 410) return show(await api("GET", "").catch(() => ({ ...session, state: "aborted" })));
-      $("work").hidden = true; $("choose").hidden = false;
-      say(paused ? "Paused. Choose the file again to go on." : `${error.message} Choose the file again to go on.`, paused ? "" : "bad");
+      $("buttons").hidden = false; $("pause").textContent = "Try again"; $("choose").hidden = false;
+      $("hint").textContent = "Or choose the file again.";
+      $("doing").textContent = "It stands still.";
+      say(error instanceof Refused ? error.message : "The connection is lost. What has arrived stays: try again when there is one.", "bad");
     }
   }
-  $("file").addEventListener("change", () => { const [file] = $("file").files; if (file) start(file).finally(() => { $("file").value = ""; }); });
+  function chosen(picked) {
+    if (picked.size !== session.length) {
+      return say(`This file has ${exact(picked.size)}, and ${exact(session.length)} were announced. Choose the file that was announced.`, "bad");
+    }
+    stop(); file = picked;
+    return start();
+  }
+  $("file").addEventListener("change", () => { const [picked] = $("file").files; if (picked) chosen(picked); $("file").value = ""; });
   $("choose").addEventListener("submit", (event) => event.preventDefault());
-  $("pause").addEventListener("click", () => { paused = true; for (const request of running || []) request.abort(); });
+  $("pause").addEventListener("click", () => {
+    if (!stop()) return void start();
+    $("pause").textContent = "Go on"; $("end").textContent = "Give up"; sure = false;
+    say("Paused. What has arrived stays.");
+  });
   $("end").addEventListener("click", async () => {
-    paused = true; for (const request of running || []) request.abort();
-    await api("DELETE", "").catch((error) => say(error.message, "bad"));
-    show(await api("GET", ""));
+    if (!sure) {
+      sure = true; $("end").textContent = "Give up for good";
+      return say("What was sent will be removed, and this link ends. Press the button once more if you are sure.");
+    }
+    stop();
+    await api("DELETE", "").catch(() => {});
+    await api("GET", "").then(show, (error) => say(error.message, "bad"));
   });
   // Nothing is lost by leaving, but a person may think so.
-  addEventListener("beforeunload", (event) => { if (running && running.size) event.preventDefault(); });
+  addEventListener("beforeunload", (event) => { if (current && current.requests.size) event.preventDefault(); });
   addEventListener("hashchange", () => location.reload());
   if (!path) return say("The address of this page is not whole: it ends with a token. Open the link again as it was sent.", "bad");
-  api("GET", "").then(show, (error) => say(error.message, "bad"));
+  const failed = (error) => say(error.message, "bad");
+  api("GET", "").then(show).catch(failed);
 })();
