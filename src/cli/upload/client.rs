@@ -1,12 +1,13 @@
 //! A client of the API, as anybody could write one. What may pass by itself is tried again, ever more slowly.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -20,8 +21,6 @@ use crate::cli::{CliError, Exit};
 /// Attempts of one request, and the pause after the first failed one.
 const TRIES: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
-/// Links asked for at once.
-const LINKS: usize = 32;
 /// Seconds that one look waits.
 const WAIT: u64 = 20;
 
@@ -55,8 +54,6 @@ struct Links {
 struct Link {
     number: u64,
     url: String,
-    length: u64,
-    offset: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -135,13 +132,15 @@ impl Client {
             let there: BTreeSet<u64> = shown.received.iter().copied().collect();
             let had = there.iter().map(|number| length_of(shown, read, *number)).sum::<u64>();
             told(had);
-            let missing: Vec<u64> = (1..=shown.parts).filter(|number| !there.contains(number)).collect();
-            for numbers in missing.chunks(LINKS) {
-                self.send(shown, numbers, read, parallel, |more| {
-                    told(had + sent.fetch_add(more, Ordering::Relaxed) + more);
-                })
-                .await?;
+            let missing = (1..=shown.parts).filter(|number| !there.contains(number));
+            let mut sending = futures::stream::iter(missing)
+                .map(|number| self.send(shown, number, read))
+                .buffer_unordered(parallel);
+            while let Some(more) = sending.next().await {
+                let more = more?;
+                told(had + sent.fetch_add(more, Ordering::Relaxed) + more);
             }
+            drop(sending);
             let said = json!({"sha256": read.sha256});
             let _: Value = self
                 .ask(|| self.request(Method::POST, &format!("/{}/complete", shown.id)).json(&said))
@@ -155,41 +154,25 @@ impl Client {
         }
     }
 
-    /// Sends some parts, several at once, each with its digest, so that the store refuses other bytes.
-    async fn send(
-        &self,
-        shown: &Shown,
-        numbers: &[u64],
-        read: &Read,
-        parallel: usize,
-        told: impl Fn(u64),
-    ) -> Result<(), CliError> {
-        let mut digests = BTreeMap::new();
-        for number in numbers {
-            let (offset, length) = ((number - 1) * shown.part_size, length_of(shown, read, *number));
-            let bytes = read.part(offset, length).await.map_err(unread)?;
-            digests.insert(*number, BASE64.encode(*md5::compute(&bytes)));
-        }
-        let asked = json!({"numbers": numbers, "md5": digests.values().collect::<Vec<_>>()});
-        let id = shown.id;
-        let digests = &digests;
-        let links: Links =
-            self.ask(|| self.request(Method::POST, &format!("/{id}/parts")).json(&asked)).await?;
-        let mut sending = futures::stream::iter(links.parts)
-            .map(|link| async move {
-                let bytes = bytes::Bytes::from(read.part(link.offset, link.length).await.map_err(unread)?);
-                let digest = digests.get(&link.number).map(String::as_str).unwrap_or_default();
-                again(|| self.put(&link, digest, bytes.clone())).await?;
-                Ok::<u64, CliError>(link.length)
-            })
-            .buffer_unordered(parallel);
-        while let Some(sent) = sending.next().await {
-            told(sent?);
-        }
-        Ok(())
+    /// Sends one part: its digest is made beside the parts that are on their way, and signed into its link, so that the store
+    /// refuses other bytes. Returns its length.
+    async fn send(&self, shown: &Shown, number: u64, read: &Read) -> Result<u64, CliError> {
+        let (offset, length) = ((number - 1) * shown.part_size, length_of(shown, read, number));
+        let bytes = Bytes::from(read.part(offset, length).await.map_err(unread)?);
+        let content = bytes.clone();
+        let digest = tokio::task::spawn_blocking(move || BASE64.encode(*md5::compute(&content))).await;
+        let digest = digest.map_err(|error| CliError::new(Exit::FoundWanting, anyhow::Error::from(error)))?;
+        let asked = json!({"numbers": [number], "md5": [digest]});
+        let path = format!("/{}/parts", shown.id);
+        let links: Links = self.ask(|| self.request(Method::POST, &path).json(&asked)).await?;
+        let odd =
+            || CliError::new(Exit::FoundWanting, anyhow::anyhow!("the API gives no link to part {number}"));
+        let link = links.parts.first().ok_or_else(odd)?;
+        again(|| self.put(link, &digest, bytes.clone())).await?;
+        Ok(length)
     }
 
-    async fn put(&self, link: &Link, digest: &str, bytes: bytes::Bytes) -> Result<(), Failed> {
+    async fn put(&self, link: &Link, digest: &str, bytes: Bytes) -> Result<(), Failed> {
         let answer = self
             .http
             .put(&link.url)
