@@ -222,7 +222,14 @@ impl Commit {
                 self.trouble.seen(error, row.id);
                 Ending::Again
             }
-            Stopped::Damaged | Stopped::Taken => Ending::Again,
+            Stopped::Damaged => {
+                self.trouble.seen(&StoreError::Changed, row.id);
+                Ending::Again
+            }
+            Stopped::Taken => {
+                self.trouble.seen(&StoreError::Exists, row.id);
+                Ending::Again
+            }
         }
     }
 }

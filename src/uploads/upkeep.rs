@@ -40,7 +40,7 @@ const SCAN_LEASE: Duration = Duration::from_secs(1800);
 /// Age of a missing verdict from which people are notified.
 const UNSCANNED_AFTER: Duration = Duration::from_secs(3600);
 /// Attempts to remove an object, after which people are notified.
-const STUCK_AFTER: u32 = 8;
+const STUCK_AFTER: u32 = 4;
 
 /// The parts of the upkeep.
 #[derive(Debug)]

@@ -215,7 +215,7 @@ async fn what_cannot_be_taken_is_refused_in_words() {
     let odd = scene.of(&session, Method::GET, "?wiat=1", None).await;
     assert_eq!(odd.code(), (400, "bad_request".to_owned()));
     let unattached = scene.attach(&session, Uuid::new_v4()).await;
-    assert_eq!(unattached.code(), (404, "not_found".to_owned()), "{}", unattached.text);
+    assert_eq!(unattached.code(), (422, "guard".to_owned()), "{}", unattached.text);
 }
 
 #[tokio::test]

@@ -151,14 +151,19 @@ DELETE FROM content.blob_refs r WHERE (r.kind, r.holder, r.blob_id) IN (
   SELECT x.kind, x.holder, x.blob_id FROM content.blob_refs x WHERE x.kind = 'upload' AND x.until < now()
   ORDER BY x.until LIMIT $1)";
 
+// What the scanner cannot judge waits until somebody has decided about each of its attachments.
 pub(super) const STANDING: &str = "-- upload_standing
+WITH undecided AS (
+  SELECT b.id, b.scanned_at FROM content.blobs b WHERE b.verdict = 'unscannable' AND b.state = 'live'
+    AND EXISTS (SELECT FROM content.blob_refs r WHERE r.blob_id = b.id AND (r.kind = 'upload' OR EXISTS (
+      SELECT FROM public.attachments a WHERE a.id = r.holder::uuid AND a.clamav_status = 'pending')))
+)
 SELECT
-  (SELECT count(*) FROM content.staging s WHERE s.due_at IS NOT NULL) AS staging_due,
+  (SELECT count(*) FROM content.staging s WHERE s.due_at IS NOT NULL AND s.role = 'session') AS staging_due,
   (SELECT count(*) FROM content.blobs b WHERE b.scan_due_at IS NOT NULL AND b.state <> 'deleted' AND b.verdict = 'unscanned') AS unscanned,
   (SELECT extract(epoch FROM now() - min(b.created_at))::float8 FROM content.blobs b
      WHERE b.scan_due_at IS NOT NULL AND b.state <> 'deleted' AND b.verdict = 'unscanned') AS unscanned_oldest,
   (SELECT b.id FROM content.blobs b WHERE b.scan_due_at IS NOT NULL AND b.state <> 'deleted' AND b.verdict = 'unscanned'
      ORDER BY b.scan_due_at, b.id LIMIT 1) AS unscanned_sample,
-  (SELECT count(*) FROM content.blobs b WHERE b.verdict = 'unscannable' AND b.state = 'live') AS unscannable,
-  (SELECT b.id FROM content.blobs b WHERE b.verdict = 'unscannable' AND b.state = 'live' ORDER BY b.scanned_at DESC, b.id LIMIT 1)
-    AS unscannable_sample";
+  (SELECT count(*) FROM undecided) AS unscannable,
+  (SELECT u.id FROM undecided u ORDER BY u.scanned_at DESC, u.id LIMIT 1) AS unscannable_sample";
