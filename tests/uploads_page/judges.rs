@@ -85,6 +85,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404",
         .args(["--header", &format!("Authorization: Bearer {credential}")])
         // A session that was ended is still shown: whoever has its token learns why.
         .args(["--checks", "all", "--exclude-checks", "use_after_free"])
+        // Whoever asks to wait waits: up to 20 seconds.
+        .args(["--max-response-time", "25"])
         .args(["--request-timeout", "30", "--max-examples", "15", "--max-time", "60", "--seed", "17"])
         .args(["--max-failures", "20", "--continue-on-failure", "--no-color"]);
     succeeds(command).await;
