@@ -47,6 +47,8 @@ impl Uploads {
         self.commit(eyes, kept).await;
         let attachment = self.store.attach(kept, submission).await.expect("attached");
         assert_eq!(self.store.attach(kept, submission).await.expect("attached"), attachment);
+        let came = self.store.of_attachments(&[attachment]).await.expect("read");
+        assert_eq!(came.iter().map(|came| came.upload).collect::<Vec<_>>(), [Some(kept)]);
         self.judge(kept).await;
         let late = format!(
             "UPDATE content.staging SET due_at = now() - interval '1 second' WHERE upload_id IN ('{given_up}', '{kept}')"
