@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "database",
     "schema",
     "audit_values",
@@ -17,6 +17,7 @@ const NAMES: [&str; 10] = [
     "updated_at_trigger",
     "router_schema",
     "grey_queue",
+    "uploads",
     "history",
     "forms",
 ];

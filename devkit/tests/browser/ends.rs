@@ -12,9 +12,10 @@ use crate::site::Site;
 const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
-/// The crash handlers end by themselves, a moment later.
+/// The crash handlers end by themselves, a moment later, and whoever removes the files waits for the last process.
 async fn ended(processes: &Processes) {
-    waiting::until(PATIENCE, STEP, async || processes.living().is_empty()).await;
+    waiting::until(PATIENCE, STEP, async || processes.living().is_empty() && !processes.home().exists())
+        .await;
     assert_eq!(processes.living(), Vec::<String>::new());
     assert!(!processes.home().exists(), "{} is left", processes.home().display());
 }
