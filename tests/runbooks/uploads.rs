@@ -1,8 +1,6 @@
 //! What commands about uploads need: schema content, buckets, a scanner, and one upload in a state in which an operator would type
 //! them.
 
-#![expect(clippy::disallowed_methods, reason = "an upload's id is drawn on the spot")]
-
 use devkit::stage::Stage;
 use devkit::uploading::{CONTENT, STAGING, Uploading};
 use maple_router::ops::rng::Rng;
