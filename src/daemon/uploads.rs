@@ -112,6 +112,7 @@ fn started(
         config: reloads.config.clone(),
         clock: Arc::clone(clock),
         rng: Arc::clone(rng),
+        trouble: StoreTrouble::new(incidents.clone(), Arc::clone(clock)),
         incidents: incidents.clone(),
     });
     let (stop, (last, ended)) = (stop.child_token(), oneshot::channel());
@@ -163,6 +164,8 @@ struct Work {
     config: watch::Receiver<Arc<Config>>,
     clock: Arc<dyn Clock>,
     rng: Arc<Rng>,
+    /// One for all parts: what works for one of them ends the incident of all.
+    trouble: StoreTrouble,
     incidents: Incidents,
 }
 
@@ -240,7 +243,7 @@ impl Work {
             store: self.store.clone(),
             objects: Arc::clone(&self.objects),
             scanner: self.scanner.clone(),
-            trouble: self.trouble(),
+            trouble: self.trouble.clone(),
             staging_bucket: config.uploads.staging_bucket.clone(),
             bucket: config.uploads.bucket.clone(),
             clock: Arc::clone(&self.clock),
@@ -255,15 +258,11 @@ impl Work {
             store: self.store.clone(),
             objects: Arc::clone(&self.objects),
             scanner: self.scanner.clone(),
-            trouble: self.trouble(),
+            trouble: self.trouble.clone(),
             staging_bucket: config.uploads.staging_bucket.clone(),
             slots: config.uploads.verify_slots,
             clock: Arc::clone(&self.clock),
             incidents: self.incidents.clone(),
         }
-    }
-
-    fn trouble(&self) -> StoreTrouble {
-        StoreTrouble::new(self.incidents.clone(), Arc::clone(&self.clock))
     }
 }

@@ -215,6 +215,7 @@ impl Upkeep {
                 return self.store.scan_later(blob.id, pause).await;
             }
         };
+        self.trouble.over();
         // What was read is what was proven, or the verdict is about something else.
         if found.sha256 != blob.sha256 || said.verdict == Verdict::Unscanned {
             return self.store.scan_later(blob.id, pause).await;

@@ -1,7 +1,8 @@
 //! A file on its way: parts in any order, proven, scanned, kept; and everything that comes to nothing.
 
 use devkit::clamd::eicar;
-use devkit::google::{Act, Call, Rule, Stage};
+use devkit::google::{Act, Call, Right, Rule, Stage};
+use maple_router::uploads::card::STORE;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use uuid::Uuid;
@@ -208,6 +209,26 @@ async fn a_store_that_fails_after_the_effect_costs_time_alone() {
     assert_eq!(blobs, 8);
     scene.upkeep().pass().await.expect("a pass");
     assert_eq!(scene.kept(), (0, 0, 8), "no object is left over");
+}
+
+#[tokio::test]
+async fn trouble_with_the_store_is_told_of_and_ends_when_a_scan_works_again() {
+    let scene = Scene::new().await;
+    let _committing = scene.committing();
+    let content = text(100);
+    scene.bring(&content, json!({})).await;
+    let upkeep = scene.upkeep();
+    let due = "UPDATE content.blobs SET scan_due_at = now()";
+    // A right that is missing is told of at once.
+    let account = scene.google.service_account_email().to_owned();
+    scene.google.grant(&account, CONTENT, &[Right::Create]);
+    scene.eyes.batch_execute(due).await.expect("due");
+    assert_eq!(upkeep.scan_once().await.expect("a look"), 1);
+    assert!(scene.told.keys().contains(&STORE), "{:?}", scene.told.keys());
+    scene.google.grant(&account, CONTENT, &[Right::Create, Right::Get]);
+    scene.eyes.batch_execute(due).await.expect("due");
+    assert_eq!(upkeep.scan_once().await.expect("a look"), 1);
+    assert_eq!(scene.told.keys(), []);
 }
 
 #[tokio::test]
