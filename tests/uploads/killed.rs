@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use devkit::google::{Call, Rule, Stage};
+use devkit::google::{Act, Call, Rule, Stage};
 use maple_router::kernel::rows::Kinds;
 use maple_router::uploads::table::State;
 use reqwest::Method;
@@ -123,6 +123,54 @@ async fn an_upload_that_is_ended_while_it_is_kept_leaves_no_object_without_a_row
         scene.google.objects(CONTENT).len(),
         "final objects that became no blob are the collector's, by their rows"
     );
+}
+
+#[tokio::test]
+async fn bytes_that_come_other_than_the_store_has_them_are_read_again() {
+    let scene = Scene::new().await;
+    let content = text(1000);
+    for act in [Act::Flipped, Act::Truncated] {
+        let session = scene.complete_session(&format!("{act:?}"), &content).await;
+        let reads = scene.google.calls(Call::Read);
+        // Twice, since a reading that breaks off is taken up once by itself.
+        scene.google.rule(Rule::at(Stage::Before).call(Call::Read).times(2).act(act));
+        let _committing = scene.committing();
+        let shown = scene.ended(&session).await;
+        assert_eq!(
+            (shown["state"].as_str(), shown["verdict"].as_str()),
+            (Some("committed"), Some("clean")),
+            "{act:?}: {shown}"
+        );
+        assert!(scene.google.calls(Call::Read) > reads + 2, "{act:?}: what came was not believed");
+        scene.google.clear_rules();
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_under_the_final_name_is_not_overwritten_and_nothing_is_committed() {
+    let scene = Scene::new().await;
+    let content = text(1000);
+    let session = scene.complete_session("stranger", &content).await;
+    let planned: Uuid = scene.one("SELECT planned_blob FROM content.uploads").await;
+    let object = format!("blobs/contact/{}", planned.simple());
+    scene.google.put_object(CONTENT, &object, "text/plain", "somebody else's");
+    let committing = scene.committing();
+    let tried_again = async {
+        while scene.one::<i32>("SELECT claims FROM content.uploads").await < 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, tried_again).await.expect("it is tried again");
+    drop(committing);
+    assert_eq!(scene.google.object_bytes(CONTENT, &object).expect("there"), b"somebody else's");
+    assert_eq!(scene.one::<i64>("SELECT count(*) FROM content.blobs").await, 0);
+    scene.leases_run_out().await;
+    let late = "UPDATE content.uploads SET expires_at = now() - interval '1 s'";
+    scene.eyes.batch_execute(late).await.expect("late");
+    scene.upkeep().pass().await.expect("a pass");
+    let shown = scene.of(&session, Method::GET, "", None).await;
+    assert_eq!(shown.body["problem"]["type"], "urn:maple-router:problem:expired", "{}", shown.text);
+    assert_eq!(scene.google.object_bytes(CONTENT, &object).expect("there"), b"somebody else's");
 }
 
 #[tokio::test]
