@@ -1,7 +1,13 @@
 //! What holds whoever writes: each guard of schema content is tried by the role that would break it.
 
 use devkit::postgres::{Cluster, TestDatabase, Variant};
+use std::sync::Arc;
+
+use maple_router::config::Database;
 use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
+use maple_router::db::{Pool, PoolOptions};
+use maple_router::ops::clock::SystemClock;
+use maple_router::uploads::store::UploadStore;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -266,6 +272,26 @@ async fn a_verdict_reaches_every_attachment_that_waits_for_it_and_infected_is_fi
         .query_one("SELECT content.record_verdict($1, 'unscanned', NULL, NULL)", &[&Uuid::nil()])
         .await;
     assert_eq!(unscanned.expect("nobody's").get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_judged_is_told_of_until_somebody_has_decided() {
+    let scene = Scene::new().await;
+    let pool = Pool::new(
+        &Database { url: scene.db.url_as("forms_app"), ..Database::default() },
+        PoolOptions::new(Arc::new(SystemClock)),
+    );
+    let store = UploadStore::new(pool.expect("a pool"), "test");
+    let told = async || store.standing().await.expect("counted").unscannable;
+    let id = scene.committed("unscannable").await;
+    assert_eq!(told().await, 1, "nobody has attached it yet");
+    let submission = scene.submission("f").await;
+    let attachment = scene.attach(id, submission).await.expect("attached");
+    assert_eq!(told().await, 1, "its submission waits");
+    let owner = scene.db.owner().await.expect("the owner");
+    let decided = "UPDATE attachments SET clamav_status = 'clean' WHERE id = $1";
+    owner.execute(decided, &[&attachment]).await.expect("decided");
+    assert_eq!(told().await, 0, "somebody has decided");
 }
 
 #[tokio::test]
