@@ -16,7 +16,6 @@ use super::{DaemonError, LAST_WORDS};
 use crate::config::{Config, Database};
 use crate::gateway::clamd::{Clamd, ClamdSettings};
 use crate::gateway::objects::store::ObjectStore;
-use crate::kernel::jobs::listener::Listener as Notifications;
 use crate::kernel::jobs::retries::Retries;
 use crate::kernel::jobs::works::{self, Bounds};
 use crate::kernel::jobs::{Consumer, ConsumerParts, Settings};
@@ -30,6 +29,7 @@ use crate::ports::Clock;
 use crate::scrub::scrub;
 use crate::uploads::api::Api;
 use crate::uploads::card::UNAVAILABLE;
+use crate::uploads::changes::Changes;
 use crate::uploads::commands::Commands;
 use crate::uploads::commit::Commit;
 use crate::uploads::journal::JournalObserver;
@@ -92,12 +92,13 @@ fn started(
 ) -> Result<Uploading, String> {
     let Ground { clock, rng, incidents, .. } = ground;
     let made = made(config, ground).map_err(|error| error.to_string())?;
-    let (store, objects, scanner) = made;
+    let ((store, objects, scanner), changes) = (made, Changes::default());
     let commands = parts::uploads_key(config).map(|key| Commands {
         store: store.clone(),
         objects: Arc::clone(&objects),
         key,
         config: reloads.config.clone(),
+        changes: changes.clone(),
         clock: Arc::clone(clock),
         rng: Arc::clone(rng),
     });
@@ -109,6 +110,7 @@ fn started(
         store,
         objects,
         scanner,
+        changes,
         config: reloads.config.clone(),
         clock: Arc::clone(clock),
         rng: Arc::clone(rng),
@@ -161,6 +163,7 @@ struct Work {
     store: UploadStore,
     objects: Arc<ObjectStore>,
     scanner: Scanner,
+    changes: Changes,
     config: watch::Receiver<Arc<Config>>,
     clock: Arc<dyn Clock>,
     rng: Arc<Rng>,
@@ -235,9 +238,9 @@ impl Work {
                 settings,
                 clock: Arc::clone(&self.clock),
                 rng: Arc::clone(&self.rng),
-                observer: Arc::new(JournalObserver),
+                observer: Arc::new(JournalObserver { changes: self.changes.clone() }),
             },
-            Notifications::silent(),
+            self.changes.listener(),
         );
         let work = Commit {
             store: self.store.clone(),

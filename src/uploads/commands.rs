@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::changes::Changes;
 use super::decide::{self, Listed, Wanted, numbers, parts_there, within};
 use super::digest::UploadsKey;
 use super::journal::{self, EventName};
@@ -32,7 +33,7 @@ use crate::ports::Clock;
 
 /// Links signed at once for one request.
 const SIGNED_AT_ONCE: usize = 16;
-/// Interval of looks while somebody waits for a change.
+/// Interval of looks while somebody waits for a change that this process may not be told of.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// What commands need. Cheap to clone.
@@ -46,6 +47,8 @@ pub struct Commands {
     pub key: UploadsKey,
     /// The configuration in force.
     pub config: watch::Receiver<Arc<Config>>,
+    /// What became of commits here, and what is due.
+    pub changes: Changes,
     /// The clock of waits.
     pub clock: Arc<dyn Clock>,
     /// Draws ids.
@@ -343,7 +346,9 @@ impl Commands {
             .collect();
         let etags = parts_there(session, &listed)?;
         let columns = json!({"etags": etags, "sha256": format!("\\x{digest}")});
-        self.give(row.id, by, Command::CompleteParts, Some(columns), None).await?;
+        if self.give(row.id, by, Command::CompleteParts, Some(columns), None).await? {
+            self.changes.due();
+        }
         let seen = self.of_id(row.id).await?;
         if seen.row.state == State::Aborted {
             return Err(ended(&seen.row));
@@ -384,9 +389,12 @@ impl Commands {
     pub async fn show(&self, seen: Seen, wait: Duration) -> Result<Shown, Problem> {
         let (id, state) = (seen.row.id, seen.row.state);
         let until = self.clock.monotonic() + wait;
-        let mut seen = seen;
+        let (mut seen, mut end) = (seen, self.changes.end_of(id));
         while seen.row.state == state && !state.is_ended() && self.clock.monotonic() < until {
-            self.clock.sleep(LOOK).await;
+            tokio::select! {
+                () = end.come() => {}
+                () = self.clock.sleep(LOOK) => {}
+            }
             seen = self.of_id(id).await?;
         }
         self.shown(&seen, true).await

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::changes::Changes;
 use super::metrics::{Outcome, UPLOADS};
 use super::table::{Command, State, Upload};
 use crate::db::DbError;
@@ -55,9 +56,12 @@ pub(super) fn lost(id: Uuid) {
     );
 }
 
-/// Counts and logs what workers and timers do.
-#[derive(Debug, Default)]
-pub struct JournalObserver;
+/// Counts and logs what workers and timers do, and tells who waits for it.
+#[derive(Debug)]
+pub struct JournalObserver {
+    /// Told of each end.
+    pub changes: Changes,
+}
 
 impl Observer<Upload> for JournalObserver {
     fn claimed(&self, _: usize) {}
@@ -68,6 +72,9 @@ impl Observer<Upload> for JournalObserver {
 
     fn settled(&self, row: &Row<Upload>, write: &Write<Upload>, ours: bool) {
         let (id, to) = (row.id, write.transition.to());
+        if to.is_ended() {
+            self.changes.ended(id);
+        }
         if !ours {
             tracing::info!(upload = %id, "upload {id} was ended while it was read");
             return;

@@ -2,9 +2,9 @@
 //! with what was declared, scanned, and becomes a blob that never changes, from which attachments are made.
 //!
 //! Read in this order: `table` (the lifecycle), `session` (a session's columns), `decide` (what may be asked for, pure), `commands`
-//! (what backend and client ask), `commit` (the job that proves and keeps), `upkeep`
-//! (missing verdicts, what is due for removal), `api/` (the listener). `store/` has the SQL; the schema's own triggers make blob and reference in the
-//! transaction that commits, so that nobody can do one without the other.
+//! (what backend and client ask), `commit` (the job that proves and keeps), `upkeep` (missing verdicts, what is due for removal),
+//! `api/` (the listener). `store/` has the SQL; the schema's own triggers make blob and reference in the transaction that commits, so
+//! that nobody can do one without the other.
 //!
 //! **Nothing that was not proven becomes an attachment**: an upload is committed only by the trigger that compares what was found
 //! with what was declared; an attachment is clean only by the function that records a verdict. If we die anywhere, the row says
@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod card;
+pub mod changes;
 mod check;
 pub mod commands;
 pub mod commit;

@@ -21,6 +21,7 @@ use maple_router::ops::gate::Gate;
 use maple_router::ops::incident::{Incidents, Open};
 use maple_router::ops::rng::Rng;
 use maple_router::uploads::api::Api;
+use maple_router::uploads::changes::Changes;
 use maple_router::uploads::commands::Commands;
 use maple_router::uploads::commit::Commit;
 use maple_router::uploads::digest::UploadsKey;
@@ -207,7 +208,7 @@ impl Scene {
             settings,
             clock: Arc::new(SystemClock),
             rng: Arc::new(Rng::from_system()),
-            observer: Arc::new(JournalObserver),
+            observer: Arc::new(JournalObserver { changes: Changes::default() }),
         };
         let consumer = Consumer::start(parts, Notifications::silent());
         let bounds = Bounds { poison: 1000, drain: Duration::from_secs(1), gate: Gate::new() };

@@ -36,7 +36,13 @@ impl Listener {
     /// A listener that is never notified: the poll alone finds what there is.
     #[must_use]
     pub fn silent() -> Self {
-        Self { notifications: Arc::default(), listening: None }
+        Self::to(Arc::default())
+    }
+
+    /// A listener to what this process tells itself.
+    #[must_use]
+    pub fn to(notifications: Arc<Notify>) -> Self {
+        Self { notifications, listening: None }
     }
 
     /// Resolves when a notification has come since the last call.

@@ -45,12 +45,12 @@ impl Stored for Upload {
         returned: "",
         pruned: None,
     };
-    const WORK: Commands<Command> = Commands {
+    const WORK: Option<Commands<Command>> = Some(Commands {
         claim: Command::Claim,
         release: Command::Retry,
         fail: Command::Retry,
         give_up: Command::Abort,
-    };
+    });
 
     fn columns(row: &PgRow) -> Result<Session, DbError> {
         let count = |column: &str| -> Result<u64, DbError> {
