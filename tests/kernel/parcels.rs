@@ -92,12 +92,12 @@ impl Stored for Parcel {
         returned: "",
         pruned: None,
     };
-    const WORK: Commands<Command> = Commands {
+    const WORK: Option<Commands<Command>> = Some(Commands {
         claim: Command::Claim,
         release: Command::Release,
         fail: Command::Fail,
         give_up: Command::GiveUp,
-    };
+    });
 
     fn columns(row: &PgRow) -> Result<String, DbError> {
         Ok(row.try_get("address")?)

@@ -64,12 +64,12 @@ impl Stored for GreyQueue {
         returned: "",
         pruned: None,
     };
-    const WORK: Commands<Command> = Commands {
+    const WORK: Option<Commands<Command>> = Some(Commands {
         claim: Command::Claim,
         release: Command::Release,
         fail: Command::RetryLater,
         give_up: Command::GiveUp,
-    };
+    });
 
     fn columns(row: &PgRow) -> Result<Entry, DbError> {
         entry(row)

@@ -75,11 +75,17 @@ impl Retries {
         ending: Ending<L>,
         rng: &mut impl Rng,
     ) -> Result<Write<L>, NotPossible> {
+        let work = const {
+            match L::WORK {
+                Some(work) => work,
+                None => panic!("rows without jobs are not worked on"),
+            }
+        };
         let fence = row.token.map_or(Fence::Locked, Fence::Lease);
         let asked = |command| Transition::of(row.state, command, Who::WORKER);
         let plain = |transition| Write::plain(row.id, fence, transition);
         let released = |pause| -> Result<_, NotPossible> {
-            let transition = asked(L::WORK.release)?;
+            let transition = asked(work.release)?;
             Ok(Write { attempts: Attempts::Refund, pause: Some(pause), ..plain(transition) })
         };
         match ending {
@@ -96,10 +102,10 @@ impl Retries {
             Ending::Failed { why, columns } if row.attempts < self.max_attempts => {
                 let step = row.attempts.saturating_sub(1).saturating_mul(self.doublings).saturating_add(1);
                 let pause = Some(backoff(step, self.min, self.max, rng));
-                Ok(Write { pause, reason: Some(why), columns, ..plain(asked(L::WORK.fail)?) })
+                Ok(Write { pause, reason: Some(why), columns, ..plain(asked(work.fail)?) })
             }
             Ending::Failed { why, columns } | Ending::GivenUp { why, columns } => {
-                Ok(Write { reason: Some(why), columns, ..plain(asked(L::WORK.give_up)?) })
+                Ok(Write { reason: Some(why), columns, ..plain(asked(work.give_up)?) })
             }
         }
     }

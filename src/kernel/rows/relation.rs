@@ -25,8 +25,8 @@ impl Id for Uuid {
     const SQL: &'static str = "uuid";
 }
 
-/// A lifecycle whose rows the kernel may claim, write and count. Its table has `id`, `state` and `available_at`, and for its
-/// jobs `attempts`, `claims`, `lease_token` and `leased_until`.
+/// A lifecycle whose rows the kernel may claim, write and count. Its table has `id` and `state`, and where its rows have jobs
+/// `available_at`, `attempts`, `claims`, `lease_token` and `leased_until`.
 pub trait Stored: Lifecycle {
     /// The key of a row.
     type Id: Id;
@@ -34,8 +34,9 @@ pub trait Stored: Lifecycle {
     type Columns: Clone + Debug + Send + Sync + 'static;
     /// The table of its rows.
     const RELATION: Relation<Self::State>;
-    /// The commands that the kernel gives on a worker's account.
-    const WORK: Commands<Self::Command>;
+    /// The commands that the kernel gives on a worker's account; absent where rows have no jobs: people and programs alone write
+    /// them, under their lock.
+    const WORK: Option<Commands<Self::Command>>;
 
     /// Reads the room's columns of a row ([`Relation::columns`]).
     ///
@@ -103,6 +104,14 @@ pub struct Transactions {
     pub extend: &'static str,
     /// Removing old rows.
     pub prune: &'static str,
+}
+
+impl Transactions {
+    /// The same name for all, of rows without jobs: people's commands bring transactions of their own.
+    #[must_use]
+    pub const fn one(name: &'static str) -> Self {
+        Self { claim: name, wake: name, settle: name, extend: name, prune: name }
+    }
 }
 
 /// `transactions!("outbox")`: the names of a lifecycle's transactions.

@@ -52,7 +52,7 @@ impl<L: Stored> From<std::marker::PhantomData<L>> for Statements<L::State> {
         let by_state = |statement: fn(L::State, L::State) -> String| {
             L::TABLE
                 .iter()
-                .filter(|edge| edge.command == L::WORK.claim)
+                .filter(|edge| is_claim::<L>(edge.command))
                 .filter_map(|edge| Some((edge.from?, statement(edge.from?, edge.to))))
                 .collect()
         };
@@ -77,7 +77,12 @@ SELECT o.id FROM {relation} o WHERE o.id = ANY($1::{}[]) ORDER BY o.id FOR NO KE
             ),
             read: format!(
                 "-- {name}_read
-SELECT o.id, o.state, o.attempts, o.claims, o.lease_token, {} AS version, {} FROM {relation} o WHERE o.id = ANY($1::{}[])",
+SELECT o.id, o.state, {}, {} AS version, {} FROM {relation} o WHERE o.id = ANY($1::{}[])",
+                if L::WORK.is_some() {
+                    "o.attempts, o.claims, o.lease_token"
+                } else {
+                    "0 AS attempts, 0 AS claims, NULL::uuid AS lease_token"
+                },
                 if L::RELATION.versioned { "o.version" } else { "NULL::bigint" },
                 L::RELATION.columns,
                 id::<L>()
@@ -96,6 +101,10 @@ RETURNING o.id",
             prune: prune::<L>(),
         }
     }
+}
+
+fn is_claim<L: Stored>(command: L::Command) -> bool {
+    L::WORK.is_some_and(|work| work.claim == command)
 }
 
 fn id<L: Stored>() -> &'static str {
@@ -159,7 +168,7 @@ fn version<L: Stored>() -> &'static str {
 /// `$1` the most rows, `$2` token, `$3` lease in seconds, `$4` actor; [`KINDS`] is to be replaced.
 fn claim<L: Stored>(from: L::State, to: L::State) -> String {
     let relation = &L::RELATION;
-    let command = L::WORK.claim;
+    let command = L::WORK.map(|work| work.claim.to_string()).unwrap_or_default();
     let said = Said {
         from: &format!("'{from}'"),
         to: &format!("'{to}'"),
@@ -266,6 +275,18 @@ fn write<L: Stored>() -> String {
             )
         })
         .collect();
+    // Rows without jobs are written under their lock alone: they have no lease that could be lost.
+    let (job, lease) = if L::WORK.is_some() {
+        (
+            ", attempts = CASE WHEN w.refund IS NULL THEN 0 ELSE o.attempts - w.refund END,
+    available_at = CASE WHEN w.pause IS NULL THEN o.available_at
+      ELSE clock_timestamp() + make_interval(secs => w.pause) END,
+    lease_token = NULL, leased_until = NULL",
+            "(w.token IS NULL OR o.lease_token = w.token)",
+        )
+    } else {
+        ("", "w.token IS NULL")
+    };
     let fence = if relation.versioned { " AND (w.version IS NULL OR o.version = w.version)" } else { "" };
     let said = Said {
         from: "u.from_state",
@@ -284,11 +305,8 @@ WITH w AS (
     $9::float8[], $10::text[], $11::jsonb[])
     AS t(id, token, version, command, from_state, to_state, actor_type, refund, pause, reason, columns)
 ), u AS (
-  UPDATE {table} o SET state = w.to_state, attempts = CASE WHEN w.refund IS NULL THEN 0 ELSE o.attempts - w.refund END,
-    available_at = CASE WHEN w.pause IS NULL THEN o.available_at
-      ELSE clock_timestamp() + make_interval(secs => w.pause) END,
-    lease_token = NULL, leased_until = NULL{moved}{stamped}{written}
-  FROM w WHERE o.id = w.id AND o.state = w.from_state AND (w.token IS NULL OR o.lease_token = w.token){fence}
+  UPDATE {table} o SET state = w.to_state{job}{moved}{stamped}{written}
+  FROM w WHERE o.id = w.id AND o.state = w.from_state AND {lease}{fence}
   RETURNING o.id{version}{returned}, w.command, w.from_state, w.to_state, w.actor_type, w.reason, w.columns
 ), t AS (
   {log}
@@ -315,7 +333,7 @@ fn depths<L: Stored>() -> String {
     let leads_out = |state: &&L::State| L::TABLE.iter().any(|edge| edge.from == Some(**state));
     let waits = |state: L::State| {
         L::TABLE.iter().any(|edge| {
-            edge.from == Some(state) && (edge.command == L::WORK.claim || edge.timer == Some(Timer::Due))
+            edge.from == Some(state) && (is_claim::<L>(edge.command) || edge.timer == Some(Timer::Due))
         })
     };
     let one = |state: &L::State| {

@@ -34,12 +34,12 @@ impl Stored for Outbox {
         returned: ", o.kind, o.entity_id, o.payload, o.claims",
         pruned: Some((State::Delivered, "delivered_at")),
     };
-    const WORK: Commands<Command> = Commands {
+    const WORK: Option<Commands<Command>> = Some(Commands {
         claim: Command::Claim,
         release: Command::Release,
         fail: Command::Fail,
         give_up: Command::GiveUp,
-    };
+    });
 
     fn columns(row: &PgRow) -> Result<Message, DbError> {
         Ok(Message {
