@@ -10,6 +10,7 @@ mod dead_letters;
 mod dead_man;
 mod delivery_tracking;
 mod desk;
+mod forms;
 mod ground;
 mod help_desk;
 mod outages;
@@ -54,6 +55,7 @@ pub const ROOMS: &[&Card] = &[
     &crate::grey_queue::card::CARD,
     &crate::desk::card::CARD,
     &crate::uploads::card::CARD,
+    &crate::forms::card::CARD,
 ];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
@@ -107,6 +109,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let (mut ground, mut makings, people) = ground::lay(&config, &stop).await?;
     let desk = desk::open(&config, &reloads, &ground, &stop);
     let uploading = uploads::open(&config, &reloads, &ground, &stop);
+    forms::watch(&config, &reloads, &mut ground);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;

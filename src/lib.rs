@@ -10,6 +10,7 @@ pub mod config;
 pub mod daemon;
 pub mod db;
 pub mod desk;
+pub mod forms;
 pub mod gateway;
 pub mod grey_queue;
 pub mod kernel;

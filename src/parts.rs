@@ -10,6 +10,9 @@ use crate::db::DbError;
 use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
+use crate::forms::commands::Versions;
+use crate::forms::policies::PolicyDir;
+use crate::forms::store::VersionStore;
 use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
 use crate::gateway::objects::Objects;
@@ -34,6 +37,7 @@ use crate::outbox;
 use crate::outbox::store::OutboxStore;
 use crate::outbox::subject::DeadLetterSubject;
 use crate::ports::{Clock, Failures};
+use crate::queries::preview::Compositor;
 use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::pause::presence::Identity;
 use crate::routing::store::Store;
@@ -521,4 +525,24 @@ mod tests {
         let shown = audit_key(&config, &Rng::seeded(4)).expect_err("it could be guessed").to_string();
         assert!(shown.contains("shared") && !shown.contains("short"), "{shown}");
     }
+}
+
+/// Versions of forms over the publisher's pool, or the daemon's for a desk's admin.
+///
+/// # Errors
+/// [`PartError`]: the sender of mails is none.
+pub fn versions(config: &Config, pool: Pool) -> Result<Versions, PartError> {
+    let composer = Compositor::new(config).map_err(PartError::Mail)?;
+    Ok(Versions {
+        store: version_store(config, pool),
+        composer: Arc::new(composer),
+        policies: Arc::new(PolicyDir::new(config.forms.policy_dir.clone())),
+        allowed_domains: config.mail.allowed_destination_domains.clone(),
+    })
+}
+
+/// The statements of form versions.
+#[must_use]
+pub fn version_store(config: &Config, pool: Pool) -> VersionStore {
+    VersionStore::new(pool, &format!("maple-router@{}", worker_name(config)))
 }

@@ -27,6 +27,7 @@ complete if {
 	input.v == 1
 	input.command in {"publish", "promote", "restore"}
 	is_string(input.version.author)
+	is_string(input.version.source)
 	is_array(input.actions)
 	every action in input.actions {
 		is_number(action.action_order)
@@ -70,6 +71,8 @@ deny contains "The version has no author. Load it again, saying who made it." if
 
 deny contains "The form has no sample, so nobody has seen its mails. Add one." if {
 	complete
+	# What the tables had has no samples.
+	input.version.source != "adopted"
 	count(input.samples) == 0
 }
 
@@ -85,9 +88,10 @@ deny contains message if {
 	some action in input.actions
 	some destination in action.destinations
 	not lower(destination.domain) in allowed_domains
+	# The domain alone: reasons are kept, and shown to more people than the form.
 	message := sprintf(
-		"Action %v writes to %s, and mail may not go to the domain %s. Use an address of another domain.",
-		[action.action_order, destination.address, destination.domain],
+		"Action %v writes to the domain %s, and mail may not go there. Use an address of another domain.",
+		[action.action_order, destination.domain],
 	)
 }
 

@@ -3,17 +3,13 @@
 //! Each file is applied as a whole or not at all: if we die in the middle, the files before it stand. Schema router comes
 //! and goes while everybody writes. Never prints the owner's connection string, never removes an undelivered event unasked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CliError, Context, Exit, output};
-use crate::config::dsn::Dsn;
-use crate::config::validate::{self, Problem};
-use crate::config::{Config, ConfigError, Database, DatabaseAuth};
+use super::{CliError, Context, Exit, output, role};
+use crate::config::{Config, ConfigError, Database};
 use crate::db::migrations::online::{self, FinalizedColumn, Patience, Remains, Routed};
 use crate::db::migrations::{Applied, CONTENT, FORMS, MigrateError, MigrateOptions, ROUTER, migrate};
-use crate::db::{DbError, Pool, PoolOptions};
-use crate::ops::clock::SystemClock;
+use crate::db::{DbError, Pool};
 
 /// Limit of the wait for locks: another migration, or a backend at work.
 const LOCK: Duration = Duration::from_secs(30);
@@ -106,8 +102,8 @@ fn wait(line: &str) {
     drop(output::note(line));
 }
 
-/// A pool of one connection with the owner's limits, and the configured column of finalized submissions. No
-/// configuration is needed where the owner's url is given.
+/// A pool with the owner's limits, and the configured column of finalized submissions. No configuration is needed where the owner's
+/// url is given.
 fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), CliError> {
     let loaded = Config::load(ctx.config_path.as_deref(), &ctx.env);
     let mut column = FinalizedColumn::AsItIs;
@@ -119,32 +115,8 @@ fn owner(ctx: &Context, url: Option<&str>) -> Result<(Pool, FinalizedColumn), Cl
         (Err(ConfigError::Missing { .. }), Some(_)) if ctx.config_path.is_none() => Config::default(),
         (Err(error), _) => return Err(error.into()),
     };
-    let mut options = PoolOptions::new(Arc::new(SystemClock));
-    "maple-router migrate".clone_into(&mut options.application_name);
-    let mut database = Database { lock_timeout: LOCK, statement_timeout: FILE, ..config.database.clone() };
-    match url {
-        Some(url) => {
-            url.clone_into(&mut database.url);
-            // Keys about a proxy are about the other url.
-            (database.pooling, database.listen_url) = (None, None);
-            // The password in the configuration is another role's.
-            database.password_file = None;
-            let written = Dsn::read(url).has_password;
-            if written {
-                database.auth = DatabaseAuth::Password;
-            } else {
-                options.password = ctx.env.get("PGPASSWORD").cloned();
-            }
-        }
-        None => {
-            let problems: Vec<Problem> = validate::database_problems(&config);
-            if !problems.is_empty() {
-                return Err(ConfigError::Invalid { file: None, problems }.into());
-            }
-            options.password = config.database_password()?.map(|found| found.secret.expose().to_owned());
-        }
-    }
-    Ok((Pool::new(&database, options)?, column))
+    let database = Database { lock_timeout: LOCK, statement_timeout: FILE, ..config.database.clone() };
+    Ok((role::pool(ctx, &config, database, url, "maple-router migrate")?, column))
 }
 
 /// The owner's remedy for a login that fails.

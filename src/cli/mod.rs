@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod filters;
 mod finalize;
+mod forms;
 mod happyfox;
 mod id;
 mod layout;
@@ -27,6 +28,7 @@ mod migrate;
 mod operator;
 mod output;
 mod pause;
+mod policy;
 mod provision;
 mod publish;
 mod release;
@@ -34,6 +36,7 @@ mod render;
 mod replay;
 mod resume;
 mod review;
+mod role;
 mod run;
 mod scan;
 mod setup;
@@ -131,6 +134,10 @@ enum Verb {
     Uploads(uploads::Args),
     /// Bring a file through the API of uploads
     Upload(upload::Args),
+    /// Draft, publish and promote versions of forms
+    Forms(forms::Args),
+    /// Try the policy that forms are published by
+    Policy(policy::Args),
     /// Test the virus scanner, or have files scanned again
     Scan(scan::Args),
     /// Let people into the review desk, and out of it
@@ -215,6 +222,8 @@ impl Cli {
             Verb::Review(args) => review::run(&ctx, args).await,
             Verb::Uploads(args) => uploads::run(&ctx, args).await,
             Verb::Upload(args) => upload::run(&ctx, args).await,
+            Verb::Forms(args) => forms::run(&ctx, args).await,
+            Verb::Policy(args) => policy::run(&ctx, &args),
             Verb::Scan(args) => scan::run(&ctx, args).await,
             Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,

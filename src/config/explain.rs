@@ -58,13 +58,13 @@ pub(super) fn hint(section: &str, key: &str, known: &BTreeMap<String, JsonMap<St
 }
 
 /// The unknown key that serde names, and the keys that it knows instead.
-pub(super) fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
+pub(crate) fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2).map(str::to_owned);
     Some((quoted.next()?, quoted.collect()))
 }
 
 /// The nearest of few names, else all of them.
-pub(super) fn nearest(key: &str, known: &[String]) -> String {
+pub(crate) fn nearest(key: &str, known: &[String]) -> String {
     let near = |name: &String| strsim::normalized_damerau_levenshtein(name, key);
     let best = known.iter().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|name| near(name) >= 0.5);
     best.map_or_else(|| format!("known here: {}", known.join(", ")), |name| format!("did you mean `{name}`?"))

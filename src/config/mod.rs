@@ -7,7 +7,7 @@
 //! Nothing is kept, so there is nothing to lose. Never log a whole [`Config`]: `database.url` may carry a development password.
 
 pub mod dsn;
-mod explain;
+pub(crate) mod explain;
 pub mod inequalities;
 pub mod load;
 mod problem;
@@ -47,6 +47,7 @@ macro_rules! section {
 
 mod attachments;
 mod desk;
+mod forms;
 mod grey_queue;
 mod happyfox;
 mod scan;
@@ -55,6 +56,7 @@ mod uploads;
 
 pub use attachments::{Attachments, MailForm};
 pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
+pub use forms::Forms;
 pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
 pub use scan::{Scan, ScanSocket, scan_socket};
@@ -96,6 +98,8 @@ section! {
         scan: Scan = Scan::default(),
         /// `[uploads]`
         uploads: Uploads = Uploads::default(),
+        /// `[forms]`
+        forms: Forms = Forms::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

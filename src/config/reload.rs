@@ -9,9 +9,10 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 31] = [
+pub const LIVE: [&str; 32] = [
     "bounces.keep",
     "desk.users",
+    "forms.policy_dir",
     "happyfox.max_per_minute",
     "log.level",
     "mail.allowed_destination_domains",

@@ -205,6 +205,9 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be no less than the longest file, uploads.max_file", "the default is 1GiB";
     "uploads.verify_slots": |c| (1..=64).contains(&c.uploads.verify_slots), "must be from 1 to 64", DEFAULT;
     "uploads.unattached_ttl": |c| c.uploads.unattached_ttl >= Duration::from_secs(60), "must be at least 1min", DEFAULT;
+    "forms.policy_dir": |c| c.forms.policy_dir.as_deref().is_none_or(|dir| dir.is_absolute()),
+        "must be an absolute path", "e.g. /etc/maple-router/policy; leave the key out, and nothing is published";
+    "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
         "the default is 127.0.0.1:9464; a proxy in front may serve others";
@@ -452,6 +455,8 @@ mod tests {
             ("grey_queue.takeover_after", |c| c.grey_queue.takeover_after = Duration::ZERO),
             ("desk.listen", |c| c.desk.listen = Some("desk.localhost:9465".to_owned())),
             ("desk.origin", |c| c.desk.origin = "http://desk.example.org".to_owned()),
+            ("forms.policy_dir", |c| c.forms.policy_dir = Some("policy".into())),
+            ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
             ("scan.socket", |c| c.scan.socket = Some(String::new())),
             ("scan.timeout", |c| c.scan.timeout = Duration::from_millis(999)),

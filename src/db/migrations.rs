@@ -60,13 +60,16 @@ pub const ROUTER: MigrationSet = MigrationSet {
     ],
 };
 
-/// Uploads and what they become, in a schema of their own; optional, on top of schema router.
+/// Uploads and what they become, and the versions of forms, in a schema of their own; optional, on top of schema router.
 pub const CONTENT: MigrationSet = MigrationSet {
     name: "content",
     history_table: "content.history",
     prepare: "CREATE SCHEMA IF NOT EXISTS content",
     witness: "content.uploads",
-    files: &[("001_uploads", include_str!("../../migrations/content/001_uploads.sql"))],
+    files: &[
+        ("001_uploads", include_str!("../../migrations/content/001_uploads.sql")),
+        ("002_versions", include_str!("../../migrations/content/002_versions.sql")),
+    ],
 };
 
 /// The choice of files to apply.

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod layout;
 pub(crate) mod letter;
 pub(crate) mod list;
+pub(crate) mod preview;
 pub(crate) mod render;
 pub(crate) mod review;
 pub(crate) mod status;

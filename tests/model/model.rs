@@ -13,6 +13,7 @@ mod protocol;
 mod statements;
 mod steps;
 mod uploads;
+mod versions;
 mod world;
 
 use std::collections::BTreeSet;

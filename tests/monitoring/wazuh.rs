@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 26] = [
+const ORDINARY: [&str; 28] = [
     "received",
     "claimed",
     "dropped",
@@ -38,6 +38,8 @@ const ORDINARY: [&str; 26] = [
     "upload_aborted",
     "upload_expired",
     "upload_scanned",
+    "form_published",
+    "form_restored",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

@@ -345,12 +345,20 @@ pub struct WayBack {
 }
 
 /// The `down/` files of schema content, the newest first.
-const CONTENT_WAYS_BACK: [WayBack; 1] = [WayBack {
-    version: 1,
-    stem: "001_uploads",
-    sql: include_str!("../../../migrations/content/down/001_uploads.sql"),
-    takes_events: false,
-}];
+const CONTENT_WAYS_BACK: [WayBack; 2] = [
+    WayBack {
+        version: 2,
+        stem: "002_versions",
+        sql: include_str!("../../../migrations/content/down/002_versions.sql"),
+        takes_events: false,
+    },
+    WayBack {
+        version: 1,
+        stem: "001_uploads",
+        sql: include_str!("../../../migrations/content/down/001_uploads.sql"),
+        takes_events: false,
+    },
+];
 
 /// The `down/` files of schema router, the newest first.
 const WAYS_BACK: [WayBack; 4] = [

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Reason that the policy is away. Each message is one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Away {
+    /// No directory is named.
+    #[error("there is no policy: forms.policy_dir names no directory")]
+    NotConfigured,
     /// The directory or one of its files could not be read.
     #[error("the policy cannot be read: {path}: {why}")]
     Unreadable {
@@ -92,6 +95,9 @@ impl Away {
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
+            Self::NotConfigured => {
+                "Set [forms] policy_dir to a directory of .rego files, e.g. with contrib/policy/publish.rego."
+            }
             Self::Unreadable { .. } => {
                 "Let [forms] policy_dir name a directory that the router's user may read, with its files."
             }

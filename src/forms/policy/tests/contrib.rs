@@ -120,7 +120,7 @@ fn it_says_what_is_bad_and_where() {
         ("The version has no author", changed(|v| v["version"]["author"] = json!(" "))),
         ("The form has no sample", changed(|v| v["samples"] = json!([]))),
         (
-            "Action 2 writes to a@evil.test, and mail may not go to the domain evil.test",
+            "Action 2 writes to the domain evil.test, and mail may not go there",
             changed(|v| {
                 v["actions"][1]["destinations"][0] = json!({"address": "a@evil.test", "domain": "evil.test"});
             }),
