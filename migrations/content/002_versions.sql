@@ -294,17 +294,29 @@ BEGIN
         'previous', (SELECT x.number FROM content.versions x WHERE x.id = was.version_id), 'reason', reason));
 END $$;
 
+-- Keeps why a version was refused. It allows nothing, so whoever may ask may have it kept: an admin of the desk asks through the daemon,
+-- which may not say that something is allowed but by content.promote.
+CREATE FUNCTION content.refuse(version uuid, command text, said bytea, policy bytea, reasons jsonb, actor text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+INSERT INTO content.decisions (version_id, command, digest, policy, allowed, reasons, actor)
+VALUES (version, command, said, policy, false, reasons, actor)
+$$;
+
 -- Everybody reads; the publisher drafts and publishes; the daemon moves the pointer for an admin of the desk, and nothing else.
 GRANT USAGE ON SCHEMA content, router TO forms_loader;
 GRANT SELECT ON content.versions, content.entries, content.decisions, content.current TO forms_app, forms_loader;
 GRANT INSERT ON content.versions, content.entries, content.decisions TO forms_loader;
 GRANT UPDATE (state, tombstoned_at, deadline) ON content.versions TO forms_loader;
+-- Who judges a version locks it, which takes the right to update something. An id does not change: the guard refuses it.
+GRANT UPDATE (id) ON content.versions TO forms_app;
 GRANT SELECT (id, form_id, sha256, length, shown_type, verdict, state) ON content.blobs TO forms_loader;
 GRANT SELECT, INSERT ON router.transitions TO forms_loader;
 CREATE POLICY transitions_publisher_read ON router.transitions FOR SELECT TO forms_loader USING (lifecycle = 'version');
 CREATE POLICY transitions_publisher_write ON router.transitions FOR INSERT TO forms_loader WITH CHECK (lifecycle = 'version');
 REVOKE EXECUTE ON FUNCTION content.is_allowed(uuid, bytea, text[]), content.guard_entry(), content.open_plans(uuid),
     content.guard_version(), content.guard_current(), content.place(), content.rows_of(text), content.demand_current(text),
-    content.on_action(), content.on_template(), content.promote(uuid, uuid, bytea, text, text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION content.promote(uuid, uuid, bytea, text, text, text), content.open_plans(uuid), content.rows_of(text)
+    content.on_action(), content.on_template(), content.promote(uuid, uuid, bytea, text, text, text),
+    content.refuse(uuid, text, bytea, bytea, jsonb, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION content.promote(uuid, uuid, bytea, text, text, text), content.open_plans(uuid), content.rows_of(text),
+    content.refuse(uuid, text, bytea, bytea, jsonb, text)
     TO forms_app, forms_loader;

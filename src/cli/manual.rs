@@ -375,6 +375,59 @@ pub(super) const PAGES: &[Page] = pages! {
          stays as it is.";
         "sudo maple-router uploads abort f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"brought by mistake\""
             => "It shall not be kept";
+    "forms":
+        "Versions of forms. A form's file is loaded as a draft, read as a difference, published unchangeable if the built-in checks and the \
+         policy allow it, and followed from the moment it is promoted; what is on its way keeps the version that it began with. A form \
+         that follows no version is what its loader writes.",
+        "VERSION is FORM for its newest version, FORM@3, or FORM@current. Writing connects as the publisher's role.";
+        "maple-router forms list" => "Which forms follow which version?";
+    "forms load":
+        "Makes a draft of a form's file, and says every fault of it with its line. The same content is the same version.";
+        "maple-router forms load contact.yaml" => "A form is to change",
+        "maple-router forms load contact.yaml --dry-run" => "Is the file right?";
+    "forms list":
+        "Forms, what each follows since when and by whom; with a form its versions, the newest first.";
+        "maple-router forms list contact" => "Which versions are there?";
+    "forms show":
+        "A version's content by name, what was decided about it with the reasons, its history, and what can be done with it.";
+        "maple-router forms show contact@3" => "Why was it refused?";
+    "forms diff":
+        "What a version changes of the one that its form follows, or of another: actions side by side, texts by line, the mails of the \
+         samples before and after, and other forms that a shared template touches.";
+        "maple-router forms diff contact" => "What would change if it were promoted?",
+        "maple-router forms diff contact@current --from contact@2" => "What has changed since?";
+    "forms publish":
+        "Publishes a draft whose digest is the one that was reviewed. Where a check or the policy refuses it, or the policy is away, it \
+         stays a draft; the reasons are kept, and the exit status is 1.";
+        "maple-router forms publish contact --expect 3f1c9a2b77d0" => "It was read, and is right";
+    "forms promote":
+        "Makes a form follow a published version, in one transaction with its rows. --expect is the number of the version that was seen \
+         as followed: where somebody else moved it meanwhile, nothing happens.";
+        "maple-router forms promote contact@3 --reason \"new address\"" => "From now on";
+    "forms rollback":
+        "Makes a form follow the version before its current one.";
+        "maple-router forms rollback contact" => "It does what nobody wanted";
+    "forms tombstone":
+        "Takes a published version out of use. Not the one that is followed, and none that a submission on its way follows.";
+        "maple-router forms tombstone contact@1 --reason \"the address is gone\"" => "Nobody is to go back to it";
+    "forms restore":
+        "Takes a tombstoned version back until its time is up, if checks and policy allow it today.";
+        "maple-router forms restore contact@1" => "It is needed after all";
+    "forms discard":
+        "Gives a draft up, for good.";
+        "maple-router forms discard contact@4 --reason \"another file follows\"" => "It shall not be published";
+    "forms adopt":
+        "Makes what the tables have of a form its first version, published and followed. Nothing changes for anybody, but its loader may \
+         not change it any more.";
+        "maple-router forms adopt contact" => "A form that is there already is to have versions";
+    "policy":
+        "The policy that versions of forms are published by: Rego, package maple.publish, in forms.policy_dir.";
+        "maple-router policy test" => "Is it to be believed?";
+    "policy test":
+        "Says whether the policy denies the form in which everything is wrong and allows the one that is right, and what it and the \
+         built-in checks answer about files of forms. Connects to nothing; exit status 1 where a file is refused.";
+        "maple-router policy test contact.yaml" => "Would it be published?",
+        "maple-router policy test --policy ./policy contact.yaml" => "By a policy that is not in use yet?";
     "upload":
         "Brings a file through the API, as any client does: in parts, each with its digest, and waits for the scanner's verdict. The same \
          command goes on with the parts that are missing, after Ctrl-C or a kill, and the same file again sends nothing.",

@@ -27,6 +27,8 @@ use crate::kernel::{NotPossible, Transition, Who};
 
 /// Digits of a digest that name it, at least.
 const DIGITS: usize = 12;
+/// How the reason of a rollback begins.
+pub const ROLLED_BACK: &str = "rolled back";
 
 /// Where the policy comes from, read and proven anew for each decision.
 pub trait Policies: Debug + Send + Sync {
@@ -250,14 +252,26 @@ impl Versions {
         reason: Option<&str>,
         by: &By,
     ) -> Answer<Judged> {
-        self.answered("version_promote", async |tx| {
-            let held = self.held(tx, id).await?;
-            if held.current.as_ref().map(|current| current.version) != expected {
-                return Err(CommandError::Moved);
-            }
-            self.promote_in(tx, &held, reason, by).await
-        })
-        .await
+        self.answered("version_promote", async |tx| self.promote_in(tx, id, expected, reason, by).await).await
+    }
+
+    /// [`promote`](Self::promote) within [`answered`](Self::answered), for whoever keeps something beside it.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub async fn promote_in(
+        &self,
+        tx: &Transaction,
+        id: Uuid,
+        expected: Option<Uuid>,
+        reason: Option<&str>,
+        by: &By,
+    ) -> Answer<Judged> {
+        let held = self.held(tx, id).await?;
+        if held.current.as_ref().map(|current| current.version) != expected {
+            return Err(CommandError::Moved);
+        }
+        self.follow(tx, &held, reason, by).await
     }
 
     /// Makes a form follow the version before the current one, which is `expected`.
@@ -265,38 +279,46 @@ impl Versions {
     /// # Errors
     /// [`CommandError`].
     pub async fn rollback(&self, form: &str, expected: Option<Uuid>, by: &By) -> Answer<(Uuid, Judged)> {
-        self.answered("version_rollback", async |tx| {
-            let current = self.store.current_in(tx, form).await?;
-            let current = current.ok_or_else(|| CommandError::NotManaged(form.to_owned()))?;
-            if expected.is_some_and(|expected| expected != current.version) {
-                return Err(CommandError::Moved);
-            }
-            let previous = current.previous.ok_or_else(|| CommandError::NoPrevious(form.to_owned()))?;
-            let held = self.held(tx, previous).await?;
-            if held.current.as_ref().map(|now| now.version) != Some(current.version) {
-                return Err(CommandError::Moved);
-            }
-            Ok((previous, self.promote_in(tx, &held, Some("rolled back"), by).await?))
-        })
-        .await
+        self.answered("version_rollback", async |tx| self.rollback_in(tx, form, expected, None, by).await)
+            .await
     }
 
-    async fn promote_in(
+    /// [`rollback`](Self::rollback) within [`answered`](Self::answered), for whoever keeps something beside it; `why` is recorded.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub async fn rollback_in(
         &self,
         tx: &Transaction,
-        held: &Held,
-        reason: Option<&str>,
+        form: &str,
+        expected: Option<Uuid>,
+        why: Option<&str>,
         by: &By,
-    ) -> Answer<Judged> {
+    ) -> Answer<(Uuid, Judged)> {
+        let current = self.store.current_in(tx, form).await?;
+        let current = current.ok_or_else(|| CommandError::NotManaged(form.to_owned()))?;
+        if expected.is_some_and(|expected| expected != current.version) {
+            return Err(CommandError::Moved);
+        }
+        let previous = current.previous.ok_or_else(|| CommandError::NoPrevious(form.to_owned()))?;
+        let held = self.held(tx, previous).await?;
+        if held.current.as_ref().map(|now| now.version) != Some(current.version) {
+            return Err(CommandError::Moved);
+        }
+        let reason = why.map_or_else(|| ROLLED_BACK.to_owned(), |why| format!("{ROLLED_BACK}: {why}"));
+        Ok((previous, self.follow(tx, &held, Some(&reason), by).await?))
+    }
+
+    async fn follow(&self, tx: &Transaction, held: &Held, reason: Option<&str>, by: &By) -> Answer<Judged> {
         let row = &held.row;
         let edge = Transition::of(row.state, Command::Promote, by.who)?;
         let (policy, reasons) = self.judged(held, Command::Promote, by);
-        let Some(policy) = policy.filter(|_| reasons.is_empty()) else {
-            self.decided(tx, row, Command::Promote, None, &reasons, by).await?;
+        let Some(policy) = policy.as_deref().filter(|_| reasons.is_empty()) else {
+            self.decided(tx, row, Command::Promote, policy.as_deref(), &reasons, by).await?;
             return Ok(Judged::Refused(reasons));
         };
         let expected = held.current.as_ref().map(|current| current.version);
-        self.store.promote(tx, (row.id, edge), expected, &policy, (&by.name, reason)).await?;
+        self.store.promote(tx, (row.id, edge), expected, policy, (&by.name, reason)).await?;
         Ok(Judged::Done)
     }
 
@@ -383,14 +405,17 @@ impl Versions {
                 }
                 held = self.held(tx, loaded.id).await?;
             }
-            let judged = self.promote_in(tx, &held, Some("adopted"), by).await?;
+            let judged = self.follow(tx, &held, Some("adopted"), by).await?;
             Ok((loaded, judged))
         })
         .await
     }
 
     /// A transaction whose answer may be a refusal: that comes before anything is written.
-    async fn answered<T>(
+    ///
+    /// # Errors
+    /// [`CommandError`], the schema's refusals among them.
+    pub async fn answered<T>(
         &self,
         name: &'static str,
         body: impl AsyncFn(&Transaction) -> Answer<T>,

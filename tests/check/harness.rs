@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 24] = [
+pub(crate) const NAMES: [&str; 26] = [
     "config",
     "database",
     "schema",
@@ -20,6 +20,7 @@ pub(crate) const NAMES: [&str; 24] = [
     "router_schema",
     "grey_queue",
     "uploads",
+    "versions",
     "history",
     "subscription",
     "dead_letter",
@@ -31,6 +32,7 @@ pub(crate) const NAMES: [&str; 24] = [
     "link",
     "upload_buckets",
     "scanner",
+    "policy",
     "secrets",
     "slack",
     "forms",

@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "database",
     "schema",
     "audit_values",
@@ -18,6 +18,7 @@ const NAMES: [&str; 11] = [
     "router_schema",
     "grey_queue",
     "uploads",
+    "versions",
     "history",
     "forms",
 ];

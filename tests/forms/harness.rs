@@ -1,6 +1,5 @@
 //! A database with form versions, whoever may do something with them, and the shipped policy.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use devkit::forms::{Form, load_into};
@@ -47,7 +46,10 @@ pub(crate) fn adam() -> By {
 impl Scene {
     pub(crate) async fn new() -> Self {
         let cluster = Cluster::shared().await.expect("a cluster");
-        let db = cluster.database(WITH_CONTENT).await.expect("a database");
+        Self::on(cluster.database(WITH_CONTENT).await.expect("a database")).await
+    }
+
+    pub(crate) async fn on(db: TestDatabase) -> Self {
         let eyes = db.superuser().await.expect("a superuser");
         let policy = tempfile::tempdir().expect("a directory");
         std::fs::write(policy.path().join("publish.rego"), POLICY).expect("a policy");
@@ -72,10 +74,6 @@ impl Scene {
             Some(text) => std::fs::write(file, text).expect("written"),
             None => std::fs::remove_file(file).expect("removed"),
         }
-    }
-
-    pub(crate) fn policy_dir(&self) -> &Path {
-        self.policy.path()
     }
 
     pub(crate) async fn sql(&self, sql: &str) {

@@ -1,9 +1,10 @@
 //! What holds whoever writes: each guard of form versions is tried by the role that would break it.
 
-use maple_router::db::migrations::online::{self, Patience};
+use devkit::postgres::{Cluster, Variant};
+use maple_router::db::migrations::online::{self, FinalizedColumn, Patience};
 use tokio_postgres::Client;
 
-use crate::harness::{Scene, form, zoe};
+use crate::harness::{Scene, WITH_CONTENT, form, zoe};
 
 fn said(error: &tokio_postgres::Error) -> String {
     error
@@ -157,11 +158,19 @@ async fn managed_forms_that_share_a_template_have_to_agree() {
 
 #[tokio::test]
 async fn the_way_back_leaves_forms_as_they_are_and_the_way_forth_works_again() {
-    let scene = Scene::new().await;
+    let cluster = Cluster::shared().await.expect("a cluster");
+    let db = cluster
+        .database(Variant { router: false, content: false, ..WITH_CONTENT })
+        .await
+        .expect("a database");
+    let mut owner = db.owner().await.expect("the owner");
+    let (patience, silent) = (Patience::default(), |_: &str| {});
+    online::migrate(&mut owner, &FinalizedColumn::Is(None), patience, &silent).await.expect("schema router");
+    online::migrate_content(&mut owner, patience, &silent).await.expect("schema content");
+    let scene = Scene::on(db).await;
     scene.followed(&form("f", "one")).await;
     let rows = scene.rows("f").await;
-    let mut owner = scene.db.owner().await.expect("the owner");
-    online::back_content(&mut owner, "002", Patience::default(), &|_| {}).await.expect("back");
+    online::back_content(&mut owner, "002", patience, &silent).await.expect("back");
     let left: i64 = scene.one("SELECT count(*) FROM actions WHERE form_id = 'f'").await;
     assert_eq!(left, 1);
     scene.loader(&form("f", "two")).await.expect("the loader's again");
@@ -169,7 +178,7 @@ async fn the_way_back_leaves_forms_as_they_are_and_the_way_forth_works_again() {
         scene.one::<i64>("SELECT count(*) FROM router.transitions WHERE lifecycle = 'version'").await,
         0
     );
-    online::migrate_content(&mut owner, Patience::default(), &|_| {}).await.expect("forth");
+    online::migrate_content(&mut owner, patience, &silent).await.expect("forth");
     let again = scene.rows("f").await;
     assert!(rows.contains("one") && again.contains("two"), "{again}");
 }

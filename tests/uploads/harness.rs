@@ -128,6 +128,7 @@ impl Scene {
         let uploads = config.uploads.clone();
         let (config, in_force) = watch::channel(Arc::new(config));
         let commands = Commands {
+            changes: Changes::default(),
             store: UploadStore::new(pool, "maple-router@test"),
             objects,
             key: UploadsKey::new(KEY).expect("a key"),
@@ -208,7 +209,7 @@ impl Scene {
             settings,
             clock: Arc::new(SystemClock),
             rng: Arc::new(Rng::from_system()),
-            observer: Arc::new(JournalObserver { changes: Changes::default() }),
+            observer: Arc::new(JournalObserver { changes: self.commands.changes.clone() }),
         };
         let consumer = Consumer::start(parts, Notifications::silent());
         let bounds = Bounds { poison: 1000, drain: Duration::from_secs(1), gate: Gate::new() };

@@ -76,7 +76,8 @@ impl<'a> Arena<'a> {
     ) -> Result<Trial> {
         let source = contestant.map_or(Source::Pubsub, Contestant::source);
         let router = contestant == Some(Contestant::RouterPostgres);
-        let variant = Variant { audit_readable: true, router, ..Variant::default() };
+        let content = router && self.options.content;
+        let variant = Variant { audit_readable: true, router, content, ..Variant::default() };
         let stage = StageOptions { variant, source, sample_forms: false, ..StageOptions::default() };
         let stage = Stage::on(self.cluster.database(variant).await?, stage).await?;
         forms::load_into(&stage.database, &[shape.form()]).await?;

@@ -73,6 +73,8 @@ pub struct Options {
     pub sessions: usize,
     /// Lines laid over the router's configuration.
     pub router_settings: String,
+    /// Schema content is there, where schema router is.
+    pub content: bool,
     /// Report where PostgreSQL spent its time (`pg_stat_statements`, which costs some).
     pub statements: bool,
     /// `None`, or the directory for profiles by `perf`: the router's trials are recorded.

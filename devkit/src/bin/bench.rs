@@ -41,6 +41,9 @@ struct Arguments {
     /// Lines of TOML laid over the router's configuration; empty: its defaults, as they are on a host
     #[arg(long, env = "SETTINGS", default_value = bench::FOR_VOLUME)]
     settings: String,
+    /// Schema content beside schema router, for router-postgres: what its rooms cost the routing (with --settings they are on)
+    #[arg(long)]
+    content: bool,
     /// The router [default: maple-router beside this program, built for release]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
@@ -88,6 +91,7 @@ async fn play(arguments: Arguments) -> Result<bool> {
         lag_seconds: arguments.lag_seconds,
         sessions: arguments.sessions,
         router_settings: arguments.settings.replace("\\n", "\n"),
+        content: arguments.content,
         statements: arguments.statements,
         perf: arguments.perf,
     };

@@ -1,8 +1,9 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
 //! Reading order: `scenarios` is what is played and expected, `theatre` what runs (`uploads` its part of files), `play` who plays
-//! (`bringing` whoever has a file), `watch` and `narration` what the reader sees, `evidence` and `verdict` what counts. Nothing is judged by the router's own word: only rows, audit
-//! rows, mails at the relay, and the dead-letter topic, or schema `router` where that is the source.
+//! (`bringing` whoever has a file), `review` and `versions` the last acts, `watch` and `narration` what the reader sees, `evidence` and
+//! `verdict` what counts. Nothing is judged by the router's own word: only rows, audit rows, mails at the relay, and the dead-letter
+//! topic, or schema `router` where that is the source.
 //!
 //! Files (configuration, log, mails) stay in one directory; everything else ends with the process, however it ends.
 
@@ -19,6 +20,7 @@ mod table;
 mod theatre;
 mod uploads;
 mod verdict;
+mod versions;
 mod watch;
 
 use std::path::PathBuf;
@@ -161,6 +163,12 @@ async fn show(
     narrator.headline(format!("{}. review: {}", played.len() + 2, review::STORY));
     tokio::select! {
         reviewed = review::play(theatre, &witness, played, narrator, &mut report) => reviewed?,
+        () = watch.go_on() => {}
+    }
+    watch.look();
+    narrator.headline(format!("{}. versions: {}", played.len() + 3, versions::STORY));
+    tokio::select! {
+        acted = versions::play(theatre, narrator, &mut report) => acted?,
         () = watch.go_on() => {}
     }
     watch.look();

@@ -12,6 +12,7 @@ use super::Options;
 use super::evidence::WITNESS;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use super::uploads::Uploads;
+use super::versions;
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
 use crate::help_desk::{HelpDesk, HelpDeskOptions};
@@ -84,11 +85,12 @@ impl Theatre {
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let uploads = Uploads::open(&options.dir, &stage.google).await?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}",
             installed(&stage).await?,
             desk(&options.dir)?,
             tickets(&options.dir, &help_desk)?,
-            uploads.settings
+            uploads.settings,
+            versions::settings(&options.dir, &stage.database.url_as("forms_loader"))?
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;

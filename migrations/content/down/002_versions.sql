@@ -6,12 +6,13 @@ DROP TRIGGER IF EXISTS content_managed ON public.actions;
 DROP TRIGGER IF EXISTS content_managed ON public.templates;
 
 -- Part: what is left.
-DROP FUNCTION IF EXISTS content.promote(uuid, uuid, bytea, text, text, text);
+DROP FUNCTION IF EXISTS content.promote(uuid, uuid, bytea, text, text, text), content.refuse(uuid, text, bytea, bytea, jsonb, text),
+    content.is_allowed(uuid, bytea, text[]);
 DROP TABLE IF EXISTS content.current, content.decisions, content.entries;
 DROP FUNCTION IF EXISTS content.place(), content.guard_current(), content.guard_entry(), content.on_action(), content.on_template(),
     content.demand_current(text), content.rows_of(text);
 DROP TABLE IF EXISTS content.versions;
-DROP FUNCTION IF EXISTS content.guard_version(), content.is_allowed(uuid, bytea, text[]), content.open_plans(uuid);
+DROP FUNCTION IF EXISTS content.guard_version(), content.open_plans(uuid);
 DELETE FROM content.blob_refs WHERE kind = 'version';
 ALTER TABLE content.blob_refs DROP CONSTRAINT blob_refs_kind_check;
 ALTER TABLE content.blob_refs ADD CONSTRAINT blob_refs_kind_check CHECK (kind IN ('upload', 'attachment'));

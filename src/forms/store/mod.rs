@@ -203,11 +203,16 @@ impl VersionStore {
     /// # Errors
     /// [`DbError`].
     pub async fn decide(&self, tx: &Transaction, new: &NewDecision<'_>) -> Result<(), DbError> {
-        let reasons = Value::from(new.reasons.to_vec());
-        let allowed = new.reasons.is_empty();
-        let parameters: [&dyn crate::db::Parameter; 7] =
-            [&new.version, &new.command, &new.digest, &new.policy, &allowed, &reasons, &new.actor];
-        tx.query(&tx.prepare_cached(sql::DECIDE).await?, &parameters).await?;
+        let NewDecision { version, command, digest, policy, reasons, actor } = new;
+        if reasons.is_empty() {
+            let parameters: [&dyn crate::db::Parameter; 5] = [version, command, digest, policy, actor];
+            tx.query(&tx.prepare_cached(sql::ALLOW).await?, &parameters).await?;
+        } else {
+            let reasons = Value::from(reasons.to_vec());
+            let parameters: [&dyn crate::db::Parameter; 6] =
+                [version, command, digest, policy, &reasons, actor];
+            tx.query(&tx.prepare_cached(sql::REFUSE).await?, &parameters).await?;
+        }
         Ok(())
     }
 

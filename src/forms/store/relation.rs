@@ -33,7 +33,8 @@ impl Stored for Version {
         stamped: &[],
         born: "created_at",
         versioned: false,
-        leases_recorded: false,
+        // There are no leases: an edge that stays is a refusal, or a promotion.
+        leases_recorded: true,
         log: Log::Transitions,
         beside: "",
         returned: "",

@@ -65,10 +65,14 @@ VALUES ('version', $1::uuid::text, '-', $2, $3, $4, $5)";
 pub(super) const ENTRIES: &str = "-- version_entries
 SELECT e.kind, e.key, e.content FROM content.entries e WHERE e.version_id = $1 ORDER BY e.kind, e.key";
 
-/// `$1` id, `$2` command, `$3` digest, `$4` digest of the policy or none, `$5` allowed, `$6` reasons, `$7` actor.
-pub(super) const DECIDE: &str = "-- version_decide
-INSERT INTO content.decisions (version_id, command, digest, policy, allowed, reasons, actor)
-VALUES ($1, $2, decode($3, 'hex'), decode($4, 'hex'), $5, $6, $7)";
+/// `$1` id, `$2` command, `$3` digest, `$4` digest of the policy, `$5` actor.
+pub(super) const ALLOW: &str = "-- version_allow
+INSERT INTO content.decisions (version_id, command, digest, policy, allowed, actor)
+VALUES ($1, $2, decode($3, 'hex'), decode($4, 'hex'), true, $5)";
+
+/// `$1` id, `$2` command, `$3` digest, `$4` digest of the policy or none, `$5` reasons, `$6` actor.
+pub(super) const REFUSE: &str = "-- version_refuse
+SELECT content.refuse($1, $2, decode($3, 'hex'), decode($4, 'hex'), $5, $6) IS NULL AS refused";
 
 /// `$1` id, `$2` expected current version or none, `$3` digest of the policy, `$4` actor, `$5` role, `$6` reason.
 pub(super) const PROMOTE: &str = "-- version_promote
