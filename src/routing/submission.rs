@@ -14,3 +14,4 @@ pub mod outcome;
 pub mod plan;
 pub(crate) mod text;
 pub mod ticket;
+pub mod version;

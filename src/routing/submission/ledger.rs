@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::PlannedAction;
+use super::version::PlanVersion;
 use crate::kernel::words;
 use crate::ports::{RelayStatus, Reply, Stage, TicketRef};
 
@@ -31,6 +32,8 @@ pub struct Ledger {
     pub next_attempt_at: Option<Timestamp>,
     /// The pinned plan; empty until the first claim of a form that has actions.
     pub plan: Vec<PlannedAction>,
+    /// The version of the form that the plan is of. A damaged one damages nothing else.
+    pub version: PlanVersion,
     /// Generation by action order; absent means 0.
     pub generations: BTreeMap<i32, u32>,
     /// Entry by delivery key.

@@ -60,6 +60,24 @@ fn the_example_of_the_data_contract_is_read() {
 }
 
 #[test]
+fn a_version_is_read_and_a_damaged_one_damages_nothing_else() {
+    let version =
+        json!({"id": "00000000-0000-0000-0000-00000000000a", "number": 3, "digest": "1a".repeat(32)});
+    let with =
+        |version: Value| Ledger::read(&json!({"v": 1, "attempts": 2, "version": version})).expect("a ledger");
+    let known = with(version.clone());
+    assert_eq!(known.version.known().map(|known| json!(known)), Some(version));
+    assert_eq!(Ledger::read(&json!({"v": 1})).expect("a ledger").version, PlanVersion::None);
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    for damaged in
+        [json!(null), json!("3"), json!(3), json!({}), json!({"number": 3}), json!({"id": []}), deep]
+    {
+        let ledger = with(damaged.clone());
+        assert_eq!((ledger.version, ledger.attempts), (PlanVersion::Unreadable, 2), "{damaged}");
+    }
+}
+
+#[test]
 fn doubt_is_a_mark_of_another_claim_or_a_recorded_unknown() {
     let intent = |token: &str| Delivery {
         intent: Some(Intent { token: token.to_owned(), at: Timestamp::UNIX_EPOCH }),
