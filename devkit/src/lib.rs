@@ -14,6 +14,7 @@ mod guard;
 pub mod heartbeat;
 pub mod help_desk;
 pub mod kills;
+pub mod managed;
 pub mod parts;
 pub mod port;
 pub mod postfix;

@@ -286,6 +286,7 @@ pub(crate) fn replayed(shape: Shape, row: &Row, infected: bool, force_action: Op
             ledger: ledger.as_ref(),
             infected,
             current: None,
+            version: None,
             expansion: EXPANSION,
         };
         let options = ReplayOptions { force: force_action.map(Force::Action), replan: false };

@@ -21,6 +21,7 @@ mod subject;
 mod subjects;
 mod sweeper;
 mod together;
+mod versions;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
@@ -84,12 +85,11 @@ impl Bench {
 
     async fn of(forms: &[Form]) -> Self {
         // Insert-only audit, as the live database was seen.
-        let db = Cluster::shared()
-            .await
-            .expect("a cluster")
-            .database(Variant::default())
-            .await
-            .expect("a database");
+        Self::on(Variant::default(), forms).await
+    }
+
+    async fn on(variant: Variant, forms: &[Form]) -> Self {
+        let db = Cluster::shared().await.expect("a cluster").database(variant).await.expect("a database");
         devkit::forms::load_into(&db, forms).await.expect("forms");
         let backend = db.client_as("forms_app").await.expect("forms_app");
         let eyes = db.superuser().await.expect("superuser");

@@ -14,6 +14,7 @@ use crate::kernel::{Transition, Who};
 use crate::routing::submission::expand::{self, Expansion};
 use crate::routing::submission::ledger::{DeliveryState, ErrorClass, Ledger, LedgerFault, VERSION};
 use crate::routing::submission::plan::PlannedAction;
+use crate::routing::submission::version::FormVersion;
 use crate::routing::table::{Command, Status, Submission};
 
 /// The operator's options of a replay.
@@ -38,6 +39,8 @@ pub struct ReplayView<'a> {
     pub infected: bool,
     /// The actions the form has now; absent where this version does not know their type.
     pub current: Option<&'a [PlannedAction]>,
+    /// The version of the form that these are of; absent where the form is not managed.
+    pub version: Option<&'a FormVersion>,
     /// Largest number of recipients of an action.
     pub expansion: Expansion,
 }
@@ -47,7 +50,7 @@ pub struct ReplayView<'a> {
 pub struct Replay {
     /// Transition back to `received`.
     pub transition: Transition<Submission>,
-    /// Keys of the ledger to be set.
+    /// Keys of the ledger to be set; a former plan's version goes with it.
     pub keys: Value,
     /// Keys of the deliveries to send now.
     pub open: Vec<String>,
@@ -157,6 +160,9 @@ pub fn replay(
         }
         entries = planned_anew(entries, plan, view.expansion);
         keys["plan"] = json!(plan);
+        if let Some(version) = view.version {
+            keys["version"] = json!(version);
+        }
         note["replan"] = json!(true);
     }
     for entry in entries.values_mut() {

@@ -4,6 +4,7 @@
 //! worker mints the token: a commit whose answer was lost is recognised when the claim is repeated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use super::content::content;
 use super::refusal::{Write, refusal};
 use super::stored::Stored;
 use super::sweep::all_took;
-use super::{Store, seen, shown, sql};
+use super::{Store, seen, shown, sql, versions};
 use crate::db::DbError;
 use crate::db::batch::{Batch, divided};
 use crate::db::pool::Transaction;
@@ -27,6 +28,7 @@ use crate::routing::submission::expand;
 use crate::routing::submission::lag::Waiting;
 use crate::routing::submission::ledger::{ClaimEntry, Delivery, DeliveryState, FailReason, Ledger, VERSION};
 use crate::routing::submission::plan::PlannedAction;
+use crate::routing::submission::version::FormVersion;
 use crate::routing::table::{Command, Status};
 
 /// One submission to be claimed, with the token the claim shall have.
@@ -112,16 +114,53 @@ impl Store {
         requests: &[ClaimRequest],
         ahead: &Ahead,
     ) -> Result<HashMap<Uuid, Claimed>, DbError> {
+        // The schema of versions may have just gone; whether it is there is asked anew. What the database refuses all the
+        // same may be of a schema that is not ours: routing does without.
+        for _ in 0..2 {
+            let named = AtomicBool::new(false);
+            match self.claim_reading(requests, ahead, Some(&named)).await {
+                Err(error) if named.load(Ordering::Relaxed) && versions::may_be_theirs(&error) => {
+                    self.versions.set(false);
+                    tracing::warn!("a claim that reads the versions of forms is repeated: {error}");
+                }
+                answered => return answered,
+            }
+        }
+        self.claim_reading(requests, ahead, None).await
+    }
+
+    /// Claims. Reads the version of each plan where there are any, and notes in `named` that their tables were named; without
+    /// `named` reads none.
+    async fn claim_reading(
+        &self,
+        requests: &[ClaimRequest],
+        ahead: &Ahead,
+        named: Option<&AtomicBool>,
+    ) -> Result<HashMap<Uuid, Claimed>, DbError> {
         let ids: Vec<Uuid> = requests.iter().map(|request| request.id).collect();
+        let texts = &self.statements.claim_read;
         self.pool
             .keyed_transaction("claim", async |tx| {
+                let versioned = named.filter(|_| self.versions.are_there());
+                if let Some(named) = versioned {
+                    named.store(true, Ordering::Relaxed);
+                }
+                let text = if versioned.is_some() { &texts.versioned } else { &texts.plain };
                 let lock = tx.prepare_cached(sql::LOCK_MANY).await?;
-                let read = tx.prepare_cached(&self.statements.claim_read).await?;
-                let (locked, rows) = futures::future::try_join(
+                let read = tx.prepare_cached(text).await?;
+                let (locked, mut rows) = futures::future::try_join(
                     tx.query(&lock, &[&ids]),
                     tx.query(&read, &[&ids, &self.settings.pin_bodies]),
                 )
                 .await?;
+                let there = rows.first().map(|row| row.try_get("versions")).transpose()?.unwrap_or(false);
+                if let (Some(named), None, true) = (named, versioned, there) {
+                    // For the first time: the rows are locked, and are read once more.
+                    named.store(true, Ordering::Relaxed);
+                    let read = tx.prepare_cached(&texts.versioned).await?;
+                    rows = tx.query(&read, &[&ids, &self.settings.pin_bodies]).await?;
+                    self.versions.set(true);
+                }
                 seen(&rows)?;
                 if rows.len() < ids.len() {
                     shown(&tx).await?;
@@ -216,15 +255,17 @@ impl Store {
             }
             ClaimDecision::Take => {
                 let ledger = ledger.unwrap_or_default();
-                let mut current = Vec::new();
+                let (mut current, mut version) = (Vec::new(), None);
                 if ledger.plan.is_empty() {
+                    version = versions::version(row)?;
                     let configured: Value = row.try_get("plan")?;
                     match serde_json::from_value::<Vec<PlannedAction>>(configured) {
                         Ok(actions) => current = actions,
                         Err(_) => return Ok((Claimed::Nacked(NackReason::UnknownActionType), None)),
                     }
                 }
-                let (mut keys, ledger) = self.take(request, now, &stored.original(), ledger, current);
+                let (mut keys, ledger) =
+                    self.take(request, now, &stored.original(), ledger, (current, version));
                 let lives = self.settings.claim_deadline;
                 let (token, content) = (request.token.clone(), content(row).ok());
                 let mut intents = Vec::new();
@@ -274,7 +315,7 @@ impl Store {
         now: Timestamp,
         stored: &Value,
         mut ledger: Ledger,
-        current: Vec<PlannedAction>,
+        (current, version): (Vec<PlannedAction>, Option<FormVersion>),
     ) -> (Value, Ledger) {
         let plan = if ledger.plan.is_empty() { current } else { ledger.plan.clone() };
         let missing = expand::missing_deliveries(&ledger, &plan, self.settings.expansion);
@@ -302,6 +343,10 @@ impl Store {
         });
         if !ledger.plan.is_empty() && stored.get("plan").is_none_or(|plan| plan == &json!([])) {
             keys["plan"] = json!(ledger.plan);
+            if let Some(version) = &version {
+                keys["version"] = json!(version);
+            }
+            ledger.version = version.into();
         }
         ledger.claim = Some(claim);
         ledger.next_attempt_at = None;

@@ -26,6 +26,7 @@ mod replay;
 mod sql;
 mod stored;
 pub mod sweep;
+mod versions;
 pub mod view;
 mod writing;
 
@@ -58,6 +59,7 @@ pub struct Store {
     pool: Pool,
     statements: Arc<sql::Statements>,
     settings: Arc<StoreSettings>,
+    versions: versions::Noticed,
     /// Pauses that operators have made.
     pauses: PauseBoard,
     writes: Group<writing::Writing, writing::Written>,
@@ -123,6 +125,7 @@ impl Store {
                 pin_bodies: config.mail.body == crate::config::MailBody::Template,
                 audit: AuditKey::default(),
             }),
+            versions: versions::Noticed::default(),
             pauses: PauseBoard::default(),
             writes: Group::default(),
         }

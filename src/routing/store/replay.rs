@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::overrides::Override;
 use super::stored::Stored;
-use super::{MISSING, Store, sql};
+use super::{MISSING, Store, sql, versions};
 use crate::db::DbError;
 use crate::db::pool::Transaction;
 use crate::kernel::Transition;
@@ -85,8 +85,13 @@ impl Store {
         note: Override<'_>,
         dry_run: bool,
     ) -> Result<Replayed, DbError> {
+        // Only a plan that is taken anew has a version to be read; otherwise the transaction, which is the caller's, never
+        // depends on schema content.
+        let versioned = options.replan && self.versions_are_there(tx).await?;
+        let texts = &self.statements.replay_read;
+        let text = if versioned { &texts.versioned } else { &texts.plain };
         let lock = tx.prepare_cached(sql::LOCK_ONE).await?;
-        let read = tx.prepare_cached(&self.statements.replay_read).await?;
+        let read = tx.prepare_cached(text).await?;
         let (_, row) = futures::future::try_join(
             tx.query(&lock, &[&id]),
             tx.query_opt(&read, &[&id, &self.settings.pin_bodies]),
@@ -98,12 +103,14 @@ impl Store {
         let (ledger, stored) = (stored.ledger(), stored.original());
         let current: Value = row.try_get("plan")?;
         let current: Option<Vec<PlannedAction>> = serde_json::from_value(current).ok();
+        let version = versions::version(&row)?;
         let view = ReplayView {
             status,
             stored: &stored,
             ledger: ledger.as_ref(),
             infected: row.try_get("infected")?,
             current: current.as_deref(),
+            version: version.as_ref(),
             expansion: self.settings.expansion,
         };
         let replay = match replay(&view, options, row.try_get("now")?) {
@@ -116,6 +123,12 @@ impl Store {
             Self::reopen(tx, id, reopened, note).await?;
         }
         Ok(Replayed::Done { form_id, replay })
+    }
+
+    /// Whether this role can read which versions forms follow.
+    async fn versions_are_there(&self, tx: &Transaction) -> Result<bool, DbError> {
+        let ask = tx.prepare_cached(&self.statements.versions).await?;
+        Ok(tx.query_one(&ask, &[]).await?.try_get("versions")?)
     }
 
     /// Writes that an ended submission is open again, under its lock, with the override that says who and why.

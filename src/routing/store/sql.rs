@@ -5,6 +5,7 @@
 //! Keys are merged with `||`, and the document is never written back whole, so that keys unknown to this version survive.
 
 use super::due::{TIME, TOUCHED};
+use super::versions::{ARE_THERE, PlanRead};
 use crate::db::readiness::Readiness;
 
 /// Locks rows in id order, so that two batches in any scan order cannot deadlock. Rows that are gone, or locked by another
@@ -23,7 +24,8 @@ SELECT s.id FROM submissions s WHERE s.id = $1 FOR NO KEY UPDATE";
 /// The texts that are put together, made once.
 #[derive(Debug)]
 pub(super) struct Statements {
-    pub(super) claim_read: String,
+    /// The rows a claim is decided on. The plain text answers `versions`, too: whether there are any.
+    pub(super) claim_read: PlanRead,
     /// The content of a mail, besides the plan.
     pub(super) content: String,
     /// The row a begin is decided on: [`READ_LOCKED`] with the attachments, which a scan may have judged since the claim.
@@ -31,7 +33,9 @@ pub(super) struct Statements {
     /// Proof of life of claims, fenced, never after a claim's deadline. `$1` ids, `$2` tokens. An id that is not answered
     /// has lost its claim, or names a deadline that is none.
     pub(super) heartbeat: String,
-    pub(super) replay_read: String,
+    pub(super) replay_read: PlanRead,
+    /// Whether there are versions of forms.
+    pub(super) versions: String,
     /// The row a back-fill is decided on.
     pub(super) backfill_read: String,
     pub(super) sweep: super::sweep::Statements,
@@ -88,23 +92,25 @@ impl Statements {
         Self {
             sweep: super::sweep::Statements::new(readiness),
             // The plan is read only where it may have to be pinned, and once for all of a form.
-            claim_read: format!(
-                "-- claim_read
+            claim_read: PlanRead::new("claim_read", "f.id", |name, version| {
+                format!(
+                    "-- {name}
 WITH p AS MATERIALIZED (
-  SELECT f.id, f.name, {plan_of_form} AS plan FROM forms f WHERE f.id IN (
+  SELECT f.id, f.name, {plan_of_form} AS plan, {version} AS version FROM forms f WHERE f.id IN (
     SELECT s.form_id FROM submissions s WHERE s.id = ANY($1::uuid[]) AND s.status = 'received')
 )
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, {TOUCHED} AS touched, clock_timestamp() AS now,
   {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {visible} AS visible,
   {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN COALESCE(p.plan, '[]') END AS plan,
-  p.name AS form_name,
+  p.name AS form_name, p.version, {ARE_THERE} AS versions,
   {}
 FROM submissions s LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
   {}
 WHERE s.id = ANY($1::uuid[])",
-                content("s.status = 'received'"),
-                fields("s.status = 'received'")
-            ),
+                    content("s.status = 'received'"),
+                    fields("s.status = 'received'")
+                )
+            }),
             content: format!(
                 "-- content
 SELECT s.id, s.form_id, s.created_at, clock_timestamp() AS now,
@@ -128,11 +134,14 @@ WHERE s.id = t.id AND s.status = 'processing' AND s.routing_result#>>'{{claim,to
     THEN (s.routing_result#>>'{{claim,deadline}}')::timestamptz > now() ELSE false END
 RETURNING s.id"
             ),
-            replay_read: format!(
-                "-- replay_read
+            replay_read: PlanRead::new("replay_read", "s.form_id", |name, version| {
+                format!(
+                    "-- {name}
 SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected,
-  {plan} AS plan FROM submissions s WHERE s.id = $1"
-            ),
+  {plan} AS plan, {version} AS version FROM submissions s WHERE s.id = $1"
+                )
+            }),
+            versions: format!("-- versions_are_there\nSELECT {ARE_THERE} AS versions"),
             backfill_read: format!(
                 "-- backfill_read
 SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected
@@ -143,14 +152,16 @@ FROM submissions s WHERE s.id = $1"
 }
 
 /// Writes the claims and the refusals of one batch. `$1` ids, `$2` status, `$3` keys to set, `$4` whether the old
-/// document is replaced rather than merged, `$5` audit rows as `[{action, detail}]`, `$6` actor.
+/// document is replaced rather than merged, `$5` audit rows as `[{action, detail}]`, `$6` actor. A plan takes the place of
+/// its predecessor's version, too.
 pub(super) const CLAIM_WRITE: &str = "-- claim_write
 WITH w AS (
   SELECT * FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::bool[], $5::jsonb[]) AS t(id, status, keys, anew, audits)
 ), u AS (
   UPDATE submissions s SET status = w.status::submission_status, updated_at = clock_timestamp(),
     routing_result = CASE WHEN w.anew THEN w.keys
-      ELSE (s.routing_result - '{claim,next_attempt_at}'::text[]) || w.keys END
+      ELSE (s.routing_result - CASE WHEN w.keys ? 'plan' THEN '{claim,next_attempt_at,version}'::text[]
+        ELSE '{claim,next_attempt_at}' END) || w.keys END
   FROM w WHERE s.id = w.id AND s.status = 'received'
   RETURNING s.id, s.form_id, w.audits
 ), a AS (
@@ -201,10 +212,12 @@ UPDATE submissions s SET happyfox_ticket_id = t.ticket FROM unnest($1::uuid[], $
 WHERE s.id = t.id";
 
 /// Opens an ended submission again, under the lock. `$1` id, `$2` keys to set, `$3` the override, `$4` status. The end and
-/// its alert go: another failure is another alert. A replay and a back-fill say it.
+/// its alert go: another failure is another alert. A plan takes the place of its predecessor's version, too. A replay and a
+/// back-fill say it.
 pub(super) const REPLAY: &str = "-- replay
 UPDATE submissions s SET status = $4::text::submission_status, updated_at = clock_timestamp(),
-  routing_result = (s.routing_result - '{claim,finished,alert,next_attempt_at}'::text[]) || $2::jsonb
+  routing_result = (s.routing_result - CASE WHEN $2::jsonb ? 'plan' THEN '{claim,finished,alert,next_attempt_at,version}'::text[]
+    ELSE '{claim,finished,alert,next_attempt_at}' END) || $2::jsonb
     || jsonb_build_object('overrides', COALESCE(s.routing_result->'overrides', '[]')
       || jsonb_build_array($3::jsonb || jsonb_build_object('at', clock_timestamp())))
 WHERE s.id = $1 AND s.status IN ('failed', 'routed') RETURNING s.id";

@@ -12,6 +12,15 @@ fn ask(
     current: &[PlannedAction],
     options: ReplayOptions<'_>,
 ) -> Result<Replay, ReplayRefusal> {
+    ask_of(status, stored, (current, None), options)
+}
+
+fn ask_of(
+    status: Status,
+    stored: &Value,
+    (current, version): (&[PlannedAction], Option<&FormVersion>),
+    options: ReplayOptions<'_>,
+) -> Result<Replay, ReplayRefusal> {
     let ledger = Ledger::read(stored);
     let view = ReplayView {
         status,
@@ -19,6 +28,7 @@ fn ask(
         ledger: ledger.as_ref(),
         infected: false,
         current: Some(current),
+        version,
         expansion: expand::Expansion { max_recipients: 50, tickets: false },
     };
     replay(&view, options, Timestamp::UNIX_EPOCH)
@@ -93,6 +103,21 @@ fn a_plain_replay_opens_what_failed_and_keeps_what_was_accepted() {
     assert_eq!((&done.keys["attempts"], &done.keys["resets"]), (&json!(0), &json!(0)));
     assert!(done.keys.get("plan").is_none() && done.keys.get("generations").is_none(), "{}", done.keys);
     assert_eq!(done.note["finished"]["token"], "t");
+}
+
+#[test]
+fn a_version_goes_with_the_plan_that_is_taken_anew_and_with_no_other() {
+    let today = FormVersion { id: uuid::Uuid::from_u128(4), number: 4, digest: "1a".repeat(32) };
+    let actions = plan(&["a@x.test, b@x.test, c@x.test"]);
+    let of = |version, options| {
+        let replay = ask_of(Status::Failed, &partly(), (&actions, version), options).expect("replayed");
+        replay.keys.get("version").cloned()
+    };
+    assert_eq!(of(Some(&today), REPLAN), Some(json!(today)));
+    assert_eq!(of(None, REPLAN), None, "the form is not managed");
+    for options in [PLAIN, force_one(1)] {
+        assert_eq!(of(Some(&today), options), None, "the pinned plan stays, and what it is of");
+    }
 }
 
 #[test]
