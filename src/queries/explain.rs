@@ -32,6 +32,7 @@ use crate::routing::submission::ledger::{
     Delivery, DeliveryError, DeliveryState, FailReason, Finished, Ledger, order_of,
 };
 use crate::routing::submission::plan::{ActionType, PlannedAction};
+use crate::routing::submission::version::{CurrentVersion, FormVersion};
 use crate::routing::table::Status;
 use crate::scrub::scrub;
 
@@ -148,6 +149,15 @@ pub(crate) struct Page {
     /// The plan is pinned in the ledger; else it is the form's present one.
     pub(crate) plan_pinned: bool,
     pub(crate) plan: Vec<PlanPart>,
+    /// The version of the form that the pinned plan is of, as the ledger has it; absent where it is of none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<FormVersion>,
+    /// The version the form follows at present; absent where it is not managed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) current_version: Option<CurrentVersion>,
+    /// What people should know where the two differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) version_note: Option<String>,
     pub(crate) deliveries: Vec<DeliveryPart>,
     pub(crate) attempts: u32,
     pub(crate) max_attempts: u32,
@@ -332,6 +342,10 @@ impl Page {
                 attachments: view.attachments,
             },
             plan_pinned: pinned,
+            version: ledger.version.known().cloned(),
+            version_note: explain::version::beside(view.status, &ledger.version, view.version.as_ref())
+                .filter(|_| pinned),
+            current_version: view.version,
             plan: plan.into_iter().map(|action| PlanPart::of(action, &ledger)).collect(),
             deliveries: ledger
                 .deliveries

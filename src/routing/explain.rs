@@ -13,6 +13,7 @@ mod open;
 mod tests;
 pub mod tickets;
 pub mod tracking;
+pub mod version;
 
 use std::time::Duration;
 

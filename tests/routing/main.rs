@@ -42,5 +42,6 @@ mod stream;
 mod sweep;
 mod talk;
 mod together;
+mod versions;
 mod waiting;
 mod wakeups;

@@ -11,6 +11,7 @@ use crate::queries::layout::{Palette, span, wrapped};
 use crate::queries::timeline::clean;
 use crate::routing::explain::{at, said};
 use crate::routing::submission::text::{bounded, one_line};
+use crate::routing::submission::version::FormVersion;
 use crate::routing::table::Status;
 use jiff::Timestamp;
 
@@ -39,7 +40,10 @@ pub(crate) fn page(page: &Page, palette: Palette, width: usize) -> String {
         Status::Received | Status::Processing | Status::Purged => palette.yellow(&status),
     };
     out.raw(&format!("{}  {painted}", page.id));
-    out.row("form", &format!("{}{name}", clean(&page.form_id, 50)));
+    out.row("form", &format!("{}{name}{}", clean(&page.form_id, 50), version(page)));
+    if let Some(note) = &page.version_note {
+        out.row("version", note);
+    }
     out.row("time", &times(page));
     match page.status {
         Status::Received | Status::Processing => out.row("ready", &readiness(page)),
@@ -106,6 +110,19 @@ impl Lines {
         for line in wrapped(&format!("{name:LABEL$}"), indent, value, self.width) {
             self.raw(&paint(&line));
         }
+    }
+}
+
+/// ` version 3 (digest 1a2b3c4d5e6f)`, of the plan; empty where it is of none.
+fn version(page: &Page) -> String {
+    let said =
+        |version: &FormVersion| format!(" version {} (digest {})", version.number, version.short_digest());
+    match (&page.version, &page.current_version) {
+        (Some(pinned), _) => said(pinned),
+        (None, Some(current)) if !page.plan_pinned && !page.status.is_terminal() => {
+            format!("{}, not pinned yet", said(&current.version))
+        }
+        (None, _) => String::new(),
     }
 }
 

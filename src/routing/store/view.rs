@@ -20,14 +20,16 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::stored::Stored;
+use super::versions;
 use crate::config::{Config, MailBody};
-use crate::db::pool::Pool;
+use crate::db::pool::{Client, Pool};
 use crate::db::readiness::Readiness;
 use crate::db::{DbError, Parameter};
 use crate::kernel::rows::word_in;
 use crate::kernel::words;
 use crate::routing::submission::ledger::{Ledger, LedgerFault};
 use crate::routing::submission::plan::PlannedAction;
+use crate::routing::submission::version::CurrentVersion;
 use crate::routing::table::Status;
 
 /// Whether this role sees rows of the audit log at all, as `readable`; no row where there is no log.
@@ -216,6 +218,8 @@ pub struct SubmissionView {
     pub attachments: Vec<Scan>,
     /// The actions the form has now, or why they cannot be understood.
     pub current: Result<Vec<PlannedAction>, String>,
+    /// The version the form follows now; absent where it is not managed, or this role cannot know.
+    pub version: Option<CurrentVersion>,
 }
 
 /// A row whose id a search has matched.
@@ -417,8 +421,10 @@ impl View {
         let status = word_in(&row, "submissions", "status")?;
         let attachments: Value = row.try_get("attachments")?;
         let current: Value = row.try_get("plan")?;
+        let form_id: String = row.try_get("form_id")?;
+        let version = if row.try_get("versions")? { self.followed(&client, &form_id).await? } else { None };
         Ok(Some(SubmissionView {
-            form_id: row.try_get("form_id")?,
+            form_id,
             form_name: row.try_get("form_name")?,
             status,
             ledger: row.try_get::<_, Stored>("routing_result")?.ledger(),
@@ -432,7 +438,22 @@ impl View {
             attachments: serde_json::from_value(attachments)
                 .map_err(|e| DbError::Shape(format!("attachments: {e}")))?,
             current: serde_json::from_value(current).map_err(|e| e.to_string()),
+            version,
         }))
+    }
+
+    /// The version that a form follows. One that cannot be read hides nothing else of a submission.
+    async fn followed(&self, client: &Client, form_id: &str) -> Result<Option<CurrentVersion>, DbError> {
+        let row = match client.query_opt(&self.statements.followed, &[&form_id]).await {
+            Err(error) if versions::may_be_theirs(&error) => {
+                tracing::warn!("the version of a form cannot be read: {error}");
+                None
+            }
+            answered => answered?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        let since = row.try_get("moved_at")?;
+        Ok(versions::version(&row)?.map(|version| CurrentVersion { version, since }))
     }
 
     /// Submissions whose ids lie between `first` and `last`, in their order; `about` is the form.

@@ -5,11 +5,14 @@ use crate::db::readiness::Readiness;
 use crate::routing::store::alerts::{is_late, is_unalerted};
 use crate::routing::store::due::TIME;
 use crate::routing::store::sql::current_plan;
+use crate::routing::store::versions::{ARE_THERE, FOLLOWED, VERSION};
 
 /// The texts that depend on the configuration, made once.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) row: String,
+    /// The version that form `$1` follows, and since when; to be asked where there are versions.
+    pub(super) followed: String,
     pub(super) list: String,
     pub(super) list_newest: String,
     /// A page of all submissions, the one that changed last first, behind `$12` and `$13`, and not beyond `$15` and `$16`.
@@ -34,10 +37,12 @@ impl Statements {
 SELECT s.form_id, f.name AS form_name, s.status::text AS status, s.routing_result, s.created_at, s.updated_at,
   CASE WHEN isfinite(s.retention_expires_at) THEN s.retention_expires_at END AS retention_expires_at,
   clock_timestamp() AS now, {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {plan} AS plan,
+  {ARE_THERE} AS versions,
   COALESCE((SELECT jsonb_agg(jsonb_build_object('id', x.id, 'file_name', x.file_name, 'clamav_status', x.clamav_status)
     ORDER BY x.created_at, x.id) FROM attachments x WHERE x.submission_id = s.id), '[]') AS attachments
 FROM submissions s LEFT JOIN forms f ON f.id = s.form_id WHERE s.id = $1"
             ),
+            followed: format!("-- view_followed\nSELECT {VERSION} AS version, c.moved_at {FOLLOWED} $1"),
             list: format!(
                 "-- view_list
 {selected} SELECT l.* FROM l WHERE $6::text IS NULL OR l.reason = $6 ORDER BY l.updated_at, l.id LIMIT $12"
