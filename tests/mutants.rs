@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 24] = [
+const RULES: [&str; 25] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -17,6 +17,7 @@ const RULES: [&str; 24] = [
     "due times",
     "facts merge",
     "fence",
+    "forms",
     "jobs",
     "lock before the decision",
     "only the table",

@@ -121,11 +121,11 @@ fn well(answer: &Answer) -> Result<(), String> {
 /// Commands that must have been run before.
 fn before(command: &str) -> Vec<String> {
     let migrate = |which: &str| format!("maple-router migrate --{which} --owner-url \"$OWNER_URL\"");
+    if command.contains("--content --back") {
+        return vec![migrate("router"), migrate("content")];
+    }
     if command.contains("router.outbox") || command.contains("--back 002") {
         return vec![migrate("router")];
-    }
-    if command.contains("--content --back 001") {
-        return vec![migrate("router"), migrate("content")];
     }
     if command.contains("migrate --content") {
         return vec![migrate("router")];
@@ -192,10 +192,23 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
         }
         ["maple-router", "migrate", "--content", ..] if !dry => {
-            let there = scene.row("to_regclass('content.uploads') IS NOT NULL").await;
+            let table = if words.contains(&"002") { "versions" } else { "uploads" };
+            let there = scene.row(&format!("to_regclass('content.{table}') IS NOT NULL")).await;
             let expected = if words.contains(&"--back") { "false" } else { "true" };
             so(there == expected, "schema content is there, or gone")
         }
+        ["maple-router", "forms", "rollback", ..] => so(follows(scene).await == "1", "the first again"),
+        ["maple-router", "forms", "promote", ..] => so(follows(scene).await == "3", "the third"),
+        ["maple-router", "forms", "adopt", ..] => so(follows(scene).await == "1", "what the tables had"),
+        ["maple-router", "forms", "publish" | "tombstone" | "restore" | "discard", ..] => {
+            let sql = "SELECT v.state FROM content.versions v ORDER BY v.number DESC LIMIT 1";
+            let expected = match words[2] {
+                "tombstone" | "discard" => "tombstoned",
+                _ => "published",
+            };
+            so(scene.row(sql).await == expected, expected)
+        }
+        ["maple-router", "policy", "test", ..] => so(answer.out.contains("denies the bad canary"), "believed"),
         ["maple-router", "uploads", "show", ..] => {
             so(answer.out.contains(&scene.upload.to_string()), "tells of it")
         }
@@ -225,6 +238,12 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         ["curl", ..] => so(!answer.out.is_empty(), "an answer"),
         _ => Ok(()),
     }
+}
+
+/// Number of the version that the form follows.
+async fn follows(scene: &Scene) -> String {
+    let sql = "SELECT v.number FROM content.current c JOIN content.versions v ON v.id = c.version_id";
+    scene.row(sql).await
 }
 
 fn published(scene: &Scene) -> usize {

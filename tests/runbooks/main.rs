@@ -3,6 +3,7 @@
 mod booted;
 mod buckets;
 mod commands;
+mod forms;
 mod gcloud;
 mod here;
 mod scene;

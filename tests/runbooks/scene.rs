@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::here::binary;
-use crate::uploads;
+use crate::{forms, uploads};
 
 pub(crate) const FORM: &str = "contact";
 const RECIPIENT: &str = "a@example.org";
@@ -28,6 +28,8 @@ pub(crate) struct Scene {
     pub(crate) entry: Uuid,
     /// An upload of somebody's.
     pub(crate) upload: Uuid,
+    /// The digest of the newest version of the form.
+    pub(crate) digest: String,
     /// Sections of the configuration, of what only some commands need.
     pub(crate) extra: String,
     /// Answers while the scene lasts.
@@ -40,7 +42,7 @@ impl Scene {
     /// The state in which `command` makes sense.
     pub(crate) async fn before(command: &str) -> Self {
         let mut options = StageOptions { sample_forms: false, ..StageOptions::default() };
-        options.variant.content = uploads::needs_schema(command);
+        options.variant.content = uploads::needs_schema(command) || forms::concerns(command);
         options.variant.router = command.contains(" review ") || options.variant.content;
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
@@ -62,6 +64,10 @@ impl Scene {
             extra.clone_from(&beside.settings);
             (uploading, upload) = (Some(beside), id);
         }
+        let mut digest = String::new();
+        if forms::concerns(command) {
+            (extra, digest) = forms::beside(&stage, command).await;
+        }
         let attachment = seeded.attachments[0];
         Self {
             stage,
@@ -70,6 +76,7 @@ impl Scene {
             record,
             entry,
             upload,
+            digest,
             extra,
             _help_desk: help_desk,
             _uploading: uploading,
@@ -82,10 +89,12 @@ impl Scene {
             (self.submission.to_string(), self.record.to_string(), self.attachment.to_string());
         let entry = self.entry.to_string();
         let upload = self.upload.to_string();
-        let table: [(&str, &str); 16] = [
+        let file = if forms::concerns(command) { forms::FILE } else { uploads::FILE };
+        let table: [(&str, &str); 17] = [
             ("ENTRY", &entry),
             ("UPLOAD_ID", &upload),
-            ("FILE", uploads::FILE),
+            ("FILE", file),
+            ("DIGEST", &self.digest),
             ("OWNER", "somebody"),
             ("RECORD_ID", &record),
             ("ATTACHMENT_ID", &attachment),

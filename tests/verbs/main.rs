@@ -4,6 +4,7 @@ mod audit;
 mod delivery_tracking;
 mod explain;
 mod follow;
+mod forms;
 mod harness;
 mod ids;
 mod links;
