@@ -292,9 +292,17 @@ fn only_a_transition_changes_a_status() {
 #[test]
 fn the_desk_shows_and_nobody_below_knows_by_what() {
     wall(
-        "the desk knows queries and the grey queue, and no other room",
+        "the desk knows queries, the grey queue and forms, and no other room",
         |name| name.starts_with("desk/"),
-        &["crate::cli", "crate::daemon", "crate::gateway", "crate::routing", "crate::outbox", "crate::parts"],
+        &[
+            "crate::cli",
+            "crate::daemon",
+            "crate::gateway",
+            "crate::routing",
+            "crate::outbox",
+            "crate::uploads",
+            "crate::parts",
+        ],
     );
     wall(
         "the daemon and the command line open it",

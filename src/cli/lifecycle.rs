@@ -115,7 +115,8 @@ mod tests {
                 assert!(line[arrow.len()..].split(", ").any(|drawn| drawn == command), "{line}: {command}");
                 assert!(!who.is_empty() && !guard.is_empty(), "{command}");
             }
-            assert!(!lifecycle.finals.is_empty(), "{drawn}");
+            // A version that is out of use may be taken back.
+            assert!(!lifecycle.finals.is_empty() || lifecycle.name == "version", "{drawn}");
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn hint(section: &str, key: &str, known: &BTreeMap<String, JsonMap<St
 }
 
 /// The unknown key that serde names, and the keys that it knows instead.
-pub(crate) fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
+pub(super) fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2).map(str::to_owned);
     Some((quoted.next()?, quoted.collect()))
 }

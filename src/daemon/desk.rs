@@ -54,11 +54,15 @@ fn made(config: &Config, reloads: &Reloads, ground: &Ground) -> Result<(DeskPart
     let store = parts::store(config, pool.clone())?.with_audit_key(audit_key(config, rng)?);
     let preparer = parts::preparer(config, store.clone(), Arc::clone(rng))?;
     let people = Arc::new(Users::new(reloads.config.clone()));
+    let of_forms = pool.clone();
     let site = SiteParts {
         config: reloads.config.clone(),
         pool: pool.clone(),
         commands: parts::review(config, pool.clone(), store, people, Arc::clone(rng))?,
         preparer: Some(Arc::new(preparer)),
+        versions: Arc::new(move |config| {
+            parts::versions(config, of_forms.clone()).map_err(|error| error.to_string())
+        }),
         rooms: ROOMS,
         clock: Arc::clone(clock),
         rng: Arc::clone(rng),

@@ -22,6 +22,8 @@ pub const CARD: Card = Card {
         "desk_decide",
         "desk_shown",
         "desk_bulk",
+        "desk_version",
+        "desk_form",
     ],
     metrics: &[&REQUESTS, &SECONDS, &PROBLEMS, &LOGINS],
     events: EventName::EVENTS,

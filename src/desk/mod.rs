@@ -1,6 +1,6 @@
 //! The review desk: a second listener with a login, for pages and API. A surface like `cli/`: it knows configuration, database,
 //! kernel, operations, ports, queries and what surfaces share ([`web`](crate::web)), and neither `cli/` nor the daemon nor a room
-//! but the grey queue.
+//! but the grey queue and forms.
 //!
 //! **The seam.** Whoever writes pages or API writes plain `axum` handlers:
 //!

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::explain::{nearest, unknown_field};
+use crate::config::explain::nearest;
 
 /// Largest file, in bytes.
 const FILE: usize = 1 << 20;
@@ -252,7 +252,7 @@ impl Action {
         }
         match &self.template {
             None if self.kind.ends_with("_template") => {
-                faults.push(format!("action {order}: a {} needs a template", self.kind));
+                faults.push(format!("action {order}: {} needs a template", self.kind));
             }
             Some(id) if !of.templates.contains_key(id) => {
                 let known: Vec<String> = of.templates.keys().cloned().collect();
@@ -328,12 +328,12 @@ fn said(error: &serde_saphyr::Error) -> String {
         .location()
         .map(|at| format!("line {}, column {}: ", at.line(), at.column()))
         .unwrap_or_default();
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    match unknown_field(first.find("unknown field").map_or(first, |at| &first[at..])) {
-        Some((key, known)) => format!("{place}unknown key `{key}`, {}", nearest(&key, &known)),
-        None => format!("{place}{first}"),
+    if let serde_saphyr::Error::SerdeUnknownField { field, expected, .. } = error {
+        let known: Vec<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+        return format!("{place}unknown key `{field}`, {}", nearest(field, &known));
     }
+    let text = error.to_string();
+    format!("{place}{}", text.lines().next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -422,7 +422,7 @@ samples:
             "template \"t\": the file has it twice",
             "template \"idle\": no action uses it",
             "action 1: two actions have this order",
-            "action 1: a email_template needs a template",
+            "action 1: email_template needs a template",
             "did you mean `email_template`?",
             "template \"tt\" is not in the file (did you mean `t`?)",
             "action 0: an order is 1 or more",

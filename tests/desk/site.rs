@@ -8,3 +8,4 @@ mod pages;
 mod scene;
 mod search;
 mod status;
+mod versions;

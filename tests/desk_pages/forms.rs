@@ -67,6 +67,13 @@ fn a_decision_carries_the_version_that_was_seen_and_a_key() {
                 assert!(hidden(&fields, "version").expect("a version").parse::<i64>().expect("a number") > 0);
                 assert!(!hidden(&fields, "idempotency_key").expect("a key").is_empty());
                 seen.insert(command.to_owned());
+            } else if action.starts_with("/forms/") {
+                assert!(
+                    hidden(&fields, "expected").is_some(),
+                    "the version that was seen as current: {action}"
+                );
+                assert!(!hidden(&fields, "idempotency_key").expect("a key").is_empty());
+                seen.insert(action.rsplit('/').next().expect("a command").to_owned());
             } else {
                 let is_link = action.starts_with("/login/");
                 assert!(is_link || ["/logout", "/queue/bulk"].contains(&action), "{action}");
@@ -78,10 +85,12 @@ fn a_decision_carries_the_version_that_was_seen_and_a_key() {
         "de-escalate",
         "dismiss",
         "escalate",
+        "promote",
         "reject",
         "reopen",
         "reset",
         "resolve",
+        "rollback",
         "start",
         "unassign",
     ];

@@ -73,7 +73,17 @@ fn hostile_text_is_shown_and_what_hides_is_not() {
     let harmless = of(MARK);
     for payload in payloads() {
         for (page, expected) in of(&payload).iter().zip(&harmless) {
-            let count = |page: &Sample| parse(&page.html).0[0].text.matches(MARK).count();
+            let count = |page: &Sample| {
+                let text = &parse(&page.html).0[0].text;
+                // A command has a placeholder for an id that a shell would not take as it is.
+                let is_named = |at: usize| {
+                    let word = text.get(at..).and_then(|command| command.split_whitespace().nth(3));
+                    word.is_some_and(|word| word.starts_with(MARK))
+                };
+                let commands =
+                    text.match_indices("maple-router forms ").filter(|(at, _)| is_named(*at)).count();
+                text.matches(MARK).count() - commands
+            };
             assert_eq!(count(page), count(expected), "{}", page.name);
             let hidden = |letter: char| {
                 letter.is_control() && !matches!(letter, '\n' | '\t')
@@ -85,7 +95,7 @@ fn hostile_text_is_shown_and_what_hides_is_not() {
 }
 
 /// Words of a page that are ours, not a row's.
-const OURS: [&str; 14] = [
+const OURS: [&str; 16] = [
     "me",
     "/queue",
     "reason",
@@ -95,6 +105,8 @@ const OURS: [&str; 14] = [
     "resolve-remedy",
     "reject-reason",
     "assign-to-assignee",
+    "promote",
+    "promote-reason",
     "Mail was refused for good",
     "An attachment is infected",
     "An event cannot be read",
@@ -128,10 +140,11 @@ fn urls_lead_to_this_desk_and_say_nothing_of_people() {
                 }
                 let local = url.starts_with('/') && !url.starts_with("//") || url.starts_with('#');
                 assert!(local && !url.contains(['"', '\'', '<', '>', ' ', '\n']), "{}: {url}", page.name);
-                // Only a list's own address has what its reader filtered by, and where its next page begins.
-                let (path, _) = url.split_once('?').unwrap_or((url, ""));
+                // Only a list's own address has what its reader filtered by, and where its next page begins; a form's has its id.
+                let (path, query) = url.split_once('?').unwrap_or((url, ""));
                 let list = ["/queue", "/submissions"].contains(&path) || url.contains("?list=");
-                assert!(list || !url.contains(MARK), "{}: {url}", page.name);
+                let form = path.starts_with("/forms/") && !query.contains(MARK);
+                assert!(list || form || !url.contains(MARK), "{}: {url}", page.name);
             }
             for name in ["srcset", "formaction", "ping", "style", "srcdoc", "http-equiv", "data"] {
                 assert_eq!(element.get(name), None, "{}: <{}>", page.name, element.tag);

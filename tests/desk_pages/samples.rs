@@ -6,6 +6,7 @@ mod entries;
 mod lists;
 mod stories;
 mod tables;
+mod versions;
 
 use doors::{how_to, link, problem};
 use entries::{
@@ -102,6 +103,17 @@ pub(crate) fn all(t: Say<'_>) -> Vec<Sample> {
         sample("submission", &submission(t)),
         sample("status", &status(t)),
         sample("status-calm", &calm(t)),
+        sample("forms", &versions::forms(t)),
+        sample("forms-absent", &versions::forms_absent(t)),
+        sample("form", &versions::form(t)),
+        sample("form-of-its-loader", &versions::form_of_its_loader(t)),
+        sample("form-overtaken", &versions::form_overtaken(t)),
+        sample("version", &versions::version(t)),
+        sample("version-looking", &versions::version_looking(t)),
+        sample("version-followed", &versions::version_followed(t)),
+        sample("version-refused", &versions::version_refused(t)),
+        sample("version-overtaken", &versions::version_overtaken(t)),
+        sample("version-unreadable", &versions::version_unreadable(t)),
         sample("lifecycles", &lifecycles),
         sample("lifecycle-submission", &one(describe::<Submission>())),
         sample("lifecycle-outbox", &one(describe::<Outbox>())),

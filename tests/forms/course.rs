@@ -107,8 +107,9 @@ async fn while_the_policy_is_away_nothing_is_published_promoted_or_restored() {
         (Some("package maple.publish\ndefault allow := true\n"), "not to be believed"),
         (
             Some(
-                "package maple.publish\ndefault allow := false\nallow if { count([1 | some a in numbers.range(1, 3000); \
-                 some b in numbers.range(1, 3000); some c in numbers.range(1, 3000); a + b + c < 0]) == 0 }\n",
+                "package maple.publish\nimport rego.v1\nn := [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\nall contains x if { some a in n; some b in n; \
+         some c in n; some d in n; some e in n; some f in n; some g in n; x := ((((a + b) + c) + d) + e) + (f * g) }\n\
+         default allow := false\nallow if count(all) > 1000\n",
             ),
             "did not answer",
         ),

@@ -85,7 +85,8 @@ impl Operator {
 
     async fn promoted(&self, number: u32) {
         let (id, _) = self.published(number).await;
-        let current = self.versions.store.current(FORM).await.expect("answered").map(|current| current.version);
+        let current =
+            self.versions.store.current(FORM).await.expect("answered").map(|current| current.version);
         let judged = self.versions.promote(id, current, None, &self.by).await.expect("judged");
         assert_eq!(judged, Judged::Done);
     }

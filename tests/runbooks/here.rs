@@ -208,7 +208,9 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             };
             so(scene.row(sql).await == expected, expected)
         }
-        ["maple-router", "policy", "test", ..] => so(answer.out.contains("denies the bad canary"), "believed"),
+        ["maple-router", "policy", "test", ..] => {
+            so(answer.out.contains("denies the bad canary"), "believed")
+        }
         ["maple-router", "uploads", "show", ..] => {
             so(answer.out.contains(&scene.upload.to_string()), "tells of it")
         }

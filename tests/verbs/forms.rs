@@ -84,7 +84,10 @@ async fn a_form_goes_from_its_file_to_what_it_does_and_back() {
     assert_eq!((&shown["number"], &shown["is_current"]), (&json!(2), &json!(true)));
     assert_eq!(shown["history"][0]["reason"], json!("moved"));
     let told = desk.run(&["forms", "show", "rooms@2"]).await.out;
-    assert!(told.contains("promote published -> published") && told.contains("forms rollback rooms"), "{told}");
+    assert!(
+        told.contains("promote published -> published") && told.contains("forms rollback rooms"),
+        "{told}"
+    );
     let back = desk.run(&["forms", "rollback", "rooms"]).await;
     assert!(back.code == Some(0) && back.out.contains("rooms@1: the form follows it again"), "{back:?}");
     let versions = desk.run(&["forms", "list", "rooms"]).await.out;

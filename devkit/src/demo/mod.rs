@@ -13,6 +13,7 @@ mod journal;
 mod link;
 mod narration;
 mod play;
+mod policy;
 mod report;
 mod review;
 mod scenarios;

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 
 use super::Options;
 use super::evidence::WITNESS;
+use super::policy;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use super::uploads::Uploads;
-use super::versions;
 use crate::broker::SubscriptionSpec;
 use crate::forms::{self, Form};
 use crate::help_desk::{HelpDesk, HelpDeskOptions};
@@ -90,7 +90,7 @@ impl Theatre {
             desk(&options.dir)?,
             tickets(&options.dir, &help_desk)?,
             uploads.settings,
-            versions::settings(&options.dir, &stage.database.url_as("forms_loader"))?
+            policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;

@@ -32,24 +32,6 @@ const WRONG: &str = "desk@examp1e.test";
 /// Time for what is tried again.
 const PATIENCE: Duration = Duration::from_secs(25);
 const LOOK: Duration = Duration::from_millis(100);
-/// The policy that is shipped, and a rule of this demo's own beside it.
-const POLICY: &str = include_str!("../../../contrib/policy/publish.rego");
-const OURS: &str = "package maple.publish\n\nimport rego.v1\n\ndeny contains message if {\n\tcomplete\n\tsome action in input.actions\n\t\
-                    some destination in action.destinations\n\tdestination.domain != \"example.org\"\n\tmessage := sprintf(\"Action %v writes to \
-                    %s, and our mail stays within example.org.\", [action.action_order, destination.domain])\n}\n";
-
-/// Writes the policy, and returns the settings by which it is found.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn settings(dir: &Path, publisher: &str) -> Result<String> {
-    let policy = dir.join("policy");
-    fs::create_dir_all(&policy)?;
-    fs::write(policy.join("publish.rego"), POLICY)?;
-    fs::write(policy.join("ours.rego"), OURS)?;
-    Ok(format!("[forms]\npolicy_dir = \"{}\"\npublisher_url = \"{publisher}\"\n", policy.display()))
-}
-
 /// The act.
 struct Act<'a> {
     theatre: &'a Theatre,

@@ -6,9 +6,10 @@ use uuid::Uuid;
 use super::filters::QueueFilters;
 
 /// Sections of the navigation: name, path, label.
-pub(super) const SECTIONS: [(&str, &str, &str); 5] = [
+pub(super) const SECTIONS: [(&str, &str, &str); 6] = [
     ("queue", "/queue", "Queue"),
     ("submissions", "/submissions", "Submissions"),
+    ("forms", "/forms", "Forms"),
     ("status", "/status", "Status"),
     ("lifecycles", "/lifecycles", "Lifecycles"),
     ("api", "/api", "API"),
@@ -91,12 +92,14 @@ pub enum Draft {
     Entry(Uuid, &'static str),
     /// The form over the queue.
     Bulk,
+    /// A form on a page of a form's versions, by its [key](super::forms::Ask::key).
+    Version(Uuid, &'static str),
 }
 
 impl std::fmt::Display for Draft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Entry(id, command) => write!(f, "{id}/{command}"),
+            Self::Entry(id, command) | Self::Version(id, command) => write!(f, "{id}/{command}"),
             Self::Bulk => f.write_str("bulk"),
         }
     }

@@ -80,11 +80,11 @@ pub fn state(state: &str) -> &str {
 #[must_use]
 pub fn tone(word: &str) -> &'static str {
     match word {
-        "Pending" | "pending" | "received" | "open" | "retry_wait" => "waiting",
+        "Pending" | "pending" | "received" | "open" | "retry_wait" | "draft" => "waiting",
         "Processing" | "Retrying" | "processing" | "delivering" | "deferred" => "moving",
         "UnderReview" | "unheard" => "mine",
         "Escalated" | "in_doubt" => "hot",
-        "Resolved" | "routed" | "delivered" | "accepted" => "good",
+        "Resolved" | "routed" | "delivered" | "accepted" | "published" | "allowed" => "good",
         "Failed" | "Expired" | "failed" | "refused" | "bounced" | "dead_letter" | "expired" => "bad",
         _ => "quiet",
     }

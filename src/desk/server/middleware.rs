@@ -135,7 +135,7 @@ async fn remembering(request: Request, next: Next) -> Response {
 
 /// Whether people type into the form that is sent here. What logs somebody in is not among it.
 fn is_decision(path: &str) -> bool {
-    path.starts_with("/entries/") || path.starts_with("/queue/")
+    ["/entries/", "/queue/", "/forms/"].iter().any(|place| path.starts_with(place))
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

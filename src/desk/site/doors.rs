@@ -25,7 +25,7 @@ use crate::web::problem::ProblemKind as _;
 
 /// A file whose path has its digest never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// Fields that people type, in the forms of entries and of the queue.
+/// Fields that people type, in the forms of entries, of the queue and of forms' versions.
 const TYPED: [&str; 2] = ["reason", "escalation_reason"];
 
 /// The pages of the desk's ground, for people who log in like this.

@@ -1,5 +1,5 @@
-//! The pages of the desk as handlers: each takes what the URL or the form says, asks queries and the grey queue, and fills a view of
-//! [`pages`](super::pages). A decision goes the same way as the API's (`decide`).
+//! The pages of the desk as handlers: each takes what the URL or the form says, asks queries, the grey queue and forms, and fills a
+//! view of [`pages`](super::pages). A decision goes the same way as the API's (`decide`).
 //!
 //! Recipients, mail and payloads are shown to reviewers and above, when they ask, and never before the access log says so. Nothing
 //! is kept here but who looks at which entry (`looking`), which nobody relies on. If we die, nothing is owed.
@@ -10,6 +10,7 @@ mod decision;
 mod doors;
 mod entry;
 pub mod flash;
+mod forms;
 mod letter;
 mod lifecycles;
 mod live;
@@ -44,6 +45,7 @@ use super::problem::Problem;
 use super::server::Routes;
 use crate::config::Config;
 use crate::db::Pool;
+use crate::forms::commands::Versions;
 use crate::grey_queue::commands::Commands;
 use crate::kernel::Card;
 use crate::ops::rng::Rng;
@@ -51,6 +53,9 @@ use crate::ports::Clock;
 use crate::queries::render::Preparer;
 use crate::queries::{QueryError, Reader};
 pub use doors::templates;
+
+/// Makes the commands to versions of forms by a configuration, over the desk's own connections; or says why there are none.
+pub type MakeVersions = Arc<dyn Fn(&Config) -> Result<Versions, String> + Send + Sync>;
 
 /// What the pages are made from.
 #[derive(Clone)]
@@ -63,6 +68,8 @@ pub struct SiteParts {
     pub commands: Commands,
     /// The maker of mails, which signs their links; absent: no mail is shown.
     pub preparer: Option<Arc<Preparer>>,
+    /// The maker of the commands to versions of forms, asked anew each time: domains and policy follow the configuration.
+    pub versions: MakeVersions,
     /// The cards of the program: lifecycles, and which breakers there are.
     pub rooms: &'static [&'static Card],
     /// The clock of who looks at what.
@@ -108,6 +115,11 @@ pub fn routes(parts: SiteParts) -> Routes {
         .route("/submissions/{id}/mail/{number}", get(mail::of_submission))
         .route("/submissions", get(search::submissions))
         .route("/submissions/{id}", get(story::submission))
+        .route("/forms", get(forms::list::all))
+        .route("/forms/{form}", get(forms::form::show))
+        .route("/forms/{form}/rollback", post(forms::moving::roll_back))
+        .route("/forms/{form}/{number}", get(forms::version::show))
+        .route("/forms/{form}/{number}/promote", post(forms::moving::promote))
         .route("/status", get(status::show))
         .route("/lifecycles", get(lifecycles::all))
         .route("/lifecycles/{name}", get(lifecycles::one))

@@ -13,7 +13,7 @@ pub(super) fn may_show(visitor: &Visitor) -> bool {
     visitor.role >= Role::Reviewer
 }
 
-/// Records that a visitor is about to be shown something of a submission, or of a dead letter.
+/// Records that a visitor is about to be shown something of a submission, of a dead letter, or of a form's version.
 ///
 /// # Errors
 /// [`Problem`]: the visitor may not see it, or it cannot be recorded.

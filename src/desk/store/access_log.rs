@@ -26,7 +26,8 @@ words! {
 const APPEND: &str = "-- desk_access_log_append
 INSERT INTO router.desk_access_log (user_name, submission_id, what) VALUES ($1, $2, $3)";
 
-/// Records that `user` is shown something of `submission`; of a dead letter without one, the id of its record.
+/// Records that `user` is shown something of `submission`; of a dead letter without one, or of a form's version, the id of its
+/// record.
 ///
 /// # Errors
 /// [`DbError`]; then nothing may be shown.

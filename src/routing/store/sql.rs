@@ -92,7 +92,7 @@ impl Statements {
         Self {
             sweep: super::sweep::Statements::new(readiness),
             // The plan is read only where it may have to be pinned, and once for all of a form.
-            claim_read: PlanRead::new("claim_read", "f.id", |name, version| {
+            claim_read: PlanRead::new("claim_read", "f.id", |name, version, there| {
                 format!(
                     "-- {name}
 WITH p AS MATERIALIZED (
@@ -102,7 +102,7 @@ WITH p AS MATERIALIZED (
 SELECT s.id, s.form_id, s.status::text AS status, s.routing_result, s.created_at, {TOUCHED} AS touched, clock_timestamp() AS now,
   {finalized} AS finalized, {pending} AS pending, {infected} AS infected, {visible} AS visible,
   {ready_at} AS ready_at, CASE WHEN s.status = 'received' THEN COALESCE(p.plan, '[]') END AS plan,
-  p.name AS form_name, p.version, {ARE_THERE} AS versions,
+  p.name AS form_name, p.version, {there} AS versions,
   {}
 FROM submissions s LEFT JOIN p ON p.id = s.form_id AND s.status = 'received'
   {}
@@ -134,7 +134,7 @@ WHERE s.id = t.id AND s.status = 'processing' AND s.routing_result#>>'{{claim,to
     THEN (s.routing_result#>>'{{claim,deadline}}')::timestamptz > now() ELSE false END
 RETURNING s.id"
             ),
-            replay_read: PlanRead::new("replay_read", "s.form_id", |name, version| {
+            replay_read: PlanRead::new("replay_read", "s.form_id", |name, version, _| {
                 format!(
                     "-- {name}
 SELECT s.form_id, s.status::text AS status, s.routing_result, clock_timestamp() AS now, {infected} AS infected,

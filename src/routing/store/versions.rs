@@ -39,14 +39,12 @@ pub(super) struct PlanRead {
 }
 
 impl PlanRead {
-    /// Both texts; `text` makes one of its name and of the version (SQL, jsonb).
-    pub(super) fn new(name: &str, form_id: &str, text: impl Fn(&str, &str) -> String) -> Self {
+    /// Both texts; `text` makes one of its name, of the version (SQL, jsonb) and of whether there are versions (SQL, boolean).
+    pub(super) fn new(name: &str, form_id: &str, text: impl Fn(&str, &str, &str) -> String) -> Self {
+        let version = format!("(SELECT {VERSION} {FOLLOWED} {form_id})");
         Self {
-            plain: text(name, "NULL::jsonb"),
-            versioned: text(
-                &format!("{name}_versioned"),
-                &format!("(SELECT {VERSION} {FOLLOWED} {form_id})"),
-            ),
+            plain: text(name, "NULL::jsonb", ARE_THERE),
+            versioned: text(&format!("{name}_versioned"), &version, "true"),
         }
     }
 }

@@ -20,7 +20,11 @@ pub(crate) type Fields<'a> = &'a [(&'a str, &'a str)];
 
 /// A bench whose desk has the product's pages.
 pub(crate) async fn bench() -> Bench {
-    let variant = Variant { router: true, audit_readable: true, ..Variant::default() };
+    bench_of(Variant { router: true, audit_readable: true, ..Variant::default() }).await
+}
+
+/// The same over another database.
+pub(crate) async fn bench_of(variant: Variant) -> Bench {
     let mut bench = Bench::with(variant).await;
     bench.templates = templates(DeskAuth::Link);
     bench.config.state.dir = bench.dir().to_owned();
@@ -34,12 +38,16 @@ pub(crate) async fn open(bench: &Bench) -> Opened {
     let store = parts::store(&bench.config, bench.pool.clone()).expect("a store");
     let preparer = parts::preparer(&bench.config, store.clone(), Arc::clone(&rng)).expect("a maker of mails");
     let people = Arc::new(Users::new(bench.file.subscribe()));
+    let of_forms = bench.pool.clone();
     let site = SiteParts {
         config: bench.file.subscribe(),
         pool: bench.pool.clone(),
         commands: parts::review(&bench.config, bench.pool.clone(), store, people, Arc::clone(&rng))
             .expect("commands"),
         preparer: Some(Arc::new(preparer)),
+        versions: Arc::new(move |config| {
+            parts::versions(config, of_forms.clone()).map_err(|error| error.to_string())
+        }),
         rooms: ROOMS,
         clock: bench.clock.clone(),
         rng,
