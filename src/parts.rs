@@ -498,6 +498,26 @@ pub fn pubsub(config: &Config) -> Result<PubsubSettings, PartError> {
     Ok(PubsubSettings::from_config(&config.pubsub)?)
 }
 
+/// Versions of forms over the publisher's pool, or the daemon's for a desk's admin.
+///
+/// # Errors
+/// [`PartError`]: the sender of mails is none.
+pub fn versions(config: &Config, pool: Pool) -> Result<Versions, PartError> {
+    let composer = Compositor::new(config).map_err(PartError::Mail)?;
+    Ok(Versions {
+        store: version_store(config, pool),
+        composer: Arc::new(composer),
+        policies: Arc::new(PolicyDir::new(config.forms.policy_dir.clone())),
+        allowed_domains: config.mail.allowed_destination_domains.clone(),
+    })
+}
+
+/// The statements of form versions.
+#[must_use]
+pub fn version_store(config: &Config, pool: Pool) -> VersionStore {
+    VersionStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -525,24 +545,4 @@ mod tests {
         let shown = audit_key(&config, &Rng::seeded(4)).expect_err("it could be guessed").to_string();
         assert!(shown.contains("shared") && !shown.contains("short"), "{shown}");
     }
-}
-
-/// Versions of forms over the publisher's pool, or the daemon's for a desk's admin.
-///
-/// # Errors
-/// [`PartError`]: the sender of mails is none.
-pub fn versions(config: &Config, pool: Pool) -> Result<Versions, PartError> {
-    let composer = Compositor::new(config).map_err(PartError::Mail)?;
-    Ok(Versions {
-        store: version_store(config, pool),
-        composer: Arc::new(composer),
-        policies: Arc::new(PolicyDir::new(config.forms.policy_dir.clone())),
-        allowed_domains: config.mail.allowed_destination_domains.clone(),
-    })
-}
-
-/// The statements of form versions.
-#[must_use]
-pub fn version_store(config: &Config, pool: Pool) -> VersionStore {
-    VersionStore::new(pool, &format!("maple-router@{}", worker_name(config)))
 }

@@ -110,6 +110,7 @@ pub(super) fn run(ctx: &Context, args: &Args) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 fn away(away: Away) -> CliError {
     let remedy = away.remedy();
     CliError::new(Exit::BadConfig, anyhow::anyhow!("the policy is away: {away}")).remedy(remedy)

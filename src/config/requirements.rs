@@ -205,7 +205,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "must be no less than the longest file, uploads.max_file", "the default is 1GiB";
     "uploads.verify_slots": |c| (1..=64).contains(&c.uploads.verify_slots), "must be from 1 to 64", DEFAULT;
     "uploads.unattached_ttl": |c| c.uploads.unattached_ttl >= Duration::from_secs(60), "must be at least 1min", DEFAULT;
-    "forms.policy_dir": |c| c.forms.policy_dir.as_deref().is_none_or(|dir| dir.is_absolute()),
+    "forms.policy_dir": |c| c.forms.policy_dir.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "e.g. /etc/maple-router/policy; leave the key out, and nothing is published";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),

@@ -44,14 +44,11 @@ impl FormWatch {
     pub async fn run(&self, stop: &CancellationToken) {
         let mut seen = None;
         while !stop.is_cancelled() {
-            match self.store.is_there().await {
-                Ok(true) => {
-                    if let Err(error) = self.look(&mut seen).await {
-                        // The breaker reports a database that does not answer.
-                        tracing::debug!("forms are looked at again: {}", scrub(&error.to_string()));
-                    }
-                }
-                Ok(false) | Err(_) => {}
+            if let Ok(true) = self.store.is_there().await
+                && let Err(error) = self.look(&mut seen).await
+            {
+                // The breaker reports a database that does not answer.
+                tracing::debug!("forms are looked at again: {}", scrub(&error.to_string()));
             }
             stop.run_until_cancelled(self.clock.sleep(INTERVAL)).await;
         }

@@ -8,6 +8,7 @@ mod aside;
 mod delivery_tracking;
 mod events;
 mod failures;
+mod forms;
 pub mod message;
 mod operation;
 mod outages;
@@ -61,6 +62,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         outbox::STEPS,
         review::STEPS,
         uploads::STEPS,
+        forms::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

@@ -38,6 +38,8 @@ impl Promise<'_> {
             ["maple-router", "scan", "--self-test"] => {
                 answer.out.contains("finds its test file") || answer.err.contains("clamd")
             }
+            ["maple-router", "policy", "test"] => answer.err.contains("policy"),
+            ["maple-router", "forms", "list"] => answer.out.contains("FOLLOWS"),
             ["maple-router", "uploads", "list", ..] => {
                 answer.out.contains("upload") || answer.out.contains("UPLOAD")
             }

@@ -252,18 +252,6 @@ impl Changes {
     }
 }
 
-impl Of {
-    /// What stands before the line: a sign, so that colour says nothing alone.
-    fn sign(self) -> char {
-        match self {
-            Self::Before => '-',
-            Self::After => '+',
-            Self::Both => ' ',
-            Self::Gap => '…',
-        }
-    }
-}
-
 impl VersionFacts {
     fn is_current(&self) -> bool {
         self.place == Place::Current

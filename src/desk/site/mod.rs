@@ -10,7 +10,7 @@ mod decision;
 mod doors;
 mod entry;
 pub mod flash;
-mod forms;
+pub mod forms;
 mod letter;
 mod lifecycles;
 mod live;

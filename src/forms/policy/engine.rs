@@ -81,6 +81,10 @@ impl Compiled {
                         LimitError::MemoryLimitExceeded { .. } | LimitError::RegexSizeLimitExceeded { .. },
                     )
                     | None => {
+                        // Within a function's call the engine says it in words alone.
+                        if error.to_string().contains("execution exceeded time limit") {
+                            return Away::Slow { limit: self.limit };
+                        }
                         let (at, what) = placed("its rules", &error.to_string());
                         Away::Failed { at, what }
                     }

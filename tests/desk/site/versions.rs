@@ -60,7 +60,10 @@ impl Office {
     }
 
     async fn draft(&self, definition: &Definition) -> Loaded {
-        self.publisher.load(definition, Source::Yaml, Uuid::new_v4(), &zoe()).await.expect("loaded")
+        self.publisher
+            .load(definition, Source::Yaml, maple_router::ops::rng::Rng::from_system().uuid(), &zoe())
+            .await
+            .expect("loaded")
     }
 
     async fn published(&self, definition: &Definition) -> Loaded {

@@ -5,7 +5,7 @@
 //! and other requests do not wait for it. Addresses are shown to reviewers and above who ask, and never before the access log says
 //! so. If we die, nothing is owed: a command is one transaction with the answer that is kept for a repeated form.
 
-mod done;
+pub mod done;
 pub(super) mod form;
 mod inside;
 pub(super) mod list;

@@ -236,6 +236,7 @@ async fn a_form_that_is_sent_twice_is_carried_out_once() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
 async fn a_slow_policy_holds_up_nobody_else() {
     let office = Office::new().await;
     office.followed(&form("one", "team@example.org")).await;

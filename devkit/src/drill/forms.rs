@@ -1,0 +1,94 @@
+//! Red goes for versions of forms: their policy, what is published, and the tables behind them.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use super::Step;
+use super::world::{Promise, World};
+
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "policy-broken", play: |world| Box::pin(broken(world)) },
+    Step { name: "form-refused", play: |world| Box::pin(refused(world)) },
+    Step { name: "form-behind-its-version", play: |world| Box::pin(behind(world)) },
+];
+
+const POLICY: &str = include_str!("../../../contrib/policy/publish.rego");
+/// The directory of the policy, in the stage's own.
+const DIR: &str = "policy";
+/// A form of the drill's own.
+const FORM: &str = "drill-rooms";
+
+/// Settings by which the policy is found, which is written beside.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn settings(dir: &std::path::Path, publisher: &str) -> Result<String> {
+    let policy = dir.join(DIR);
+    fs::create_dir_all(&policy)?;
+    fs::write(policy.join("publish.rego"), POLICY)?;
+    Ok(format!("[forms]\npolicy_dir = \"{}\"\npublisher_url = \"{publisher}\"\n", policy.display()))
+}
+
+fn write(world: &World, policy: &str) -> Result<()> {
+    Ok(fs::write(world.stage.dir().join(DIR).join("publish.rego"), policy)?)
+}
+
+/// Somebody mends the policy, and forgets a bracket.
+async fn broken(world: &mut World) -> Result<()> {
+    write(world, "package maple.publish\nallow if {\n")?;
+    restarted(world).await?;
+    world.slack("policy_away", Promise { failing: "policy", ..Promise::default() }).await?;
+    world.alert("MapleRouterPolicyAway").await?;
+    write(world, POLICY)?;
+    restarted(world).await?;
+    world.slack_over("policy").await
+}
+
+/// The daemon looks once a minute, and at its start.
+async fn restarted(world: &mut World) -> Result<()> {
+    world.router.stop().await?;
+    world.start_again().await?;
+    world.router.ready().await
+}
+
+/// Loads a version that sends to somebody, and tries to publish it. Returns whether it was published.
+async fn publish(world: &World, to: &str) -> Result<bool> {
+    let text = format!(
+        "id: {FORM}\nname: Rooms\nactions:\n  - {{type: email_raw, destination: '{to}'}}\nsamples:\n  - {{name: usual}}\n"
+    );
+    fs::write(world.stage.dir().join("rooms.yaml"), text)?;
+    let loaded = world.shell("maple-router forms load ./rooms.yaml --json").await?;
+    let said: serde_json::Value = serde_json::from_str(&loaded.out)?;
+    let digest = said["digest"].as_str().unwrap_or_default().to_owned();
+    let published = world.shell(&format!("maple-router forms publish {FORM} --expect {digest}")).await?;
+    Ok(published.code == Some(0))
+}
+
+/// Somebody tries to publish a form without an address.
+async fn refused(world: &mut World) -> Result<()> {
+    // An increase needs a look before it, and the daemon looks once a minute.
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    ensure!(!publish(world, "nobody").await?, "a form without an address was published");
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    world.journal("form_quarantined", FORM).await?;
+    world.alert("MapleRouterFormQuarantined").await
+}
+
+/// Somebody writes a managed form's row while the guard is off.
+async fn behind(world: &mut World) -> Result<()> {
+    ensure!(publish(world, "rooms@example.org").await?, "the form is right");
+    let promoted = world.shell(&format!("maple-router forms promote {FORM}")).await?;
+    ensure!(promoted.code == Some(0), "{promoted:?}");
+    let guard = |how: &str| format!("ALTER TABLE actions {how} TRIGGER content_managed");
+    let write = |to: &str| format!("UPDATE actions SET destination = '{to}' WHERE form_id = '{FORM}'");
+    for sql in [guard("DISABLE"), write("red@example.org"), guard("ENABLE")] {
+        world.tamper(&sql).await?;
+    }
+    restarted(world).await?;
+    world.slack("forms_drift", Promise { failing: "versions", ..Promise::default() }).await?;
+    world.alert("MapleRouterFormsDrift").await?;
+    world.tamper(&write("rooms@example.org")).await?;
+    restarted(world).await?;
+    world.slack_over("forms").await
+}
