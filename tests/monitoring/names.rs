@@ -137,7 +137,9 @@ async fn every_transaction_of_the_daemon_is_there_from_the_start() {
                     used.insert(format!("{lifecycle}_prune"));
                 }
             }
-            for call in ["transaction(\"", ".write_one(\"", ".record(\""] {
+            for call in
+                ["transaction(\"", ".write_one(\"", ".record(\"", ".answered(\"", "Transactions::one(\""]
+            {
                 used.extend(
                     source.split(call).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())),
                 );

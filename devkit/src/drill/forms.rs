@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use super::Step;
+use super::policy::{DIR, POLICY};
 use super::world::{Promise, World};
 
 pub(super) const STEPS: &[Step] = &[
@@ -13,22 +14,8 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "form-behind-its-version", play: |world| Box::pin(behind(world)) },
 ];
 
-const POLICY: &str = include_str!("../../../contrib/policy/publish.rego");
-/// The directory of the policy, in the stage's own.
-const DIR: &str = "policy";
 /// A form of the drill's own.
 const FORM: &str = "drill-rooms";
-
-/// Settings by which the policy is found, which is written beside.
-///
-/// # Errors
-/// A file cannot be written.
-pub(super) fn settings(dir: &std::path::Path, publisher: &str) -> Result<String> {
-    let policy = dir.join(DIR);
-    fs::create_dir_all(&policy)?;
-    fs::write(policy.join("publish.rego"), POLICY)?;
-    Ok(format!("[forms]\npolicy_dir = \"{}\"\npublisher_url = \"{publisher}\"\n", policy.display()))
-}
 
 fn write(world: &World, policy: &str) -> Result<()> {
     Ok(fs::write(world.stage.dir().join(DIR).join("publish.rego"), policy)?)

@@ -13,6 +13,7 @@ pub mod message;
 mod operation;
 mod outages;
 mod outbox;
+mod policy;
 mod promise;
 mod review;
 mod uploads;

@@ -116,7 +116,7 @@ impl World {
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let of_help_desk = help_desk.settings(&options.dir)?;
         let uploading = Uploading::beside(&stage).await?;
-        let of_forms = super::forms::settings(&options.dir, &stage.database.url_as("forms_loader"))?;
+        let of_forms = super::policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?;
         let rooms = format!("{of_desk}{of_help_desk}{}{of_forms}", uploading.settings);
         let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;
