@@ -274,6 +274,8 @@ BEGIN
     SELECT * INTO v FROM content.versions x WHERE x.id = version FOR SHARE;
     -- Two first promotes have no row to lock.
     PERFORM pg_advisory_xact_lock(hashtextextended('content.current:' || v.form_id, 0));
+    -- A loader writes the form's row first, and looks at the pointer last: in another order the two would deadlock.
+    PERFORM FROM public.forms f WHERE f.id = v.form_id FOR NO KEY UPDATE;
     SELECT * INTO was FROM content.current c WHERE c.form_id = v.form_id FOR UPDATE;
     IF was.version_id IS DISTINCT FROM expected THEN
         RAISE EXCEPTION 'form %: another version is current than was expected', v.form_id USING ERRCODE = 'MV001',
@@ -284,7 +286,9 @@ BEGIN
     IF was.form_id IS NULL THEN
         INSERT INTO content.current (form_id, version_id, moved_by) VALUES (v.form_id, v.id, actor);
     ELSE
-        UPDATE content.current c SET version_id = v.id, previous = was.version_id, moved_at = clock_timestamp(), moved_by = actor
+        -- What is promoted again, to put the rows right, leaves the way back as it was.
+        UPDATE content.current c SET version_id = v.id, moved_at = clock_timestamp(), moved_by = actor,
+            previous = CASE WHEN was.version_id = v.id THEN was.previous ELSE was.version_id END
         WHERE c.form_id = v.form_id;
     END IF;
     INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type, reason)

@@ -138,6 +138,9 @@ pub enum CommandError {
     /// It is too late.
     #[error("it can no longer be restored; load its file again, and the same content becomes a new version")]
     TooLate,
+    /// The same content was loaded again meanwhile, as another version.
+    #[error("the same content was loaded again, and is another version; use that one")]
+    SameContent,
     /// Another managed form has other texts for a template of this one.
     #[error("{0}")]
     Disagrees(String),
@@ -555,6 +558,7 @@ fn refusal(error: DbError) -> CommandError {
         Some("MV002") => CommandError::IsCurrent,
         Some("MV003") => CommandError::Followed(None),
         Some("MV004") => CommandError::TooLate,
+        Some("23505") if error.to_string().contains("versions_content") => CommandError::SameContent,
         Some("MV005") => CommandError::Disagrees(format!(
             "a template of it is also another managed form's, which has other texts for it; promote them together, or give the \
              template an id of its own ({error})"

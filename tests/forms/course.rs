@@ -187,7 +187,8 @@ async fn of_two_who_promote_at_once_one_is_told_to_look_again() {
 async fn the_current_version_and_what_submissions_follow_are_not_taken_out_of_use() {
     let scene = Scene::new().await;
     let one = scene.followed(&form("f", "one")).await;
-    let bury = |id| scene.publisher.bury(id, Command::Tombstone, "r", DAY, Box::leak(Box::new(zoe())));
+    let by = zoe();
+    let bury = |id| scene.publisher.bury(id, Command::Tombstone, "r", DAY, &by);
     assert!(matches!(bury(one.id).await, Err(CommandError::IsCurrent)));
     let two = scene.followed(&form("f", "two")).await;
     let submission = format!(
@@ -223,6 +224,12 @@ async fn what_was_published_can_be_taken_back_until_its_deadline_and_a_draft_nev
     let facts = scene.facts(one.id).await;
     assert_eq!((facts.tombstoned_at, facts.deadline), (None, None));
     assert!(matches!(scene.publisher.restore(draft.id, &zoe()).await, Err(CommandError::TooLate)));
+    scene.publisher.bury(one.id, Command::Tombstone, "r", DAY, &zoe()).await.expect("out of use");
+    let twin = scene.draft(&form("f", "one")).await;
+    assert!(twin.is_new, "what is out of use is loaded anew");
+    assert!(matches!(scene.publisher.restore(one.id, &zoe()).await, Err(CommandError::SameContent)));
+    scene.publisher.bury(twin.id, Command::Discard, "r", DAY, &zoe()).await.expect("given up");
+    scene.publisher.restore(one.id, &zoe()).await.expect("judged");
     scene.publisher.bury(one.id, Command::Tombstone, "r", Duration::ZERO, &zoe()).await.expect("out of use");
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(matches!(scene.publisher.restore(one.id, &zoe()).await, Err(CommandError::TooLate)));

@@ -158,6 +158,7 @@ fn refused(error: CommandError, form: &str) -> CliError {
         | CommandError::IsCurrent
         | CommandError::Followed(_)
         | CommandError::TooLate
+        | CommandError::SameContent
         | CommandError::Disagrees(_) => CliError::new(Exit::FoundWanting, error),
     }
 }

@@ -122,6 +122,7 @@ pub(super) fn refused(error: CommandError) -> Result<(Problem, String), Problem>
         | CommandError::IsCurrent
         | CommandError::Followed(_)
         | CommandError::TooLate
+        | CommandError::SameContent
         | CommandError::NoReason
         | CommandError::TooShort
         | CommandError::Digest { .. }
