@@ -4,6 +4,7 @@
 //! its commit nothing happened; after it the row's state says what happened, and a lease that is not settled runs out. A
 //! state changes by a [`Transition`] alone: these statements allow nothing else.
 
+mod history;
 mod relation;
 mod sql;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 use tokio_postgres::Row as PgRow;
 use uuid::Uuid;
 
+pub use history::Recorded;
 pub use relation::{Commands, Id, Log, Relation, Stored, Transactions};
 
 use super::{Timer, Transition, Word};

@@ -6,9 +6,9 @@ use super::Office;
 use crate::cli::{CliError, Exit, output, setup};
 use crate::forms::content::Entry;
 use crate::forms::store::Current;
-use crate::forms::store::read::{Moved, Said};
+use crate::forms::store::read::Said;
 use crate::forms::table::{State, Version};
-use crate::kernel::rows::Row;
+use crate::kernel::rows::{Recorded, Row};
 use crate::routing::explain::at;
 
 /// Arguments of `forms show`.
@@ -94,7 +94,7 @@ fn text(
     current: Option<&Current>,
     entries: &[Entry],
     decisions: &[Said],
-    history: &[Moved],
+    history: &[Recorded],
 ) -> String {
     let facts = &row.columns;
     let mut text = format!("{} is {}\n", Office::name(row), row.state);

@@ -6,9 +6,10 @@ use uuid::Uuid;
 use super::{store, unknown};
 use crate::cli::setup::{self, Setup};
 use crate::cli::{CliError, Context, Exit, output};
+use crate::kernel::rows::Recorded;
 use crate::routing::explain::at;
 use crate::uploads::problem::Problem;
-use crate::uploads::store::{Blob, Moved, Seen, Verdict};
+use crate::uploads::store::{Blob, Seen, Verdict};
 use crate::uploads::table::State;
 
 /// Arguments of `uploads show`.
@@ -27,7 +28,9 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
     let store = store(&setup);
     let seen = store.get(args.id).await.map_err(setup::database)?.ok_or_else(|| unknown(args.id))?;
-    let history = store.history(args.id).await.map_err(setup::database)?;
+    let mut history = store.history(args.id).await.map_err(setup::database)?;
+    // A session is told from its beginning.
+    history.reverse();
     let blob = match seen.row.columns.blob_id {
         Some(id) => store.blob(id).await.map_err(setup::database)?,
         None => None,
@@ -40,7 +43,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn document(seen: &Seen, blob: Option<&Blob>, history: &[Moved]) -> Value {
+fn document(seen: &Seen, blob: Option<&Blob>, history: &[Recorded]) -> Value {
     let (row, session) = (&seen.row, &seen.row.columns);
     json!({
         "id": row.id, "state": row.state, "form": session.form_id, "owner": session.owner.0, "file_name": session.file_name.0,
@@ -80,7 +83,7 @@ fn next(seen: &Seen, blob: Option<&Blob>) -> String {
     }
 }
 
-fn text(seen: &Seen, blob: Option<&Blob>, history: &[Moved]) -> String {
+fn text(seen: &Seen, blob: Option<&Blob>, history: &[Recorded]) -> String {
     let (row, session) = (&seen.row, &seen.row.columns);
     let mut text = format!(
         "upload {} is {}\n  form        {}\n  file        {} ({}, {} bytes in {} parts)\n",

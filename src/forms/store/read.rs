@@ -51,25 +51,6 @@ pub struct Said {
     pub at: Timestamp,
 }
 
-/// One record of a version's history.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Moved {
-    /// The state before; `-` at its birth.
-    pub from: String,
-    /// The state after.
-    pub to: String,
-    /// The command.
-    pub command: String,
-    /// Who gave it.
-    pub actor: String,
-    /// The role.
-    pub actor_type: String,
-    /// Why.
-    pub reason: Option<String>,
-    /// When.
-    pub at: Timestamp,
-}
-
 impl VersionStore {
     /// Whether schema content has versions for this role.
     ///
@@ -170,28 +151,6 @@ impl VersionStore {
                     allowed: row.try_get("allowed")?,
                     reasons: serde_json::from_value(reasons).unwrap_or_default(),
                     actor: row.try_get("actor")?,
-                    at: row.try_get("at")?,
-                })
-            })
-            .collect()
-    }
-
-    /// A version's history, the latest first.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn history(&self, version: Uuid) -> Result<Vec<Moved>, DbError> {
-        let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(sql::HISTORY).await?, &[&version, &PAGE]).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(Moved {
-                    from: row.try_get("from_state")?,
-                    to: row.try_get("to_state")?,
-                    command: row.try_get("command")?,
-                    actor: row.try_get("actor")?,
-                    actor_type: row.try_get("actor_type")?,
-                    reason: row.try_get("reason")?,
                     at: row.try_get("at")?,
                 })
             })

@@ -29,6 +29,8 @@ pub(super) struct Statements<S> {
     pub(super) extend: String,
     pub(super) depths: String,
     pub(super) prune: Option<String>,
+    /// What the common log has of a row: `$1` its id as text, `$2` the most.
+    pub(super) history: String,
 }
 
 /// The record of a transition, as SQL expressions on `u`.
@@ -99,6 +101,11 @@ RETURNING o.id",
             ),
             depths: depths::<L>(),
             prune: prune::<L>(),
+            history: format!(
+                "-- {name}_history
+SELECT t.from_state, t.to_state, t.command, t.actor, t.actor_type, t.reason, t.at FROM router.transitions t
+WHERE t.lifecycle = '{name}' AND t.entity_id = $1 ORDER BY t.id DESC LIMIT $2"
+            ),
         }
     }
 }

@@ -122,25 +122,6 @@ pub struct Blob {
     pub attachments: i64,
 }
 
-/// One record of a session's history.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Moved {
-    /// The state before; `-` at its birth.
-    pub from: String,
-    /// The state after.
-    pub to: String,
-    /// The command.
-    pub command: String,
-    /// Who gave it.
-    pub actor: String,
-    /// The role.
-    pub actor_type: String,
-    /// Why.
-    pub reason: Option<String>,
-    /// When.
-    pub at: Timestamp,
-}
-
 /// What is known of an attachment that came by an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfAttachment {
@@ -361,28 +342,6 @@ impl UploadStore {
         let client = self.pool().get().await?;
         let rows = client.query(&client.prepare_cached(statement).await?, &[&most, &state, &form]).await?;
         rows.iter().map(seen).collect()
-    }
-
-    /// A session's history.
-    ///
-    /// # Errors
-    /// [`DbError`].
-    pub async fn history(&self, id: Uuid) -> Result<Vec<Moved>, DbError> {
-        let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(sql::HISTORY).await?, &[&id.to_string()]).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(Moved {
-                    from: row.try_get("from_state")?,
-                    to: row.try_get("to_state")?,
-                    command: row.try_get("command")?,
-                    actor: row.try_get("actor")?,
-                    actor_type: row.try_get("actor_type")?,
-                    reason: row.try_get("reason")?,
-                    at: row.try_get("at")?,
-                })
-            })
-            .collect()
     }
 
     /// What is known of a blob.

@@ -76,11 +76,6 @@ pub(super) const LIST_ENDED: &str = concat!(
   AND ($3::text IS NULL OR o.form_id = $3) ORDER BY o.ended_at DESC, o.id DESC LIMIT $1"
 );
 
-/// `$1` upload, as text.
-pub(super) const HISTORY: &str = "-- upload_history
-SELECT t.from_state, t.to_state, t.command, t.actor, t.actor_type, t.reason, t.at FROM router.transitions t
-WHERE t.lifecycle = 'upload' AND t.entity_id = $1 ORDER BY t.id";
-
 /// `$1` blob.
 pub(super) const BLOB: &str = "-- upload_blob
 SELECT b.id, b.verdict, b.signature, b.scanner, b.scanned_at, b.scan_due_at, b.state, b.shown_type,

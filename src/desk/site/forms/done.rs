@@ -5,9 +5,8 @@ use uuid::Uuid;
 use crate::desk::pages::forms::Place;
 use crate::desk::pages::frame::{Draft, Flash, Tone};
 use crate::forms::commands::ROLLED_BACK;
-use crate::forms::store::read::Moved;
 use crate::forms::table::{Command, Version};
-use crate::kernel::rows::Row;
+use crate::kernel::rows::{Recorded, Row};
 use crate::kernel::words;
 
 words! {
@@ -24,7 +23,7 @@ words! {
 pub(super) fn flash(
     done: Option<Done>,
     (row, place): (&Row<Version>, Place),
-    history: &[Moved],
+    history: &[Recorded],
     (by, previous): (&str, Option<Uuid>),
 ) -> Option<Flash> {
     let done = done?;
@@ -76,7 +75,7 @@ mod tests {
             version: None,
             columns,
         };
-        let line = |command: &str, reason: &str| Moved {
+        let line = |command: &str, reason: &str| Recorded {
             from: "published".to_owned(),
             to: "published".to_owned(),
             command: command.to_owned(),
@@ -86,7 +85,7 @@ mod tests {
             at,
         };
         let told =
-            |done, place, line: Moved, by| flash(Some(done), (&row, place), &[line], (by, None)).is_some();
+            |done, place, line: Recorded, by| flash(Some(done), (&row, place), &[line], (by, None)).is_some();
         let promoted = || line("promote", "reviewed with the team");
         assert!(told(Done::Promote, Place::Current, promoted(), "admin:ada"));
         assert!(!told(Done::Promote, Place::Current, promoted(), "admin:bob"), "ada did");

@@ -10,9 +10,9 @@ use crate::desk::pages::version::{
 };
 use crate::desk::pages::when;
 use crate::forms::diff::{self, Diff};
-use crate::forms::store::read::{FormLine, Moved, Said};
+use crate::forms::store::read::{FormLine, Said};
 use crate::forms::table::{State, Version};
-use crate::kernel::rows::Row;
+use crate::kernel::rows::{Recorded, Row};
 use crate::scrub::scrub;
 
 /// Digits of a digest that name it.
@@ -183,7 +183,7 @@ pub(super) fn said(said: Said) -> SaidLine {
     }
 }
 
-pub(super) fn moved(moved: Moved) -> MovedLine {
+pub(super) fn moved(moved: Recorded) -> MovedLine {
     let from = Some(moved.from).filter(|from| *from != moved.to && from != "-");
     MovedLine {
         at: moved.at,
