@@ -4,6 +4,7 @@
 //! reported as well, and an `attachments` table of which it is not certain that every row is visible is a failure.
 
 mod access;
+pub mod guards;
 mod rows;
 mod schema;
 

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 
 use super::sql::{STANDING, THERE};
 use crate::db::DbError;
+use crate::db::contract::guards::{right_faults, trigger_faults};
 use crate::db::contract::{Check, ContractOptions, Look};
 use crate::db::pool::Client;
 use crate::ports::CheckLine;
@@ -28,12 +29,20 @@ const TRIGGERS: [(&str, &str); 7] = [
 ];
 
 /// What the daemon needs, and what it must not have: it moves the pointer by the function alone.
-const RIGHTS: &str = "SELECT n.p || ' on ' || n.t AS which, n.wanted FROM (VALUES
-  ('content.versions', 'SELECT', true), ('content.versions', 'INSERT', false), ('content.versions', 'UPDATE', false),
-  ('content.entries', 'SELECT', true), ('content.entries', 'INSERT', false), ('content.entries', 'UPDATE', false),
-  ('content.entries', 'DELETE', false), ('content.decisions', 'SELECT', true), ('content.decisions', 'INSERT', false),
-  ('content.current', 'SELECT', true), ('content.current', 'INSERT', false), ('content.current', 'UPDATE', false)) AS n (t, p, wanted)
-WHERE COALESCE(has_table_privilege(to_regclass(n.t), n.p), false) <> n.wanted ORDER BY 1";
+const RIGHTS: [(&str, &str, bool); 12] = [
+    ("content.versions", "SELECT", true),
+    ("content.versions", "INSERT", false),
+    ("content.versions", "UPDATE", false),
+    ("content.entries", "SELECT", true),
+    ("content.entries", "INSERT", false),
+    ("content.entries", "UPDATE", false),
+    ("content.entries", "DELETE", false),
+    ("content.decisions", "SELECT", true),
+    ("content.decisions", "INSERT", false),
+    ("content.current", "SELECT", true),
+    ("content.current", "INSERT", false),
+    ("content.current", "UPDATE", false),
+];
 
 async fn content(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbError> {
     if !client.query_one(THERE, &[]).await?.try_get::<_, bool>("there")? {
@@ -42,24 +51,8 @@ async fn content(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbEr
             "absent (optional): a form is what its loader writes; 002 of schema content brings versions",
         ));
     }
-    let mut faults = Vec::new();
-    for (trigger, table) in TRIGGERS {
-        let sql = "SELECT t.tgenabled IN ('O', 'A') AS enabled FROM pg_trigger t
-                   WHERE t.tgrelid = to_regclass($2) AND t.tgname = $1::text AND NOT t.tgisinternal";
-        match client.query_opt(sql, &[&trigger, &table]).await?.map(|row| row.get::<_, bool>("enabled")) {
-            Some(true) => {}
-            Some(false) => faults.push(format!("trigger {trigger} on {table} is disabled")),
-            None => faults.push(format!("trigger {trigger} on {table} is missing")),
-        }
-    }
-    for row in client.query(RIGHTS, &[]).await? {
-        let (which, wanted): (String, bool) = (row.get(0), row.get(1));
-        faults.push(if wanted {
-            format!("this role has no {which}")
-        } else {
-            format!("this role has {which}, and should not")
-        });
-    }
+    let mut faults = trigger_faults(client, &TRIGGERS).await?;
+    faults.extend(right_faults(client, &RIGHTS).await?);
     if !faults.is_empty() {
         let remedy = "as the owner: maple-router migrate --content; where that changes nothing, enable the triggers (ALTER TABLE … \
                       ENABLE TRIGGER), grant or revoke what is named (rb-012)";

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 
 use super::sql::THERE;
 use crate::db::DbError;
+use crate::db::contract::guards::{right_faults, trigger_faults};
 use crate::db::contract::{Check, ContractOptions, Look};
 use crate::db::migrations::online::REVIEW_INDEXES;
 use crate::db::pool::Client;
@@ -31,16 +32,22 @@ const TRIGGERS: [(&str, &str); 5] = [
 ];
 
 /// What the role needs, and what it must not have: history and access log are only appended to, entries are never removed.
-const RIGHTS: &str = "SELECT n.p || ' on ' || n.t AS which, n.wanted FROM (VALUES
-  ('router.grey_queue', 'SELECT', true), ('router.grey_queue', 'UPDATE', true),
-  ('router.grey_queue', 'INSERT', false), ('router.grey_queue', 'DELETE', false),
-  ('router.grey_queue_state_transitions', 'SELECT', true), ('router.grey_queue_state_transitions', 'INSERT', true),
-  ('router.grey_queue_state_transitions', 'UPDATE', false), ('router.grey_queue_state_transitions', 'DELETE', false),
-  ('router.grey_queue_occurrences', 'SELECT', true),
-  ('router.desk_access_log', 'INSERT', true), ('router.desk_access_log', 'UPDATE', false),
-  ('router.desk_access_log', 'DELETE', false),
-  ('router.desk_credentials', 'DELETE', true), ('router.desk_idempotency', 'INSERT', true)) AS n (t, p, wanted)
-WHERE COALESCE(has_table_privilege(to_regclass(n.t), n.p), false) <> n.wanted ORDER BY 1";
+const RIGHTS: [(&str, &str, bool); 14] = [
+    ("router.grey_queue", "SELECT", true),
+    ("router.grey_queue", "UPDATE", true),
+    ("router.grey_queue", "INSERT", false),
+    ("router.grey_queue", "DELETE", false),
+    ("router.grey_queue_state_transitions", "SELECT", true),
+    ("router.grey_queue_state_transitions", "INSERT", true),
+    ("router.grey_queue_state_transitions", "UPDATE", false),
+    ("router.grey_queue_state_transitions", "DELETE", false),
+    ("router.grey_queue_occurrences", "SELECT", true),
+    ("router.desk_access_log", "INSERT", true),
+    ("router.desk_access_log", "UPDATE", false),
+    ("router.desk_access_log", "DELETE", false),
+    ("router.desk_credentials", "DELETE", true),
+    ("router.desk_idempotency", "INSERT", true),
+];
 
 async fn queue(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbError> {
     if !client.query_one(THERE, &[]).await?.try_get::<_, bool>("there")? {
@@ -49,30 +56,14 @@ async fn queue(client: &Client, _: &ContractOptions) -> Result<CheckLine, DbErro
             "absent (optional): what failed waits in its row, and nobody sees who takes care of it; 004 of schema router brings it",
         ));
     }
-    let mut faults = Vec::new();
-    for (trigger, table) in TRIGGERS {
-        let sql = "SELECT t.tgenabled IN ('O', 'A') AS enabled FROM pg_trigger t
-                   WHERE t.tgrelid = to_regclass($2) AND t.tgname = $1::text AND NOT t.tgisinternal";
-        match client.query_opt(sql, &[&trigger, &table]).await?.map(|row| row.get::<_, bool>("enabled")) {
-            Some(true) => {}
-            Some(false) => faults.push(format!("trigger {trigger} on {table} is disabled")),
-            None => faults.push(format!("trigger {trigger} on {table} is missing")),
-        }
-    }
+    let mut faults = trigger_faults(client, &TRIGGERS).await?;
     for row in client.query(FUNCTIONS, &[]).await? {
         let (name, owner, bound): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         faults.push(format!(
             "row-level security may hide rows of {bound} from {owner}, who owns router.{name}"
         ));
     }
-    for row in client.query(RIGHTS, &[]).await? {
-        let (which, wanted): (String, bool) = (row.get(0), row.get(1));
-        faults.push(if wanted {
-            format!("this role has no {which}")
-        } else {
-            format!("this role has {which}, and should not")
-        });
-    }
+    faults.extend(right_faults(client, &RIGHTS).await?);
     if !faults.is_empty() {
         let remedy = "as the owner: maple-router migrate --router; where that changes nothing, enable the triggers (ALTER TABLE … \
                       ENABLE TRIGGER), grant what is missing, or take it back and apply it anew (migrate --router --back 004)";

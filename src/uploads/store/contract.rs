@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 
 use super::sql::THERE;
 use crate::db::DbError;
+use crate::db::contract::guards::{right_faults, trigger_faults};
 use crate::db::contract::{Check, ContractOptions, Look};
 use crate::db::pool::Client;
 use crate::ports::CheckLine;
@@ -27,15 +28,23 @@ const TRIGGERS: [(&str, &str); 6] = [
 ];
 
 /// What the role needs, and what it must not have: blobs are made by the trigger and judged by the function.
-const RIGHTS: &str = "SELECT n.p || ' on ' || n.t AS which, n.wanted FROM (VALUES
-  ('content.uploads', 'SELECT', true), ('content.uploads', 'INSERT', true), ('content.uploads', 'UPDATE', true),
-  ('content.uploads', 'DELETE', false),
-  ('content.blobs', 'SELECT', true), ('content.blobs', 'INSERT', false), ('content.blobs', 'UPDATE', false),
-  ('content.blobs', 'DELETE', false),
-  ('content.blob_refs', 'SELECT', true), ('content.blob_refs', 'INSERT', false), ('content.blob_refs', 'DELETE', true),
-  ('content.staging', 'SELECT', true), ('content.staging', 'INSERT', true), ('content.staging', 'UPDATE', true),
-  ('content.staging', 'DELETE', true)) AS n (t, p, wanted)
-WHERE COALESCE(has_table_privilege(to_regclass(n.t), n.p), false) <> n.wanted ORDER BY 1";
+const RIGHTS: [(&str, &str, bool); 15] = [
+    ("content.uploads", "SELECT", true),
+    ("content.uploads", "INSERT", true),
+    ("content.uploads", "UPDATE", true),
+    ("content.uploads", "DELETE", false),
+    ("content.blobs", "SELECT", true),
+    ("content.blobs", "INSERT", false),
+    ("content.blobs", "UPDATE", false),
+    ("content.blobs", "DELETE", false),
+    ("content.blob_refs", "SELECT", true),
+    ("content.blob_refs", "INSERT", false),
+    ("content.blob_refs", "DELETE", true),
+    ("content.staging", "SELECT", true),
+    ("content.staging", "INSERT", true),
+    ("content.staging", "UPDATE", true),
+    ("content.staging", "DELETE", true),
+];
 
 /// Functions that the role must be able to call.
 const CALLED: &str = "SELECT n.f FROM unnest(ARRAY['content.attach(uuid,uuid)', 'content.record_verdict(uuid,text,text,text)']) AS n (f)
@@ -63,16 +72,7 @@ async fn content(client: &Client, options: &ContractOptions) -> Result<CheckLine
             "absent (optional): attachments appear in the database by somebody else's hand; schema content brings uploads",
         ));
     }
-    let mut faults = Vec::new();
-    for (trigger, table) in TRIGGERS {
-        let sql = "SELECT t.tgenabled IN ('O', 'A') AS enabled FROM pg_trigger t
-                   WHERE t.tgrelid = to_regclass($2) AND t.tgname = $1::text AND NOT t.tgisinternal";
-        match client.query_opt(sql, &[&trigger, &table]).await?.map(|row| row.get::<_, bool>("enabled")) {
-            Some(true) => {}
-            Some(false) => faults.push(format!("trigger {trigger} on {table} is disabled")),
-            None => faults.push(format!("trigger {trigger} on {table} is missing")),
-        }
-    }
+    let mut faults = trigger_faults(client, &TRIGGERS).await?;
     for row in client.query(FUNCTIONS, &[]).await? {
         let (name, owner, bound): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         faults.push(format!(
@@ -82,14 +82,7 @@ async fn content(client: &Client, options: &ContractOptions) -> Result<CheckLine
     for row in client.query(CALLED, &[]).await? {
         faults.push(format!("this role may not call {}", row.get::<_, String>(0)));
     }
-    for row in client.query(RIGHTS, &[]).await? {
-        let (which, wanted): (String, bool) = (row.get(0), row.get(1));
-        faults.push(if wanted {
-            format!("this role has no {which}")
-        } else {
-            format!("this role has {which}, and should not")
-        });
-    }
+    faults.extend(right_faults(client, &RIGHTS).await?);
     if faults.is_empty() {
         return Ok(CheckLine::ok(NAME, "present: what is committed was proven, and keeps its reference"));
     }
