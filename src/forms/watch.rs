@@ -54,18 +54,19 @@ impl FormWatch {
         }
     }
 
-    /// One look: what was decided after `seen`, and how things stand. `seen` is nothing at the first look.
+    /// One look: what was decided since `seen`, a transaction, and how things stand. `seen` is nothing at the first look. A decision
+    /// is told once every older transaction of the server is over, so that none is passed by.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn look(&self, seen: &mut Option<i64>) -> Result<(), DbError> {
-        let newest = self.store.newest_decision().await?;
-        if let Some(after) = *seen {
-            for decided in self.store.decided(after, newest).await? {
+        let over = self.store.over().await?;
+        if let Some(from) = *seen {
+            for decided in self.store.decided(from, over).await? {
                 told(&decided);
             }
         }
-        *seen = Some(newest);
+        *seen = Some(over);
         let standing = self.store.standing().await?;
         MANAGED.set((), standing.managed);
         DRIFTED.set((), standing.drifted);

@@ -76,6 +76,10 @@ impl Scene {
         }
     }
 
+    pub(crate) fn policy_dir(&self) -> &std::path::Path {
+        self.policy.path()
+    }
+
     pub(crate) async fn sql(&self, sql: &str) {
         self.eyes.batch_execute(sql).await.expect(sql);
     }

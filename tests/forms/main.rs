@@ -4,6 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and these tests run in real time")]
 
+mod check;
 mod course;
 mod harness;
 #[path = "../kernel/holds.rs"]
@@ -11,3 +12,4 @@ mod holds;
 mod race;
 mod schema;
 mod statements;
+mod watch;

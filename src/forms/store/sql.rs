@@ -116,24 +116,21 @@ pub(super) const DECISIONS: &str = "-- version_decisions
 SELECT d.command, encode(d.policy, 'hex') AS policy, d.allowed, d.reasons, d.actor, d.at FROM content.decisions d
 WHERE d.version_id = $1 ORDER BY d.id DESC LIMIT $2";
 
-/// `$1` id, `$2` the most.
-pub(super) const HISTORY: &str = "-- version_history
-SELECT t.from_state, t.to_state, t.command, t.actor, t.actor_type, t.reason, t.at FROM router.transitions t
-WHERE t.lifecycle = 'version' AND t.entity_id = $1::uuid::text ORDER BY t.id DESC LIMIT $2";
-
 pub(super) const NOW: &str = "-- version_now\nSELECT clock_timestamp() AS now";
 
 /// `$1` id.
 pub(super) const OPEN_PLANS: &str = "-- version_open_plans
 SELECT content.open_plans($1) AS n";
 
-pub(super) const NEWEST: &str = "-- version_newest
-SELECT COALESCE(max(d.id), 0) AS id FROM content.decisions d";
+/// The oldest transaction that is not over: whatever was born before it is there, or never will be.
+pub(super) const OVER: &str = "-- version_over
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS upto";
 
-/// `$1` after which decision, `$2` up to which, `$3` the most.
+/// `$1` from which transaction on, `$2` before which. By transaction and not by id, which a later commit may have given earlier.
 pub(super) const DECIDED: &str = "-- version_decided
 SELECT v.form_id, v.number, d.command, d.allowed, jsonb_array_length(d.reasons)::bigint AS reasons, d.actor
-FROM content.decisions d JOIN content.versions v ON v.id = d.version_id WHERE d.id > $1 AND d.id <= $2 ORDER BY d.id LIMIT $3";
+FROM content.decisions d JOIN content.versions v ON v.id = d.version_id
+WHERE d.born_xid >= $1::bigint::text::xid8 AND d.born_xid < $2::bigint::text::xid8 ORDER BY d.born_xid, d.id";
 
 /// Managed forms, and those whose rows are not their version's: somebody wrote while the schema's triggers were off.
 pub(super) const STANDING: &str = "-- version_standing

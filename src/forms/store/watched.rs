@@ -3,9 +3,6 @@
 use super::{VersionStore, sql};
 use crate::db::DbError;
 
-/// Decisions that one look tells of.
-const MOST: i64 = 100;
-
 /// A decision, as the journal tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
@@ -35,23 +32,22 @@ pub struct Standing {
 }
 
 impl VersionStore {
-    /// The id of the newest decision; 0 where there is none.
+    /// The transaction before which every decision is there that ever will be.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn newest_decision(&self) -> Result<i64, DbError> {
+    pub async fn over(&self) -> Result<i64, DbError> {
         let client = self.pool().get().await?;
-        Ok(client.query_one(&client.prepare_cached(sql::NEWEST).await?, &[]).await?.try_get("id")?)
+        Ok(client.query_one(&client.prepare_cached(sql::OVER).await?, &[]).await?.try_get("upto")?)
     }
 
-    /// Decisions after one, up to another, the first of them.
+    /// Decisions of the transactions from one on and before another, in their order. People make them, a few at a time.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn decided(&self, after: i64, newest: i64) -> Result<Vec<Decided>, DbError> {
+    pub async fn decided(&self, from: i64, before: i64) -> Result<Vec<Decided>, DbError> {
         let client = self.pool().get().await?;
-        let statement = client.prepare_cached(sql::DECIDED).await?;
-        let rows = client.query(&statement, &[&after, &newest, &MOST]).await?;
+        let rows = client.query(&client.prepare_cached(sql::DECIDED).await?, &[&from, &before]).await?;
         rows.iter()
             .map(|row| {
                 Ok(Decided {

@@ -1,0 +1,74 @@
+//! The daemon's look: what was decided is told once, whoever decided, and people are notified of a form that drifted and of a policy
+//! that could not be believed.
+
+use std::sync::Arc;
+
+use maple_router::config::Config;
+use maple_router::forms::watch::FormWatch;
+use maple_router::ops::clock::SystemClock;
+use maple_router::ops::incident::Incidents;
+use tokio::sync::watch;
+
+use crate::harness::{Scene, form, zoe};
+
+#[tokio::test]
+async fn people_are_notified_of_a_form_that_drifted_and_of_a_policy_that_is_away_until_neither_is() {
+    let scene = Scene::new().await;
+    scene.followed(&form("f", "one")).await;
+    let (incidents, _open) = Incidents::new();
+    let mut config = Config::default();
+    config.forms.policy_dir = Some(scene.policy_dir().to_owned());
+    let (_config, config) = watch::channel(Arc::new(config));
+    let looking = FormWatch {
+        store: scene.desk.store.clone(),
+        config,
+        clock: Arc::new(SystemClock),
+        incidents: incidents.clone(),
+    };
+    let open = || incidents.keys().iter().map(|key| key.label()).collect::<Vec<_>>();
+    let mut seen = None;
+    looking.look(&mut seen).await.expect("looked");
+    assert_eq!(open(), Vec::<&str>::new());
+    let policy = std::fs::read_to_string(scene.policy_dir().join("publish.rego")).expect("the policy");
+    scene.policy(Some("package maple.publish\nallow if {"));
+    let guard = |how: &str| format!("ALTER TABLE actions {how} TRIGGER content_managed");
+    let write = |to: &str| format!("UPDATE actions SET destination = '{to}' WHERE form_id = 'f'");
+    scene.sql(&guard("DISABLE")).await;
+    scene.sql(&write("red@example.org")).await;
+    looking.look(&mut seen).await.expect("looked");
+    let mut both = open();
+    both.sort_unstable();
+    assert_eq!(both, ["forms_drift", "policy_away"]);
+    scene.policy(Some(&policy));
+    scene.sql(&write("team@example.org")).await;
+    scene.sql(&guard("ENABLE")).await;
+    looking.look(&mut seen).await.expect("looked");
+    assert_eq!(open(), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_decision_is_told_once_also_where_an_earlier_one_is_committed_later() {
+    let scene = Scene::new().await;
+    let (one, two) = (scene.draft(&form("f", "one")).await, scene.draft(&form("g", "one")).await);
+    let from = scene.desk.store.over().await.expect("answered");
+    // Whoever began first takes longest: its decision has the lower id, and is there last.
+    let slow = scene.db.client_as("forms_loader").await.expect("forms_loader");
+    let decide = format!(
+        "BEGIN; INSERT INTO content.decisions (version_id, command, digest, policy, allowed, reasons, actor)
+         SELECT id, 'publish', digest, NULL, false, '[\"r\"]', 'slow' FROM content.versions WHERE id = '{}'",
+        one.id
+    );
+    slow.batch_execute(&decide).await.expect("decided");
+    scene.publisher.publish(two.id, &two.digest, &zoe()).await.expect("judged");
+    let store = &scene.desk.store;
+    let first = store.over().await.expect("answered");
+    let told = store.decided(from, first).await.expect("answered");
+    slow.batch_execute("COMMIT").await.expect("committed");
+    let second = store.over().await.expect("answered");
+    let later = store.decided(first, second).await.expect("answered");
+    let mut actors: Vec<&str> = told.iter().chain(&later).map(|decided| decided.actor.as_str()).collect();
+    actors.sort_unstable();
+    assert_eq!(actors, ["operator:zoe", "slow"], "{told:?} {later:?}");
+    let third = store.over().await.expect("answered");
+    assert_eq!(store.decided(second, third).await.expect("answered"), [], "once");
+}
