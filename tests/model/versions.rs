@@ -141,7 +141,7 @@ impl Model for Versions {
         }]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+    fn actions(&self, _: &World, actions: &mut Vec<Action>) {
         for version in [0, 1] {
             actions.extend([
                 Action::Publish(version, true),
@@ -154,7 +154,6 @@ impl Model for Versions {
         }
         actions.extend([1, 2, OTHER].map(Action::Load));
         actions.extend([Action::Promote, Action::Bury, Action::CommitLoad, Action::Claim, Action::ClaimRows]);
-        let _ = world;
     }
 
     fn next_state(&self, before: &World, action: Action) -> Option<World> {

@@ -1,8 +1,16 @@
 //! A file on its way: parts in any order, proven, scanned, kept; and everything that comes to nothing.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use devkit::clamd::eicar;
 use devkit::google::{Act, Call, Right, Rule, Stage};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use maple_router::ports::Clock;
 use maple_router::uploads::card::STORE;
+use maple_router::uploads::commands::Commands;
+use maple_router::uploads::table::State;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use uuid::Uuid;
@@ -46,6 +54,39 @@ async fn twenty_mebibytes_come_in_parts_out_of_order_and_are_kept_byte_for_byte(
     scene.upkeep().pass().await.expect("a pass");
     assert_eq!(scene.kept(), (0, 0, 1), "nothing is left of the way");
     assert_eq!(scene.one::<i64>("SELECT count(*) FROM content.staging").await, 0);
+}
+
+/// A clock that stands: whoever waits for the next look waits for ever.
+#[derive(Debug)]
+struct Standing(Instant);
+
+impl Clock for Standing {
+    fn monotonic(&self) -> Instant {
+        self.0
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_commit_is_begun_and_its_end_is_told_without_waiting_for_the_next_look() {
+    let scene = Scene::new().await;
+    let content = text(PART);
+    let session = scene.session(&content, json!({})).await;
+    scene.send(&session, &[1], &content).await;
+    let due = scene.commands.changes.listener();
+    assert!(due.notifications().now_or_never().is_none(), "nothing is due yet");
+    scene.complete(&session, &content).await;
+    assert!(due.notifications().now_or_never().is_some(), "its commit is due, and whoever commits is told");
+    let patient = Commands { clock: Arc::new(Standing(Instant::now())), ..scene.commands.clone() };
+    let seen = patient.of_id(session.id).await.expect("there");
+    let waits = tokio::spawn(async move { patient.show(seen, Duration::from_secs(20)).await });
+    tokio::task::yield_now().await;
+    let _committing = scene.committing();
+    let shown = tokio::time::timeout(Duration::from_secs(30), waits).await.expect("told of its end");
+    assert_eq!(shown.expect("no panic").expect("shown").state, State::Committed);
 }
 
 #[tokio::test]

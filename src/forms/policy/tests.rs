@@ -181,11 +181,17 @@ fn a_slow_policy_ends_in_time() {
         format!(
             "{every}default allow := false\nallow if input.good == true\ndeny contains \"x\" if count(all) > 1000"
         ),
+        // Within a function's call.
+        "n := [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n\
+         f(x) := count([1 | some a in n; some b in n; some c in n; some d in n; some e in n; some g in n; some h in n; \
+         ((((((a + b) + c) + d) + e) + g) + h) + x < 0])\n\
+         default allow := false\nallow if f(1) == 0"
+            .to_owned(),
     ] {
         let limit = Duration::from_millis(200);
         let policy =
             Policy::of(&bundle(&[("p.rego", &format!("{HEAD}{rules}"))]), limit).expect("it compiles");
-        #[allow(
+        #[expect(
             clippy::disallowed_methods,
             reason = "the engine reads the real clock, and this test measures it"
         )]
