@@ -83,6 +83,14 @@ impl Report {
         }
     }
 
+    /// Adds the row of an act that has submissions of its own, judged by the faults that it added.
+    pub(super) fn act(&mut self, cells: [&str; 5]) {
+        let is_of_it = |fault: &String| fault.starts_with(&format!("{}: ", cells[0]));
+        let verdict = if self.faults.iter().any(is_of_it) { "NO" } else { GOOD };
+        let [label, form, status, attempts, outcome] = cells.map(str::to_owned);
+        self.rows.push([verdict.to_owned(), label, form, status, attempts, outcome]);
+    }
+
     /// Whether no fault was found.
     pub(super) fn is_good(&self) -> bool {
         self.faults.is_empty()

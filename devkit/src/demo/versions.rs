@@ -77,7 +77,15 @@ pub(super) async fn play(theatre: &Theatre, narrator: &Narrator, report: &mut Re
     if rows != FIRST {
         report.fault(format!("{LABEL}: after the rollback the form sends to {rows:?}"));
     }
-    report.show(theatre, &["forms", "list", FORM], LABEL).await
+    report.show(theatre, &["forms", "list", FORM], LABEL).await?;
+    report.act([
+        LABEL,
+        FORM,
+        "routed",
+        "2",
+        "1 mailed by version 1, 1 by version 2; 3 refused; rolled back to 1",
+    ]);
+    Ok(())
 }
 
 impl Act<'_> {

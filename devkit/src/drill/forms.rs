@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use super::Step;
-use super::policy::{DIR, POLICY};
+use super::policy::{POLICY, write};
 use super::world::{Promise, World};
 
 pub(super) const STEPS: &[Step] = &[
@@ -17,17 +17,13 @@ pub(super) const STEPS: &[Step] = &[
 /// A form of the drill's own.
 const FORM: &str = "drill-rooms";
 
-fn write(world: &World, policy: &str) -> Result<()> {
-    Ok(fs::write(world.stage.dir().join(DIR).join("publish.rego"), policy)?)
-}
-
 /// Somebody mends the policy, and forgets a bracket.
 async fn broken(world: &mut World) -> Result<()> {
-    write(world, "package maple.publish\nallow if {\n")?;
+    write(world.stage.dir(), "package maple.publish\nallow if {\n")?;
     restarted(world).await?;
     world.slack("policy_away", Promise { failing: "policy", ..Promise::default() }).await?;
     world.alert("MapleRouterPolicyAway").await?;
-    write(world, POLICY)?;
+    write(world.stage.dir(), POLICY)?;
     restarted(world).await?;
     world.slack_over("policy").await
 }
@@ -68,14 +64,14 @@ async fn behind(world: &mut World) -> Result<()> {
     let promoted = world.shell(&format!("maple-router forms promote {FORM}")).await?;
     ensure!(promoted.code == Some(0), "{promoted:?}");
     let guard = |how: &str| format!("ALTER TABLE actions {how} TRIGGER content_managed");
-    let write = |to: &str| format!("UPDATE actions SET destination = '{to}' WHERE form_id = '{FORM}'");
-    for sql in [guard("DISABLE"), write("red@example.org"), guard("ENABLE")] {
+    let set = |to: &str| format!("UPDATE actions SET destination = '{to}' WHERE form_id = '{FORM}'");
+    for sql in [guard("DISABLE"), set("red@example.org"), guard("ENABLE")] {
         world.tamper(&sql).await?;
     }
     restarted(world).await?;
     world.slack("forms_drift", Promise { failing: "versions", ..Promise::default() }).await?;
     world.alert("MapleRouterFormsDrift").await?;
-    world.tamper(&write("rooms@example.org")).await?;
+    world.tamper(&set("rooms@example.org")).await?;
     restarted(world).await?;
     world.slack_over("forms").await
 }
