@@ -65,6 +65,8 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "unscanned",
             "unscannable",
             "staging_stuck",
+            "policy_away",
+            "forms_drift",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -132,6 +134,10 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("unscanned_oldest_seconds", "", &[]),
     ("unscannable", "", &[]),
     ("staging_due", "", &[]),
+    // Form versions.
+    ("form_publish_total", "outcome", &["published", "quarantined", "promoted", "restored", "refused"]),
+    ("forms_managed", "", &[]),
+    ("forms_drifted", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.

@@ -122,6 +122,19 @@ INSERT INTO content.blob_refs (blob_id, kind, holder) SELECT b.id, 'attachment',
 INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
 SELECT 'upload', md5('u' || n)::uuid::text, '-', 'initiated', 'create', 'backend', 'backend' FROM generate_series(1, $rows) AS n;";
 
+/// Versions of a form that were published once and taken out of use, each with an action, what was said of it, and its history.
+const RULED: &str = "
+SET session_replication_role = replica;
+INSERT INTO content.versions (id, form_id, number, state, digest, source, author, created_at, published_at, tombstoned_at, deadline,
+  born_xid)
+SELECT md5('v' || n)::uuid, 'old', n, 'tombstoned', sha256(convert_to(n::text, 'UTF8')), 'yaml', 'a', at, at, at, at, '3'
+FROM generate_series(1, $rows) AS n, LATERAL (SELECT now() - n * interval '1 minute' AS at) AS t;
+INSERT INTO content.entries (version_id, kind, key, content) SELECT v.id, 'action', '1', '{}' FROM content.versions v;
+INSERT INTO content.decisions (version_id, command, digest, policy, allowed, actor, born_xid)
+SELECT v.id, c.command, v.digest, v.digest, true, 'a', '3' FROM content.versions v, (VALUES ('publish'), ('promote')) AS c(command);
+INSERT INTO router.transitions (lifecycle, entity_id, from_state, to_state, command, actor, actor_type)
+SELECT 'version', v.id::text, '-', 'draft', 'load', 'a', 'publisher' FROM content.versions v;";
+
 /// Events that wait, of the backlog's submissions.
 const WAITING: &str = "
 INSERT INTO router.outbox (kind, entity_id, payload, available_at, created_at, xid)
@@ -173,6 +186,12 @@ pub(crate) async fn decided(eyes: &Client, rows: u64) {
 /// `rows` uploads that have ended.
 pub(crate) async fn brought(eyes: &Client, rows: u64) {
     run(eyes, BROUGHT, rows).await;
+    settle(eyes).await;
+}
+
+/// `rows` versions that are out of use.
+pub(crate) async fn ruled(eyes: &Client, rows: u64) {
+    run(eyes, RULED, rows).await;
     settle(eyes).await;
 }
 

@@ -20,6 +20,8 @@ pub(crate) const OF_EVERYTHING: &[&str] = &[
     "dead_letter_exhausted_count",
     // `scan --stale`.
     "upload_scan_stale",
+    // `forms list`.
+    "version_forms",
 ];
 
 /// The search for failures not yet notified: cheap by an index of schema `router`.

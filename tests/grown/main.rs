@@ -6,6 +6,7 @@
 //! happens. `GROWN=10000000` for the night.
 
 mod fill;
+mod forms;
 mod judge;
 mod plans;
 mod review;
@@ -43,10 +44,12 @@ impl Place {
         place
     }
 
-    /// Sets it for `forms_app`, from its next connection on.
+    /// Sets it for whoever says statements, from the next connection on.
     async fn set(&self, what: &str) {
-        let sql = format!("ALTER ROLE forms_app IN DATABASE {} SET {what}", self.db.name());
-        self.eyes.batch_execute(&sql).await.expect("set");
+        for role in plans::ROLES {
+            let sql = format!("ALTER ROLE {role} IN DATABASE {} SET {what}", self.db.name());
+            self.eyes.batch_execute(&sql).await.expect("set");
+        }
     }
 
     async fn run(&self, sql: &str) {
@@ -97,6 +100,7 @@ async fn what_is_said_costs_the_same_beside_all_that_have_ended() {
         fill::delivered(&place.eyes, rows / 10).await;
         fill::decided(&place.eyes, rows / 10).await;
         fill::brought(&place.eyes, rows / 2).await;
+        fill::ruled(&place.eyes, rows / 20).await;
     }
     let before = small.costs(&mut log, true, false).await;
     let after = large.costs(&mut log, true, false).await;

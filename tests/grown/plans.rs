@@ -41,8 +41,19 @@ pub(crate) fn settings() -> Vec<(String, String)> {
 }
 
 /// Tables that grow.
-const BIG: [&str; 6] =
-    ["submissions", "submission_fields", "attachments", "audit_log", "outbox", "transitions"];
+const BIG: [&str; 9] = [
+    "submissions",
+    "submission_fields",
+    "attachments",
+    "audit_log",
+    "outbox",
+    "transitions",
+    "versions",
+    "entries",
+    "decisions",
+];
+/// Whoever says the program's statements: the daemon, and the publisher on the command line.
+pub(crate) const ROLES: [&str; 2] = ["forms_app", "forms_loader"];
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 
@@ -78,7 +89,7 @@ impl Log {
         Self { path: socket_dir.join("data/plans/plans.json"), read: 0, markers: 0 }
     }
 
-    /// The statements of `forms_app` in `database` since the last look. The server's log lags: a marker line is waited for.
+    /// The statements of [`ROLES`] in `database` since the last look. The server's log lags: a marker line is waited for.
     pub(crate) async fn costs(&mut self, eyes: &Client, database: &str) -> Costs {
         self.markers += 1;
         let record = format!("marker {} {}", std::process::id(), self.markers);
@@ -94,7 +105,7 @@ impl Log {
         let mut costs = Costs::new();
         for line in text.lines() {
             let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-            if line["dbname"] == *database && line["user"] == "forms_app" {
+            if line["dbname"] == *database && ROLES.iter().any(|role| line["user"] == *role) {
                 note(&mut costs, line["message"].as_str().unwrap_or_default());
             }
         }

@@ -42,6 +42,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::forms::Forms;
 use crate::review::Review;
 use crate::uploads::Uploads;
 
@@ -68,6 +69,7 @@ pub(crate) struct Router {
     bounds: SweepBounds,
     review: Review,
     uploads: Uploads,
+    forms: Forms,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -95,7 +97,8 @@ impl Router {
             ends: Ends::new(pool.clone()),
             pauses: PauseTable::new(pool.clone()),
             review: Review::on(pool.clone()),
-            uploads: Uploads::on(pool),
+            uploads: Uploads::on(pool.clone()),
+            forms: Forms::on(db, pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -118,6 +121,7 @@ impl Router {
                 self.review.round(&self.eyes).await;
                 let waiting = SubmissionSeed::of("f").attachment("a.pdf", "pending");
                 self.uploads.round(&self.eyes, self.submit(&waiting).await).await;
+                self.forms.round().await;
             }
         }
         // Rows that this round left open must not affect the next one.
@@ -190,6 +194,8 @@ impl Router {
         store.reset(eighth, "o", OPERATOR).await.expect("released");
         let replayed = store.replay(second, ReplayOptions::default(), OPERATOR, false).await;
         replayed.expect("replayed");
+        let anew = ReplayOptions { replan: true, ..ReplayOptions::default() };
+        store.replay(second, anew, OPERATOR, true).await.expect("asked");
         let seen = [(A, RelayStatus::Delivered), (B, RelayStatus::Bounced)]
             .map(|(key, status)| seen(fifth, key, status));
         store.record_seen(&seen, "me").await.expect("recorded");

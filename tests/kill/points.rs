@@ -171,10 +171,13 @@ impl Point {
         }
     }
 
-    /// Whether a committed record has written its row: a record that finds the row locked (a heartbeat, another
+    /// Whether a committed beginning or record has written its row: one that finds the row locked (a heartbeat, another
     /// router's look) commits without it, and writes it alone afterwards, at a point of its own.
     pub(crate) fn is_met(&self, row: &Row, trapped: &Trapped) -> Result<(), TooLate> {
+        let begun = |key: &str| !row.entry(key)["begun"].is_null();
         let written = match self.place {
+            Place::Wire(Trap::CommitAnswered("begin"), 1) => begun("1|a@x.test"),
+            Place::Wire(Trap::CommitAnswered("begin"), _) => begun("2|c@x.test"),
             Place::Wire(Trap::CommitAnswered("record"), 1) => row.entry("1|a@x.test")["state"] == "accepted",
             Place::Wire(Trap::CommitAnswered("record"), _) => row.status == "routed",
             Place::Wire(..) | Place::Relay(..) | Place::Ack => true,

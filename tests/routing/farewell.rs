@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
 use devkit::google::Mishap;
-use devkit::smtp::{Rule, Stage};
+use devkit::smtp::{Rule, Stage as At};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,7 +66,7 @@ async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_witho
         let id = scene.submit(&SubmissionSeed::of("f")).await.id;
         scene.ended(id).await;
     }
-    scene.stage.relay.rule(Rule::at(Stage::Dot).delay(Duration::from_secs(3)));
+    let held = scene.stage.relay.trap(Rule::at(At::AfterDot));
     let mut ids = Vec::<Uuid>::new();
     for _ in 0..6 {
         ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
@@ -75,6 +75,8 @@ async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_witho
         scene.await_row(*id, "begin", |row| row.entry("1|a@x.test").get("begun").is_some()).await;
     }
     scene.router.signal("TERM").await.expect("sent");
+    scene.await_line("stop", |line| line["event"] == "stopping").await;
+    held.release();
     assert_eq!(scene.router.ended().await.expect("ends").code(), Some(0), "{}", scene.router.log());
     let mut sent = 0;
     for id in ids {

@@ -32,6 +32,31 @@ async fn page(stage: &Stage, id: Uuid) -> String {
     answer.out
 }
 
+/// The history takes the lines that everything else leaves; what is hidden is counted.
+#[tokio::test]
+async fn a_long_history_leaves_the_rest_its_place_on_the_screen() {
+    let stage = stage(&forms()).await;
+    let id = seed(&stage, SubmissionSeed::of("contact")).await.id;
+    let client = stage.database.superuser().await.expect("superuser");
+    for (rows, hidden) in [(9, None), (40, Some(39..49))] {
+        let tries = format!(
+            "INSERT INTO audit_log (submission_id, form_id, actor, action, detail)
+             SELECT '{id}', 'contact', 'a', 'scan_clean', '{{}}' FROM generate_series(1, {rows})"
+        );
+        client.batch_execute(&tries).await.expect("written");
+        let text = page(&stage, id).await;
+        fits_a_screen(&text);
+        let told = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("and ")?.strip_suffix(" earlier: --json shows all"));
+        let told = told.map(|count| count.parse::<usize>().expect("a count"));
+        assert_eq!(told.is_some(), hidden.is_some(), "{text}");
+        assert!(told.zip(hidden).is_none_or(|(told, hidden)| hidden.contains(&told)), "{text}");
+        let shown = text.lines().filter(|line| line.contains("scan_clean")).count();
+        assert!(shown >= 2, "{text}");
+    }
+}
+
 fn finished(reason: &str) -> Value {
     json!({"token": "f", "at": "2026-11-01T10:00:00Z", "status": "failed", "reason": reason})
 }

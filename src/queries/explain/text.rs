@@ -21,6 +21,10 @@ pub(crate) const WIDTH: usize = 100;
 const LABEL: usize = 10;
 /// Entries shown of each list; the rest is counted.
 const MOST: usize = 10;
+/// Lines of a screen: the history takes those that everything else leaves, from [`LEAST_HISTORY`] entries to [`MOST`].
+const SCREEN: usize = 24;
+/// Entries of the history that are always shown.
+const LEAST_HISTORY: usize = 2;
 /// Events shown.
 const MOST_EVENTS: usize = 2;
 
@@ -60,7 +64,15 @@ pub(crate) fn page(page: &Page, palette: Palette, width: usize) -> String {
     plan(&mut out, page);
     deliveries(&mut out, page, palette);
     events(&mut out, page);
-    history(&mut out, page);
+    let end = end(page, width);
+    history(&mut out, page, end.lines());
+    out.text.push_str(&end.text);
+    out.text
+}
+
+/// Why it is so, what follows, and what to do.
+fn end(page: &Page, width: usize) -> Lines {
+    let mut out = Lines { text: String::new(), width };
     out.row("why", &clean(&page.explanation.why, 600));
     out.row("next", &clean(&page.explanation.next.what, 400));
     if let Some(when) = page.explanation.next.when {
@@ -78,7 +90,7 @@ pub(crate) fn page(page: &Page, palette: Palette, width: usize) -> String {
             None => out.row(std::mem::take(&mut name), &line),
         }
     }
-    out.text
+    out
 }
 
 struct Lines {
@@ -87,6 +99,10 @@ struct Lines {
 }
 
 impl Lines {
+    fn lines(&self) -> usize {
+        self.text.lines().count()
+    }
+
     fn raw(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
@@ -336,10 +352,18 @@ fn event_line(row: &EventPart, now: Timestamp) -> String {
     format!("outbox row {id}{reason}, written {age}: {}", facts.join(", "))
 }
 
-/// The latest events of the history; and which part of it cannot be known.
-fn history(out: &mut Lines, page: &Page) {
+/// The latest events of the history, as many as the screen has room for; and which part of it cannot be known. `below`: lines
+/// that follow.
+fn history(out: &mut Lines, page: &Page, below: usize) {
     let mut name = "history";
-    let hidden = page.timeline.len().saturating_sub(MOST);
+    let note = usize::from(page.audit_note.is_some());
+    let room = SCREEN.saturating_sub(out.lines() + below + note);
+    let hidden = if page.timeline.len() <= room.min(MOST) {
+        0
+    } else {
+        // A line says how many are hidden.
+        page.timeline.len().saturating_sub(room.saturating_sub(1).clamp(LEAST_HISTORY, MOST))
+    };
     for moment in page.timeline.iter().skip(hidden) {
         out.entry(std::mem::take(&mut name), &format!("{} {}", at(moment.at), moment.line()));
     }
