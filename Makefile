@@ -138,7 +138,7 @@ python: .venv/installed ## Make .venv, for the tests that ask Google's Python cl
 	@touch $@
 
 deps: check-tools ## Install what is missing for tests and demo
-	@scripts/install-missing build units pooling python browser monitoring delivery scanner
+	@scripts/install-missing build units pooling python browser monitoring delivery scanner signing
 
 deps-build: check-tools
 	@scripts/install-missing build

@@ -11,7 +11,7 @@ use crate::db::contract::{Check, ContractOptions};
 use crate::db::readiness::Readiness;
 use crate::db::{Pool, PoolOptions};
 use crate::forms::commands::Versions;
-use crate::forms::policies::PolicyDir;
+use crate::forms::policies::{PolicyDir, Signing};
 use crate::forms::store::VersionStore;
 use crate::gateway::happyfox::{Credentials, HelpDeskClient, HelpDeskError, HelpDeskSettings};
 use crate::gateway::heartbeat::{Heartbeat, HeartbeatError};
@@ -508,6 +508,7 @@ pub fn versions(config: &Config, pool: Pool) -> Result<Versions, PartError> {
         store: version_store(config, pool),
         composer: Arc::new(composer),
         policies: Arc::new(PolicyDir::new(config.forms.policy_dir.clone())),
+        signing: Signing::new(&config.forms),
         allowed_domains: config.mail.allowed_destination_domains.clone(),
     })
 }

@@ -77,6 +77,18 @@ CREATE TABLE content.decisions (
 CREATE INDEX decisions_version ON content.decisions (version_id, id);
 CREATE INDEX decisions_born ON content.decisions (born_xid);
 
+-- Signatures of a version's form and digest, as people brought them. What they count for is judged by the list of signers of the host.
+-- Append-only.
+CREATE TABLE content.signatures (
+    version_id uuid NOT NULL REFERENCES content.versions,
+    -- The key's fingerprint, `SHA256:…`.
+    key        text NOT NULL CHECK (key <> ''),
+    signature  text NOT NULL CHECK (octet_length(signature) BETWEEN 1 AND 16384),
+    actor      text NOT NULL CHECK (actor <> ''),
+    at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (version_id, key)
+);
+
 -- The version that a form follows. A form without a row here is not managed: its rows are whatever its loader writes.
 CREATE TABLE content.current (
     form_id    text PRIMARY KEY,
@@ -311,8 +323,8 @@ $$;
 
 -- Everybody reads; the publisher drafts and publishes; the daemon moves the pointer for an admin of the desk, and nothing else.
 GRANT USAGE ON SCHEMA content, router TO forms_loader;
-GRANT SELECT ON content.versions, content.entries, content.decisions, content.current TO forms_app, forms_loader;
-GRANT INSERT ON content.versions, content.entries, content.decisions TO forms_loader;
+GRANT SELECT ON content.versions, content.entries, content.decisions, content.signatures, content.current TO forms_app, forms_loader;
+GRANT INSERT ON content.versions, content.entries, content.decisions, content.signatures TO forms_loader;
 GRANT UPDATE (state, tombstoned_at, deadline) ON content.versions TO forms_loader;
 -- Who judges a version locks it, which takes the right to update something. An id does not change: the guard refuses it.
 GRANT UPDATE (id) ON content.versions TO forms_app;

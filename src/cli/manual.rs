@@ -400,6 +400,14 @@ pub(super) const PAGES: &[Page] = pages! {
         "Publishes a draft whose digest is the one that was reviewed. Where a check or the policy refuses it, or the policy is away, it \
          stays a draft; the reasons are kept, and the exit status is 1.";
         "maple-router forms publish contact --expect 3f1c9a2b77d0" => "It was read, and is right";
+    "forms statement":
+        "Prints what a signature of a version is made of: its form, and the digest of its content. Read its diff before you sign.";
+        "maple-router forms statement contact@3 | ssh-keygen -Y sign -n maple-router-form -f ~/.ssh/id_ed25519 | maple-router forms sign contact@3 -"
+            => "It was read, and is right";
+    "forms sign":
+        "Keeps a signature of a version, if it counts: made of the version's statement, in namespace maple-router-form, by a key of \
+         forms.allowed_signers. How many people have to sign is forms.require_signatures.";
+        "maple-router forms sign contact@3 statement.sig" => "It was signed elsewhere";
     "forms promote":
         "Makes a form follow a published version, in one transaction with its rows. --expect is the number of the version that was seen \
          as followed: where somebody else moved it meanwhile, nothing happens.";

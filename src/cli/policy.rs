@@ -74,6 +74,8 @@ pub(super) fn run(ctx: &Context, args: &Args) -> Result<Exit, CliError> {
                     shared: &[],
                     current: None,
                     allowed_domains: &config.mail.allowed_destination_domains,
+                    // A file that nobody has loaded has no signatures.
+                    signed: &[],
                 };
                 let decision = policy.decide(&document(&definition, &about, &composer)).map_err(away)?;
                 if !decision.allowed && decision.reasons.is_empty() {

@@ -12,6 +12,10 @@ section! {
     Forms {
         /// Directory of the policy, files `*.rego`.
         policy_dir: Option<PathBuf> = None,
+        /// People whose signatures a version has to have before it is published, promoted or restored.
+        require_signatures: u32 = 0,
+        /// The list of those who may sign, as `ssh-keygen -Y verify` reads it.
+        allowed_signers: Option<PathBuf> = None,
         /// Connection string of the publisher's role, `forms_loader`, for the verbs `forms`; `MAPLE_ROUTER_PUBLISHER_URL` instead
         /// where it has a password.
         publisher_url: Option<String> = None,

@@ -9,10 +9,12 @@ use super::Config;
 use super::validate::{self, Problem};
 
 /// Keys that take effect without a restart: nothing has to be connected anew for them.
-pub const LIVE: [&str; 32] = [
+pub const LIVE: [&str; 34] = [
     "bounces.keep",
     "desk.users",
+    "forms.allowed_signers",
     "forms.policy_dir",
+    "forms.require_signatures",
     "happyfox.max_per_minute",
     "log.level",
     "mail.allowed_destination_domains",

@@ -207,6 +207,11 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
     "uploads.unattached_ttl": |c| c.uploads.unattached_ttl >= Duration::from_secs(60), "must be at least 1min", DEFAULT;
     "forms.policy_dir": |c| c.forms.policy_dir.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "e.g. /etc/maple-router/policy; leave the key out, and nothing is published";
+    "forms.require_signatures": |c| c.forms.require_signatures <= 16, "must be 16 people at most", "the default is 0: none";
+    "forms.allowed_signers": |c| c.forms.require_signatures == 0 || c.forms.allowed_signers.is_some(),
+        "is required with forms.require_signatures", "e.g. /etc/maple-router/allowed_signers, as ssh-keygen(1) says";
+    "forms.allowed_signers": |c| c.forms.allowed_signers.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "e.g. /etc/maple-router/allowed_signers";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
@@ -456,6 +461,12 @@ mod tests {
             ("desk.listen", |c| c.desk.listen = Some("desk.localhost:9465".to_owned())),
             ("desk.origin", |c| c.desk.origin = "http://desk.example.org".to_owned()),
             ("forms.policy_dir", |c| c.forms.policy_dir = Some("policy".into())),
+            ("forms.require_signatures", |c| {
+                c.forms.require_signatures = 17;
+                c.forms.allowed_signers = Some("/etc/maple-router/allowed_signers".into());
+            }),
+            ("forms.allowed_signers", |c| c.forms.require_signatures = 1),
+            ("forms.allowed_signers", |c| c.forms.allowed_signers = Some("allowed_signers".into())),
             ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
             ("scan.socket", |c| c.scan.socket = Some(String::new())),

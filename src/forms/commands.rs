@@ -16,8 +16,12 @@ use super::checks::{self, FileState};
 use super::content::{self, Entry, Kind, Unreadable};
 use super::definition::{Definition, Faults};
 use super::document::{self, About};
+use super::policies::Signing;
 use super::policy::{Away, Proven};
 use super::preview::Composer;
+use super::signers::Signers;
+use super::signing::{self, Signed, Unsigned};
+use super::store::signatures::{Kept, NewSignature};
 use super::store::{Current, NewDecision, NewVersion, Shared, Source, Uploaded, VersionStore, blobs};
 use super::table::{Command, State, Version};
 use crate::db::DbError;
@@ -57,6 +61,8 @@ pub struct Versions {
     pub composer: Arc<dyn Composer>,
     /// The policy.
     pub policies: Arc<dyn Policies>,
+    /// Whose signatures they have to have.
+    pub signing: Signing,
     /// `mail.allowed_destination_domains`, as the policy reads it.
     pub allowed_domains: Vec<String>,
 }
@@ -144,6 +150,12 @@ pub enum CommandError {
     /// Another managed form has other texts for a template of this one.
     #[error("{0}")]
     Disagrees(String),
+    /// What is given as its signature is none, or counts for nothing.
+    #[error("this signature of {0} counts for nothing: {1}")]
+    Unsigned(String, Unsigned),
+    /// The list of signers cannot be read, or there is none.
+    #[error("{0}")]
+    NoSigners(String),
     /// A reason has to be given.
     #[error("a reason is needed")]
     NoReason,
@@ -163,6 +175,25 @@ struct Held {
     shared: Vec<Shared>,
     current: Option<Current>,
     current_definition: Option<Definition>,
+    signed: Signatures,
+}
+
+/// A version's signature, and what it counts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// As it was brought.
+    pub kept: Kept,
+    /// Whose it is, or why it counts for nothing.
+    pub judged: Result<Signed, Unsigned>,
+}
+
+/// A version's signatures, as they count now.
+#[derive(Debug, Default)]
+struct Signatures {
+    /// Each, judged by the list.
+    judged: Vec<Result<Signed, Unsigned>>,
+    /// Why the list cannot be read.
+    unread: Option<String>,
 }
 
 type Answer<T> = Result<T, CommandError>;
@@ -242,6 +273,30 @@ impl Versions {
         let reason = (!reasons.is_empty()).then(|| format!("quarantined: {} reasons", reasons.len()));
         self.write(tx, row, edge, reason, None, by).await?;
         Ok(if reasons.is_empty() { Judged::Done } else { Judged::Refused(reasons) })
+    }
+
+    /// Keeps somebody's signature of a version, and says whose it is. The same key's is kept once.
+    ///
+    /// # Errors
+    /// [`CommandError`]: also where it would count for nothing now.
+    pub async fn sign(&self, id: Uuid, signature: &str, by: &By) -> Answer<(Signed, bool)> {
+        let signers = self.signing.signers().map_err(CommandError::NoSigners)?;
+        if signers.people() == 0 {
+            return Err(CommandError::NoSigners("forms.allowed_signers names nobody".to_owned()));
+        }
+        self.answered("version_sign", async |tx| {
+            let row = self.lock(tx, id).await?;
+            let statement = signing::statement(&row.columns.form_id, &row.columns.digest);
+            let now = self.store.now(tx).await?;
+            let signed = signing::judge(&signers, &statement, signature, now).map_err(|why| {
+                CommandError::Unsigned(format!("{}@{}", row.columns.form_id, row.columns.number), why)
+            })?;
+            let new =
+                NewSignature { version: id, key: &signed.key, signature: signature.trim(), actor: &by.name };
+            let is_new = self.store.sign(tx, &new).await?;
+            Ok((signed, is_new))
+        })
+        .await
     }
 
     /// Makes a form follow a published version; `expected` is the version that was seen as current.
@@ -455,12 +510,42 @@ impl Versions {
             }
             None => None,
         };
-        Ok(Held { row, definition, files, shared, current, current_definition })
+        let signed = self.signed_in(tx, &row).await?;
+        Ok(Held { row, definition, files, shared, current, current_definition, signed })
+    }
+
+    async fn signed_in(&self, tx: &Transaction, row: &Row<Version>) -> Answer<Signatures> {
+        let kept = self.store.signatures_in(tx, row.id).await?;
+        let now = self.store.now(tx).await?;
+        Ok(match self.signing.signers() {
+            Ok(signers) => Signatures { judged: judged(&signers, row, &kept, now), unread: None },
+            Err(why) => Signatures { judged: Vec::new(), unread: Some(why) },
+        })
+    }
+
+    /// A version's signatures, and what each counts for now.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn signatures(&self, row: &Row<Version>) -> Result<Vec<Signature>, DbError> {
+        let read = async |tx: Transaction| {
+            Ok((self.store.signatures_in(&tx, row.id).await?, self.store.now(&tx).await?))
+        };
+        let (kept, now) = self.store.pool().transaction("version_signatures", read).await?;
+        // Where the list cannot be read, nobody is in it.
+        let signers = self.signing.signers().unwrap_or_default();
+        let judged = judged(&signers, row, &kept, now);
+        Ok(kept.into_iter().zip(judged).map(|(kept, judged)| Signature { kept, judged }).collect())
     }
 
     /// What the checks and the policy say: the policy's digest, where there is one, and the reasons against it.
     fn judged(&self, held: &Held, command: Command, by: &By) -> (Option<String>, Vec<String>) {
         let mut reasons = checks::reasons(&held.definition, &held.files, &*self.composer);
+        let required = self.signing.required();
+        if let Some(lacks) = signing::lacking(required, &held.signed.judged) {
+            reasons.push(held.signed.unread.clone().unwrap_or(lacks));
+        }
+        let signed: Vec<Signed> = held.signed.judged.iter().flatten().cloned().collect();
         let about = About {
             command,
             number: held.row.columns.number,
@@ -472,6 +557,7 @@ impl Versions {
             shared: &held.shared,
             current: held.current_definition.as_ref(),
             allowed_domains: &self.allowed_domains,
+            signed: &signed,
         };
         let input = document::document(&held.definition, &about, &*self.composer);
         match self.policies.policy().and_then(|policy| policy.decide(&input)) {
@@ -523,6 +609,17 @@ impl Versions {
         let written = self.store.write(tx, &by.name, &[write]).await?;
         if written.contains(&row.id) { Ok(()) } else { Err(CommandError::Moved) }
     }
+}
+
+/// What each signature of a version counts for.
+fn judged(
+    signers: &Signers,
+    row: &Row<Version>,
+    kept: &[Kept],
+    now: Timestamp,
+) -> Vec<Result<Signed, Unsigned>> {
+    let statement = signing::statement(&row.columns.form_id, &row.columns.digest);
+    kept.iter().map(|kept| signing::judge(signers, &statement, &kept.signature, now)).collect()
 }
 
 /// What is known of a definition's files: the blob that the version names, if it is the one that is there.

@@ -9,6 +9,7 @@ use super::definition::{Action, Definition, Sample, Template};
 use super::policy::document::{Changes, Counts, Destination, Limits, SharedTemplate};
 use super::policy::{self, Canaries, Document};
 use super::preview::{Composer, Preview};
+use super::signing::Signed;
 use super::store::{Shared, Source};
 use super::table::Command;
 
@@ -35,6 +36,8 @@ pub struct About<'a> {
     pub current: Option<&'a Definition>,
     /// `mail.allowed_destination_domains`.
     pub allowed_domains: &'a [String],
+    /// Signatures that count.
+    pub signed: &'a [Signed],
 }
 
 /// The document of a definition.
@@ -90,6 +93,14 @@ pub fn document(definition: &Definition, about: &About<'_>, composer: &dyn Compo
             .map(|shared| SharedTemplate {
                 template_id: shared.template_id.clone(),
                 form_id: shared.form_id.clone(),
+            })
+            .collect(),
+        signatures: about
+            .signed
+            .iter()
+            .map(|signed| policy::document::Signature {
+                signer: signed.signer.clone(),
+                key: signed.key.clone(),
             })
             .collect(),
     };
@@ -170,7 +181,10 @@ pub fn canaries() -> Canaries {
         attachments: Vec::new(),
     };
     let domains = ["example.org".to_owned()];
-    let about = |author, files| About {
+    // A policy may ask for two people's.
+    let signed = ["a", "b"]
+        .map(|name| Signed { signer: format!("{name}@example.org"), key: format!("SHA256:{name}") });
+    let about = |author, files, signed| About {
         command: Command::Publish,
         number: 1,
         digest: "",
@@ -181,6 +195,7 @@ pub fn canaries() -> Canaries {
         shared: &[],
         current: None,
         allowed_domains: &domains,
+        signed,
     };
     let good = definition(vec![action("a@example.org")], "<p>{{ fields.message }}</p>", vec![sample]);
     // Everything is wrong with it at once: a policy that has a rule has one against this.
@@ -198,8 +213,8 @@ pub fn canaries() -> Canaries {
         length: 1 << 40,
     }];
     Canaries {
-        good: document(&good, &about("canary", &[]), &Commas),
-        bad: document(&bad, &about("", &infected), &Commas),
+        good: document(&good, &about("canary", &[], &signed), &Commas),
+        bad: document(&bad, &about("", &infected, &[]), &Commas),
     }
 }
 
@@ -241,6 +256,7 @@ mod tests {
             shared: &[],
             current,
             allowed_domains: &[],
+            signed: &[],
         }
     }
 

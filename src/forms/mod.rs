@@ -21,6 +21,8 @@ pub mod metrics;
 pub mod policies;
 pub mod policy;
 pub mod preview;
+pub mod signers;
+pub mod signing;
 pub mod store;
 pub mod table;
 pub mod watch;

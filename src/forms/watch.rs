@@ -13,7 +13,7 @@ use super::card::{AWAY, DRIFT};
 use super::commands::Policies as _;
 use super::journal::EventName;
 use super::metrics::{DECISIONS, DRIFTED, MANAGED, Outcome};
-use super::policies::PolicyDir;
+use super::policies::{PolicyDir, Signing};
 use super::store::VersionStore;
 use super::store::watched::Decided;
 use crate::config::Config;
@@ -85,15 +85,22 @@ impl FormWatch {
             }
             None => self.incidents.resolve(DRIFT),
         }
-        let directory = self.config.borrow().forms.policy_dir.clone();
-        match directory.map(|directory| PolicyDir::new(Some(directory)).policy()) {
-            Some(Err(away)) => {
-                let what = format!("No version of a form can be published: {away}. Mail goes on.");
+        match self.away() {
+            Some(why) => {
+                let what = format!("No version of a form can be published: {why}. Mail goes on.");
                 self.incidents.raise(Incident::new(AWAY, what, &["maple-router policy test"]));
             }
-            Some(Ok(_)) | None => self.incidents.resolve(AWAY),
+            None => self.incidents.resolve(AWAY),
         }
         Ok(())
+    }
+
+    /// Why nothing could be published now, where there is a policy at all.
+    fn away(&self) -> Option<String> {
+        let forms = self.config.borrow().forms.clone();
+        let directory = forms.policy_dir.clone()?;
+        let policy = PolicyDir::new(Some(directory)).policy();
+        policy.err().map(|away| away.to_string()).or_else(|| Signing::new(&forms).people().err())
     }
 }
 

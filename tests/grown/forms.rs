@@ -11,11 +11,13 @@ use maple_router::db::{Pool, PoolOptions};
 use maple_router::forms::commands::{By, Judged, Loaded, Versions};
 use maple_router::forms::definition::Definition;
 use maple_router::forms::store::Source;
+use maple_router::forms::store::signatures::NewSignature;
 use maple_router::forms::table::{Command, PUBLISHER};
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::rng::Rng;
 use maple_router::parts;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 /// A form of this room's own, which follows a version after the first round.
 const FORM: &str = "ruled";
@@ -73,6 +75,7 @@ impl Forms {
         let judged = self.publisher.publish(refused.id, &refused.digest, &zoe()).await.expect("judged");
         assert!(matches!(judged, Judged::Refused(_)), "{judged:?}");
         self.publisher.bury(refused.id, Command::Discard, "no", DAY, &zoe()).await.expect("given up");
+        self.sign(first.id).await;
         self.look(&first, from).await;
     }
 
@@ -84,6 +87,7 @@ impl Forms {
         let found = store.by_number(FORM, version.number).await.expect("read").expect("there");
         assert_eq!(store.by_id(version.id).await.expect("read").expect("there"), found);
         assert!(!store.entries(version.id).await.expect("read").is_empty());
+        assert!(!self.daemon.signatures(&found).await.expect("read").is_empty());
         assert!(!store.decisions(version.id).await.expect("read").is_empty());
         assert!(!store.history(version.id).await.expect("read").is_empty());
         let over = store.over().await.expect("asked");
@@ -98,6 +102,13 @@ impl Forms {
         let judged = self.publisher.publish(loaded.id, &loaded.digest, &zoe()).await.expect("judged");
         assert_eq!(judged, Judged::Done);
         loaded
+    }
+
+    /// Keeps a signature, whatever it counts for.
+    async fn sign(&self, version: Uuid) {
+        let new = NewSignature { version, key: "SHA256:k", signature: "s", actor: "operator:zoe" };
+        let sign = async |tx: &Transaction| Ok(self.publisher.store.sign(tx, &new).await?);
+        assert!(self.publisher.answered("version_sign", sign).await.expect("kept"));
     }
 
     /// A draft of its own content.

@@ -20,10 +20,11 @@ pub(crate) enum Place {
 }
 
 /// Programs that runbooks may name.
-const PROGRAMS: [(&str, Place); 19] = [
+const PROGRAMS: [(&str, Place); 20] = [
     ("maple-router", Place::Here),
     ("psql", Place::Here),
     ("curl", Place::Here),
+    ("ssh-keygen", Place::Here),
     ("gcloud", Place::Gcloud),
     ("apt-get", Place::Booted),
     ("chown", Place::Booted),

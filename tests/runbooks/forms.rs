@@ -1,6 +1,7 @@
 //! What commands about versions of forms need: schema content, the shipped policy, and versions in the states in which an operator
 //! would type them.
 
+use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use maple_router::config::{Config, Database};
 use maple_router::db::{Pool, PoolOptions};
 use maple_router::forms::commands::{By, Judged, Versions};
 use maple_router::forms::definition::Definition;
+use maple_router::forms::signing;
 use maple_router::forms::store::Source;
 use maple_router::forms::table::{Command, PUBLISHER};
 use maple_router::ops::clock::SystemClock;
@@ -24,7 +26,32 @@ pub(crate) const FILE: &str = "form.yaml";
 
 /// Whether a command is about versions of forms.
 pub(crate) fn concerns(command: &str) -> bool {
-    [" forms ", " policy "].iter().any(|verb| command.contains(verb))
+    [" forms ", " policy ", "ssh-keygen "].iter().any(|verb| command.contains(verb))
+}
+
+/// A key, whose it is, and what is signed with it.
+const KEY_FILE: &str = "key";
+const STATEMENT: &str = "statement";
+
+/// Makes the key and the list of signers, and signs a version's statement. Returns the setting that names the list.
+fn sign(stage: &Stage, digest: &str, is_signed: bool) -> String {
+    let (key, list, statement) =
+        (stage.dir().join(KEY_FILE), stage.dir().join("allowed"), stage.dir().join(STATEMENT));
+    let run = |command: &mut Process| {
+        let ended = command.output().expect("ssh-keygen runs (Debian: openssh-client)");
+        assert!(ended.status.success(), "{ended:?}");
+    };
+    run(Process::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
+    let public = std::fs::read_to_string(key.with_extension("pub")).expect("a public key");
+    std::fs::write(&list, format!("anna@example.org {public}")).expect("a list");
+    std::fs::write(&statement, signing::statement(FORM, digest)).expect("a statement");
+    if is_signed {
+        run(Process::new("ssh-keygen")
+            .args(["-q", "-Y", "sign", "-n", signing::NAMESPACE, "-f"])
+            .arg(&key)
+            .arg(&statement));
+    }
+    format!("allowed_signers = \"{}\"\n", list.display())
 }
 
 /// Versions before a command, its configuration, and the digest of the newest version.
@@ -34,7 +61,7 @@ pub(crate) async fn beside(stage: &Stage, command: &str) -> (String, String) {
     std::fs::write(policy.join("publish.rego"), POLICY).expect("a policy");
     std::fs::write(stage.dir().join(FILE), yaml(9)).expect("a file");
     let url = stage.database.url_as("forms_loader");
-    let extra = format!("[forms]\npolicy_dir = \"{}\"\npublisher_url = \"{url}\"\n", policy.display());
+    let mut extra = format!("[forms]\npolicy_dir = \"{}\"\npublisher_url = \"{url}\"\n", policy.display());
     let mut config = Config::default();
     config.mail.from = "forms@example.org".to_owned();
     config.forms.policy_dir = Some(policy);
@@ -60,6 +87,9 @@ pub(crate) async fn beside(stage: &Stage, command: &str) -> (String, String) {
     }
     operator.promoted(2).await;
     let digest = if says(" promote ") { operator.published(3).await.1 } else { operator.draft(3).await.1 };
+    if says(" sign ") {
+        extra.push_str(&sign(stage, &digest, says(" forms ")));
+    }
     (extra, digest)
 }
 

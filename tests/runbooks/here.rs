@@ -208,6 +208,13 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             };
             so(scene.row(sql).await == expected, expected)
         }
+        ["maple-router", "forms", "statement", ..] => {
+            so(answer.out.contains("\nform contact\n"), "what is signed")
+        }
+        ["ssh-keygen", ..] => so(scene.stage.dir().join("statement.sig").exists(), "a signature"),
+        ["maple-router", "forms", "sign", ..] => {
+            so(scene.row("SELECT count(*) FROM content.signatures").await == "1", "it is kept")
+        }
         ["maple-router", "policy", "test", ..] => {
             so(answer.out.contains("denies the bad canary"), "believed")
         }

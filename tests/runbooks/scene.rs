@@ -90,11 +90,12 @@ impl Scene {
         let entry = self.entry.to_string();
         let upload = self.upload.to_string();
         let file = if forms::concerns(command) { forms::FILE } else { uploads::FILE };
-        let table: [(&str, &str); 17] = [
+        let table: [(&str, &str); 18] = [
             ("ENTRY", &entry),
             ("UPLOAD_ID", &upload),
             ("FILE", file),
             ("DIGEST", &self.digest),
+            ("KEY_FILE", "key"),
             ("OWNER", "somebody"),
             ("RECORD_ID", &record),
             ("ATTACHMENT_ID", &attachment),

@@ -1,7 +1,7 @@
 //! Uploads: the schema's guards against a real PostgreSQL as the real roles; the room over real HTTP, a strict object store and
 //! Debian's clamd.
 //!
-//! Needs PostgreSQL and clamd (`scripts/install-missing postgres scanner`).
+//! Needs PostgreSQL and clamd (`scripts/install-missing build scanner`).
 
 #![expect(clippy::disallowed_methods, reason = "ids are made on the spot, and these tests run in real time")]
 

@@ -1,6 +1,7 @@
 //! `forms` and `policy`: from a file to what the form does, and back, as people type it; and what is wrong said with a remedy.
 
 use std::fs;
+use std::process::Command;
 
 use devkit::forms::Form;
 use devkit::postgres::Variant;
@@ -98,6 +99,55 @@ async fn a_form_goes_from_its_file_to_what_it_does_and_back() {
     assert!(kept.code == Some(1) && kept.err.contains("promote another first"), "{kept:?}");
     let restored = desk.run(&["forms", "restore", "rooms@2"]).await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
+}
+
+/// As an operator types it: a key, a list, the statement through a pipe.
+#[tokio::test]
+async fn a_version_is_signed_from_the_command_line() {
+    let mut desk = Desk::new().await;
+    let dir = desk.stage.dir().to_owned();
+    let key = dir.join("key");
+    let keygen = |arguments: &[&str]| {
+        let ended = Command::new("ssh-keygen").args(arguments).arg("-f").arg(&key).output();
+        let ended = ended.expect("ssh-keygen runs (Debian: openssh-client)");
+        assert!(ended.status.success(), "{ended:?}");
+    };
+    keygen(&["-q", "-t", "ed25519", "-N", ""]);
+    let public = fs::read_to_string(dir.join("key.pub")).expect("a public key");
+    let list = dir.join("allowed_signers");
+    fs::write(&list, format!("anna@example.org {public}")).expect("a list");
+    let loaded = desk.json(&["forms", "load", &desk.rooms("new@example.org")]).await;
+    let digest = loaded["digest"].as_str().expect("a digest").to_owned();
+    let early = desk.run(&["forms", "sign", "rooms", "/dev/null"]).await;
+    assert!(early.code == Some(78) && early.err.contains("forms.allowed_signers names nobody"), "{early:?}");
+    desk.extra.push_str(&format!("require_signatures = 1\nallowed_signers = \"{}\"\n", list.display()));
+    let refused = desk.run(&["forms", "publish", "rooms", "--expect", &digest]).await;
+    assert!(
+        refused.code == Some(1) && refused.out.contains("takes 1 people's signatures, and it has 0"),
+        "{refused:?}"
+    );
+    let none = desk.run(&["forms", "sign", "rooms", "/dev/null"]).await;
+    assert!(none.code == Some(1) && none.err.contains("ssh-keygen -Y sign -n maple-router-form"), "{none:?}");
+
+    let statement = desk.run(&["forms", "statement", "rooms"]).await;
+    assert_eq!(statement.out, format!("maple-router form version\ndigest {digest}\nform rooms\n"));
+    let file = dir.join("statement");
+    fs::write(&file, &statement.out).expect("written");
+    keygen(&["-q", "-Y", "sign", "-n", "maple-router-form", &file.display().to_string()]);
+    let signature = dir.join("statement.sig").display().to_string();
+    let signed = desk.json(&["forms", "sign", "rooms", &signature]).await;
+    assert_eq!((&signed["signer"], &signed["new"]), (&json!("anna@example.org"), &json!(true)));
+    let again = desk.run(&["forms", "sign", "rooms@1", &signature]).await;
+    assert!(again.code == Some(0) && again.out.contains("was kept before"), "{again:?}");
+    let shown = desk.run(&["forms", "show", "rooms"]).await.out;
+    assert!(shown.contains("  signed    ") && shown.contains(", by anna@example.org"), "{shown}");
+    let checked = desk.run(&["policy", "test"]).await;
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let published = desk.run(&["forms", "publish", "rooms", "--expect", &digest]).await;
+    assert_eq!(published.code, Some(0), "{published:?}");
+    fs::write(&list, "").expect("nobody");
+    let void = desk.json(&["forms", "show", "rooms"]).await;
+    assert!(void["signatures"][0]["void"].as_str().is_some_and(|why| why.contains("nobody's")), "{void:#}");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 -- The way back from 002_versions.sql, as the owner of the tables: `maple-router migrate --content --back 002`. Forms stay as they are,
--- and are whatever their loader writes; versions, decisions and their history go.
+-- and are whatever their loader writes; versions, signatures, decisions and their history go.
 
 -- Part: forms.
 DROP TRIGGER IF EXISTS content_managed ON public.actions;
@@ -8,7 +8,7 @@ DROP TRIGGER IF EXISTS content_managed ON public.templates;
 -- Part: what is left.
 DROP FUNCTION IF EXISTS content.promote(uuid, uuid, bytea, text, text, text), content.refuse(uuid, text, bytea, bytea, jsonb, text),
     content.is_allowed(uuid, bytea, text[]);
-DROP TABLE IF EXISTS content.current, content.decisions, content.entries;
+DROP TABLE IF EXISTS content.current, content.signatures, content.decisions, content.entries;
 DROP FUNCTION IF EXISTS content.place(), content.guard_current(), content.guard_entry(), content.on_action(), content.on_template(),
     content.demand_current(text), content.rows_of(text);
 DROP TABLE IF EXISTS content.versions;

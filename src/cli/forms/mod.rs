@@ -11,6 +11,7 @@ mod load;
 mod move_to;
 mod publish;
 mod show;
+mod sign;
 
 use clap::Subcommand;
 
@@ -18,6 +19,7 @@ use super::operator;
 use super::{CliError, Context, Exit, output, role};
 use crate::config::{Config, Database};
 use crate::forms::commands::{By, CommandError, Judged, Versions};
+use crate::forms::signing::NAMESPACE;
 use crate::forms::table::{PUBLISHER, Version};
 use crate::kernel::rows::Row;
 use crate::parts;
@@ -50,6 +52,10 @@ enum Verb {
     Diff(diff::Args),
     /// Publish a draft, if the checks and the policy allow it
     Publish(publish::Args),
+    /// Print what a signature of a version is made of: ssh-keygen -Y sign -n maple-router-form
+    Statement(sign::Statement),
+    /// Keep somebody's signature of a version
+    Sign(sign::Sign),
     /// Make a form follow a published version
     Promote(move_to::Promote),
     /// Make a form follow the version before its current one
@@ -80,6 +86,8 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
         Verb::Show(args) => show::run(&office, &args).await,
         Verb::Diff(args) => diff::run(&office, &args).await,
         Verb::Publish(args) => publish::run(&office, &args).await,
+        Verb::Statement(args) => sign::statement(&office, &args).await,
+        Verb::Sign(args) => sign::sign(&office, &args).await,
         Verb::Promote(args) => move_to::promote(&office, &args).await,
         Verb::Rollback(args) => move_to::rollback(&office, &args).await,
         Verb::Tombstone(args) => bury::tombstone(&office, &args).await,
@@ -145,6 +153,14 @@ fn refused(error: CommandError, form: &str) -> CliError {
         CommandError::TooShort | CommandError::NoReason => CliError::new(Exit::Usage, error),
         CommandError::Moved | CommandError::Digest { .. } => {
             CliError::new(Exit::FoundWanting, error).remedy(format!("maple-router forms show {form}"))
+        }
+        CommandError::NoSigners(_) => CliError::new(Exit::BadConfig, error)
+            .remedy("forms.allowed_signers, and ssh-keygen(1), ALLOWED SIGNERS"),
+        CommandError::Unsigned(ref version, _) => {
+            let remedy = format!(
+                "maple-router forms statement {version} | ssh-keygen -Y sign -n {NAMESPACE} -f KEY | maple-router forms sign {version} -"
+            );
+            CliError::new(Exit::FoundWanting, error).remedy(remedy)
         }
         CommandError::NotManaged(_) => CliError::new(Exit::FoundWanting, error)
             .remedy(format!("maple-router forms adopt {form}, or promote a version of it")),

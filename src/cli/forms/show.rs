@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Office;
 use crate::cli::{CliError, Exit, output, setup};
+use crate::forms::commands::Signature;
 use crate::forms::content::Entry;
 use crate::forms::store::Current;
 use crate::forms::store::read::Said;
@@ -30,6 +31,7 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
     let entries = store.entries(row.id).await.map_err(setup::database)?;
     let decisions = store.decisions(row.id).await.map_err(setup::database)?;
     let history = store.history(row.id).await.map_err(setup::database)?;
+    let signatures = office.versions.signatures(&row).await.map_err(setup::database)?;
     if args.json {
         let mut document = facts(&row, current.as_ref());
         document["entries"] = entries
@@ -37,13 +39,21 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
             .map(|entry| json!({"kind": entry.kind, "key": entry.key, "content": entry.content}))
             .collect();
         document["decisions"] = json!(decisions);
+        document["signatures"] = signatures.iter().map(signature).collect();
         document["history"] = json!(history);
         document["next"] = json!(next(&row, current.as_ref()));
         output::json(&document)?;
     } else {
-        output::text(&text(&row, current.as_ref(), &entries, &decisions, &history))?;
+        output::text(&text(&row, current.as_ref(), &entries, (&signatures, &decisions, &history)))?;
     }
     Ok(Exit::Done)
+}
+
+/// A signature, as JSON.
+fn signature(Signature { kept, judged }: &Signature) -> Value {
+    let signer = judged.as_ref().ok().map(|signed| &signed.signer);
+    let why = judged.as_ref().err().map(ToString::to_string);
+    json!({"key": kept.key, "at": kept.at, "actor": kept.actor, "signer": signer, "void": why})
 }
 
 /// A version's facts, as JSON.
@@ -93,8 +103,7 @@ fn text(
     row: &Row<Version>,
     current: Option<&Current>,
     entries: &[Entry],
-    decisions: &[Said],
-    history: &[Recorded],
+    (signatures, decisions, history): (&[Signature], &[Said], &[Recorded]),
 ) -> String {
     let facts = &row.columns;
     let mut text = format!("{} is {}\n", Office::name(row), row.state);
@@ -113,6 +122,13 @@ fn text(
     }
     for entry in entries {
         line(entry.kind.label(), entry.key.clone());
+    }
+    for Signature { kept, judged } in signatures {
+        let signer = match judged {
+            Ok(signed) => format!("by {}", signed.signer),
+            Err(why) => format!("counts for nothing: {why}"),
+        };
+        line("signed", format!("{} with {}, {signer}", at(kept.at), kept.key));
     }
     line("next", next(row, current));
     if !decisions.is_empty() {

@@ -32,6 +32,8 @@ pub struct VersionPage {
     pub bases: Vec<Choice>,
     /// The one that it is compared with; absent: with nothing.
     pub base: Option<u32>,
+    /// Whoever has signed it.
+    pub signed: Vec<SignedLine>,
     /// What was said of it, the latest first.
     pub said: Vec<SaidLine>,
     /// What was done with it, the latest first.
@@ -202,6 +204,19 @@ pub enum Of {
     Both,
     /// Lines that stay are left out here.
     Gap,
+}
+
+/// A signature of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedLine {
+    /// When it was brought.
+    pub at: Timestamp,
+    /// Whose it is; absent: it counts for nothing.
+    pub signer: Option<String>,
+    /// Why it counts for nothing.
+    pub void: Option<String>,
+    /// The key's fingerprint.
+    pub key: String,
 }
 
 /// What was said of a version.

@@ -35,6 +35,8 @@ pub struct Document {
     pub changes: Changes,
     /// Templates of this version that other forms use, too.
     pub shared_templates: Vec<SharedTemplate>,
+    /// Signatures that count.
+    pub signatures: Vec<Signature>,
 }
 
 impl Document {
@@ -62,6 +64,15 @@ pub enum Command {
     Promote,
     /// A tombstoned version becomes a published one again.
     Restore,
+}
+
+/// A signature of this version, by a key of the list of signers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Signature {
+    /// Whose it is.
+    pub signer: String,
+    /// The key's fingerprint.
+    pub key: String,
 }
 
 /// The form.

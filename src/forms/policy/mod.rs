@@ -39,7 +39,8 @@
 //!   "samples": [{"name": "usual"}],
 //!   "limits": {"allowed_destination_domains": ["example.org"]},
 //!   "changes": {"actions": {"added": 0, "removed": 0, "changed": 1}, "templates": ["receipt"]},
-//!   "shared_templates": [{"template_id": "receipt", "form_id": "membership"}]
+//!   "shared_templates": [{"template_id": "receipt", "form_id": "membership"}],
+//!   "signatures": [{"signer": "grace@example.org", "key": "SHA256:…"}]
 //! }
 //! ```
 //!

@@ -29,7 +29,7 @@ const TRIGGERS: [(&str, &str); 7] = [
 ];
 
 /// What the daemon needs, and what it must not have: it moves the pointer by the function alone.
-const RIGHTS: [(&str, &str, bool); 12] = [
+const RIGHTS: [(&str, &str, bool); 16] = [
     ("content.versions", "SELECT", true),
     ("content.versions", "INSERT", false),
     ("content.versions", "UPDATE", false),
@@ -39,6 +39,10 @@ const RIGHTS: [(&str, &str, bool); 12] = [
     ("content.entries", "DELETE", false),
     ("content.decisions", "SELECT", true),
     ("content.decisions", "INSERT", false),
+    ("content.signatures", "SELECT", true),
+    ("content.signatures", "INSERT", false),
+    ("content.signatures", "UPDATE", false),
+    ("content.signatures", "DELETE", false),
     ("content.current", "SELECT", true),
     ("content.current", "INSERT", false),
     ("content.current", "UPDATE", false),

@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod read;
 mod relation;
+pub mod signatures;
 mod sql;
 pub mod watched;
 

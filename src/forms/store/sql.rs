@@ -116,6 +116,15 @@ pub(super) const DECISIONS: &str = "-- version_decisions
 SELECT d.command, encode(d.policy, 'hex') AS policy, d.allowed, d.reasons, d.actor, d.at FROM content.decisions d
 WHERE d.version_id = $1 ORDER BY d.id DESC LIMIT $2";
 
+/// `$1` id, `$2` the key's fingerprint, `$3` signature, `$4` actor. One of each key.
+pub(super) const SIGN: &str = "-- version_sign
+INSERT INTO content.signatures (version_id, key, signature, actor) VALUES ($1, $2, $3, $4)
+ON CONFLICT (version_id, key) DO NOTHING RETURNING key";
+
+/// `$1` id.
+pub(super) const SIGNATURES: &str = "-- version_signatures
+SELECT s.key, s.signature, s.actor, s.at FROM content.signatures s WHERE s.version_id = $1 ORDER BY s.at, s.key";
+
 pub(super) const NOW: &str = "-- version_now\nSELECT clock_timestamp() AS now";
 
 /// `$1` id.

@@ -5,7 +5,7 @@ use maple_router::desk::pages::forms::{
 };
 use maple_router::desk::pages::version::{
     ActionLine, Changes, Content, FileChange, Inside, Line, MailChange, MovedLine, Of, PartChange, SaidLine,
-    SharedForm, TextChange, VersionFacts, VersionPage,
+    SharedForm, SignedLine, TextChange, VersionFacts, VersionPage,
 };
 
 use super::*;
@@ -230,6 +230,20 @@ pub(super) fn version(t: Say<'_>) -> VersionPage {
             ],
         ),
         base: Some(7),
+        signed: vec![
+            SignedLine {
+                at: before(125),
+                signer: Some(t("grace")),
+                void: None,
+                key: t("SHA256:2oUhxkLvNqE0Q5pYV0d1Yb6bXo0pX4y7o0yVt1u3m9E"),
+            },
+            SignedLine {
+                at: before(130),
+                signer: None,
+                void: Some(t("the list of signers has its key for another time")),
+                key: t("SHA256:Zk3pX4y7o0yVt1u3m9E2oUhxkLvNqE0Q5pYV0d1Yb6b"),
+            },
+        ],
         said: vec![
             SaidLine {
                 at: before(120),

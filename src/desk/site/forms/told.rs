@@ -123,6 +123,8 @@ pub(super) fn refused(error: CommandError) -> Result<(Problem, String), Problem>
         | CommandError::Followed(_)
         | CommandError::TooLate
         | CommandError::SameContent
+        | CommandError::NoSigners(_)
+        | CommandError::Unsigned(..)
         | CommandError::NoReason
         | CommandError::TooShort
         | CommandError::Digest { .. }

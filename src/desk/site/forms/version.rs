@@ -91,6 +91,7 @@ pub(super) async fn page(
         content,
         bases: others.map(|other| words::choice(other, look.place(other.id))).collect(),
         base: base.map(|base| base.columns.number),
+        signed: versions.signatures(row).await?.into_iter().map(words::signed).collect(),
         said: store.decisions(row.id).await?.into_iter().map(words::said).collect(),
         history: Vec::new(),
     };

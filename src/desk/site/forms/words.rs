@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use crate::desk::pages::filters::Choice;
 use crate::desk::pages::forms::{self as pages, Follows, Place, Possible, VersionLine, shell};
 use crate::desk::pages::version::{
-    Changes, FileChange, Line, MailChange, MovedLine, Of, PartChange, SaidLine, SharedForm, TextChange,
-    VersionFacts,
+    Changes, FileChange, Line, MailChange, MovedLine, Of, PartChange, SaidLine, SharedForm, SignedLine,
+    TextChange, VersionFacts,
 };
 use crate::desk::pages::when;
+use crate::forms::commands::Signature;
 use crate::forms::diff::{self, Diff};
 use crate::forms::store::read::{FormLine, Said};
 use crate::forms::table::{State, Version};
@@ -180,6 +181,15 @@ pub(super) fn said(said: Said) -> SaidLine {
         allowed: said.allowed,
         policy: said.policy.as_deref().map(short),
         reasons: said.reasons.iter().map(|reason| scrub(reason)).collect(),
+    }
+}
+
+pub(super) fn signed(Signature { kept, judged }: Signature) -> SignedLine {
+    SignedLine {
+        at: kept.at,
+        void: judged.as_ref().err().map(|why| scrub(&why.to_string())),
+        signer: judged.ok().map(|signed| signed.signer),
+        key: kept.key,
     }
 }
 

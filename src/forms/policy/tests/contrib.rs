@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::document::{
     Action, Asset, Changes, Command, Counts, Destination, Document, Form, Limits, Sample, SharedTemplate,
-    Template, Version,
+    Signature, Template, Version,
 };
 use super::super::{Away, Canaries, LIMIT, Policy, Proven};
 use super::bundle;
@@ -62,6 +62,7 @@ pub(super) fn good() -> Document {
             templates: vec![text("receipt")],
         },
         shared_templates: vec![SharedTemplate { template_id: text("receipt"), form_id: text("membership") }],
+        signatures: vec![Signature { signer: text("grace@example.org"), key: text("SHA256:x") }],
     }
 }
 
@@ -95,8 +96,14 @@ fn it_allows_what_is_good() {
         good().value(),
         Document { command: Command::Promote, ..good() }.value(),
         Document { command: Command::Restore, ..good() }.value(),
-        Document { templates: Vec::new(), assets: Vec::new(), shared_templates: Vec::new(), ..good() }
-            .value(),
+        Document {
+            templates: Vec::new(),
+            assets: Vec::new(),
+            shared_templates: Vec::new(),
+            signatures: Vec::new(),
+            ..good()
+        }
+        .value(),
         Document { limits: Limits { allowed_destination_domains: Vec::new() }, ..good() }.value(),
         people(18),
         html(""),
