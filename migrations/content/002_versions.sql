@@ -77,7 +77,7 @@ CREATE TABLE content.decisions (
 CREATE INDEX decisions_version ON content.decisions (version_id, id);
 CREATE INDEX decisions_born ON content.decisions (born_xid);
 
--- Signatures of a version's form and digest, as people brought them. What they count for is judged by the list of signers of the host.
+-- Signatures of a version's form, number and digest, as people brought them. What they count for is judged by the list of signers of the host.
 -- Append-only.
 CREATE TABLE content.signatures (
     version_id uuid NOT NULL REFERENCES content.versions,

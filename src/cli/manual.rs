@@ -401,7 +401,7 @@ pub(super) const PAGES: &[Page] = pages! {
          stays a draft; the reasons are kept, and the exit status is 1.";
         "maple-router forms publish contact --expect 3f1c9a2b77d0" => "It was read, and is right";
     "forms statement":
-        "Prints what a signature of a version is made of: its form, and the digest of its content. Read its diff before you sign.";
+        "Prints what a signature of a version is made of: its form, its number, and the digest of its content. Read its diff before you sign.";
         "maple-router forms statement contact@3 | ssh-keygen -Y sign -n maple-router-form -f ~/.ssh/id_ed25519 | maple-router forms sign contact@3 -"
             => "It was read, and is right";
     "forms sign":

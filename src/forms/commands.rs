@@ -286,7 +286,7 @@ impl Versions {
         }
         self.answered("version_sign", async |tx| {
             let row = self.lock(tx, id).await?;
-            let statement = signing::statement(&row.columns.form_id, &row.columns.digest);
+            let statement = signing::statement(&row.columns.form_id, row.columns.number, &row.columns.digest);
             let now = self.store.now(tx).await?;
             let signed = signing::judge(&signers, &statement, signature, now).map_err(|why| {
                 CommandError::Unsigned(format!("{}@{}", row.columns.form_id, row.columns.number), why)
@@ -618,7 +618,7 @@ fn judged(
     kept: &[Kept],
     now: Timestamp,
 ) -> Vec<Result<Signed, Unsigned>> {
-    let statement = signing::statement(&row.columns.form_id, &row.columns.digest);
+    let statement = signing::statement(&row.columns.form_id, row.columns.number, &row.columns.digest);
     kept.iter().map(|kept| signing::judge(signers, &statement, &kept.signature, now)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Signatures of versions: who has signed what, by whose keys. Pure; `policies` reads the list of signers.
 //!
-//! What is signed is a [`statement`]: a version's form and the digest of its content. It is signed as OpenSSH signs files
+//! What is signed is a [`statement`]: a version's form, its number and the digest of its content. It is signed as OpenSSH signs files
 //! (`ssh-keygen -Y sign`, PROTOCOL.sshsig), in a namespace of our own, so that a signature that was made for something else counts
 //! for nothing here. A signature is judged each time by the list of that time: a key that is taken out of the list, or whose time is
 //! over, takes its signatures with it.
@@ -17,10 +17,11 @@ pub const NAMESPACE: &str = "maple-router-form";
 /// Longest signature that is read, in bytes; one of RSA with 16,384 bits has less.
 pub const LONGEST: usize = 16 << 10;
 
-/// The text that is signed. The form comes last, so that nothing in its id can be taken for the digest.
+/// The text that is signed. The form comes last, so that nothing in its id can be taken for another line; with the number, the same
+/// content that was given up and is loaded again has to be signed again.
 #[must_use]
-pub fn statement(form_id: &str, digest: &str) -> String {
-    format!("maple-router form version\ndigest {digest}\nform {form_id}\n")
+pub fn statement(form_id: &str, number: u32, digest: &str) -> String {
+    format!("maple-router form version\ndigest {digest}\nnumber {number}\nform {form_id}\n")
 }
 
 /// A signature that counts.

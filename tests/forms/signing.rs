@@ -91,7 +91,7 @@ async fn as_many_people_sign_as_are_required_each_once_with_whatever_keys() {
     );
     keys.list(&mut scene, 2, &list);
     let draft = scene.draft(&form("f", "one")).await;
-    let said = statement("f", &draft.digest);
+    let said = statement("f", draft.number, &draft.digest);
     let publish =
         async |scene: &Scene| scene.publisher.publish(draft.id, &draft.digest, &zoe()).await.expect("judged");
     let lacks = |people: u32| format!("takes 2 people's signatures, and it has {people}");
@@ -132,13 +132,18 @@ async fn a_signature_counts_for_its_version_its_purpose_its_key_and_its_time_alo
     );
     keys.list(&mut scene, 1, &list);
     let (draft, another) = (scene.draft(&form("f", "one")).await, scene.draft(&form("f", "two")).await);
-    let (said, of_another) = (statement("f", &draft.digest), statement("f", &another.digest));
+    let (said, of_another) =
+        (statement("f", draft.number, &draft.digest), statement("f", another.number, &another.digest));
     let good = keys.sign("anna", NAMESPACE, &said);
     let broken = good.replacen("U1NIU0lH", "U1NIU0lI", 1);
     type Expected = fn(&Unsigned) -> bool;
-    let signatures: [(String, Expected); 9] = [
+    let of_number = keys.sign("anna", NAMESPACE, &statement("f", draft.number + 1, &draft.digest));
+    let signatures: [(String, Expected); 10] = [
+        (of_number, |why| *why == Unsigned::Wrong),
         (keys.sign("anna", NAMESPACE, &of_another), |why| *why == Unsigned::Wrong),
-        (keys.sign("anna", NAMESPACE, &statement("g", &draft.digest)), |why| *why == Unsigned::Wrong),
+        (keys.sign("anna", NAMESPACE, &statement("g", draft.number, &draft.digest)), |why| {
+            *why == Unsigned::Wrong
+        }),
         (keys.sign("anna", "file", &said), |why| matches!(why, Unsigned::Namespace(of) if of == "file")),
         (keys.sign("stranger", NAMESPACE, &said), |why| matches!(why, Unsigned::NotListed(_))),
         (keys.sign("elsewhere", NAMESPACE, &said), |why| matches!(why, Unsigned::NotListed(_))),
@@ -167,7 +172,7 @@ async fn a_list_that_is_not_understood_signs_nothing() {
     let (mut scene, keys) = (Scene::new().await, Keys::new());
     let anna = keys.make("anna", "ed25519");
     let draft = scene.draft(&form("f", "one")).await;
-    let good = keys.sign("anna", NAMESPACE, &statement("f", &draft.digest));
+    let good = keys.sign("anna", NAMESPACE, &statement("f", draft.number, &draft.digest));
     keys.list(&mut scene, 1, &format!("anna {anna}\n"));
     sign(&scene, draft.id, &good).await.expect("kept");
     for (line, expected) in [
@@ -207,7 +212,7 @@ async fn a_policy_reads_who_has_signed() {
     let rule = "deny contains \"ben has to sign it\" if {\n\tnot input.form.id == \"canary\"\n\tnot \"ben\" in {one.signer | some one in input.signatures}\n}\n";
     scene.policy(Some(&format!("{}\n{rule}", shipped.expect("shipped"))));
     let draft = scene.draft(&form("f", "one")).await;
-    let said = statement("f", &draft.digest);
+    let said = statement("f", draft.number, &draft.digest);
     sign(&scene, draft.id, &keys.sign("anna", NAMESPACE, &said)).await.expect("kept");
     let publish = async || scene.publisher.publish(draft.id, &draft.digest, &zoe()).await.expect("judged");
     assert_eq!(reasons(&publish().await), "ben has to sign it");

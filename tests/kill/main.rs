@@ -12,6 +12,7 @@ mod laws;
 mod lost;
 mod outages;
 mod points;
+mod promoting;
 mod publishing;
 mod relay;
 mod reviewed;

@@ -44,7 +44,7 @@ fn sign(stage: &Stage, digest: &str, is_signed: bool) -> String {
     run(Process::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
     let public = std::fs::read_to_string(key.with_extension("pub")).expect("a public key");
     std::fs::write(&list, format!("anna@example.org {public}")).expect("a list");
-    std::fs::write(&statement, signing::statement(FORM, digest)).expect("a statement");
+    std::fs::write(&statement, signing::statement(FORM, 3, digest)).expect("a statement");
     if is_signed {
         run(Process::new("ssh-keygen")
             .args(["-q", "-Y", "sign", "-n", signing::NAMESPACE, "-f"])

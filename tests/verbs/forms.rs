@@ -130,7 +130,7 @@ async fn a_version_is_signed_from_the_command_line() {
     assert!(none.code == Some(1) && none.err.contains("ssh-keygen -Y sign -n maple-router-form"), "{none:?}");
 
     let statement = desk.run(&["forms", "statement", "rooms"]).await;
-    assert_eq!(statement.out, format!("maple-router form version\ndigest {digest}\nform rooms\n"));
+    assert_eq!(statement.out, format!("maple-router form version\ndigest {digest}\nnumber 1\nform rooms\n"));
     let file = dir.join("statement");
     fs::write(&file, &statement.out).expect("written");
     keygen(&["-q", "-Y", "sign", "-n", "maple-router-form", &file.display().to_string()]);

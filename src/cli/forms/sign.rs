@@ -34,7 +34,7 @@ pub(super) struct Sign {
 /// Prints what is signed, and nothing else.
 pub(super) async fn statement(office: &Office, args: &Statement) -> Result<Exit, CliError> {
     let row = office.version(&args.version).await?;
-    output::text(&signing::statement(&row.columns.form_id, &row.columns.digest))?;
+    output::text(&signing::statement(&row.columns.form_id, row.columns.number, &row.columns.digest))?;
     Ok(Exit::Done)
 }
 
