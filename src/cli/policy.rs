@@ -7,11 +7,10 @@ use serde_json::json;
 
 use super::{CliError, Context, Exit, operator, output};
 use crate::forms::checks;
-use crate::forms::commands::Policies as _;
 use crate::forms::content::{self, Blobs};
 use crate::forms::definition::Definition;
 use crate::forms::document::{About, document};
-use crate::forms::policies::PolicyDir;
+use crate::forms::policies::{Policies as _, PolicyDir};
 use crate::forms::policy::Away;
 use crate::forms::store::Source;
 use crate::forms::table::Command;

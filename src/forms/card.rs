@@ -28,6 +28,8 @@ pub const CARD: Card = Card {
         "version_rollback",
         "version_bury",
         "version_restore",
+        "version_sign",
+        "version_signatures",
         "version_adopt",
     ],
     metrics: &[&DECISIONS, &MANAGED, &DRIFTED],

@@ -4,8 +4,7 @@
 
 use futures::FutureExt as _;
 
-use super::commands::Policies as _;
-use super::policies::{PolicyDir, Signing};
+use super::policies::{Policies as _, PolicyDir, Signing};
 use crate::config::Config;
 use crate::db::contract::{Check, Look};
 use crate::ports::CheckLine;

@@ -1,10 +1,9 @@
 //! What people ask of form versions. Each command is one transaction: lock, look, judge, write; a decision is kept whichever way
 //! it goes, and its reasons are the answer.
 //!
-//! Nothing is published, promoted or restored while the policy is away ([`Away`]): that is a refusal like another, kept with the
+//! Nothing is published, promoted or restored while the policy is away ([`Away`](super::policy::Away)): that is a refusal like another, kept with the
 //! reason, and routing goes on. If we die before a commit nothing happened.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +15,7 @@ use super::checks::{self, FileState};
 use super::content::{self, Entry, Kind, Unreadable};
 use super::definition::{Definition, Faults};
 use super::document::{self, About};
-use super::policies::Signing;
-use super::policy::{Away, Proven};
+use super::policies::{Policies, Signing};
 use super::preview::Composer;
 use super::signers::Signers;
 use super::signing::{self, Signed, Unsigned};
@@ -33,15 +31,6 @@ use crate::kernel::{NotPossible, Transition, Who};
 const DIGITS: usize = 12;
 /// How the reason of a rollback begins.
 pub const ROLLED_BACK: &str = "rolled back";
-
-/// Where the policy comes from, read and proven anew for each decision.
-pub trait Policies: Debug + Send + Sync {
-    /// The policy in force.
-    ///
-    /// # Errors
-    /// [`Away`].
-    fn policy(&self) -> Result<Proven, Away>;
-}
 
 /// Somebody who gives a command.
 #[derive(Debug, Clone, PartialEq, Eq)]

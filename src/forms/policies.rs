@@ -1,14 +1,23 @@
 //! Where the policy and the list of signers come from: files, read anew for each decision, so that one that is changed counts at
 //! once.
 
+use std::fmt::Debug;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use super::commands::Policies;
 use super::document::canaries;
 use super::policy::{self, Away, LIMIT, Proven};
 use super::signers::{LONGEST, Signers};
 use crate::config;
+
+/// Where the policy comes from, read and proven anew for each decision.
+pub trait Policies: Debug + Send + Sync {
+    /// The policy in force.
+    ///
+    /// # Errors
+    /// [`Away`].
+    fn policy(&self) -> Result<Proven, Away>;
+}
 
 /// The policy of `[forms] policy_dir`.
 #[derive(Debug, Clone)]

@@ -10,10 +10,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::card::{AWAY, DRIFT};
-use super::commands::Policies as _;
 use super::journal::EventName;
 use super::metrics::{DECISIONS, DRIFTED, MANAGED, Outcome};
-use super::policies::{PolicyDir, Signing};
+use super::policies::{Policies as _, PolicyDir, Signing};
 use super::store::VersionStore;
 use super::store::watched::Decided;
 use crate::config::Config;

@@ -20,8 +20,9 @@ use super::database::TestDatabase;
 use super::traffic::{Traffic, Wire};
 use crate::trap::{Fate, Snare, Snares, Trapped};
 
-/// Statement by which a transaction of maple-router names itself; its name follows.
-const NAMED: &str = "application_name = 'maple-router:";
+/// Statement by which a transaction of maple-router names itself; what follows is the rest of the program's name (` forms`, of a verb
+/// that connects as another role), a colon, and the transaction's.
+const NAMED: &str = "application_name = 'maple-router";
 
 /// Points at which a named transaction (as in `db.transaction("record", …)`) can be made to stand still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -195,7 +196,8 @@ impl Session {
     /// is to stop it, if any.
     fn received(&mut self, query: &str, script: &Script) -> Option<Snare> {
         if let Some((_, rest)) = query.split_once(NAMED) {
-            rest.split('\'').next().unwrap_or_default().clone_into(&mut self.name);
+            let name = rest.split('\'').next().and_then(|whole| whole.rsplit(':').next());
+            name.unwrap_or_default().clone_into(&mut self.name);
             self.has_rows = false;
             return script.pass(Place::BeginSent, self);
         }

@@ -253,6 +253,13 @@ pub struct MovedLine {
     pub reason: Option<String>,
 }
 
+impl ActionLine {
+    /// What is said where it has no destination.
+    fn nobody(&self) -> &'static str {
+        if self.kind.starts_with("happyfox") { "the help desk" } else { "nobody" }
+    }
+}
+
 impl Changes {
     /// Whether nothing changes.
     #[must_use]
