@@ -108,7 +108,7 @@ async fn a_version_is_signed_from_the_command_line() {
     let dir = desk.stage.dir().to_owned();
     let key = dir.join("key");
     let keygen = |arguments: &[&str]| {
-        let ended = Command::new("ssh-keygen").args(arguments).arg("-f").arg(&key).output();
+        let ended = Command::new("ssh-keygen").arg("-f").arg(&key).args(arguments).output();
         let ended = ended.expect("ssh-keygen runs (Debian: openssh-client)");
         assert!(ended.status.success(), "{ended:?}");
     };
