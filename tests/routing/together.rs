@@ -20,7 +20,9 @@ const HOLD: &str = "SELECT s.id FROM submissions s WHERE EXISTS
 /// Returns how many are in doubt then.
 async fn in_doubt(source: Source, taking: Duration) -> i64 {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
-    let scene = Scene::on(stage, &format!("[smtp]\nlanes = {CONNECTIONS}\n")).await;
+    // A record that the database refused would give its permit back: here each waits for its row, however slow the machine is.
+    let patient = "[database]\nlock_timeout = \"9s\"\nstatement_timeout = \"10s\"\n";
+    let scene = Scene::on(stage, &format!("[smtp]\nlanes = {CONNECTIONS}\n{patient}")).await;
     let locker = scene.stage.database.superuser().await.expect("a connection");
     // Long enough for its row to be locked meanwhile.
     scene.stage.relay.rule(Rule::at(Stage::Dot).delay(taking));
