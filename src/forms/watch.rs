@@ -39,9 +39,9 @@ pub struct FormWatch {
 }
 
 impl FormWatch {
-    /// Looks until `stop`.
+    /// Looks until `stop`: once a minute, and after a reload, so that whoever has mended the policy need not wait.
     pub async fn run(&self, stop: &CancellationToken) {
-        let mut seen = None;
+        let (mut seen, mut reloads) = (None, self.config.clone());
         while !stop.is_cancelled() {
             if let Ok(true) = self.store.is_there().await
                 && let Err(error) = self.look(&mut seen).await
@@ -49,7 +49,13 @@ impl FormWatch {
                 // The breaker reports a database that does not answer.
                 tracing::debug!("forms are looked at again: {}", scrub(&error.to_string()));
             }
-            stop.run_until_cancelled(self.clock.sleep(INTERVAL)).await;
+            let next = async {
+                tokio::select! {
+                    () = self.clock.sleep(INTERVAL) => {}
+                    Ok(()) = reloads.changed() => {}
+                }
+            };
+            stop.run_until_cancelled(next).await;
         }
     }
 

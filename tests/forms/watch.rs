@@ -2,12 +2,14 @@
 //! that could not be believed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use maple_router::config::Config;
 use maple_router::forms::watch::FormWatch;
 use maple_router::ops::clock::SystemClock;
 use maple_router::ops::incident::Incidents;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Scene, form, zoe};
 
@@ -44,6 +46,39 @@ async fn people_are_notified_of_a_form_that_drifted_and_of_a_policy_that_is_away
     scene.sql(&guard("ENABLE")).await;
     looking.look(&mut seen).await.expect("looked");
     assert_eq!(open(), Vec::<&str>::new());
+}
+
+/// Whoever mends it, and reloads, need not wait for the next minute; a list of signers that is not understood is told like a policy.
+#[tokio::test]
+async fn a_reload_is_looked_at_at_once() {
+    let scene = Scene::new().await;
+    let (incidents, _open) = Incidents::new();
+    let mut config = Config::default();
+    config.forms.policy_dir = Some(scene.policy_dir().to_owned());
+    let (reload, seen) = watch::channel(Arc::new(config.clone()));
+    let looking = FormWatch {
+        store: scene.desk.store.clone(),
+        config: seen,
+        clock: Arc::new(SystemClock),
+        incidents: incidents.clone(),
+    };
+    let stop = CancellationToken::new();
+    let until = async |is_open: bool| {
+        let so = async || incidents.keys().iter().any(|key| key.label() == "policy_away") == is_open;
+        devkit::waiting::until(Duration::from_secs(30), Duration::from_millis(20), so).await
+    };
+    let told = async {
+        let signers = scene.policy_dir().join("signers");
+        std::fs::write(&signers, "anna\n").expect("written");
+        (config.forms.require_signatures, config.forms.allowed_signers) = (1, Some(signers));
+        reload.send_replace(Arc::new(config.clone()));
+        assert!(until(true).await, "a line without a key");
+        config.forms.require_signatures = 0;
+        reload.send_replace(Arc::new(config));
+        assert!(until(false).await, "nobody has to sign any more");
+        stop.cancel();
+    };
+    tokio::join!(looking.run(&stop), told);
 }
 
 #[tokio::test]

@@ -20,19 +20,17 @@ const FORM: &str = "drill-rooms";
 /// Somebody mends the policy, and forgets a bracket.
 async fn broken(world: &mut World) -> Result<()> {
     write(world.stage.dir(), "package maple.publish\nallow if {\n")?;
-    restarted(world).await?;
+    reloaded(world).await?;
     world.slack("policy_away", Promise { failing: "policy", ..Promise::default() }).await?;
     world.alert("MapleRouterPolicyAway").await?;
     write(world.stage.dir(), POLICY)?;
-    restarted(world).await?;
+    reloaded(world).await?;
     world.slack_over("policy").await
 }
 
-/// The daemon looks once a minute, and at its start.
-async fn restarted(world: &mut World) -> Result<()> {
-    world.router.stop().await?;
-    world.start_again().await?;
-    world.router.ready().await
+/// The daemon looks once a minute, and after a reload.
+async fn reloaded(world: &World) -> Result<()> {
+    world.router.signal("HUP").await
 }
 
 /// Loads a version that sends to somebody, and tries to publish it. Returns whether it was published.
@@ -68,10 +66,10 @@ async fn behind(world: &mut World) -> Result<()> {
     for sql in [guard("DISABLE"), set("red@example.org"), guard("ENABLE")] {
         world.tamper(&sql).await?;
     }
-    restarted(world).await?;
+    reloaded(world).await?;
     world.slack("forms_drift", Promise { failing: "versions", ..Promise::default() }).await?;
     world.alert("MapleRouterFormsDrift").await?;
     world.tamper(&set("rooms@example.org")).await?;
-    restarted(world).await?;
+    reloaded(world).await?;
     world.slack_over("forms").await
 }
