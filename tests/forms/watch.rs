@@ -2,7 +2,7 @@
 //! that could not be believed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use maple_router::config::Config;
 use maple_router::forms::watch::FormWatch;
@@ -97,13 +97,20 @@ async fn a_decision_is_told_once_also_where_an_earlier_one_is_committed_later() 
     scene.publisher.publish(two.id, &two.digest, &zoe()).await.expect("judged");
     let store = &scene.desk.store;
     let first = store.over().await.expect("answered");
-    let told = store.decided(from, first).await.expect("answered");
+    let mut told = store.decided(from, first).await.expect("answered");
     slow.batch_execute("COMMIT").await.expect("committed");
-    let second = store.over().await.expect("answered");
-    let later = store.decided(first, second).await.expect("answered");
-    let mut actors: Vec<&str> = told.iter().chain(&later).map(|decided| decided.actor.as_str()).collect();
+    // Transactions of other databases of this server count as well: other tests have theirs.
+    let mut seen = first;
+    let began = Instant::now();
+    while told.len() < 2 && began.elapsed() < Duration::from_secs(50) {
+        let over = store.over().await.expect("answered");
+        told.extend(store.decided(seen, over).await.expect("answered"));
+        seen = over;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut actors: Vec<&str> = told.iter().map(|decided| decided.actor.as_str()).collect();
     actors.sort_unstable();
-    assert_eq!(actors, ["operator:zoe", "slow"], "{told:?} {later:?}");
-    let third = store.over().await.expect("answered");
-    assert_eq!(store.decided(second, third).await.expect("answered"), [], "once");
+    assert_eq!(actors, ["operator:zoe", "slow"], "{told:?}");
+    let last = store.over().await.expect("answered");
+    assert_eq!(store.decided(seen, last).await.expect("answered"), [], "once");
 }

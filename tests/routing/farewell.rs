@@ -60,6 +60,17 @@ async fn a_stop_that_comes_before_a_begin_comes_first_even_where_a_connection_is
 /// Beside a relay that was fast, mails have their intents recorded with their claims and wait for their connection. When the
 /// daemon stops meanwhile, mails in dialogue are finished; nothing of the others was sent: intents and attempts go back.
 async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_without_a_doubt(source: Source) {
+    // A relay on a crowded machine is not always fast.
+    for _ in 0..5 {
+        if is_given_back(source).await {
+            return;
+        }
+    }
+    panic!("not every mail had its intent: the relay was never taken for fast");
+}
+
+/// Whether the relay was taken for fast, and the rest was seen then.
+async fn is_given_back(source: Source) -> bool {
     let stage = stage_of(StageOptions::of(source), &[Form::new("f").mail_to("a@x.test")]).await;
     let mut scene = Scene::on(stage, "[smtp]\nlanes = 1\n").await;
     for _ in 0..4 {
@@ -71,8 +82,17 @@ async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_witho
     for _ in 0..6 {
         ids.push(scene.submit(&SubmissionSeed::of("f")).await.id);
     }
-    for id in &ids {
-        scene.await_row(*id, "begin", |row| row.entry("1|a@x.test").get("begun").is_some()).await;
+    let all_begun = async || {
+        let rows = futures::future::join_all(ids.iter().map(|id| scene.row(*id))).await;
+        rows.iter().all(|row| row.entry("1|a@x.test").get("begun").is_some())
+    };
+    if !devkit::waiting::until(Duration::from_secs(10), Duration::from_millis(50), all_begun).await {
+        held.release();
+        for id in &ids {
+            scene.ended(*id).await;
+        }
+        scene.stop().await;
+        return false;
     }
     scene.router.signal("TERM").await.expect("sent");
     scene.await_line("stop", |line| line["event"] == "stopping").await;
@@ -89,6 +109,7 @@ async fn what_waits_for_its_connection_when_the_daemon_stops_is_given_back_witho
         }
     }
     assert_eq!((sent, scene.stage.relay.mails().len()), (1, 5));
+    true
 }
 
 devkit::with_either_source!(
