@@ -1,8 +1,8 @@
 //! What people ask of form versions. Each command is one transaction: lock, look, judge, write; a decision is kept whichever way
 //! it goes, and its reasons are the answer.
 //!
-//! Nothing is published, promoted or restored while the policy is away ([`Away`](super::policy::Away)): that is a refusal like another, kept with the
-//! reason, and routing goes on. If we die before a commit nothing happened.
+//! Nothing is published, promoted or restored while the policy is away ([`Away`](super::policy::Away)): that is a refusal like another,
+//! kept with the reason, and routing goes on. If we die before a commit nothing happened.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -201,6 +201,24 @@ async fn a_list_that_is_not_understood_signs_nothing() {
     );
 }
 
+/// An adoption publishes and promotes in one step, which nobody can have signed: it leaves the draft, and the rows as they were.
+#[tokio::test]
+async fn an_adoption_leaves_its_draft_to_be_signed() {
+    let (mut scene, keys) = (Scene::new().await, Keys::new());
+    scene.loader(&form("f", "one")).await.expect("loaded");
+    let (rows, anna) = (scene.rows("f").await, keys.make("anna", "ed25519"));
+    keys.list(&mut scene, 1, &format!("anna {anna}\n"));
+    let (draft, judged) = scene.publisher.adopt("f", Uuid::new_v4(), &zoe()).await.expect("judged");
+    assert!(reasons(&judged).contains("it has 0"), "{judged:?}");
+    assert_eq!(scene.current("f").await, None, "not managed yet");
+    let signature = keys.sign("anna", NAMESPACE, &statement("f", draft.number, &draft.digest));
+    sign(&scene, draft.id, &signature).await.expect("kept");
+    let published = scene.publisher.publish(draft.id, &draft.digest, &zoe()).await.expect("judged");
+    assert_eq!(published, Judged::Done);
+    assert_eq!(scene.publisher.promote(draft.id, None, None, &zoe()).await.expect("judged"), Judged::Done);
+    assert_eq!(scene.rows("f").await, rows);
+}
+
 /// Who has to sign what is the policy's to say, beyond the number.
 #[tokio::test]
 async fn a_policy_reads_who_has_signed() {
