@@ -521,9 +521,10 @@ impl Versions {
             Ok((self.store.signatures_in(&tx, row.id).await?, self.store.now(&tx).await?))
         };
         let (kept, now) = self.store.pool().transaction("version_signatures", read).await?;
-        // Where the list cannot be read, nobody is in it.
-        let signers = self.signing.signers().unwrap_or_default();
-        let judged = judged(&signers, row, &kept, now);
+        let judged = match self.signing.signers() {
+            Ok(signers) => judged(&signers, row, &kept, now),
+            Err(why) => vec![Err(Unsigned::NoList(why)); kept.len()],
+        };
         Ok(kept.into_iter().zip(judged).map(|(kept, judged)| Signature { kept, judged }).collect())
     }
 

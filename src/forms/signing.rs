@@ -51,6 +51,9 @@ pub enum Unsigned {
     /// Nobody in the list has this key.
     #[error("its key {0} is nobody's in the list of signers")]
     NotListed(String),
+    /// The list cannot be read, so that nobody knows.
+    #[error("{0}")]
+    NoList(String),
     /// The list has the key for another time.
     #[error("the list of signers has its key {0} for another time")]
     NotNow(String),

@@ -187,6 +187,11 @@ async fn a_list_that_is_not_understood_signs_nothing() {
         let judged = scene.publisher.publish(draft.id, &draft.digest, &zoe()).await.expect("judged");
         let said = reasons(&judged);
         assert!(said.contains("the list of signers, ") && said.contains(expected), "{line}: {said}");
+        let shown = scene.publisher.signatures(&scene.row(draft.id).await).await.expect("read");
+        assert!(
+            matches!(&shown[0].judged, Err(Unsigned::NoList(why)) if why.contains(expected)),
+            "{shown:?}"
+        );
         assert!(
             matches!(sign(&scene, draft.id, &good).await, Err(CommandError::NoSigners(why)) if why.contains(expected))
         );
