@@ -18,6 +18,7 @@ mod parts;
 mod relay;
 mod relay_health;
 mod reload;
+mod retention;
 mod returned;
 mod review;
 mod routing;
@@ -56,6 +57,7 @@ pub const ROOMS: &[&Card] = &[
     &crate::desk::card::CARD,
     &crate::uploads::card::CARD,
     &crate::forms::card::CARD,
+    &crate::retention::card::CARD,
 ];
 
 /// Time that remains after `drain_timeout` for recording sent mails.
@@ -110,6 +112,7 @@ pub async fn run(config: Config, reloads: Reloads, stop: CancellationToken) -> R
     let desk = desk::open(&config, &reloads, &ground, &stop);
     let uploading = uploads::open(&config, &reloads, &ground, &stop);
     forms::watch(&config, &reloads, &mut ground);
+    retention::watch(&config, &mut ground);
     let start = Start::new(&config, &ground.readiness, &ground.outages, &makings.parts.source);
     let tell = || people.start(&config, &ground);
     let (began, alerting) = start.begin((&ground.pool, &ground.smtp), tell, &stop).await;

@@ -19,6 +19,7 @@ pub mod outbox;
 pub mod parts;
 pub mod ports;
 mod queries;
+pub mod retention;
 pub mod routing;
 pub mod scrub;
 pub mod uploads;

@@ -38,6 +38,7 @@ use crate::outbox::store::OutboxStore;
 use crate::outbox::subject::DeadLetterSubject;
 use crate::ports::{Clock, Failures};
 use crate::queries::preview::Compositor;
+use crate::retention::store::RetentionStore;
 use crate::routing::follow::pending_notices::PendingNotices;
 use crate::routing::pause::presence::Identity;
 use crate::routing::store::Store;
@@ -511,6 +512,21 @@ pub fn versions(config: &Config, pool: Pool) -> Result<Versions, PartError> {
         signing: Signing::new(&config.forms),
         allowed_domains: config.mail.allowed_destination_domains.clone(),
     })
+}
+
+/// The statements of retention.
+#[must_use]
+pub fn retention_store(config: &Config, pool: Pool) -> RetentionStore {
+    RetentionStore::new(pool, &format!("maple-router@{}", worker_name(config)))
+}
+
+/// The object store, as the collector's account.
+///
+/// # Errors
+/// [`PartError`].
+pub fn collector_objects(config: &Config) -> Result<ObjectStore, PartError> {
+    let host = config.surroundings.metadata_host.as_deref();
+    Ok(ObjectStore::new(&crate::retention::check::account(config), host)?)
 }
 
 /// The statements of form versions.

@@ -3,6 +3,9 @@
 //! Recorded first, shown second: if we die in between, the record says more than was given, never less. Attachments
 //! that are not clean are refused by name.
 
+mod revoke;
+
+use clap::Subcommand;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
@@ -29,13 +32,22 @@ const AT_ONCE: usize = 8;
 
 /// Arguments of `links`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Args {
     /// Submission id, or its beginning
-    #[arg(value_name = "ID", value_parser = id::parse)]
-    pub(super) id: IdArg,
+    #[arg(value_name = "ID", required = true, value_parser = id::parse)]
+    id: Option<IdArg>,
     /// A JSON array
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make every mailed link of a submission answer 404; the files stay
+    Revoke(revoke::Args),
 }
 
 /// One link (interfaces page, `links`). Has no `Debug`: anybody with the URL can read the object.
@@ -47,10 +59,19 @@ struct Link {
     valid_until: Timestamp,
 }
 
-/// Prints the URLs.
+/// Makes links, or makes them worthless.
 pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
+    match (args.verb, args.id) {
+        (Some(Verb::Revoke(revoke)), _) => revoke::run(ctx, revoke).await,
+        (None, Some(id)) => made(ctx, &id, args.json).await,
+        (None, None) => Err(CliError::new(Exit::Usage, anyhow::anyhow!("no submission is named"))),
+    }
+}
+
+/// Prints the URLs.
+async fn made(ctx: &Context, id: &IdArg, json: bool) -> Result<Exit, CliError> {
     let setup = Setup::open(ctx)?;
-    let id = setup.submission(&args.id).await?;
+    let id = setup.submission(id).await?;
     let view = setup.look(id).await?;
     if view.status == Status::Purged {
         let purged = anyhow::anyhow!("{id} is purged: its attachments were removed");
@@ -84,7 +105,7 @@ pub(super) async fn run(ctx: &Context, args: Args) -> Result<Exit, CliError> {
     if !links.is_empty() {
         record(ctx, &setup, id, &view.form_id, links.len()).await?;
     }
-    if args.json {
+    if json {
         output::json(&links)?;
     } else if links.is_empty() && refused.is_empty() {
         output::text("it has no attachments")?;

@@ -10,12 +10,15 @@ mod check;
 mod completions;
 mod desk;
 mod dlq;
+mod erase;
 mod exit;
 mod explain;
 mod filters;
 mod finalize;
 mod forms;
+mod gc;
 mod happyfox;
+mod hold;
 mod id;
 mod layout;
 mod lifecycle;
@@ -31,10 +34,12 @@ mod pause;
 mod policy;
 mod provision;
 mod publish;
+mod receipts;
 mod release;
 mod render;
 mod replay;
 mod resume;
+mod retention;
 mod review;
 mod role;
 mod run;
@@ -140,6 +145,16 @@ enum Verb {
     Policy(policy::Args),
     /// Test the virus scanner, or have files scanned again
     Scan(scan::Args),
+    /// Collect what has ended: run, status, undelete, reconcile
+    Gc(gc::Args),
+    /// Say how long what has ended is kept
+    Retention(retention::Args),
+    /// Place, lift and list legal holds
+    Hold(hold::Args),
+    /// Remove a person's data before its time
+    Erase(erase::Args),
+    /// Show what was removed, and prove it
+    Receipts(receipts::Args),
     /// Let people into the review desk, and out of it
     Desk(desk::Args),
     /// Tell what the audit log knows of recipients
@@ -194,7 +209,10 @@ impl Cli {
             // one; elsewhere a verb logs trouble only.
             let journal = std::path::Path::new("/run/systemd/journal/socket").exists();
             let format = if journal { LogFormat::Journald } else { LogFormat::Text };
-            let log = Log { format, level: "warn".to_owned() };
+            // What the collector did is news.
+            let level =
+                if matches!(self.verb, Verb::Gc(_)) { "warn,maple_router::retention=info" } else { "warn" };
+            let log = Log { format, level: level.to_owned() };
             telemetry::init(&log, ctx.env.get("RUST_LOG").map(String::as_str), None)?;
         }
         match self.verb {
@@ -225,6 +243,11 @@ impl Cli {
             Verb::Forms(args) => forms::run(&ctx, args).await,
             Verb::Policy(args) => policy::run(&ctx, &args),
             Verb::Scan(args) => scan::run(&ctx, args).await,
+            Verb::Gc(args) => gc::run(&ctx, args).await,
+            Verb::Retention(args) => retention::run(&ctx, args).await,
+            Verb::Hold(args) => hold::run(&ctx, args).await,
+            Verb::Erase(args) => erase::run(&ctx, args).await,
+            Verb::Receipts(args) => receipts::run(&ctx, args).await,
             Verb::Desk(args) => desk::run(&ctx, args).await,
             Verb::Audit(args) => audit::run(&ctx, args).await,
             Verb::TestSend(args) => test_send::run(&ctx, args).await,

@@ -50,6 +50,7 @@ mod desk;
 mod forms;
 mod grey_queue;
 mod happyfox;
+mod retention;
 mod scan;
 mod size;
 mod uploads;
@@ -59,6 +60,7 @@ pub use desk::{Assertion, AssertionAlgorithm, Desk, DeskAuth, DeskUser, Role};
 pub use forms::Forms;
 pub use grey_queue::GreyQueue;
 pub use happyfox::{HappyFox, HappyFoxForm, happyfox_api};
+pub use retention::Retention;
 pub use scan::{Scan, ScanSocket, scan_socket};
 pub use size::Size;
 pub use uploads::{Dedupe, UploadForm, UploadRules, Uploads};
@@ -100,6 +102,8 @@ section! {
         uploads: Uploads = Uploads::default(),
         /// `[forms]`
         forms: Forms = Forms::default(),
+        /// `[retention]`
+        retention: Retention = Retention::default(),
         /// `[audit]`
         audit: Audit = Audit::default(),
         /// `[slack]`

@@ -41,6 +41,8 @@ pub const UPLOADS_KEY: &str = "uploads-key";
 pub const HAPPYFOX_API_KEY: &str = "happyfox-api-key";
 /// Credential name of the help desk's auth code (`happyfox.auth_code_file`).
 pub const HAPPYFOX_AUTH_CODE: &str = "happyfox-auth-code";
+/// Credential name of the collector's service-account key (`retention.key_file`).
+pub const COLLECTOR_KEY: &str = "gc-key";
 /// Credential name of the service-account key (`signed_url.key_file`).
 pub const SIGNING_KEY: &str = "signing-key";
 
@@ -216,6 +218,12 @@ impl Config {
     /// [`SecretError`].
     pub fn uploads_key(&self) -> Result<Option<ReadSecret>, SecretError> {
         read(UPLOADS_KEY, self.uploads.key_file.as_deref(), &self.surroundings)
+    }
+
+    /// The key file of the collector's service account: `retention.key_file`, else systemd's credential `gc-key`.
+    #[must_use]
+    pub fn collector_key_file(&self) -> Option<PathBuf> {
+        self.retention.key_file.clone().or_else(|| credential_file(&self.surroundings, COLLECTOR_KEY))
     }
 
     /// The help desk's API key, if one is configured.

@@ -57,10 +57,11 @@ pub const ROUTER: MigrationSet = MigrationSet {
         ("003_daemons", include_str!("../../migrations/router/003_daemons.sql")),
         ("004_grey_queue", include_str!("../../migrations/router/004_grey_queue.sql")),
         ("005_outbox_order", include_str!("../../migrations/router/005_outbox_order.sql")),
+        ("006_late_infection", include_str!("../../migrations/router/006_late_infection.sql")),
     ],
 };
 
-/// Uploads and what they become, and the versions of forms, in a schema of their own; optional, on top of schema router.
+/// Uploads and what they become, the versions of forms, and how what has ended is removed, in a schema of their own; optional, on top of schema router.
 pub const CONTENT: MigrationSet = MigrationSet {
     name: "content",
     history_table: "content.history",
@@ -69,6 +70,7 @@ pub const CONTENT: MigrationSet = MigrationSet {
     files: &[
         ("001_uploads", include_str!("../../migrations/content/001_uploads.sql")),
         ("002_versions", include_str!("../../migrations/content/002_versions.sql")),
+        ("003_retention", include_str!("../../migrations/content/003_retention.sql")),
     ],
 };
 

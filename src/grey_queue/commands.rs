@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::decide::{Ask, Person, Plan, Possible, Refusal, Rules, decide, possible};
-use super::entry::Entry;
+use super::entry::{Entry, LATE_INFECTION};
 use super::metrics::{CONFLICTS, REMEDIES, RemedyOutcome, TRANSITIONS};
 use super::store::GreyQueueStore;
 use super::table::State;
@@ -117,9 +117,12 @@ impl Commands {
         ))
     }
 
-    /// The remedies of an entry's subject.
+    /// The remedies of an entry's subject. An infected file that was mailed has none: to send it again is what must not happen.
     #[must_use]
     pub fn remedies(&self, entry: &Entry) -> &'static [Remedy] {
+        if entry.cause == LATE_INFECTION {
+            return &[];
+        }
         self.subjects.of(&entry.subject.kind).map_or(&[], |room| room.remedies())
     }
 

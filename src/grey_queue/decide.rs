@@ -17,7 +17,7 @@ use serde::Serialize;
 pub use refusal::Refusal;
 pub use steps::{Plan, Step};
 
-use super::entry::{Entry, Resolution};
+use super::entry::{Entry, LATE_INFECTION, Resolution};
 use super::table::{ADMIN, Command, REVIEWER, State};
 use crate::kernel::Who;
 use crate::kernel::subject::{Evidence, Looked, Remedy};
@@ -263,6 +263,10 @@ fn resolve(steps: Steps<'_>, ask: &Ask) -> Result<Plan, Refusal> {
     }
     let how = match (ask.vouch, rules.looked) {
         (true, _) => Resolution::Vouched,
+        (false, Some(Looked::Sufficient(_))) if entry.cause == LATE_INFECTION => {
+            let what = "that it was delivered is what is wrong: recall its links, tell whoever has the file, and vouch";
+            return Err(Refusal::EvidenceMissing(vec![what.to_owned()]));
+        }
         (false, Some(Looked::Sufficient(evidence))) => resolution(*evidence),
         (false, Some(Looked::Missing { what, .. })) => return Err(Refusal::EvidenceMissing(what.clone())),
         (false, Some(Looked::Gone)) => {
@@ -301,6 +305,9 @@ fn remedy(ask: &Ask, rules: &Rules<'_>) -> Result<Option<Remedy>, Refusal> {
 }
 
 fn one_of(remedies: &[Remedy]) -> String {
+    if remedies.is_empty() {
+        return "none: an infected file that was mailed has no remedy but a person's".to_owned();
+    }
     let labels: Vec<&str> = remedies.iter().map(|remedy| remedy.label()).collect();
     format!("one of: {}", labels.join(", "))
 }

@@ -82,6 +82,9 @@ pub struct Job {
     pub leased: bool,
 }
 
+/// The cause of an entry about an infected file that was mailed: that the mails arrived is no remedy for it.
+pub const LATE_INFECTION: &str = "late_infection";
+
 /// An entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
@@ -91,7 +94,7 @@ pub struct Entry {
     pub version: i64,
     /// Its state.
     pub state: State,
-    /// `failed`, `infected`, `bounced`, `dead_letter`, and those of rooms to come.
+    /// `failed`, `infected`, `bounced`, `dead_letter`, `late_infection`, and those of rooms to come.
     pub cause: String,
     /// The cause's own word.
     pub reason: String,

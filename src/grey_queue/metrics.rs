@@ -15,6 +15,8 @@ words! {
         Bounced = "bounced",
         /// An event became a dead letter.
         DeadLetter = "dead_letter",
+        /// An attachment was found infected after it was mailed.
+        LateInfection = "late_infection",
         /// Another room's.
         Other = "other",
     }

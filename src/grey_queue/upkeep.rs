@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::card;
 use super::commands::Subjects;
-use super::entry::Entry;
+use super::entry::{Entry, LATE_INFECTION};
 use super::journal::EventName;
 use super::metrics::{Cause, DEPTH, OLDEST, OPENED, RECONCILED, TRANSITIONS};
 use super::store::GreyQueueStore;
@@ -324,6 +324,9 @@ fn transition(from: State, command: Command, who: Who) -> Result<Transition<Grey
 /// What the policy begins for a pending entry. Pure. Only what nobody has touched is mended without a person; sufficient
 /// evidence is always worth a look.
 fn policy(entry: &Entry, looked: &Looked, auto: &BTreeSet<String>) -> Option<Remedy> {
+    if entry.cause == LATE_INFECTION {
+        return None;
+    }
     match looked {
         Looked::Sufficient(_) => Some(Remedy::Check),
         Looked::Gone => None,

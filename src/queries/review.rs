@@ -135,6 +135,7 @@ pub(crate) fn headline(entry: &Entry) -> String {
         ("failed", "ledger_damaged") => "The submission's record cannot be read".to_owned(),
         ("failed", "unknown") => "A submission failed, and nobody said why".to_owned(),
         ("infected", _) => "An attachment is infected".to_owned(),
+        ("late_infection", _) => "An infected file was mailed before anybody knew".to_owned(),
         ("bounced", "expired") => "A mail could not be delivered in time".to_owned(),
         ("bounced", _) => "A mail came back".to_owned(),
         ("dead_letter", "unreadable") => "An event that nobody can read".to_owned(),

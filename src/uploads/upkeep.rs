@@ -151,7 +151,7 @@ impl Upkeep {
         };
         match removed.await {
             // Whoever may not list the bucket is told the second of what is missing; the right to delete is held.
-            Ok(()) | Err(StoreError::MissingOrForbidden { .. }) => Ok(staged.object),
+            Ok(_) | Err(StoreError::MissingOrForbidden { .. }) => Ok(staged.object),
             Err(error) => Err(Stuck { staged, error }),
         }
     }

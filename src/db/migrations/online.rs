@@ -67,7 +67,20 @@ pub const REVIEW_INDEXES: [(&str, &str); 2] = [
     ("audit_log_router_failed", "ON public.audit_log (occurred_at, id) WHERE detail ? 'error'"),
 ];
 
-/// The indexes on the mission's tables, in the order of the files that make them.
+/// The collector's indexes, exactly as 003 of schema content makes them on an idle database.
+pub const CONTENT_INDEXES: [(&str, &str); 3] = [
+    ("attachments_content_object", "ON public.attachments (gcs_bucket, gcs_object)"),
+    (
+        "submissions_content_expiring",
+        "ON public.submissions (retention_expires_at, id) WHERE status IN ('routed', 'failed') AND retention_expires_at IS NOT NULL",
+    ),
+    (
+        "submissions_content_ended",
+        "ON public.submissions (created_at, id) WHERE status IN ('routed', 'failed') AND retention_expires_at IS NULL",
+    ),
+];
+
+/// The indexes of schema router on the mission's tables, in the order of the files that make them.
 pub fn all_indexes() -> impl Iterator<Item = (&'static str, &'static str)> {
     INDEXES.into_iter().chain(REVIEW_INDEXES)
 }
@@ -122,7 +135,7 @@ pub async fn migrate(
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<Routed, MigrateError> {
     locked(client, &ROUTER, async |client| {
-        let built = indexes(client, patience, report).await?;
+        let built = indexes(client, all_indexes(), patience, report).await?;
         limits(client, patience.lock).await?;
         let mut tries = Tries::new(patience, report);
         let applied = loop {
@@ -210,6 +223,7 @@ pub async fn migrate_content(
         if !asked.get::<_, bool>(0) {
             return Err(MigrateError::Foundation { name: CONTENT.name });
         }
+        indexes(client, CONTENT_INDEXES.into_iter(), patience, report).await?;
         limits(client, patience.lock).await?;
         let mut tries = Tries::new(patience, report);
         loop {
@@ -345,7 +359,13 @@ pub struct WayBack {
 }
 
 /// The `down/` files of schema content, the newest first.
-const CONTENT_WAYS_BACK: [WayBack; 2] = [
+const CONTENT_WAYS_BACK: [WayBack; 3] = [
+    WayBack {
+        version: 3,
+        stem: "003_retention",
+        sql: include_str!("../../../migrations/content/down/003_retention.sql"),
+        takes_events: false,
+    },
     WayBack {
         version: 2,
         stem: "002_versions",
@@ -361,7 +381,13 @@ const CONTENT_WAYS_BACK: [WayBack; 2] = [
 ];
 
 /// The `down/` files of schema router, the newest first.
-const WAYS_BACK: [WayBack; 4] = [
+const WAYS_BACK: [WayBack; 5] = [
+    WayBack {
+        version: 6,
+        stem: "006_late_infection",
+        sql: include_str!("../../../migrations/router/down/006_late_infection.sql"),
+        takes_events: false,
+    },
     WayBack {
         version: 5,
         stem: "005_outbox_order",
@@ -469,6 +495,7 @@ async fn limits(client: &Client, lock: Duration) -> Result<(), MigrateError> {
 /// Builds the missing indexes one after the other, after dropping those that an earlier attempt left unfinished.
 async fn indexes(
     client: &Client,
+    wanted: impl Iterator<Item = (&'static str, &'static str)>,
     patience: Patience,
     report: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<&'static str>, MigrateError> {
@@ -477,7 +504,7 @@ async fn indexes(
     let limits = format!("SET lock_timeout = 0; SET statement_timeout = {}", patience.index.as_millis());
     client.batch_execute(&limits).await.map_err(failing)?;
     let mut built = Vec::new();
-    for (name, on) in all_indexes() {
+    for (name, on) in wanted {
         let sql =
             "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('public.' || $1::text)";
         match client.query_opt(sql, &[&name]).await.map_err(failing)?.map(|row| row.get::<_, bool>(0)) {
@@ -532,10 +559,13 @@ mod tests {
     #[test]
     fn the_indexes_are_those_of_the_file() {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let of_file: [(&str, &[(&str, &str)]); 2] =
-            [("002_outbox", &INDEXES), ("004_grey_queue", &REVIEW_INDEXES)];
-        for (stem, indexes) in of_file {
-            let (_, file) = ROUTER.files.iter().find(|file| file.0 == stem).expect("the file");
+        let of_file: [(&MigrationSet, &str, &[(&str, &str)]); 3] = [
+            (&ROUTER, "002_outbox", &INDEXES),
+            (&ROUTER, "004_grey_queue", &REVIEW_INDEXES),
+            (&CONTENT, "003_retention", &CONTENT_INDEXES),
+        ];
+        for (set, stem, indexes) in of_file {
+            let (_, file) = set.files.iter().find(|file| file.0 == stem).expect("the file");
             let file = squeezed(file);
             for (name, on) in indexes {
                 let plain = squeezed(&format!("CREATE INDEX IF NOT EXISTS {name} {on};"));
@@ -551,17 +581,17 @@ mod tests {
             ways_back(&ROUTER, name).map(|ways| ways.iter().map(|way| way.version).collect::<Vec<_>>())
         };
         for name in ["002", "2", "002_outbox"] {
-            assert_eq!(versions(name).expect(name), [5, 4, 3, 2], "what came after it goes first");
+            assert_eq!(versions(name).expect(name), [6, 5, 4, 3, 2], "what came after it goes first");
         }
-        assert_eq!(versions("005").expect("the last"), [5]);
-        for name in ["001", "006", "", "outbox", "002_records"] {
+        assert_eq!(versions("006").expect("the last"), [6]);
+        for name in ["001", "007", "", "outbox", "002_records"] {
             assert!(ways_back(&ROUTER, name).is_err(), "{name}");
         }
         for (way, file) in WAYS_BACK.iter().zip(ROUTER.files.iter().rev()) {
             assert_eq!(way.stem, file.0, "every file after the first has one");
             assert!(way.stem.starts_with(&format!("{:03}_", way.version)), "{way:?}");
         }
-        let parts: Vec<&str> = WAYS_BACK[3].sql.split(PART).skip(1).collect();
+        let parts: Vec<&str> = WAYS_BACK[4].sql.split(PART).skip(1).collect();
         assert_eq!(parts.len(), 3);
         for (part, table, other) in [(0, "attachments", "submissions"), (1, "submissions", "attachments")] {
             assert!(parts[part].contains(&format!("ON public.{table}")), "{table}");
@@ -577,6 +607,6 @@ mod tests {
             let (_, after) = text.split_once("FUNCTION router.ring()").expect("it");
             after.split_once("\n$$;").expect("its end").0.to_owned()
         };
-        assert_eq!(body(WAYS_BACK[2].sql), body(file));
+        assert_eq!(body(WAYS_BACK[3].sql), body(file));
     }
 }

@@ -206,7 +206,11 @@ impl IntoParams for ListParameters {
                 "one of these states; none: the open ones; `all`: every state; also separated by commas",
                 ArrayBuilder::new().items(states).build().into(),
             ),
-            ("cause", "of this cause: `failed`, `infected`, `bounced`, `dead_letter`", schema::filter()),
+            (
+                "cause",
+                "of this cause: `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`",
+                schema::filter(),
+            ),
             ("reason", "with this reason: the cause's own word", schema::filter()),
             ("form", "of this form", schema::filter()),
             ("queue", "of this queue: `operations`, `security`", schema::filter()),

@@ -218,7 +218,7 @@ documents! {
         /// Its state.
         #[schema(schema_with = state)]
         state: String,
-        /// `failed`, `infected`, `bounced`, `dead_letter`.
+        /// `failed`, `infected`, `late_infection`, `bounced`, `dead_letter`.
         cause: String,
         /// The cause's own word.
         reason: String,

@@ -13,6 +13,7 @@ pub fn heading(cause: &str, reason: &str) -> &'static str {
         ("failed", "ledger_damaged") => "The record of deliveries cannot be read",
         ("failed", _) => "Routing failed",
         ("infected", _) => "An attachment is infected",
+        ("late_infection", _) => "An infected file was mailed before anybody knew",
         ("bounced", _) => "Mail came back after the relay took it",
         ("dead_letter", "unreadable") => "An event cannot be read",
         ("dead_letter", "unknown_submission") => "An event names no known submission",
@@ -50,6 +51,10 @@ pub fn meaning(cause: &str, reason: &str) -> &'static str {
         ("failed", _) => "It will not go on by itself.",
         ("infected", _) => {
             "A scanner found malware in an attachment. Nothing that was still to be sent will be. Security decides."
+        }
+        ("late_infection", _) => {
+            "A scanner judged the attachment infected after the submission was routed. Its links work until they run out: recall \
+             them (links revoke), and tell whoever has the file."
         }
         ("bounced", _) => {
             "The relay accepted the mail, and later reported that it could not be delivered. The submission counts \

@@ -12,9 +12,10 @@ use crate::grey_queue::table::State;
 use crate::kernel::subject::Remedy;
 
 /// The causes that entries have today.
-const CAUSES: [(&str, &str); 4] = [
+const CAUSES: [(&str, &str); 5] = [
     ("failed", "routing failed"),
     ("infected", "an attachment is infected"),
+    ("late_infection", "an infected file was mailed"),
     ("bounced", "mail came back"),
     ("dead_letter", "a dead letter"),
 ];

@@ -9,6 +9,7 @@
 mod bucket;
 mod call;
 mod fault;
+mod listing;
 mod multipart;
 mod name;
 mod object;
@@ -28,7 +29,9 @@ pub use self::bucket::{BucketFacts, CorsRule, LifecycleRule};
 pub use self::call::{Call, Permission};
 pub use self::fault::{Absence, InvalidCode, StoreError};
 use self::fault::{Finding, classify};
+pub use self::listing::{Listed, ListedPage};
 pub use self::name::{ObjectName, UploadId};
+pub use self::object::Deletion;
 pub use self::reading::Reading;
 pub use self::said::{Part, Stat};
 
@@ -71,6 +74,7 @@ impl Patience {
             Call::Initiate
             | Call::ListParts
             | Call::Abort
+            | Call::List
             | Call::Stat
             | Call::Read
             | Call::Delete

@@ -13,6 +13,8 @@ pub enum Call {
     Complete,
     /// It is given up.
     Abort,
+    /// A page of a bucket's objects.
+    List,
     /// What is known of an object.
     Stat,
     /// Its bytes.
@@ -29,11 +31,12 @@ pub enum Call {
 
 impl Call {
     /// Each of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Initiate,
         Self::ListParts,
         Self::Complete,
         Self::Abort,
+        Self::List,
         Self::Stat,
         Self::Read,
         Self::Rewrite,
@@ -49,6 +52,7 @@ impl Call {
             Self::Initiate | Self::Complete => Some(Permission::CreateUpload),
             Self::ListParts => Some(Permission::ListParts),
             Self::Abort => Some(Permission::AbortUpload),
+            Self::List => Some(Permission::List),
             Self::Stat | Self::Read => Some(Permission::Get),
             Self::Rewrite => Some(Permission::Create),
             Self::Delete => Some(Permission::Delete),
@@ -65,6 +69,7 @@ impl fmt::Display for Call {
             Self::ListParts => "list an upload's parts",
             Self::Complete => "complete an upload",
             Self::Abort => "abort an upload",
+            Self::List => "list a bucket",
             Self::Stat => "look at an object",
             Self::Read => "read an object",
             Self::Rewrite => "copy an object",

@@ -206,7 +206,9 @@ pub(super) fn classify(call: Call, finding: &Finding) -> StoreError {
         (401, _) => StoreError::TokenRefused,
         (403, _) => refused(call, permission),
         (404, "NoSuchBucket") => StoreError::NoBucket,
-        (404, _) if matches!(call, Call::Bucket | Call::Permissions | Call::Initiate) => StoreError::NoBucket,
+        (404, _) if matches!(call, Call::Bucket | Call::Permissions | Call::Initiate | Call::List) => {
+            StoreError::NoBucket
+        }
         (404, _) => StoreError::Gone,
         (412, _) if call == Call::Rewrite => StoreError::Exists,
         (412, _) => StoreError::Changed,

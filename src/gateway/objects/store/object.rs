@@ -12,6 +12,15 @@ use super::{ObjectName, ObjectStore, garbled, parsed};
 /// Most rounds of a copy: far more than the largest object needs.
 const ROUNDS: usize = 10_000;
 
+/// What a deletion met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// The object was there, and is gone.
+    Done,
+    /// There was nothing: somebody was first, perhaps an earlier call of ours whose answer was lost.
+    Absent,
+}
+
 impl ObjectStore {
     /// What is known of an object; `None` where there is none.
     ///
@@ -71,12 +80,13 @@ impl ObjectStore {
     /// # Errors
     /// [`StoreError`]; [`StoreError::Changed`] where the object is of another generation, [`StoreError::MissingOrForbidden`]
     /// where there is none and we may not list the bucket.
-    pub async fn delete(&self, name: &ObjectName, generation: Option<i64>) -> Result<(), StoreError> {
+    pub async fn delete(&self, name: &ObjectName, generation: Option<i64>) -> Result<Deletion, StoreError> {
         let generation = generation.map(|generation| generation.to_string());
         let query = generation.as_deref().map(|generation| ("ifGenerationMatch", generation));
         let url = self.json([name.bucket(), "o", name.object()], query.as_slice());
         match self.answer(Call::Delete, self.request(Method::DELETE, url)).await {
-            Ok(_) | Err(StoreError::Gone) => Ok(()),
+            Ok(_) => Ok(Deletion::Done),
+            Err(StoreError::Gone) => Ok(Deletion::Absent),
             Err(error) => Err(self.settled(name.bucket(), error).await),
         }
     }

@@ -1,0 +1,412 @@
+//! A run of the collector: what earlier runs owe, what has ended, the mark, the sweep.
+//!
+//! One run at a time, in pages, each page a transaction; no transaction is open while the store is asked. Intent, effect, fact: a blob's
+//! state is deleted first, then its object, then the answer is recorded with a receipt. If we die in between, the next run asks the
+//! store again, by the same generation. A run that lost its place to another changes nothing any more: the schema asks for its lease.
+//! One object that cannot be deleted, or one row that cannot be emptied, stops nobody.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::counts::Counts;
+use super::decide;
+use super::journal::EventName;
+use super::objects::{deletions, generations};
+use super::recall::Recaller;
+use super::store::runs::{Begun, Ours, Run, RunState};
+use super::store::submissions::Authority;
+use super::store::swept::Gone;
+use super::store::{Object, Place, RetentionStore};
+use super::table::State;
+use crate::db::DbError;
+use crate::db::batch::divided;
+use crate::gateway::objects::store::{ObjectStore, StoreError};
+use crate::journal;
+use crate::kernel::rows::{Fence, Write};
+use crate::ops::rng::Rng;
+use crate::scrub::scrub;
+
+/// Rows of a page.
+const PAGE: usize = 500;
+/// Versions, or references, that end in one transaction.
+const FEW: i32 = 100;
+/// Lease of a run, extended with each page. A page of objects that each take the longest time takes longer: then another run may take
+/// the place, and pays what this one owes.
+const LEASE: Duration = Duration::from_secs(300);
+
+/// The collector. Cheap to clone.
+#[derive(Clone)]
+pub struct Collector {
+    /// The rows, as the collector's role.
+    pub store: RetentionStore,
+    /// The objects, as the collector's account.
+    pub objects: Arc<ObjectStore>,
+    /// Names runs.
+    pub rng: Arc<Rng>,
+    /// Whoever runs it.
+    pub actor: String,
+    /// How long a blob can be taken back.
+    pub grace: Duration,
+    /// Told after each page.
+    pub progress: Arc<dyn Fn(&Counts) + Send + Sync>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ended {
+    /// It came to its end; its number, and what it did.
+    Done(i64, Counts),
+    /// It was asked to stop, and left the rest to the next.
+    Stopped(i64, Counts),
+    /// Another is at work.
+    Busy(Box<Run>),
+}
+
+/// Why a run failed. The next one goes on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// The store did nothing that was asked of a whole page.
+    #[error("{0}")]
+    Store(StoreError),
+    /// An object could not be looked at, so that the mark is not complete: nothing is swept.
+    #[error("the mark is not complete: {0}")]
+    Mark(StoreError),
+    /// Another run has taken its place.
+    #[error("its lease ran out, and another run has taken its place")]
+    Lost,
+}
+
+/// The stop between two pages.
+enum Cut {
+    Stopped,
+    Failed(RunError),
+}
+
+impl<E: Into<RunError>> From<E> for Cut {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A run under way.
+struct Course<'a> {
+    of: &'a Collector,
+    ours: Ours,
+    state: RunState,
+    counts: Counts,
+    stop: &'a CancellationToken,
+}
+
+impl Collector {
+    /// Runs once, until it is done or `stop`.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was done by then stands, and the run's row says why it failed where the database can be asked.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<Ended, RunError> {
+        let token = self.rng.uuid();
+        let (ours, over) = match self.store.begin(&self.actor, token, LEASE, self.grace).await? {
+            Begun::Ours(ours, over) => (ours, over),
+            Begun::Busy(run) => return Ok(Ended::Busy(run)),
+        };
+        if let Some(over) = over {
+            tracing::warn!(
+                "run {over} of the collector was left open, and its lease ran out: this one goes on"
+            );
+        }
+        let state = RunState::Marking;
+        let mut course = Course { of: self, ours, state, counts: Counts::default(), stop };
+        let ended = course.run().await;
+        let counts = course.counts;
+        let (trouble, result) = match ended {
+            Ok(()) => (None, Ok(Ended::Done(ours.id, counts.clone()))),
+            Err(Cut::Stopped) => {
+                (Some("it was stopped".to_owned()), Ok(Ended::Stopped(ours.id, counts.clone())))
+            }
+            Err(Cut::Failed(error)) => (Some(scrub(&error.to_string())), Err(error)),
+        };
+        // Where the database is the trouble, the lease says so.
+        if let Err(error) = self.store.end_run(ours, &counts.document(), trouble.as_deref()).await {
+            tracing::warn!("run {}: its end is not recorded: {}", ours.id, scrub(&error.to_string()));
+        }
+        told(ours.id, &counts, trouble.as_deref());
+        result
+    }
+}
+
+impl Course<'_> {
+    async fn run(&mut self) -> Result<(), Cut> {
+        self.settle_debts().await?;
+        self.recalls().await?;
+        self.forget().await?;
+        for own in [true, false] {
+            self.purge(own).await?;
+        }
+        self.release().await?;
+        self.mark_left().await?;
+        self.mark_due().await?;
+        self.state = RunState::Sweeping;
+        self.turn().await?;
+        self.sweep().await
+    }
+
+    /// Between two pages: whether the place is still ours, and whether somebody asked to stop.
+    async fn turn(&mut self) -> Result<(), Cut> {
+        (self.of.progress)(&self.counts);
+        if self.stop.is_cancelled() {
+            return Err(Cut::Stopped);
+        }
+        let counts = self.counts.document();
+        if self.of.store.extend_run(self.ours, LEASE, self.state, &counts).await? {
+            return Ok(());
+        }
+        Err(RunError::Lost.into())
+    }
+
+    /// Objects of blobs that earlier runs have deleted.
+    async fn settle_debts(&mut self) -> Result<(), Cut> {
+        let mut behind = Uuid::nil();
+        loop {
+            let owed = self.of.store.owed(behind, PAGE).await?;
+            let Some(last) = owed.last() else { return Ok(()) };
+            behind = last.blob;
+            self.delete(owed, true).await?;
+            self.turn().await?;
+        }
+    }
+
+    async fn recalls(&mut self) -> Result<(), Cut> {
+        let recaller = Recaller { store: self.of.store.clone(), objects: Arc::clone(&self.of.objects) };
+        for recall in self.of.store.open_recalls(PAGE).await? {
+            let id = recall.id;
+            match recaller.carry_out(recall).await {
+                Ok(_) => self.counts.recalled += 1,
+                Err(error) => {
+                    tracing::warn!(
+                        "recall {id} is not done: {}; it is tried again by the next run",
+                        scrub(&error.to_string())
+                    );
+                }
+            }
+            self.turn().await?;
+        }
+        Ok(())
+    }
+
+    async fn forget(&mut self) -> Result<(), Cut> {
+        loop {
+            let n = self.of.store.forget_versions(FEW, &self.of.actor).await?;
+            self.counts.forgotten += n;
+            if n == 0 {
+                return Ok(());
+            }
+            self.turn().await?;
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), Cut> {
+        loop {
+            let n = self.of.store.release_kept(FEW).await?;
+            self.counts.released += n;
+            if n == 0 {
+                return Ok(());
+            }
+            self.turn().await?;
+        }
+    }
+
+    /// Empties submissions whose time has come: by an end of their `own`, or by their form's.
+    async fn purge(&mut self, own: bool) -> Result<(), Cut> {
+        let mut behind = Some(Place::start());
+        while let Some(place) = behind {
+            let page = self.of.store.due(own, &place, PAGE).await?;
+            behind = page.next;
+            let (store, actor, run) = (&self.of.store, &self.of.actor, self.ours.id);
+            let purge = |part: Vec<Uuid>| async move {
+                store.purge(&part, Authority::Retention, actor, Some(run)).await
+            };
+            let batch = divided(&page.ids, purge).await;
+            for purged in batch.done.into_iter().flatten() {
+                match purged.why {
+                    None => self.counts.purged += 1,
+                    // Its form keeps it longer than another does.
+                    Some(why) if why == "not_yet" || why == "no_end" => {}
+                    Some(why) => *self.counts.kept.entry(why).or_default() += 1,
+                }
+            }
+            for refused in batch.refused {
+                self.counts.refused += 1;
+                let (id, named) = (refused.id, refused.error.named());
+                journal!(
+                    warn,
+                    EventName::PurgeRefused,
+                    submission_id = %id,
+                    run,
+                    "submission {id} cannot be emptied, the database refuses it: {named}. The others are; it stays, and is tried by the next run"
+                );
+            }
+            if let Some(error) = batch.fault {
+                return Err(error.into());
+            }
+            self.turn().await?;
+        }
+        Ok(())
+    }
+
+    /// Marks anew, or lets live, what an earlier run marked and did not sweep.
+    async fn mark_left(&mut self) -> Result<(), Cut> {
+        let mut behind = Uuid::nil();
+        loop {
+            let page = self.of.store.eligible(self.ours.id, false, behind, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            behind = *last;
+            self.mark(&page).await?;
+            self.turn().await?;
+        }
+    }
+
+    /// Marks what has lost its last reference, and whose deadline has passed.
+    async fn mark_due(&mut self) -> Result<(), Cut> {
+        let mut behind = Some(Place::start());
+        while let Some(place) = behind {
+            let page = self.of.store.tombstoned(&place, PAGE).await?;
+            behind = page.next;
+            self.mark(&page.ids).await?;
+            self.turn().await?;
+        }
+        Ok(())
+    }
+
+    async fn mark(&mut self, ids: &[Uuid]) -> Result<(), Cut> {
+        // What came another way than by an upload has no generation yet.
+        let unread = self.of.store.unread(ids).await?;
+        let mut generation = BTreeMap::new();
+        for (blob, said) in generations(&self.of.objects, unread).await {
+            // A mark that is not complete sweeps nothing.
+            generation.insert(blob, said.map_err(RunError::Mark)?);
+        }
+        let (store, run, actor) = (&self.of.store, self.ours.id, &self.of.actor);
+        let generation = &generation;
+        let marked = store
+            .pool()
+            .keyed_transaction("gc_mark", async |tx| {
+                let mut writes = Vec::new();
+                for (row, known) in store.known(&tx, ids).await? {
+                    let Some(transition) = decide::mark(known, run)? else { continue };
+                    let mut columns = serde_json::json!({"marked_run": run});
+                    if let Some(seen) = generation.get(&row.id) {
+                        columns["generation"] = (*seen).into();
+                    }
+                    let columns = (transition.to() == State::Eligible).then_some(columns);
+                    writes.push(Write { columns, ..Write::plain(row.id, Fence::Locked, transition) });
+                }
+                let revived = writes.iter().filter(|write| write.transition.to() == State::Live).count();
+                Ok((store.write(&tx, actor, &writes).await?.len(), revived))
+            })
+            .await?;
+        let (written, revived) = marked;
+        self.counts.revived += revived as u64;
+        self.counts.marked += written.saturating_sub(revived) as u64;
+        Ok(())
+    }
+
+    async fn sweep(&mut self) -> Result<(), Cut> {
+        let mut behind = Uuid::nil();
+        loop {
+            let page = self.of.store.eligible(self.ours.id, true, behind, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            behind = *last;
+            let (store, run, actor) = (&self.of.store, self.ours.id, &self.of.actor);
+            let swept = store
+                .pool()
+                .keyed_transaction("gc_sweep", async |tx| {
+                    let mut writes = Vec::new();
+                    for (row, known) in store.known(&tx, &page).await? {
+                        if let Some(transition) = decide::sweep(known, run)? {
+                            writes.push(Write::plain(row.id, Fence::Locked, transition));
+                        }
+                    }
+                    store.write(&tx, actor, &writes).await
+                })
+                .await?;
+            self.counts.swept += swept.len() as u64;
+            let swept: Vec<Uuid> = swept.into_iter().collect();
+            let owed = self.of.store.owed_of(&swept).await?;
+            self.delete(owed, false).await?;
+            self.turn().await?;
+        }
+    }
+
+    /// Deletes objects, and records what the store said.
+    async fn delete(&mut self, objects: Vec<Object>, tried: bool) -> Result<(), Cut> {
+        let asked = objects.len();
+        let Some(bucket) = objects.first().map(|object| object.bucket.clone()) else { return Ok(()) };
+        // How long the store keeps what is deleted: a receipt without it says less, and is written all the same.
+        let restorable =
+            self.of.objects.bucket(&bucket).await.map(|facts| facts.soft_delete).unwrap_or_default();
+        let (mut gone, mut failed) = (Vec::with_capacity(asked), None);
+        for (blob, said) in deletions(&self.of.objects, objects, tried).await {
+            match said {
+                Ok(how) => gone.push((blob, how)),
+                Err(error) => {
+                    self.counts.failed += 1;
+                    tracing::warn!(
+                        "the object of blob {blob} is not deleted: {error}; it is tried again by the next run"
+                    );
+                    failed = Some(error);
+                }
+            }
+        }
+        let recorded = self.of.store.record_gone(&gone, self.ours.id, restorable).await?;
+        for (blob, how) in recorded {
+            let run = self.ours.id;
+            match how {
+                Gone::Deleted => self.counts.deleted += 1,
+                Gone::Missing => {
+                    self.counts.missing += 1;
+                    journal!(error, EventName::ObjectMissing, blob = %blob, run,
+                        "the object of blob {blob} was gone before run {run} deleted it: somebody else removes objects (rb-013)");
+                }
+                Gone::Replaced => {
+                    self.counts.replaced += 1;
+                    journal!(error, EventName::ObjectReplaced, blob = %blob, run,
+                        "another object has the name of blob {blob}: run {run} leaves it alone (rb-013)");
+                }
+            }
+        }
+        match failed {
+            // A store that did nothing of a whole page is not asked for the next.
+            Some(error) if gone.is_empty() => Err(RunError::Store(error).into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn told(run: i64, counts: &Counts, trouble: Option<&str>) {
+    let words = counts.words();
+    match trouble {
+        None => journal!(
+            info,
+            EventName::GcRun,
+            run,
+            purged = counts.purged,
+            deleted = counts.deleted,
+            "run {run} of the collector is done: {words}"
+        ),
+        Some(trouble) => journal!(
+            warn,
+            EventName::GcRunFailed,
+            run,
+            purged = counts.purged,
+            deleted = counts.deleted,
+            "run {run} of the collector has ended early: {trouble}. Until then: {words}. The next run goes on from here"
+        ),
+    }
+}
