@@ -67,6 +67,9 @@ const SERIES: &[(&str, &str, &[&str])] = &[
             "staging_stuck",
             "policy_away",
             "forms_drift",
+            "gc_overdue",
+            "gc_failed",
+            "gc_objects_lost",
         ],
     ),
     ("rows_set_aside", "", &[]),
@@ -99,7 +102,11 @@ const SERIES: &[(&str, &str, &[&str])] = &[
         "state",
         &["Pending", "Processing", "Retrying", "UnderReview", "Escalated"],
     ),
-    ("grey_queue_opened_total", "cause", &["failed", "infected", "bounced", "dead_letter", "other"]),
+    (
+        "grey_queue_opened_total",
+        "cause",
+        &["failed", "infected", "bounced", "dead_letter", "late_infection", "other"],
+    ),
     (
         "grey_queue_transitions_total",
         "command",
@@ -138,6 +145,12 @@ const SERIES: &[(&str, &str, &[&str])] = &[
     ("form_publish_total", "outcome", &["published", "quarantined", "promoted", "restored", "refused"]),
     ("forms_managed", "", &[]),
     ("forms_drifted", "", &[]),
+    // Retention.
+    ("gc_blobs", "state", &["tombstoned", "eligible_for_gc", "deleted"]),
+    ("gc_deletes_total", "result", &["deleted", "missing", "replaced", "failed"]),
+    ("purged_total", "outcome", &["purged", "kept", "refused"]),
+    ("gc_since_run_seconds", "", &[]),
+    ("holds", "", &[]),
 ];
 
 /// The labels are the lifecycle's own words: what is delivered is over, and a redrive is no daemon's.

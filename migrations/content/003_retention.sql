@@ -148,7 +148,8 @@ CREATE INDEX IF NOT EXISTS submissions_content_ended ON public.submissions (crea
 -- ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- What was removed, on whose authority, and what the store said. Each holds the digest of the one before, so that none can be changed or
--- taken out unseen: digest = SHA-256 of the previous digest, in hexadecimal digits, and the text. No name, address or field stands here.
+-- taken out unseen: digest = SHA-256 of the previous digest, in hexadecimal digits, and the text. No field, address or file name stands here; who
+-- removed it does, and the ticket, which is not ours to remove.
 CREATE TABLE content.receipts (
     id      bigint PRIMARY KEY CHECK (id > 0),
     body    text NOT NULL,
@@ -640,6 +641,8 @@ GRANT INSERT, UPDATE ON content.gc_runs TO maple_gc;
 GRANT UPDATE (value) ON content.grace TO maple_gc;
 GRANT UPDATE (state, deadline, marked_run, gone_at, gone, restorable_until, generation) ON content.blobs TO maple_gc;
 GRANT UPDATE (state, old_generation, done_at) ON content.recalls TO maple_gc;
+-- Final objects that became no blob: the daemon may not delete in their bucket.
+GRANT DELETE ON content.staging TO maple_gc;
 GRANT SELECT, INSERT ON router.transitions TO maple_gc;
 CREATE POLICY transitions_collector_read ON router.transitions FOR SELECT TO maple_gc USING (lifecycle = 'blob');
 CREATE POLICY transitions_collector_write ON router.transitions FOR INSERT TO maple_gc WITH CHECK (lifecycle = 'blob');

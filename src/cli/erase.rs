@@ -16,6 +16,7 @@ use super::{CliError, Context, Exit, output, setup};
 use crate::journal;
 use crate::retention::journal::EventName;
 use crate::retention::store::submissions::{Authority, Erasable};
+use crate::retention::why::meaning;
 use crate::routing::submission::text::one_line;
 
 /// Submissions that are found by one statement.
@@ -217,23 +218,4 @@ fn elsewhere(one: &Erasable) -> String {
         ));
     }
     text
-}
-
-/// Why a submission is kept, in words.
-pub(super) fn meaning(why: &str) -> &str {
-    match why {
-        "open" => "it has not ended",
-        "held" => "a hold names it (maple-router hold list)",
-        "review" => "somebody decides about it (maple-router review list)",
-        "event" => "an event about it is not delivered",
-        "damaged" => "its record cannot be read: a person has to look at it first",
-        "untold" => "nobody was told of its failure or infection yet",
-        "undelivered" => "a mail of it is in doubt, deferred, or came back and nobody was told yet",
-        "claimed" => "it was claimed: it ends by itself, and can be erased then",
-        "not_yet" => "its time has not come",
-        "no_end" => "nobody has said how long it is kept (maple-router retention set)",
-        "busy" => "somebody has it locked at this moment: try again",
-        "purged" => "it is emptied already",
-        other => other,
-    }
 }

@@ -43,6 +43,10 @@ pub(super) const ENVIRONMENT: &[Entry] = &[
     ("PUBSUB_EMULATOR_HOST, STORAGE_EMULATOR_HOST, GCE_METADATA_HOST", "As Google's own clients read them."),
     ("GOOGLE_APPLICATION_CREDENTIALS", "A service account's key file, where the host has no identity."),
     ("MAPLE_ROUTER_OWNER_URL", "For migrate: the connection string of the schema's owner."),
+    (
+        "MAPLE_ROUTER_PUBLISHER_URL, MAPLE_ROUTER_COLLECTOR_URL",
+        "For forms and retention, and for gc, erase and links revoke: the connection string of the publisher's and of the collector's role.",
+    ),
     ("CREDENTIALS_DIRECTORY", "Set by systemd: where the service finds its secrets."),
     ("MAPLE_ROUTER_TIMEOUT_STOP_SEC", "Set by the unit: its TimeoutStopSec, which draining must fit into."),
     (
@@ -64,6 +68,11 @@ pub(super) const FILES: &[Entry] = &[
         "/etc/maple-router/credentials/",
         "Secrets, a file each, for root only: slack-webhook, database-password, signing-key.json, heartbeat-url, bounce-secret, audit-key, desk-secret, happyfox-api-key, happyfox-auth-code, uploads-key. systemd \
          hands them to the service; a command line reads them here, so run it with sudo. What is absent is not used.",
+    ),
+    (
+        "/etc/maple-router/collector/",
+        "The collector's, for root only: gc-key.json, the key of its service account, and environment, with its connection string. systemd hands \
+         them to maple-router-gc.service alone.",
     ),
     (
         "/var/lib/maple-router/",
@@ -113,7 +122,7 @@ pub(super) const PAGES: &[Page] = pages! {
     "check":
         "A line for each thing the daemon relies on: configuration, database, schema, grants, row-level security, \
          subscription and dead-letter policy, relay, returned mails, signing (a probe object is fetched through a signed link), secrets \
-         (which were read, and from where), the buckets of uploads and their scanner, alerts and forms. A line that fails says what to do. An answer comes within \
+         (which were read, and from where), the buckets of uploads and their scanner, the collector, alerts and forms. A line that fails says what to do. An answer comes within \
          about 20 seconds, whatever is down.",
         "Nothing is changed, and nothing is sent unless --send is given.";
         "sudo maple-router check" => "After every change of the configuration, and when in doubt",
@@ -134,15 +143,16 @@ pub(super) const PAGES: &[Page] = pages! {
         "Schema router may come and go on a database in use: indexes are built concurrently first, a table's lock is \
          given up after two seconds and tried again. [readiness] finalized_column is passed on to it, at every run. \
          --back 002 takes the outbox back: the triggers first, the rest when the daemon has delivered what there is.",
-        "Schema content is optional as well, and comes after schema router: it has upload sessions, what was brought, and its verdicts. \
-         --content --back 001 takes it back: attachments and their objects stay, and what still waits for a verdict waits for ever.",
+        "Schema content is optional as well, and comes after schema router: it has upload sessions, what was brought, its verdicts, versions of \
+         forms, and how what has ended is removed. --content --back 003 takes the last back, with holds, rules and receipts; \
+         --content --back 001 all of it: attachments and their objects stay, and what still waits for a verdict waits for ever.",
         "It connects as the owner of the schema, not as the daemon's role. The connection string is never printed; \
          PGPASSWORD may hold the password.";
         "maple-router migrate --only 011 --dry-run" => "Show the SQL to whoever owns the database",
         "maple-router migrate --only 011 --owner-url postgres://owner@localhost/forms" => "Apply it",
         "maple-router migrate --router" => "The optional schema of the daemon's own records, and its outbox",
         "maple-router migrate --router --back 002" => "Take the outbox and its triggers back",
-        "maple-router migrate --content" => "The optional schema of uploads",
+        "maple-router migrate --content" => "The optional schema of uploads, versions and retention",
         "maple-router migrate --content --back 001" => "Take it back";
     "publish":
         "An event says only that a submission is to be looked at: one too many changes nothing. An id that the database does not \
@@ -211,6 +221,14 @@ pub(super) const PAGES: &[Page] = pages! {
         "A link gives access to a file of a submission, so making one is recorded before it is shown. Attachments that \
          are not clean are refused by name.";
         "sudo maple-router links f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "A link in a mail has expired";
+    "links revoke":
+        "Gives the objects of a submission's files other names, so that every link that was mailed answers 404, also those of other submissions \
+         with the same file. The files stay, as evidence; a new link to one that is clean is made by links. Files inside mails and \
+         tickets cannot be recalled.",
+        "Acts as the collector, as gc does. What is not done says why, with exit status 69; the same command again, or the next run of the \
+         collector, goes on.";
+        "sudo maple-router links revoke f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"infected, mailed on Monday\""
+            => "A file proved infected after it was mailed";
     "replay":
         "Opens again what has ended, with fresh attempts. What the relay has accepted is never sent again, unless \
          --force-delivery or --force-action names it: then as a new mail with a Message-ID of its own, to that recipient \
@@ -451,6 +469,87 @@ pub(super) const PAGES: &[Page] = pages! {
         "sudo maple-router scan --self-test" => "Is the scanner to be believed?",
         "sudo maple-router scan --stale" => "What do the signatures of today find in files of before?",
         "sudo maple-router scan f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "The file of one upload";
+    "gc":
+        "The collector: submissions whose time has come are emptied, objects that nothing refers to any more are deleted. It has a role and a \
+         service account of its own, which the daemon has not: MAPLE_ROUTER_COLLECTOR_URL or retention.collector_url, and the credential \
+         gc-key or retention.key_file.",
+        "Nothing goes that is open, undelivered, under review, untold, referred to, or held, whoever asks; each removal leaves a receipt.";
+        "sudo maple-router gc status" => "What waits, and does anybody collect it?";
+    "gc run":
+        "One run: ends of submissions, versions and references first, then the mark, then the deletion of what was marked, by generation. \
+         maple-router-gc.timer starts one each night where it is enabled. Of two at once the second says so and does nothing.",
+        "SIGINT or SIGTERM ends it after the page it is at; what is done stands, and the next one goes on from there. Exit status 1 where it was \
+         stopped or another is at work, 69 where the store did nothing of what was asked.";
+        "sudo maple-router gc run" => "Now, instead of tonight";
+    "gc status":
+        "Blobs without a reference, marked, or deleted with an object that is not gone yet; holds, recalls, rules, and the latest runs \
+         with what they did and why one ended early. Reads only, as the daemon's role.";
+        "sudo maple-router gc status" => "What did the last run do?",
+        "sudo maple-router gc status --json" => "For a program";
+    "gc undelete":
+        "Takes back a blob that has lost its last reference and is not deleted yet. It is kept for retention.grace, or --for, within which \
+         something has to refer to it. Deleted is final: then the bucket's soft delete helps for a while, by a person's hand.";
+        "sudo maple-router gc undelete f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"erased by mistake\""
+            => "It was somebody else's file";
+    "gc reconcile":
+        "Compares every object of the buckets that rows name with every row, and reports objects that no row names, rows without their \
+         object, and objects that are not the ones that were proven. Deletes nothing; exit status 1 where anything differs.";
+        "sudo maple-router gc reconcile" => "Does somebody else write or remove objects?",
+        "sudo maple-router gc reconcile --bucket maple-content --json" => "For a program: a line for each difference";
+    "retention":
+        "How long what has ended is kept. An end that the backend gave a submission (retention_expires_at) goes before any rule; without \
+         either it is kept for ever. Writing connects as the publisher's role: whoever removes does not say when.";
+        "sudo maple-router retention list" => "How long is anything kept?";
+    "retention set":
+        "Says how long submissions of a form are kept from their arrival, or without a form those of every form that has no rule of its \
+         own. It counts for what is there already: a shorter time empties the past with the next run. Nothing is kept for less than a day.";
+        "sudo maple-router retention set contact --routed 400d --failed 800d" => "One form",
+        "sudo maple-router retention set --routed 730d" => "All others";
+    "retention unset":
+        "Removes the rule of a form, which then goes by the rule of all others, or without a form that one.";
+        "sudo maple-router retention unset contact" => "It is to be as all others";
+    "retention list":
+        "A line for each rule: whose it is, how long routed and failed submissions are kept, and who said so.";
+        "sudo maple-router retention list --json" => "For a program";
+    "hold":
+        "Legal holds. Whatever one names is not removed, whatever its time says and whoever asks, an erasure included. The collector cannot lift one.";
+        "sudo maple-router hold list" => "What is held, by whom, and why?";
+    "hold place":
+        "Names a submission with its files, a form with its submissions, files and versions, an object, or everything. It waits for what is being \
+         removed at that moment; once it has answered, nothing of what it names goes.";
+        "sudo maple-router hold place --submission f0a9d36e-423d-4d16-b66f-64f02eddff1f --reason \"case 4711\"" => "It is evidence",
+        "sudo maple-router hold place --form contact --reason \"case 4711\"" => "So is all that came by this form",
+        "sudo maple-router hold place --all --reason \"an investigation\"" => "Nothing may go for now";
+    "hold lift":
+        "Lifts a hold by its number. What it named goes when its time has come, unless another hold names it, too.";
+        "sudo maple-router hold lift 7 --reason \"case 4711 is closed\"" => "Nobody needs it any more";
+    "hold list":
+        "Holds that stand, the latest first; with --all lifted ones as well.";
+        "sudo maple-router hold list --all" => "What was held, and who lifted it?";
+    "erase":
+        "Removes a person's data before its time. With --dry-run it tells what would go, what would be kept and why, and what is not ours to \
+         remove: mails, tickets, entries of the review, backups. Its last line has the token that --expect takes: where anything has changed \
+         since, nothing is erased.",
+        "It skips the time and no other guard. --abandon takes what was never claimed, instead of what has ended. The files go with the \
+         next run of the collector; receipts show proves it. Acts as the collector, as gc does.",
+        "With --field every submission with this value in a field is meant, upper and lower case being the same. The value - is read from standard \
+         input, so that no history of a shell has it; it is neither printed nor logged.";
+        "sudo maple-router erase f0a9d36e-423d-4d16-b66f-64f02eddff1f --dry-run" => "What would go?",
+        "sudo maple-router erase f0a9d36e-423d-4d16-b66f-64f02eddff1f --expect 3f1c9a2b77d0 --reason \"request 12\"" => "Exactly that",
+        "sudo maple-router erase --field email=- --dry-run" => "All that has somebody's address";
+    "receipts":
+        "What was removed, on whose authority, and what the store said, without a name, an address or a field. Each receipt has the digest \
+         of the one before. Reads only, as the daemon's role.";
+        "sudo maple-router receipts verify" => "Is the record whole?";
+    "receipts verify":
+        "Judges the whole chain, and prints the number and the digest of its end. With --expect a receipt must be in it, as an earlier \
+         verification said it: that the end was cut off is seen by nobody else. Keep what it prints elsewhere.";
+        "sudo maple-router receipts verify" => "Once a month, and keep the answer",
+        "sudo maple-router receipts verify --expect 4711:3f1c9a2b77d0" => "Is what was kept still there?";
+    "receipts show":
+        "The receipts of a submission and of its files, or of a blob, with the time until which the store could bring an object back. Exit status 1 \
+         while the object of one is not deleted yet.";
+        "sudo maple-router receipts show f0a9d36e-423d-4d16-b66f-64f02eddff1f" => "Somebody asks for proof of an erasure";
     "desk":
         "The review desk has pages and an API for people who decide about what failed. Who they are, and what they may do, is \
          said in [desk.users.NAME] of the configuration and takes effect by a reload; here they get in, and out.",

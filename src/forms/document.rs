@@ -64,7 +64,7 @@ pub fn document(definition: &Definition, about: &About<'_>, composer: &dyn Compo
             Command::Promote => policy::document::Command::Promote,
             Command::Restore => policy::document::Command::Restore,
             // The others are not judged.
-            Command::Publish | Command::Load | Command::Discard | Command::Tombstone => {
+            Command::Publish | Command::Load | Command::Discard | Command::Tombstone | Command::Forget => {
                 policy::document::Command::Publish
             }
         },

@@ -31,11 +31,15 @@ words! {
         Tombstone = "tombstone",
         /// A tombstoned version is taken back.
         Restore = "restore",
+        /// The content of a version that can no longer be restored is removed.
+        Forget = "forget",
     }
 }
 
 /// Whoever drafts and publishes: the command line, as the publisher's role.
 pub const PUBLISHER: Who = Who::named("publisher");
+/// Whoever removes what nobody needs any more: a role of its own.
+pub const COLLECTOR: Who = Who::named("collector");
 /// An admin of the desk, who may move the pointer among published versions.
 pub const ADMIN: Who = Who::named("admin");
 
@@ -67,6 +71,8 @@ const TABLE: &[Edge<State, Command>] = edges! { State, Command:
         "a reason; not current; no submission on its way follows it", "deadline";
     Tombstoned Restore -> Published [PUBLISHER]:
         "was published; the deadline has not passed; checks and policy allow; files clean", "decision; deadline cleared";
+    Tombstoned Forget -> Tombstoned [COLLECTOR]:
+        "the deadline has passed; no hold", "entries and references of files go; the digest stays";
 };
 
 #[cfg(test)]
@@ -91,6 +97,7 @@ mod tests {
                 "published promote published",
                 "published tombstone tombstoned",
                 "tombstoned restore published",
+                "tombstoned forget tombstoned",
             ]
         );
     }

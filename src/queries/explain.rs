@@ -20,9 +20,10 @@ use super::daemon_client;
 use super::timeline::{self, Moment};
 use super::{QueryError, Reader};
 use crate::config::{Config, InDoubt};
+use crate::retention::why;
 use crate::routing::delivery::followed::Followed;
 use crate::routing::explain::tickets::{self, HelpDesk};
-use crate::routing::explain::{self, Around, Case, Daemon, Explanation, Letter, Rules};
+use crate::routing::explain::{self, Around, Case, Daemon, Explanation, Letter, Retained, Rules};
 use crate::routing::pause::{Pause, Pauses};
 use crate::routing::store::view::{AuditRow, Scan, SubmissionView};
 use crate::routing::submission::destination;
@@ -48,7 +49,8 @@ pub(crate) async fn page(reader: &Reader, id: Uuid) -> Result<Option<Page>, Quer
     let rules = rules(&reader.config);
     let events = events::of(reader, id).await?;
     let followed = Followed::of(&reader.config).await;
-    let mut page = Page::of(id, view, audit, events, (&rules, &followed));
+    let kept = kept(reader, id, view.status).await?;
+    let mut page = Page::of(id, view, audit, events, kept, (&rules, &followed));
     page.add_tickets(&reader.config.happyfox);
     let attachments: Vec<Uuid> = page.readiness.attachments.iter().map(|scan| scan.id).collect();
     page.files = files::of(reader, &attachments).await?;
@@ -65,6 +67,16 @@ pub(crate) async fn page(reader: &Reader, id: Uuid) -> Result<Option<Page>, Quer
     };
     page.put(Around { id, daemon, help_desk, pause: hold, letter: letter(reader, id).await });
     Ok(Some(page))
+}
+
+/// Until when a submission that has ended is kept, where anybody collects it.
+async fn kept(reader: &Reader, id: Uuid, status: Status) -> Result<Option<KeptPart>, QueryError> {
+    if !matches!(status, Status::Routed | Status::Failed) {
+        return Ok(None);
+    }
+    let Some(retention) = reader.retention().await? else { return Ok(None) };
+    let kept = retention.kept(id).await?;
+    Ok(kept.map(|kept| KeptPart { ends_at: kept.ends_at, why: kept.why }))
 }
 
 /// The record that an id without a submission belongs to.
@@ -140,6 +152,9 @@ pub(crate) struct Page {
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
     pub(crate) retention_expires_at: Option<Timestamp>,
+    /// Until when it is kept, and why: of what has ended, where anybody collects it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<KeptPart>,
     /// Database time of the look.
     pub(crate) now: Timestamp,
     pub(crate) readiness: ReadinessPart,
@@ -204,6 +219,22 @@ pub(crate) struct ReadinessPart {
     pub(crate) pending: i64,
     pub(crate) infected: bool,
     pub(crate) attachments: Vec<Scan>,
+}
+
+/// Until when a submission is kept, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct KeptPart {
+    /// Its end, by its own or by its form's rule; absent: none.
+    pub(crate) ends_at: Option<Timestamp>,
+    /// `not_yet`, `no_end`, `held`, `review`, `event`, `damaged`, `untold`, `undelivered`; absent: the next run empties it.
+    pub(crate) why: Option<String>,
+}
+
+impl KeptPart {
+    /// Why it stays whatever its end says.
+    pub(crate) fn words(&self) -> Option<&'static str> {
+        self.why.as_deref().filter(|why| !matches!(*why, "not_yet" | "no_end")).map(why::meaning)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -283,8 +314,11 @@ impl Page {
         view: SubmissionView,
         audit: Option<Vec<AuditRow>>,
         events: Option<Vec<EventPart>>,
+        kept: Option<KeptPart>,
         (rules, followed): (&Rules, &Followed),
     ) -> Self {
+        let words = kept.as_ref().and_then(KeptPart::words);
+        let retained = kept.as_ref().map(|kept| Retained { ends_at: kept.ends_at, kept: words });
         let read = view.ledger;
         let attachment = |wanted: fn(&Scan) -> bool| -> Vec<Uuid> {
             view.attachments.iter().filter(|scan| wanted(scan)).map(|scan| scan.id).collect()
@@ -306,6 +340,7 @@ impl Page {
                 created_at: view.created_at,
                 updated_at: view.updated_at,
                 retention_expires_at: view.retention_expires_at,
+                retained,
                 now: view.now,
             },
             rules,
@@ -327,6 +362,7 @@ impl Page {
             created_at: view.created_at,
             updated_at: view.updated_at,
             retention_expires_at: view.retention_expires_at,
+            kept,
             now: view.now,
             files: None,
             readiness: ReadinessPart {

@@ -23,6 +23,7 @@ use crate::db::pool::Pool;
 use crate::db::readiness::Readiness;
 use crate::outbox::store::OutboxStore;
 use crate::parts;
+use crate::retention::store::RetentionStore;
 use crate::routing::store::view::View;
 use crate::routing::upkeep::dead_letters::Records;
 use crate::routing::upkeep::pauses::{PauseError, PauseStore};
@@ -71,6 +72,12 @@ impl Reader {
     pub(crate) async fn uploads(&self) -> Result<Option<UploadStore>, DbError> {
         let uploads = parts::upload_store(&self.config, self.pool.clone());
         Ok(uploads.is_there().await?.then_some(uploads))
+    }
+
+    /// How long what has ended is kept, where anybody collects it.
+    pub(crate) async fn retention(&self) -> Result<Option<RetentionStore>, DbError> {
+        let retention = parts::retention_store(&self.config, self.pool.clone());
+        Ok(retention.is_there().await?.then_some(retention))
     }
 
     /// The outbox, where the database has one.

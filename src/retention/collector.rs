@@ -144,6 +144,7 @@ impl Collector {
 impl Course<'_> {
     async fn run(&mut self) -> Result<(), Cut> {
         self.settle_debts().await?;
+        self.left_overs().await?;
         self.recalls().await?;
         self.forget().await?;
         for own in [true, false] {
@@ -178,6 +179,27 @@ impl Course<'_> {
             let Some(last) = owed.last() else { return Ok(()) };
             behind = last.blob;
             self.delete(owed, true).await?;
+            self.turn().await?;
+        }
+    }
+
+    /// Final objects of uploads that became no blob: the daemon may delete nothing in their bucket.
+    async fn left_overs(&mut self) -> Result<(), Cut> {
+        let mut behind = String::new();
+        loop {
+            let mut page = self.of.store.left_over(&behind, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            behind.clone_from(&last.object);
+            let seen = generations(&self.of.objects, page.clone()).await;
+            for object in &mut page {
+                let said = seen.iter().find(|(upload, _)| *upload == object.blob);
+                object.generation = said.and_then(|(_, said)| said.as_ref().ok().copied());
+            }
+            page.retain(|object| object.generation.is_some());
+            let gone = deletions(&self.of.objects, page.clone(), true).await;
+            page.retain(|object| gone.iter().any(|(upload, said)| *upload == object.blob && said.is_ok()));
+            self.of.store.left_over_gone(&page).await?;
+            self.counts.left_over += page.len() as u64;
             self.turn().await?;
         }
     }

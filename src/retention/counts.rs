@@ -32,6 +32,8 @@ pub struct Counts {
     pub replaced: u64,
     /// Objects that are still owed.
     pub failed: u64,
+    /// Objects of uploads that became no blob, and are gone.
+    pub left_over: u64,
     /// Recalls that came to their end.
     pub recalled: u64,
 }
@@ -65,6 +67,7 @@ impl Counts {
             (self.missing, "objects gone already"),
             (self.replaced, "objects replaced by somebody, and left"),
             (self.failed, "objects still to be deleted"),
+            (self.left_over, "objects of unfinished uploads deleted"),
             (self.recalled, "recalls done"),
         ];
         let said: Vec<String> =

@@ -19,3 +19,4 @@ pub mod reconcile;
 pub mod store;
 pub mod table;
 pub mod watch;
+pub mod why;

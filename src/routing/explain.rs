@@ -95,8 +95,19 @@ pub struct Case<'a> {
     pub updated_at: Timestamp,
     /// Time at which retention empties the submission.
     pub retention_expires_at: Option<Timestamp>,
+    /// The end that whoever collects goes by; absent where nobody does.
+    pub retained: Option<Retained<'a>>,
     /// Database time.
     pub now: Timestamp,
+}
+
+/// How long a submission that has ended is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retained<'a> {
+    /// Its end; absent: none.
+    pub ends_at: Option<Timestamp>,
+    /// Why it stays whatever its end says, in words; absent where the end alone counts.
+    pub kept: Option<&'a str>,
 }
 
 /// Explanation of a case.

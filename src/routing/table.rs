@@ -48,8 +48,10 @@ words! {
         Replay = "replay",
         /// Making of tickets that were deferred while there was no help desk (help-desk contract, "State").
         Backfill = "backfill",
-        /// Emptying at the end of retention.
+        /// Emptying at the end of retention, or before it for a person's sake.
         Purge = "purge",
+        /// Emptying of what was never claimed, because an operator says that it never will be.
+        Abandon = "abandon",
     }
 }
 
@@ -85,10 +87,12 @@ const TABLE: &[Edge<Status, Command>] = edges! { Status, Command:
         "a reason, and an action or a delivery to force", "attempts 0, accepted deliveries of the forced action, or the one, reopened in a new generation";
     Routed Backfill -> Received [Who::OPERATOR]:
         "a reason, a help desk, and a ticket that was deferred", "attempts 0, deferred tickets reopened, facts kept";
-    Routed Purge -> Purged [Who::SYSTEM]:
-        "retention has passed", "contents removed";
-    Failed Purge -> Purged [Who::SYSTEM]:
-        "retention has passed and its alert is confirmed", "contents removed";
+    Routed Purge -> Purged [Who::SYSTEM, Who::OPERATOR]:
+        "retention has passed, or a person's data is erased; nothing keeps it (content.why_kept)", "fields, attachments and ledger emptied, receipt";
+    Failed Purge -> Purged [Who::SYSTEM, Who::OPERATOR]:
+        "retention has passed, or a person's data is erased; its alert is confirmed, nothing keeps it", "fields, attachments and ledger emptied, receipt";
+    Received Abandon -> Purged [Who::OPERATOR]:
+        "never claimed; no hold, no review", "fields and attachments emptied, receipt";
 };
 
 #[cfg(test)]
@@ -118,6 +122,8 @@ mod tests {
                 "routed backfill received",
                 "routed purge purged",
                 "failed purge purged",
+                // Not on the page: what a client began and nobody finished is erased as well.
+                "received abandon purged",
             ]
         );
     }

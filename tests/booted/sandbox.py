@@ -39,6 +39,7 @@ REFUSED = [
     ("write to /etc, /usr or /boot", "touch /etc/probe || touch /usr/probe || touch /boot/probe", ROOTS),
     ("change its own configuration", "echo >>/etc/maple-router/config.toml", ROOTS),
     ("read the credentials as root keeps them", "cat /etc/maple-router/credentials/*", ROOTS),
+    ("see the collector's credentials", "ls /etc/maple-router/collector", ROOTS),
     ("make a device", f"mknod {STATE}/null c 1 3", ROOTS),
     ("rename the host", "hostname other", ROOTS),
     ("end Postfix", "kill $(cat /var/spool/postfix/pid/master.pid)", ROOTS),

@@ -98,6 +98,7 @@ fn every_panel_is_described_takes_its_source_from_the_variable_and_leads_to_runb
                 "rb-010-review-queue.md",
                 "rb-011-uploads.md",
                 "rb-012-publish.md",
+                "rb-013-gc-and-erasure.md",
             ]
             .map(own);
             assert!(known.iter().any(|url| url == word(link, "url")), "{title}");

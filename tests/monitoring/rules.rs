@@ -92,9 +92,14 @@ fn every_alert_says_how_bad_it_is_what_to_run_and_where_to_read_on() {
         let commands = word(annotations, "description").split('`').skip(1).step_by(2).count();
         assert!(commands > 0, "{name} names no command: {annotations}");
         let own = |file: &str| format!("runbooks/{file}#{}", name.to_lowercase());
-        let known =
-            ["rb-009-routing-failure.md", "rb-010-review-queue.md", "rb-011-uploads.md", "rb-012-publish.md"]
-                .map(own);
+        let known = [
+            "rb-009-routing-failure.md",
+            "rb-010-review-queue.md",
+            "rb-011-uploads.md",
+            "rb-012-publish.md",
+            "rb-013-gc-and-erasure.md",
+        ]
+        .map(own);
         assert!(known.iter().any(|url| url == word(annotations, "runbook_url")), "{name}");
     }
 }

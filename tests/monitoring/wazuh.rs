@@ -11,7 +11,7 @@ use crate::rules::word;
 use crate::{shipped, text};
 
 /// Events that need no rule: the course of things, reported by other means where it goes wrong.
-const ORDINARY: [&str; 28] = [
+const ORDINARY: [&str; 29] = [
     "received",
     "claimed",
     "dropped",
@@ -40,6 +40,7 @@ const ORDINARY: [&str; 28] = [
     "upload_scanned",
     "form_published",
     "form_restored",
+    "gc_run",
 ];
 
 /// A file as nested `{tag, attributes, text, children}`: python's own parser says whether it is XML.

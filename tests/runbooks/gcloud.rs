@@ -67,6 +67,14 @@ fn every_command_of_gcloud_is_of_a_kind_that_is_looked_at() {
             ["storage", "buckets", "create" | "update", "gs://CONTENT_BUCKET" | "gs://STAGING_BUCKET"] => {
                 true
             }
+            // The collector's account is a person's to make: no part of ours stands in for IAM's accounts and keys.
+            ["iam", "service-accounts", "create", "maple-collector"] => true,
+            ["iam", "service-accounts", "keys", "create", file] => {
+                *file == "/etc/maple-router/collector/gc-key.json"
+            }
+            // Soft delete is a person's to use: gcloud's own grammar is what can be kept.
+            ["storage", "ls", "gs://CONTENT_BUCKET"] => command.flags.contains_key("soft-deleted"),
+            ["storage", "restore", object] => *object == "gs://CONTENT_BUCKET/OBJECT#GENERATION",
             // An object of the bucket: the router never touches one, so no part of ours stands in for it.
             ["storage", "objects", "update", object] | ["storage", "mv", object, _] => {
                 *object == "gs://BUCKET/OBJECT"
@@ -97,6 +105,10 @@ fn the_rights_are_exactly_those_that_are_needed() {
         ("gs://CONTENT_BUCKET", "SERVICE_ACCOUNT", "roles/storage.legacyBucketReader"),
         ("gs://STAGING_BUCKET", "SERVICE_ACCOUNT", "roles/storage.objectUser"),
         ("gs://STAGING_BUCKET", "SERVICE_ACCOUNT", "roles/storage.legacyBucketReader"),
+        ("gs://CONTENT_BUCKET", "COLLECTOR_ACCOUNT", "roles/storage.objectUser"),
+        ("gs://CONTENT_BUCKET", "COLLECTOR_ACCOUNT", "roles/storage.legacyBucketReader"),
+        ("gs://BUCKET", "COLLECTOR_ACCOUNT", "roles/storage.objectUser"),
+        ("gs://BUCKET", "COLLECTOR_ACCOUNT", "roles/storage.legacyBucketReader"),
     ]
     .into();
     let commands = all();

@@ -150,6 +150,9 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         ["maple-router", "watch", ..] => {
             so(answer.out.contains(&scene.submission.to_string()), "tells of it")
         }
+        ["maple-router", "links", "revoke", ..] => {
+            so(answer.out.contains("1 files: every link that was mailed answers 404"), "its links are dead")
+        }
         ["maple-router", "links", ..] => so(answer.out.contains("X-Goog-Signature"), "a signed link"),
         ["maple-router", "replay" | "release", ..] => {
             let expected = match (dry, words[1]) {
@@ -192,7 +195,11 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
             so(steps.iter().all(|step| step["state"] == "exists"), "everything is there")
         }
         ["maple-router", "migrate", "--content", ..] if !dry => {
-            let table = if words.contains(&"002") { "versions" } else { "uploads" };
+            let table = match (words.contains(&"003"), words.contains(&"002")) {
+                (true, _) => "holds",
+                (false, true) => "versions",
+                (false, false) => "uploads",
+            };
             let there = scene.row(&format!("to_regclass('content.{table}') IS NOT NULL")).await;
             let expected = if words.contains(&"--back") { "false" } else { "true" };
             so(there == expected, "schema content is there, or gone")
@@ -217,6 +224,36 @@ async fn effect(scene: &Scene, command: &str, answer: &Answer) -> Result<(), Str
         }
         ["maple-router", "policy", "test", ..] => {
             so(answer.out.contains("denies the bad canary"), "believed")
+        }
+        ["maple-router", "gc", "run"] => so(answer.out.contains(" is done: "), "a run"),
+        ["maple-router", "gc", "status"] => {
+            so(answer.out.contains("blobs have no reference"), "how it stands")
+        }
+        ["maple-router", "gc", "reconcile"] => {
+            so(answer.out.contains("1 objects in 1 buckets, 1 rows: 0 objects that no row names"), "compared")
+        }
+        ["maple-router", "gc", "undelete", ..] => {
+            so(scene.row("SELECT state FROM content.blobs").await == "live", "it lives")
+        }
+        ["maple-router", "hold", "place" | "lift", ..] => {
+            let sql = "SELECT count(*) FROM content.holds WHERE released_at IS NULL";
+            so(scene.row(sql).await == if words[2] == "place" { "1" } else { "0" }, "a hold stands, or none")
+        }
+        ["maple-router", "erase", ..] if dry => so(
+            answer.out.contains(&scene.submission.to_string()) && answer.out.contains("would be erased"),
+            "tells of it",
+        ),
+        ["maple-router", "erase", ..] => so(scene.row("status").await == "purged", "purged"),
+        ["maple-router", "receipts", "show", ..] => so(
+            answer.out.contains(" erased ") && answer.out.contains(" object_deleted "),
+            "a receipt of each",
+        ),
+        ["maple-router", "receipts", "verify", ..] => {
+            so(answer.out.contains("each follows the one before"), "a whole chain")
+        }
+        ["maple-router", "retention", "set" | "unset", ..] => {
+            let sql = "SELECT count(*) FROM content.retention";
+            so(scene.row(sql).await == if words[2] == "set" { "1" } else { "0" }, "a rule, or none")
         }
         ["maple-router", "uploads", "show", ..] => {
             so(answer.out.contains(&scene.upload.to_string()), "tells of it")

@@ -6,6 +6,7 @@ mod commands;
 mod forms;
 mod gcloud;
 mod here;
+mod retention;
 mod scene;
 mod sections;
 mod uploads;

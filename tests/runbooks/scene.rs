@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::here::binary;
-use crate::{forms, uploads};
+use crate::{forms, retention, uploads};
 
 pub(crate) const FORM: &str = "contact";
-const RECIPIENT: &str = "a@example.org";
+pub(crate) const RECIPIENT: &str = "a@example.org";
 const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// A stage, its one submission, and what belongs to it.
@@ -30,6 +30,8 @@ pub(crate) struct Scene {
     pub(crate) upload: Uuid,
     /// The digest of the newest version of the form.
     pub(crate) digest: String,
+    /// What commands about retention find.
+    retained: retention::Beside,
     /// Sections of the configuration, of what only some commands need.
     pub(crate) extra: String,
     /// Answers while the scene lasts.
@@ -42,7 +44,9 @@ impl Scene {
     /// The state in which `command` makes sense.
     pub(crate) async fn before(command: &str) -> Self {
         let mut options = StageOptions { sample_forms: false, ..StageOptions::default() };
-        options.variant.content = uploads::needs_schema(command) || forms::concerns(command);
+        let about_content: [fn(&str) -> bool; 3] =
+            [uploads::needs_schema, forms::concerns, retention::concerns];
+        options.variant.content = about_content.iter().any(|needs| needs(command));
         options.variant.router = command.contains(" review ") || options.variant.content;
         let stage = Stage::start(options).await.expect("a stage");
         devkit::forms::load_into(&stage.database, &[Form::new(FORM).mail_to(RECIPIENT)])
@@ -68,6 +72,11 @@ impl Scene {
         if forms::concerns(command) {
             (extra, digest) = forms::beside(&stage, command).await;
         }
+        let mut retained = retention::Beside::default();
+        if retention::concerns(command) {
+            retained = retention::beside(&stage, command, seeded.id).await;
+            extra.clone_from(&retained.extra);
+        }
         let attachment = seeded.attachments[0];
         Self {
             stage,
@@ -77,6 +86,7 @@ impl Scene {
             entry,
             upload,
             digest,
+            retained,
             extra,
             _help_desk: help_desk,
             _uploading: uploading,
@@ -90,9 +100,14 @@ impl Scene {
         let entry = self.entry.to_string();
         let upload = self.upload.to_string();
         let file = if forms::concerns(command) { forms::FILE } else { uploads::FILE };
-        let table: [(&str, &str); 18] = [
+        let (blob, hold) = (self.retained.blob.to_string(), self.retained.hold.to_string());
+        let table: [(&str, &str); 22] = [
             ("ENTRY", &entry),
             ("UPLOAD_ID", &upload),
+            ("BLOB", &blob),
+            ("HOLD", &hold),
+            ("TOKEN", &self.retained.token),
+            ("HEAD", &self.retained.head),
             ("FILE", file),
             ("DIGEST", &self.digest),
             ("KEY_FILE", "key"),
@@ -145,8 +160,15 @@ fn submission(command: &str) -> SubmissionSeed {
     if has(" mark-attachment ") || has(" finalize ") {
         return seed.attachment("a.pdf", "pending");
     }
-    let seed = seed.attachment("a.pdf", "clean");
-    if has(" --force-action ") || has(" --force-delivery ") {
+    let seed = if retention::concerns(command) {
+        retention::submission()
+    } else {
+        seed.attachment("a.pdf", "clean")
+    };
+    if has(" --abandon ") {
+        return seed;
+    }
+    if has(" --force-action ") || has(" --force-delivery ") || retention::concerns(command) {
         let accepted = json!({"state": "accepted", "at": "2026-11-01T10:00:00Z", "nonce": "n", "token": "t",
             "smtp": {"code": 250, "enhanced": "2.0.0", "reply": "Ok"}, "queue_id": "4XYZ", "message_id": "<m@x>"});
         let ledger = json!({"v": 1, "attempts": 1, "plan": plan(), "deliveries": {delivery(): accepted},

@@ -119,6 +119,7 @@ fn setting(unit: &str, section: &str, key: &str) -> String {
 
 const DAEMON: &str = "maple-router.service";
 const SWEEP: &str = "maple-router-sweep.service";
+const COLLECTOR: &str = "maple-router-gc.service";
 
 #[test]
 fn the_daemon_is_given_the_stop_timeout_and_it_suffices() {
@@ -211,12 +212,44 @@ fn both_services_carry_the_same_hardening() {
     }
 }
 
+/// Settings that are the collector's own as well: its identity, and that it has no state.
+const COLLECTORS: [&str; 7] = [
+    "User",
+    "Group",
+    "SupplementaryGroups",
+    "LoadCredential",
+    "EnvironmentFile",
+    "StateDirectory",
+    "StateDirectoryMode",
+];
+
 #[test]
-fn the_user_is_in_the_groups_the_units_ask_for() {
+fn the_collector_carries_the_same_hardening_under_an_identity_of_its_own() {
+    let rest = |unit: &str| -> Vec<(String, String)> {
+        let own = |key: &str| OWN.contains(&key) || COLLECTORS.contains(&key);
+        settings(unit, "Service").into_iter().filter(|(key, _)| !own(key)).collect()
+    };
+    assert_eq!(rest(DAEMON), rest(COLLECTOR));
+    assert_eq!(setting(COLLECTOR, "Service", "ExecStart"), "/usr/bin/maple-router gc run");
+    for key in ["User", "Group"] {
+        assert_eq!(setting(COLLECTOR, "Service", key), "maple-router-gc");
+        assert_eq!(setting(DAEMON, "Service", key), "maple-router");
+    }
+    // The daemon is handed all of its directory: what is the collector's lies elsewhere.
+    let credentials = setting(COLLECTOR, "Service", "LoadCredential");
+    assert_eq!(credentials, "maple-router:/etc/maple-router/collector");
+    assert_ne!(credentials, setting(DAEMON, "Service", "LoadCredential"));
+}
+
+#[test]
+fn the_users_are_in_the_groups_the_units_ask_for() {
     let users = text("maple-router.sysusers");
-    assert!(users.lines().any(|line| line.starts_with("u maple-router ")), "{users}");
-    for group in setting(DAEMON, "Service", "SupplementaryGroups").split(' ') {
-        assert!(users.contains(&format!("m maple-router {group}\n")), "{group}");
+    for unit in [DAEMON, COLLECTOR] {
+        let user = setting(unit, "Service", "User");
+        assert!(users.lines().any(|line| line.starts_with(&format!("u {user} "))), "{users}");
+        for group in setting(unit, "Service", "SupplementaryGroups").split(' ') {
+            assert!(users.contains(&format!("m {user} {group}\n")), "{user}: {group}");
+        }
     }
 }
 

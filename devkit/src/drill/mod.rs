@@ -5,6 +5,7 @@
 //! Files outside the working directory are not touched. Dying in the middle leaves nothing but that directory behind.
 
 mod aside;
+mod collector;
 mod delivery_tracking;
 mod events;
 mod failures;
@@ -15,6 +16,7 @@ mod outages;
 mod outbox;
 mod policy;
 mod promise;
+mod retention;
 mod review;
 mod uploads;
 mod world;
@@ -64,6 +66,7 @@ fn main_steps() -> impl Iterator<Item = &'static Step> {
         review::STEPS,
         uploads::STEPS,
         forms::STEPS,
+        retention::STEPS,
         delivery_tracking::STEPS,
         operation::STEPS,
     ];

@@ -39,6 +39,8 @@ impl Promise<'_> {
                 answer.out.contains("finds its test file") || answer.err.contains("clamd")
             }
             ["maple-router", "policy", "test"] => answer.err.contains("policy"),
+            ["maple-router", "gc", "status"] => answer.out.contains("blobs have no reference"),
+            ["maple-router", "gc", "reconcile"] => answer.out.contains("objects that no row names"),
             ["maple-router", "forms", "list"] => answer.out.contains("FOLLOWS"),
             ["maple-router", "uploads", "list", ..] => {
                 answer.out.contains("upload") || answer.out.contains("UPLOAD")

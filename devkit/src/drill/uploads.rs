@@ -28,7 +28,7 @@ async fn bring(world: &World, name: &str, content: &[u8], limit: u32) -> Result<
 }
 
 /// A file that nothing is wrong with.
-async fn brought(world: &World, name: &str) -> Result<()> {
+pub(super) async fn brought(world: &World, name: &str) -> Result<()> {
     let answer = bring(world, name, name.as_bytes(), 40).await?;
     ensure!(answer.code == Some(0) && answer.out.contains("is committed"), "{name}: {answer:?}");
     Ok(())

@@ -117,7 +117,9 @@ impl World {
         let of_help_desk = help_desk.settings(&options.dir)?;
         let uploading = Uploading::beside(&stage).await?;
         let of_forms = super::policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?;
-        let rooms = format!("{of_desk}{of_help_desk}{}{of_forms}", uploading.settings);
+        let of_retention =
+            super::collector::settings(&stage.google, &options.dir, &stage.database.url_as("maple_gc"))?;
+        let rooms = format!("{of_desk}{of_help_desk}{}{of_forms}{of_retention}", uploading.settings);
         let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;
         let owner = stage.database.owner_url();
@@ -317,7 +319,7 @@ impl World {
         // The drill is root itself.
         let command = command.strip_prefix("sudo ").unwrap_or(command);
         let words: Vec<&str> = command.split_whitespace().collect();
-        if let ["systemctl", ..] = words.as_slice() {
+        if let ["systemctl" | "journalctl", ..] = words.as_slice() {
             // No systemd here: `make test-systemd` has one.
             self.booted.push(command.to_owned());
             self.say(&format!("  pasted    {command}: for a booted host"));
@@ -336,7 +338,8 @@ impl World {
         let Some(kept) = promise.is_kept(&words, &answer, self.desk) else {
             bail!("nobody knows what it promises")
         };
-        let finds = ["check", "scan"].iter().any(|verb| words.get(1) == Some(verb));
+        let finds = ["check", "scan"].iter().any(|verb| words.get(1) == Some(verb))
+            || words.get(2) == Some(&"reconcile");
         // The policy is a part of the configuration: where it is no policy, its test ends as other verbs do there.
         let tests = words.get(1) == Some(&"policy");
         let ended =

@@ -42,7 +42,7 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
         }
         Ok(Ended::Stopped(run, counts)) => {
             let line = format!("run {run} was stopped: {}. The next one goes on from here", counts.words());
-            (Exit::FoundWanting, done("stopped", run, &counts), line)
+            (Exit::Done, done("stopped", run, &counts), line)
         }
         Ok(Ended::Busy(run)) => {
             let line = format!(

@@ -8,12 +8,9 @@ use uuid::Uuid;
 
 use super::Office;
 use crate::cli::{CliError, Exit, output, setup};
-use crate::db::DbError;
 use crate::journal;
-use crate::kernel::rows::{Fence, Write};
-use crate::kernel::{Transition, Who};
 use crate::retention::journal::EventName;
-use crate::retention::table::{Command, State};
+use crate::retention::table::State;
 use crate::routing::explain::at;
 
 /// Arguments of `gc undelete`.
@@ -60,18 +57,7 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
         .remedy(remedy));
     }
     let span = args.span.unwrap_or(office.config.retention.grace);
-    let until = store
-        .pool()
-        .transaction("gc_undelete", async |tx| {
-            let Some(row) = store.hold(&tx, &[blob]).await?.pop() else { return Ok(None) };
-            let transition = Transition::of(row.state, Command::Undelete, Who::OPERATOR)?;
-            let write =
-                Write { reason: Some(args.reason.clone()), ..Write::plain(blob, Fence::Locked, transition) };
-            store.write(&tx, &office.actor, &[write]).await?;
-            Ok::<_, DbError>(Some(store.keep(&tx, blob, &office.actor, span).await?))
-        })
-        .await
-        .map_err(setup::database)?;
+    let until = store.undelete(blob, &office.actor, &args.reason, span).await.map_err(setup::database)?;
     let Some(until) = until else {
         return Err(CliError::new(Exit::FoundWanting, anyhow::anyhow!("blob {blob} is gone")));
     };

@@ -143,7 +143,8 @@ fn version(page: &Page) -> String {
 }
 
 fn times(page: &Page) -> String {
-    let kept = page.retention_expires_at.map(|end| format!(", kept until {}", at(end))).unwrap_or_default();
+    let end = page.kept.as_ref().map_or(page.retention_expires_at, |kept| kept.ends_at);
+    let kept = end.map(|end| format!(", kept until {}", at(end))).unwrap_or_default();
     format!(
         "submitted {} ({}), changed {}{kept}",
         at(page.created_at),

@@ -15,16 +15,18 @@ pub mod swept;
 pub mod watched;
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
 pub use self::relation::{Facts, Origin};
 use super::decide::Known;
-use super::table::{Blob, State};
+use super::table::{Blob, Command, State};
 use crate::db::DbError;
 use crate::db::pool::{Pool, Transaction};
-use crate::kernel::rows::{Row, Rows, word_in};
+use crate::kernel::rows::{Fence, Row, Rows, Write, word_in};
+use crate::kernel::{Transition, Who};
 
 /// The blobs of one database, and what is decided about submissions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -211,20 +213,31 @@ impl RetentionStore {
         Ok(Some((view, Object { blob: id, bucket, object, generation: None, run: None }, state)))
     }
 
-    /// Keeps a blob that was taken back for a time. Returns until when.
+    /// Takes a blob back, and keeps it for a time. Returns until when; nothing: there is none.
     ///
     /// # Errors
-    /// [`DbError`].
-    pub async fn keep(
+    /// [`DbError`]: its state has no way back.
+    pub async fn undelete(
         &self,
-        tx: &Transaction,
         blob: Uuid,
         actor: &str,
-        span: std::time::Duration,
-    ) -> Result<Timestamp, DbError> {
-        let row =
-            tx.query_one(&tx.prepare_cached(sql::KEEP).await?, &[&blob, &actor, &span.as_secs_f64()]).await?;
-        Ok(row.try_get("until")?)
+        reason: &str,
+        span: Duration,
+    ) -> Result<Option<Timestamp>, DbError> {
+        let span = span.as_secs_f64();
+        self.pool()
+            .transaction("gc_undelete", async |tx| {
+                let Some(row) = self.hold(&tx, &[blob]).await?.pop() else { return Ok(None) };
+                let transition = Transition::of(row.state, Command::Undelete, Who::OPERATOR)?;
+                let write = Write {
+                    reason: Some(reason.to_owned()),
+                    ..Write::plain(blob, Fence::Locked, transition)
+                };
+                self.write(&tx, actor, &[write]).await?;
+                let keep = tx.prepare_cached(sql::KEEP).await?;
+                Ok(Some(tx.query_one(&keep, &[&blob, &actor, &span]).await?.try_get("until")?))
+            })
+            .await
     }
 }
 

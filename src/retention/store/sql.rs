@@ -118,6 +118,17 @@ pub(super) const BLOB: &str = "-- gc_blob
 SELECT b.id, b.form_id, b.state, b.origin, b.bucket, b.object, b.deadline, b.gone_at, b.gone, b.restorable_until,
   (SELECT count(*) FROM content.blob_refs r WHERE r.blob_id = b.id) AS refs FROM content.blobs b WHERE b.id = $1";
 
+/// `$1` behind which object, `$2` the most. Final objects that became no blob; the session's object is gone, so that nobody makes them again.
+pub(super) const LEFT_OVER: &str = "-- gc_left_over
+SELECT s.bucket, s.object, s.upload_id FROM content.staging s
+WHERE s.role = 'blob' AND s.due_at <= now() AND s.object > $1
+  AND NOT EXISTS (SELECT FROM content.staging o WHERE o.upload_id = s.upload_id AND o.role = 'session') ORDER BY s.object LIMIT $2";
+
+/// `$1` buckets, `$2` objects.
+pub(super) const LEFT_OVER_GONE: &str = "-- gc_left_over_gone
+DELETE FROM content.staging s USING unnest($1::text[], $2::text[]) AS g(bucket, object)
+WHERE (s.bucket, s.object) = (g.bucket, g.object) AND s.role = 'blob' RETURNING s.upload_id";
+
 // ── recalls ──
 
 /// `$1` submission, `$2` reason, `$3` actor.

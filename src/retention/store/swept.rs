@@ -106,6 +106,37 @@ impl RetentionStore {
             .await
     }
 
+    /// Final objects of uploads that became no blob, by their uploads.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn left_over(&self, behind: &str, most: usize) -> Result<Vec<Object>, DbError> {
+        let client = self.pool().get().await?;
+        let rows =
+            client.query(&client.prepare_cached(sql::LEFT_OVER).await?, &[&behind, &limit(most)]).await?;
+        rows.iter()
+            .map(|row| {
+                let (bucket, object) = (row.try_get("bucket")?, row.try_get("object")?);
+                Ok(Object { blob: row.try_get("upload_id")?, bucket, object, generation: None, run: None })
+            })
+            .collect()
+    }
+
+    /// Forgets such objects, which are gone.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn left_over_gone(&self, objects: &[Object]) -> Result<(), DbError> {
+        let (buckets, names): (Vec<&str>, Vec<&str>) =
+            objects.iter().map(|object| (object.bucket.as_str(), object.object.as_str())).unzip();
+        self.pool()
+            .transaction("gc_gone", async |tx| {
+                tx.query(&tx.prepare_cached(sql::LEFT_OVER_GONE).await?, &[&buckets, &names]).await?;
+                Ok(())
+            })
+            .await
+    }
+
     /// The buckets that blobs are in.
     ///
     /// # Errors

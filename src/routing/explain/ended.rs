@@ -1,8 +1,8 @@
 //! Submissions that have ended: `routed` and `failed`. Only retention and people change them.
 
 use super::{
-    Case, Explanation, INFECTED, Next, Remedy, Rules, Step, deferred, deliveries, number, tickets, tracking,
-    trouble,
+    Case, Explanation, INFECTED, Next, Remedy, Retained, Rules, Step, deferred, deliveries, number, tickets,
+    tracking, trouble,
 };
 use crate::routing::submission::ledger::{Delivery, DeliveryState, FailReason, Ledger, LedgerFault};
 use crate::routing::submission::link_life::{last_accepted, links_live};
@@ -309,7 +309,11 @@ fn alert(case: &Case<'_>, rules: &Rules, ledger: &Ledger) -> Next {
 
 /// Ended and reported: only retention follows.
 fn kept(case: &Case<'_>, stays: &str) -> Next {
-    match case.retention_expires_at {
+    let retained = case.retained.unwrap_or(Retained { ends_at: case.retention_expires_at, kept: None });
+    if let Some(why) = retained.kept {
+        return Next::now(Step::Nothing, format!("{stays}; retention leaves it: {why}"));
+    }
+    match retained.ends_at {
         Some(end) if end > case.now => {
             Next::at(Step::Purge, format!("{stays}; then retention empties it"), end)
         }

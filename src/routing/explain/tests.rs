@@ -82,6 +82,7 @@ fn explained(row: &Row, rules: &Rules) -> Explanation {
             created_at: time(row.created),
             updated_at: time(row.updated),
             retention_expires_at: row.kept_until.map(time),
+            retained: None,
             now: time(NOW),
         },
         rules,

@@ -166,7 +166,7 @@ fn story(late: &[Late]) -> Option<Story> {
         "links in its mails have run out by now; a file inside stays where it is".to_owned()
     } else {
         format!(
-            "links in its mails work for up to {} more: take the object away; a file inside stays where it is",
+            "links in its mails work for up to {} more, unless they are recalled (links revoke); a file inside stays where it is",
             span(shown.links)
         )
     };
@@ -205,7 +205,7 @@ mod tests {
             @r"
         an attachment was found infected after it was sent (rb-008)
         form jobs and 1 other form; its last mail was accepted 3 min ago
-        links in its mails work for up to 23 h 53 min more: take the object away; a file inside stays where it is
+        links in its mails work for up to 23 h 53 min more, unless they are recalled (links revoke); a file inside stays where it is
         maple-router explain 00000000-0000-0000-0000-000000000007
         maple-router list --infected-after-routing
         /usr/share/doc/maple-router/runbooks/rb-008-infected-attachment.md, section infected_after_routing
