@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Rules that must have a mutant.
-const RULES: [&str; 25] = [
+const RULES: [&str; 26] = [
     "alert",
     "audit in the transaction",
     "budget",
@@ -26,6 +26,7 @@ const RULES: [&str; 25] = [
     "readiness at the begin",
     "readiness at the claim",
     "refund",
+    "retention",
     "review",
     "rows set aside",
     "session",

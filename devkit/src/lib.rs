@@ -4,6 +4,7 @@ pub mod bench;
 pub mod broker;
 pub mod browser;
 pub mod clamd;
+mod collecting;
 pub mod crowd;
 pub mod demo;
 pub mod desk_load;

@@ -83,6 +83,8 @@ ALTER TABLE content.blobs
     -- When the store said that the object is gone, and how it went: deleted by us; missing: somebody else was first; replaced: another
     -- object has its name, and is left alone.
     ADD COLUMN gone_at timestamptz,
+    -- How often the store was asked to delete it: of what was asked for twice nobody can say who was first.
+    ADD COLUMN asked int NOT NULL DEFAULT 0 CHECK (asked >= 0),
     ADD COLUMN gone text CHECK (gone IN ('deleted', 'missing', 'replaced')),
     -- Until when the store itself could bring it back.
     ADD COLUMN restorable_until timestamptz,
@@ -111,12 +113,13 @@ ALTER TABLE content.blob_refs
 CREATE INDEX blob_refs_kept ON content.blob_refs (until) WHERE kind = 'kept';
 
 -- A recall: an object gets another name, so that every link to the old one answers 404. planned: written before the store is asked;
--- moved: everybody goes by the new name, and the old object is to be deleted; done: it is gone.
+-- moved: everybody goes by the new name, and the old object is to be deleted; done: it is gone; void: there was nothing
+-- to copy, so that no link works anyway.
 CREATE TABLE content.recalls (
     id             uuid PRIMARY KEY,
     blob_id        uuid NOT NULL REFERENCES content.blobs,
     submission_id  uuid NOT NULL,
-    state          text NOT NULL DEFAULT 'planned' CHECK (state IN ('planned', 'moved', 'done')),
+    state          text NOT NULL DEFAULT 'planned' CHECK (state IN ('planned', 'moved', 'done', 'void')),
     bucket         text NOT NULL,
     old_object     text NOT NULL COLLATE "C",
     -- The one that was copied; absent until it was looked at.
@@ -128,11 +131,11 @@ CREATE TABLE content.recalls (
     moved_at       timestamptz,
     done_at        timestamptz,
     UNIQUE (bucket, new_object),
-    CHECK (state = 'planned' OR (old_generation IS NOT NULL AND moved_at IS NOT NULL)),
-    CHECK ((state = 'done') = (done_at IS NOT NULL))
+    CHECK (state IN ('planned', 'void') OR (old_generation IS NOT NULL AND moved_at IS NOT NULL)),
+    CHECK ((state IN ('done', 'void')) = (done_at IS NOT NULL))
 );
-CREATE UNIQUE INDEX recalls_open ON content.recalls (blob_id) WHERE state <> 'done';
-CREATE INDEX recalls_owed ON content.recalls (at, id) WHERE state <> 'done';
+CREATE UNIQUE INDEX recalls_open ON content.recalls (blob_id) WHERE done_at IS NULL;
+CREATE INDEX recalls_owed ON content.recalls (at, id) WHERE done_at IS NULL;
 CREATE INDEX recalls_submission ON content.recalls (submission_id);
 CREATE INDEX recalls_old ON content.recalls (bucket, old_object);
 
@@ -239,7 +242,7 @@ CREATE FUNCTION content.judged(ids uuid[]) RETURNS TABLE (id uuid, is_referenced
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 SELECT b.id, EXISTS (SELECT FROM content.blob_refs f WHERE f.blob_id = b.id)
         OR EXISTS (SELECT FROM public.attachments a WHERE (a.gcs_bucket, a.gcs_object) = (b.bucket, b.object)),
-    content.is_held(b.form_id, NULL, b.id), EXISTS (SELECT FROM content.recalls r WHERE r.blob_id = b.id AND r.state <> 'done'),
+    content.is_held(b.form_id, NULL, b.id), EXISTS (SELECT FROM content.recalls r WHERE r.blob_id = b.id AND r.done_at IS NULL),
     COALESCE(b.deadline <= clock_timestamp(), false)
 FROM content.blobs b WHERE b.id = ANY (ids)
 $$;
@@ -260,7 +263,7 @@ BEGIN
     END IF;
     -- By a recall its object has another name; of one that came another way the generation is read before it is deleted.
     IF (NEW.object, NEW.generation) IS DISTINCT FROM (OLD.object, OLD.generation)
-       AND NOT (NEW.object = OLD.object AND OLD.origin = 'adopted' AND OLD.state <> 'deleted')
+       AND NOT (NEW.object = OLD.object AND OLD.generation IS NULL AND OLD.origin = 'adopted' AND OLD.state <> 'deleted')
        AND NOT EXISTS (SELECT FROM content.recalls r WHERE r.blob_id = OLD.id AND r.state = 'planned'
            AND (r.bucket, r.old_object, r.new_object) = (OLD.bucket, OLD.object, NEW.object) AND r.old_generation IS NOT NULL) THEN
         RAISE EXCEPTION 'blob %: what was proven does not change', OLD.id USING ERRCODE = 'check_violation';
@@ -297,7 +300,7 @@ BEGIN
         IF content.is_held(NEW.form_id, NULL, NEW.id) THEN
             RAISE EXCEPTION 'blob %: a hold keeps it', OLD.id USING ERRCODE = 'MG004';
         END IF;
-        IF EXISTS (SELECT FROM content.recalls r WHERE r.blob_id = NEW.id AND r.state <> 'done') THEN
+        IF EXISTS (SELECT FROM content.recalls r WHERE r.blob_id = NEW.id AND r.done_at IS NULL) THEN
             RAISE EXCEPTION 'blob %: its links are being recalled', OLD.id USING ERRCODE = 'MG005';
         END IF;
     END IF;
@@ -313,6 +316,10 @@ BEGIN
     INSERT INTO content.blobs (id, form_id, origin, bucket, object, sha256, length)
     SELECT gen_random_uuid(), s.form_id, 'adopted', bucket, object, sha256, NULLIF(length, 0) FROM public.submissions s WHERE s.id = submission
     ON CONFLICT ON CONSTRAINT blobs_bucket_object_key DO NOTHING;
+    -- After it: whoever moved the name away at the same moment was waited for.
+    IF EXISTS (SELECT FROM content.recalls c WHERE (c.bucket, c.old_object) = (bucket, object) AND c.state IN ('moved', 'done')) THEN
+        RAISE EXCEPTION 'the object of attachment % has another name: its links were recalled', attachment USING ERRCODE = 'foreign_key_violation';
+    END IF;
     INSERT INTO content.blob_refs (blob_id, kind, holder)
     SELECT b.id, 'attachment', attachment::text FROM content.blobs b WHERE (b.bucket, b.object) = (bucket, object)
     ON CONFLICT DO NOTHING;
@@ -364,6 +371,7 @@ BEGIN
 END $$;
 CREATE FUNCTION content.release_hold(hold bigint, actor text, reason text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 BEGIN
     UPDATE content.holds h SET released_at = clock_timestamp(), released_by = actor, released_why = reason
     WHERE h.id = hold AND h.released_at IS NULL;
@@ -390,14 +398,8 @@ BEGIN
     IF content.is_held(s.form_id, s.id, NULL) THEN
         RETURN 'held';
     END IF;
-    IF to_regprocedure('router.is_under_review(uuid)') IS NOT NULL THEN
-        EXECUTE 'SELECT router.is_under_review($1)' INTO review USING s.id;
-        IF review THEN
-            RETURN 'review';
-        END IF;
-    END IF;
     IF authority = 'abandonment' THEN
-        RETURN CASE WHEN s.status = 'received' AND s.routing_result = '{}' THEN NULL ELSE 'claimed' END;
+        RETURN CASE WHEN s.status <> 'received' OR s.routing_result <> '{}' THEN 'claimed' END;
     END IF;
     IF s.status NOT IN ('routed', 'failed') THEN
         RETURN 'open';
@@ -423,6 +425,12 @@ BEGIN
         || @.relay.status == "deferred" || ((@.relay.status == "bounced" || @.relay.status == "expired") && !exists(@.relay.told_at)))') THEN
         RETURN 'undelivered';
     END IF;
+    IF to_regprocedure('router.is_under_review(uuid)') IS NOT NULL THEN
+        EXECUTE 'SELECT router.is_under_review($1)' INTO review USING s.id;
+        IF review THEN
+            RETURN 'review';
+        END IF;
+    END IF;
     IF authority = 'erasure' THEN
         RETURN NULL;
     END IF;
@@ -437,7 +445,7 @@ SELECT content.why_kept(s, 'retention'), content.ends_at(s) FROM public.submissi
 $$;
 
 -- Submissions whose time may have come, in pages. Two ways, each by an index of its own: an end of their own, or their form's.
-CREATE FUNCTION content.due_submissions(own boolean, after_at timestamptz, after_id uuid, most int) RETURNS TABLE (id uuid, at timestamptz)
+CREATE FUNCTION content.due_submissions(own boolean, after_at timestamptz, after_id uuid, most bigint) RETURNS TABLE (id uuid, at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -460,7 +468,7 @@ BEGIN
 END $$;
 
 -- Submissions with this value in a field, in pages: for an erasure.
-CREATE FUNCTION content.submissions_with(field text, said text, after_id uuid, most int) RETURNS TABLE (id uuid)
+CREATE FUNCTION content.submissions_with(field text, said text, after_id uuid, most bigint) RETURNS TABLE (id uuid)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 SELECT DISTINCT f.submission_id FROM public.submission_fields f
 WHERE f.field_key = field AND lower(btrim(f.field_value)) = lower(btrim(said)) AND f.submission_id > after_id ORDER BY 1 LIMIT most
@@ -516,7 +524,10 @@ BEGIN
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
-    -- Attachments that are older than schema content: their objects become blobs now, with every reference to them.
+    -- Attachments that are older than schema content: their objects become blobs now, with every reference to them. They are locked
+    -- before, so that none of them goes between the look and its reference.
+    PERFORM FROM public.attachments o WHERE (o.gcs_bucket, o.gcs_object) IN (
+        SELECT a.gcs_bucket, a.gcs_object FROM public.attachments a WHERE a.submission_id = ANY (chosen)) ORDER BY o.id FOR UPDATE;
     PERFORM content.refer(o.id, o.submission_id, o.gcs_bucket, o.gcs_object, o.sha256, o.size_bytes)
     FROM public.attachments a JOIN public.attachments o ON (o.gcs_bucket, o.gcs_object) = (a.gcs_bucket, a.gcs_object)
     WHERE a.submission_id = ANY (chosen) AND NOT EXISTS (
@@ -558,6 +569,7 @@ CREATE FUNCTION content.plan_recalls(submission uuid, reason text, actor text) R
 #variable_conflict use_variable
 BEGIN
     PERFORM FROM public.submissions s WHERE s.id = submission FOR NO KEY UPDATE;
+    PERFORM FROM public.attachments a WHERE a.submission_id = submission ORDER BY a.id FOR UPDATE;
     PERFORM content.refer(a.id, a.submission_id, a.gcs_bucket, a.gcs_object, a.sha256, a.size_bytes)
     FROM public.attachments a WHERE a.submission_id = submission ORDER BY a.gcs_bucket, a.gcs_object;
     INSERT INTO content.recalls (id, blob_id, submission_id, bucket, old_object, new_object, reason, actor)
@@ -565,11 +577,12 @@ BEGIN
     FROM (SELECT DISTINCT r.blob_id FROM public.attachments a JOIN content.blob_refs r ON r.kind = 'attachment' AND r.holder = a.id::text
           WHERE a.submission_id = submission) n
     JOIN content.blobs b ON b.id = n.blob_id AND b.state = 'live', LATERAL (SELECT gen_random_uuid() AS fresh WHERE b.id IS NOT NULL) f
-    ON CONFLICT (blob_id) WHERE state <> 'done' DO NOTHING;
-    RETURN QUERY SELECT c.* FROM content.recalls c WHERE c.submission_id = submission AND c.state <> 'done' ORDER BY c.at, c.id;
+    ON CONFLICT (blob_id) WHERE done_at IS NULL DO NOTHING;
+    RETURN QUERY SELECT c.* FROM content.recalls c WHERE c.submission_id = submission AND c.done_at IS NULL ORDER BY c.at, c.id;
 END $$;
 
--- The copy stands: everybody goes by its name from now on, whose attachment it ever is. Answers how many attachments.
+-- The copy stands: everybody goes by its name from now on, whose attachment it ever is. Answers how many attachments; null:
+-- somebody else has gone on.
 CREATE FUNCTION content.move_recalled(recall uuid, copied bigint) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -582,7 +595,7 @@ BEGIN
         ON (a.gcs_bucket, a.gcs_object) = (x.bucket, x.old_object) WHERE x.id = recall) ORDER BY s.id FOR NO KEY UPDATE;
     SELECT * INTO c FROM content.recalls x WHERE x.id = recall FOR UPDATE;
     IF c.state IS DISTINCT FROM 'planned' THEN
-        RETURN 0;
+        RETURN NULL;
     END IF;
     UPDATE content.blobs b SET object = c.new_object, generation = copied WHERE b.id = c.blob_id;
     UPDATE content.recalls x SET state = 'moved', moved_at = clock_timestamp() WHERE x.id = recall;
@@ -639,7 +652,7 @@ GRANT SELECT ON content.gc_runs, content.grace, content.retention, content.holds
 GRANT SELECT, INSERT, UPDATE, DELETE ON content.retention TO forms_loader;
 GRANT INSERT, UPDATE ON content.gc_runs TO maple_gc;
 GRANT UPDATE (value) ON content.grace TO maple_gc;
-GRANT UPDATE (state, deadline, marked_run, gone_at, gone, restorable_until, generation) ON content.blobs TO maple_gc;
+GRANT UPDATE (state, deadline, marked_run, asked, gone_at, gone, restorable_until, generation) ON content.blobs TO maple_gc;
 GRANT UPDATE (state, old_generation, done_at) ON content.recalls TO maple_gc;
 -- Final objects that became no blob: the daemon may not delete in their bucket.
 GRANT DELETE ON content.staging TO maple_gc;
@@ -650,8 +663,8 @@ REVOKE EXECUTE ON FUNCTION content.guard_receipt(), content.write_receipts(text,
     content.record_blob(uuid, text, text, text, text), content.is_held(text, uuid, uuid), content.lock_holds(), content.judged(uuid[]),
     content.refer(uuid, uuid, text, text, bytea, bigint), content.keep_blob(uuid, text, interval), content.release_kept(int),
     content.place_hold(text, text, text, text), content.release_hold(bigint, text, text), content.ends_at(public.submissions),
-    content.why_kept(public.submissions, text), content.kept(uuid), content.due_submissions(boolean, timestamptz, uuid, int),
-    content.submissions_with(text, text, uuid, int), content.erasable(uuid, text), content.reviews_of(uuid),
+    content.why_kept(public.submissions, text), content.kept(uuid), content.due_submissions(boolean, timestamptz, uuid, bigint),
+    content.submissions_with(text, text, uuid, bigint), content.erasable(uuid, text), content.reviews_of(uuid),
     content.purge(uuid[], text, text, bigint), content.plan_recalls(uuid, text, text), content.move_recalled(uuid, bigint),
     content.forget_versions(int, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION content.place_hold(text, text, text, text), content.release_hold(bigint, text, text), content.kept(uuid)
@@ -659,6 +672,6 @@ GRANT EXECUTE ON FUNCTION content.place_hold(text, text, text, text), content.re
 GRANT EXECUTE ON FUNCTION content.lock_holds(), content.is_held(text, uuid, uuid), content.judged(uuid[]),
     content.write_receipts(text, text[], text, bigint, jsonb[]),
     content.keep_blob(uuid, text, interval), content.release_kept(int), content.kept(uuid),
-    content.due_submissions(boolean, timestamptz, uuid, int), content.submissions_with(text, text, uuid, int), content.erasable(uuid, text),
+    content.due_submissions(boolean, timestamptz, uuid, bigint), content.submissions_with(text, text, uuid, bigint), content.erasable(uuid, text),
     content.purge(uuid[], text, text, bigint), content.plan_recalls(uuid, text, text), content.move_recalled(uuid, bigint),
     content.forget_versions(int, text) TO maple_gc;

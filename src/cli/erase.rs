@@ -182,7 +182,7 @@ fn told(found: &[Erasable], token: &str) -> String {
         text.push_str(&format!("{} of form {}, {}\n", one.id, one_line(&one.form_id), one.status));
         match one.why.as_deref() {
             None => {
-                text.push_str(&format!("  would be erased: {} fields, {} files\n", one.fields, one.files))
+                text.push_str(&format!("  would be erased: {} fields, {} files\n", one.fields, one.files));
             }
             Some("purged") => text.push_str("  is emptied already\n"),
             Some(why) => text.push_str(&format!("  would be kept: {}\n", meaning(why))),

@@ -212,6 +212,9 @@ pub(super) const REQUIREMENTS: &[Requirement] = requirements! {
         "is required with forms.require_signatures", "e.g. /etc/maple-router/allowed_signers, as ssh-keygen(1) says";
     "forms.allowed_signers": |c| c.forms.allowed_signers.as_deref().is_none_or(std::path::Path::is_absolute),
         "must be an absolute path", "e.g. /etc/maple-router/allowed_signers";
+    "retention.key_file": |c| c.retention.key_file.as_deref().is_none_or(std::path::Path::is_absolute),
+        "must be an absolute path", "e.g. /etc/maple-router/collector/gc-key.json";
+    "retention.grace": |c| c.retention.grace <= Duration::from_secs(366 * 86_400), "must be a year at most", "the default is 7d";
     "forms.keep": |c| c.forms.keep >= Duration::from_secs(86_400), "must be at least 1d", "the default is 90d";
     "http.listen": |c| c.http.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback()),
         "must be a loopback address with a port",
@@ -467,6 +470,8 @@ mod tests {
             }),
             ("forms.allowed_signers", |c| c.forms.require_signatures = 1),
             ("forms.allowed_signers", |c| c.forms.allowed_signers = Some("allowed_signers".into())),
+            ("retention.key_file", |c| c.retention.key_file = Some("gc-key.json".into())),
+            ("retention.grace", |c| c.retention.grace = s(367 * 86_400)),
             ("forms.keep", |c| c.forms.keep = s(86_399)),
             ("scan.socket", |c| c.scan.socket = Some("clamd.ctl".to_owned())),
             ("scan.socket", |c| c.scan.socket = Some(String::new())),

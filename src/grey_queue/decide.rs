@@ -7,7 +7,7 @@ mod refusal;
 mod steps;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::time::Duration;
 

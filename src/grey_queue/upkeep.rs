@@ -345,3 +345,22 @@ fn usual(entry: &Entry) -> Remedy {
         _ => Remedy::Replay,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grey_queue::decide::tests::entry;
+    use crate::kernel::subject::Evidence;
+
+    #[test]
+    fn an_infected_file_that_was_mailed_is_left_to_people() {
+        let (delivered, auto) =
+            (Looked::Sufficient(Evidence::Delivered), BTreeSet::from(["infected".to_owned()]));
+        let failed = entry(State::Pending, None);
+        assert_eq!(policy(&failed, &delivered, &auto), Some(Remedy::Check));
+        let late = Entry { cause: LATE_INFECTION.to_owned(), reason: "infected".to_owned(), ..failed };
+        assert_eq!(policy(&late, &delivered, &auto), None);
+        let missing = Looked::Missing { what: Vec::new(), failure: None, mendable: true };
+        assert_eq!(policy(&late, &missing, &auto), None);
+    }
+}

@@ -33,6 +33,7 @@ pub const CARD: Card = Card {
         "gc_release",
         "gc_mark",
         "gc_sweep",
+        "gc_ask",
         "gc_gone",
         "gc_recall",
         "gc_undelete",

@@ -5,7 +5,7 @@
 //! store again, by the same generation. A run that lost its place to another changes nothing any more: the schema asks for its lease.
 //! One object that cannot be deleted, or one row that cannot be emptied, stops nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::recall::Recaller;
 use super::store::runs::{Begun, Ours, Run, RunState};
 use super::store::submissions::Authority;
 use super::store::swept::Gone;
-use super::store::{Object, Place, RetentionStore};
+use super::store::{Place, RetentionStore};
 use super::table::State;
 use crate::db::DbError;
 use crate::db::batch::divided;
@@ -73,12 +73,9 @@ pub enum RunError {
     /// The database.
     #[error(transparent)]
     Database(#[from] DbError),
-    /// The store did nothing that was asked of a whole page.
+    /// The store did nothing that was asked of a whole page, and will not do the next: it is away, or our account may not.
     #[error("{0}")]
     Store(StoreError),
-    /// An object could not be looked at, so that the mark is not complete: nothing is swept.
-    #[error("the mark is not complete: {0}")]
-    Mark(StoreError),
     /// Another run has taken its place.
     #[error("its lease ran out, and another run has taken its place")]
     Lost,
@@ -102,6 +99,8 @@ struct Course<'a> {
     ours: Ours,
     state: RunState,
     counts: Counts,
+    /// How long each bucket keeps what is deleted.
+    soft_delete: BTreeMap<String, Duration>,
     stop: &'a CancellationToken,
 }
 
@@ -122,7 +121,8 @@ impl Collector {
             );
         }
         let state = RunState::Marking;
-        let mut course = Course { of: self, ours, state, counts: Counts::default(), stop };
+        let mut course =
+            Course { of: self, ours, state, counts: Counts::default(), soft_delete: BTreeMap::new(), stop };
         let ended = course.run().await;
         let counts = course.counts;
         let (trouble, result) = match ended {
@@ -177,8 +177,8 @@ impl Course<'_> {
         loop {
             let owed = self.of.store.owed(behind, PAGE).await?;
             let Some(last) = owed.last() else { return Ok(()) };
-            behind = last.blob;
-            self.delete(owed, true).await?;
+            behind = *last;
+            self.delete(&owed).await?;
             self.turn().await?;
         }
     }
@@ -196,7 +196,7 @@ impl Course<'_> {
                 object.generation = said.and_then(|(_, said)| said.as_ref().ok().copied());
             }
             page.retain(|object| object.generation.is_some());
-            let gone = deletions(&self.of.objects, page.clone(), true).await;
+            let gone = deletions(&self.of.objects, page.clone()).await;
             page.retain(|object| gone.iter().any(|(upload, said)| *upload == object.blob && said.is_ok()));
             self.of.store.left_over_gone(&page).await?;
             self.counts.left_over += page.len() as u64;
@@ -309,21 +309,38 @@ impl Course<'_> {
     async fn mark(&mut self, ids: &[Uuid]) -> Result<(), Cut> {
         // What came another way than by an upload has no generation yet.
         let unread = self.of.store.unread(ids).await?;
-        let mut generation = BTreeMap::new();
+        let (mut generation, mut unreadable, mut failed) = (BTreeMap::new(), BTreeSet::new(), None);
         for (blob, said) in generations(&self.of.objects, unread).await {
-            // A mark that is not complete sweeps nothing.
-            generation.insert(blob, said.map_err(RunError::Mark)?);
+            match said {
+                Ok(seen) => {
+                    generation.insert(blob, seen);
+                }
+                // What cannot be looked at is not marked, and so not swept: it stops nobody else.
+                Err(error) => {
+                    tracing::warn!(
+                        "the object of blob {blob} cannot be looked at: {error}; it stays, and the next run looks again"
+                    );
+                    unreadable.insert(blob);
+                    failed = Some(error);
+                }
+            }
         }
+        self.counts.unreadable += unreadable.len() as u64;
+        unless_away(failed, generation.is_empty())?;
         let (store, run, actor) = (&self.of.store, self.ours.id, &self.of.actor);
-        let generation = &generation;
+        let (generation, unreadable) = (&generation, &unreadable);
         let marked = store
             .pool()
             .keyed_transaction("gc_mark", async |tx| {
                 let mut writes = Vec::new();
                 for (row, known) in store.known(&tx, ids).await? {
                     let Some(transition) = decide::mark(known, run)? else { continue };
+                    if unreadable.contains(&row.id) && transition.to() == State::Eligible {
+                        continue;
+                    }
                     let mut columns = serde_json::json!({"marked_run": run});
-                    if let Some(seen) = generation.get(&row.id) {
+                    // A recall that ended meanwhile has written that of another name.
+                    if let (Some(seen), None) = (generation.get(&row.id), row.columns.generation) {
                         columns["generation"] = (*seen).into();
                     }
                     let columns = (transition.to() == State::Eligible).then_some(columns);
@@ -360,23 +377,22 @@ impl Course<'_> {
                 .await?;
             self.counts.swept += swept.len() as u64;
             let swept: Vec<Uuid> = swept.into_iter().collect();
-            let owed = self.of.store.owed_of(&swept).await?;
-            self.delete(owed, false).await?;
+            self.delete(&swept).await?;
             self.turn().await?;
         }
     }
 
     /// Deletes objects, and records what the store said.
-    async fn delete(&mut self, objects: Vec<Object>, tried: bool) -> Result<(), Cut> {
-        let asked = objects.len();
-        let Some(bucket) = objects.first().map(|object| object.bucket.clone()) else { return Ok(()) };
-        // How long the store keeps what is deleted: a receipt without it says less, and is written all the same.
-        let restorable =
-            self.of.objects.bucket(&bucket).await.map(|facts| facts.soft_delete).unwrap_or_default();
-        let (mut gone, mut failed) = (Vec::with_capacity(asked), None);
-        for (blob, said) in deletions(&self.of.objects, objects, tried).await {
+    async fn delete(&mut self, blobs: &[Uuid]) -> Result<(), Cut> {
+        let objects = self.of.store.ask(blobs).await?;
+        let mut restorable = BTreeMap::new();
+        for object in &objects {
+            restorable.insert(object.blob, self.soft_delete(&object.bucket).await);
+        }
+        let (mut gone, mut failed) = (Vec::with_capacity(objects.len()), None);
+        for (blob, said) in deletions(&self.of.objects, objects).await {
             match said {
-                Ok(how) => gone.push((blob, how)),
+                Ok(how) => gone.push((blob, how, restorable.get(&blob).copied().unwrap_or_default())),
                 Err(error) => {
                     self.counts.failed += 1;
                     tracing::warn!(
@@ -386,7 +402,7 @@ impl Course<'_> {
                 }
             }
         }
-        let recorded = self.of.store.record_gone(&gone, self.ours.id, restorable).await?;
+        let recorded = self.of.store.record_gone(&gone, self.ours.id).await?;
         for (blob, how) in recorded {
             let run = self.ours.id;
             match how {
@@ -403,11 +419,28 @@ impl Course<'_> {
                 }
             }
         }
-        match failed {
-            // A store that did nothing of a whole page is not asked for the next.
-            Some(error) if gone.is_empty() => Err(RunError::Store(error).into()),
-            _ => Ok(()),
+        unless_away(failed, gone.is_empty())
+    }
+
+    /// How long a bucket keeps what is deleted; asked once. A receipt without it says less, and is written all the same.
+    async fn soft_delete(&mut self, bucket: &str) -> Duration {
+        if let Some(known) = self.soft_delete.get(bucket) {
+            return *known;
         }
+        let facts = self.of.objects.bucket(bucket).await;
+        let found = facts.map(|facts| facts.soft_delete).unwrap_or_default();
+        self.soft_delete.insert(bucket.to_owned(), found);
+        found
+    }
+}
+
+/// Ends the run where the store did `nothing` of a page and will do nothing of the next. One object that it refuses stops nobody.
+fn unless_away(failed: Option<StoreError>, nothing: bool) -> Result<(), Cut> {
+    match failed {
+        Some(error) if nothing && (error.is_about_us() || matches!(error, StoreError::Away { .. })) => {
+            Err(RunError::Store(error).into())
+        }
+        _ => Ok(()),
     }
 }
 

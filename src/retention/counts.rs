@@ -30,6 +30,8 @@ pub struct Counts {
     pub missing: u64,
     /// Objects whose name another one had.
     pub replaced: u64,
+    /// Objects that could not be looked at, so that their blobs stay.
+    pub unreadable: u64,
     /// Objects that are still owed.
     pub failed: u64,
     /// Objects of uploads that became no blob, and are gone.
@@ -66,6 +68,7 @@ impl Counts {
             (self.deleted, "objects deleted"),
             (self.missing, "objects gone already"),
             (self.replaced, "objects replaced by somebody, and left"),
+            (self.unreadable, "objects that cannot be looked at"),
             (self.failed, "objects still to be deleted"),
             (self.left_over, "objects of unfinished uploads deleted"),
             (self.recalled, "recalls done"),

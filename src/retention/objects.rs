@@ -27,16 +27,15 @@ pub async fn generations(store: &ObjectStore, objects: Vec<Object>) -> Vec<Said<
     futures::stream::iter(objects).map(look).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// Deletes objects by their generations. What is absent is missing, unless `tried` says that an earlier run may have deleted it and
-/// heard no answer.
-pub async fn deletions(store: &ObjectStore, objects: Vec<Object>, tried: bool) -> Vec<Said<Gone>> {
+/// Deletes objects by their generations. What is absent is missing; whether an earlier question of ours was the reason is told by how
+/// often it was asked for.
+pub async fn deletions(store: &ObjectStore, objects: Vec<Object>) -> Vec<Said<Gone>> {
     let delete = |object: Object| async move {
         let deleted = async {
             let generation = object.generation.unwrap_or(NONE);
             let name = ObjectName::new(object.bucket, object.object)?;
             match store.delete(&name, Some(generation)).await {
                 Ok(Deletion::Done) => Ok(Gone::Deleted),
-                Ok(Deletion::Absent) if tried && generation != NONE => Ok(Gone::Deleted),
                 Ok(Deletion::Absent) => Ok(Gone::Missing),
                 Err(StoreError::Changed) => Ok(Gone::Replaced),
                 Err(error) => Err(error),

@@ -34,6 +34,9 @@ pub enum RecallError {
     /// There is nothing to copy.
     #[error("its object is not in the store, so that no link to it works: maple-router gc reconcile")]
     NoObject,
+    /// Another process is at it.
+    #[error("somebody else goes on with it at this moment")]
+    Elsewhere,
     /// The new name has another object.
     #[error("the copy is not what was to be copied, and is left as it is: maple-router gc reconcile")]
     NotTheCopy,
@@ -51,11 +54,18 @@ impl Recaller {
         if recall.state == RecallState::Planned {
             let generation = match recall.old_generation {
                 Some(generation) => generation,
-                None => self.objects.stat(&old).await?.ok_or(RecallError::NoObject)?.generation,
+                None => match self.objects.stat(&old).await? {
+                    Some(stat) => stat.generation,
+                    None => return self.void(&recall).await,
+                },
             };
-            self.store.recall_seen(recall.id, generation).await?;
-            let copy = self.copied(&recall, &old, generation).await?;
-            moved = self.store.recall_moved(recall.id, copy).await?;
+            let Some(generation) = self.store.recall_seen(recall.id, generation).await? else {
+                return Err(RecallError::Elsewhere);
+            };
+            let Some(copy) = self.copied(&recall, &old, generation).await? else {
+                return self.void(&recall).await;
+            };
+            moved = self.store.recall_moved(recall.id, copy).await?.ok_or(RecallError::Elsewhere)?;
             recall.old_generation = Some(generation);
         }
         // A name that somebody used again is not ours to delete: the links are dead, what stands there is another object.
@@ -67,22 +77,33 @@ impl Recaller {
         Ok(moved)
     }
 
-    /// The generation of the copy.
-    async fn copied(&self, recall: &Recall, old: &ObjectName, generation: i64) -> Result<i64, RecallError> {
+    /// Ends a recall without anything to copy.
+    async fn void(&self, recall: &Recall) -> Result<i64, RecallError> {
+        self.store.recall_void(recall.id).await?;
+        Err(RecallError::NoObject)
+    }
+
+    /// The generation of the copy; nothing: the one that was mailed is not there any more.
+    async fn copied(
+        &self,
+        recall: &Recall,
+        old: &ObjectName,
+        generation: i64,
+    ) -> Result<Option<i64>, RecallError> {
         let new = ObjectName::new(&recall.bucket, &recall.new_object)?;
         match self.objects.rewrite(old, generation, &new).await {
-            Ok(copy) => Ok(copy.generation),
+            Ok(copy) => Ok(Some(copy.generation)),
             // An earlier copy, whose answer was lost: it is ours, where its bytes are the same.
             Err(StoreError::Exists) => {
                 let (was, is) = (self.objects.stat(old).await?, self.objects.stat(&new).await?);
                 match (was, is) {
                     (Some(was), Some(is)) if (was.length, was.crc32c) == (is.length, is.crc32c) => {
-                        Ok(is.generation)
+                        Ok(Some(is.generation))
                     }
                     _ => Err(RecallError::NotTheCopy),
                 }
             }
-            Err(StoreError::Gone) => Err(RecallError::NoObject),
+            Err(StoreError::Gone | StoreError::Changed) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -9,7 +9,7 @@ use devkit::stage::{Stage, StageOptions};
 use serde_json::Value;
 
 /// Every line, in the order of the interfaces page.
-pub(crate) const NAMES: [&str; 26] = [
+pub(crate) const NAMES: [&str; 28] = [
     "config",
     "database",
     "schema",
@@ -21,6 +21,7 @@ pub(crate) const NAMES: [&str; 26] = [
     "grey_queue",
     "uploads",
     "versions",
+    "retention",
     "history",
     "subscription",
     "dead_letter",
@@ -33,6 +34,7 @@ pub(crate) const NAMES: [&str; 26] = [
     "upload_buckets",
     "scanner",
     "policy",
+    "collector",
     "secrets",
     "slack",
     "forms",

@@ -8,7 +8,7 @@ use maple_router::ports::{CheckLevel, CheckLine};
 
 use super::{database, options, pool, settings};
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "database",
     "schema",
     "audit_values",
@@ -19,6 +19,7 @@ const NAMES: [&str; 12] = [
     "grey_queue",
     "uploads",
     "versions",
+    "retention",
     "history",
     "forms",
 ];

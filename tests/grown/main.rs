@@ -9,6 +9,7 @@ mod fill;
 mod forms;
 mod judge;
 mod plans;
+mod retention;
 mod review;
 mod router;
 mod uploads;
@@ -47,7 +48,11 @@ impl Place {
     /// Sets it for whoever says statements, from the next connection on.
     async fn set(&self, what: &str) {
         for role in plans::ROLES {
-            let sql = format!("ALTER ROLE {role} IN DATABASE {} SET {what}", self.db.name());
+            // The collector's role is there once schema content is.
+            let sql = format!(
+                "DO $$ BEGIN IF to_regrole('{role}') IS NOT NULL THEN ALTER ROLE {role} IN DATABASE {} SET {what}; END IF; END $$",
+                self.db.name()
+            );
             self.eyes.batch_execute(&sql).await.expect("set");
         }
     }
@@ -61,6 +66,7 @@ impl Place {
         let column = FinalizedColumn::Is(None);
         online::migrate(&mut owner, &column, Patience::default(), &|_| {}).await.expect("migrated");
         online::migrate_content(&mut owner, Patience::default(), &|_| {}).await.expect("migrated");
+        self.set("auto_explain.log_min_duration = 0").await;
         // The contract promises no index on (status, updated_at): schema router has to do without.
         self.run("DROP INDEX submissions_status_updated_at_idx").await;
     }

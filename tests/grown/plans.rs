@@ -41,7 +41,7 @@ pub(crate) fn settings() -> Vec<(String, String)> {
 }
 
 /// Tables that grow.
-const BIG: [&str; 9] = [
+const BIG: [&str; 11] = [
     "submissions",
     "submission_fields",
     "attachments",
@@ -51,9 +51,11 @@ const BIG: [&str; 9] = [
     "versions",
     "entries",
     "decisions",
+    "blobs",
+    "blob_refs",
 ];
-/// Whoever says the program's statements: the daemon, and the publisher on the command line.
-pub(crate) const ROLES: [&str; 2] = ["forms_app", "forms_loader"];
+/// Whoever says the program's statements: the daemon, and publisher and collector on the command line.
+pub(crate) const ROLES: [&str; 3] = ["forms_app", "forms_loader", "maple_gc"];
 /// Pages of one that has not: to read it from end to end is no fault.
 const FEW_PAGES: u64 = 64;
 

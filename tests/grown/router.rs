@@ -43,6 +43,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::forms::Forms;
+use crate::retention::Retention;
 use crate::review::Review;
 use crate::uploads::Uploads;
 
@@ -70,6 +71,7 @@ pub(crate) struct Router {
     review: Review,
     uploads: Uploads,
     forms: Forms,
+    retention: Retention,
     backend: Client,
     eyes: Client,
     with_schema: bool,
@@ -98,7 +100,8 @@ impl Router {
             pauses: PauseTable::new(pool.clone()),
             review: Review::on(pool.clone()),
             uploads: Uploads::on(pool.clone()),
-            forms: Forms::on(db, pool),
+            forms: Forms::on(db, pool.clone()),
+            retention: Retention::on(db, pool),
             bounds: SweepBounds::from(&config),
             backend: db.client_as("forms_app").await.expect("forms_app"),
             eyes: db.superuser().await.expect("superuser"),
@@ -122,6 +125,8 @@ impl Router {
                 let waiting = SubmissionSeed::of("f").attachment("a.pdf", "pending");
                 self.uploads.round(&self.eyes, self.submit(&waiting).await).await;
                 self.forms.round().await;
+                let ended = self.ended().await;
+                self.retention.round(&self.eyes, ended).await;
             }
         }
         // Rows that this round left open must not affect the next one.
@@ -134,6 +139,19 @@ impl Router {
 
     async fn submit(&self, seed: &SubmissionSeed) -> Uuid {
         seed.insert(&self.backend).await.expect("submitted").id
+    }
+
+    /// A submission of this round that has ended, and that everybody was told of.
+    async fn ended(&self) -> Uuid {
+        let id = self.ready().await;
+        let ledger =
+            r#"{"v": 1, "finished": {"token": "t", "at": "2026-01-01T00:00:00Z", "status": "routed"}}"#;
+        let end = format!(
+            "UPDATE submissions SET status = 'routed', routing_result = '{ledger}' WHERE id = '{id}';
+             DELETE FROM router.outbox WHERE entity_id = '{id}'"
+        );
+        self.eyes.batch_execute(&end).await.expect("ended");
+        id
     }
 
     async fn ready(&self) -> Uuid {

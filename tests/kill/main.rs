@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "a point that is played again is printed")]
 
+mod collecting;
 mod frozen;
 mod harness;
 mod killed;

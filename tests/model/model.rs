@@ -6,6 +6,7 @@
 //! Time is not a number here but an inequality of the protocol: a row is taken back only when its worker is gone or has not
 //! touched it for `stuck_after`, and a worker in front of the final dot is then frozen, not slow.
 
+mod collection;
 mod laws;
 mod liveness;
 mod product;

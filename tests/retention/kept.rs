@@ -57,13 +57,7 @@ async fn kept_for(scene: &Scene, case: &str) -> Uuid {
         "untold infection" => {
             routed(ROUTED.to_owned()).await;
             scene.name(id, &format!("o{id}")).await;
-            scene
-                .sql(&format!(
-                    "ALTER TABLE attachments DISABLE TRIGGER router_late_infection;
-                UPDATE attachments SET clamav_status = 'infected' WHERE submission_id = '{id}';
-                ALTER TABLE attachments ENABLE TRIGGER router_late_infection"
-                ))
-                .await;
+            scene.infect_unseen(id).await;
         }
         "doubt" => routed(with(&json!({"state": "open", "doubt": true}))).await,
         "intent" => routed(with(&json!({"state": "open", "begun": {"token": "t", "at": "x"}}))).await,

@@ -19,6 +19,11 @@ async fn a_late_infection_opens_an_entry_and_keeps_the_submission() {
         .await;
     assert_eq!(scene.one::<String>(entry).await, format!("late_infection infected security {id} 1"));
     let counts = scene.run().await;
+    assert_eq!(counts.kept.get("untold"), Some(&1), "{counts:?}");
+    let told =
+        r#"routing_result || '{"late_infection": {"for": "t", "confirmed_at": "2026-01-01T00:00:00Z"}}'"#;
+    scene.sql(&format!("UPDATE submissions SET routing_result = {told} WHERE id = '{id}'")).await;
+    let counts = scene.run().await;
     assert_eq!(counts.kept.get("review"), Some(&1), "{counts:?}");
     // Of one that has not ended, or failed, there is none.
     for (status, ledger) in [("received", "{}".to_owned()), ("failed", failed(true))] {
@@ -41,13 +46,7 @@ async fn what_no_trigger_opened_is_found() {
     let scene = Scene::new().await;
     let id = scene.routed().await;
     scene.attach(id, "a").await;
-    scene
-        .sql(&format!(
-            "ALTER TABLE attachments DISABLE TRIGGER router_late_infection;
-             UPDATE attachments SET clamav_status = 'infected' WHERE submission_id = '{id}';
-             ALTER TABLE attachments ENABLE TRIGGER router_late_infection"
-        ))
-        .await;
+    scene.infect_unseen(id).await;
     let reconcile = "SELECT router.reconcile_grey_queue('-infinity', true, 10)";
     assert_eq!(scene.one::<i64>(reconcile).await, 1);
     assert_eq!(scene.one::<i64>(reconcile).await, 0);

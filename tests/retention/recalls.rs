@@ -106,3 +106,46 @@ async fn what_is_being_recalled_is_not_swept() {
     assert_eq!((counts.recalled, counts.deleted), (1, 1), "first the recall, then the file");
     assert!(scene.google.objects(CONTENT).is_empty());
 }
+
+/// A name that was recalled is not used again: what is named by it would be deleted.
+#[tokio::test]
+async fn a_recalled_name_cannot_be_named_again() {
+    let scene = Scene::new().await;
+    let (id, other) = (scene.routed().await, scene.received().await);
+    scene.attach(id, "a").await;
+    scene.revoke(id).await.expect("done");
+    let named = scene
+        .eyes
+        .execute(
+            "INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object) VALUES ($1, 'x', 'content', 'a')",
+            &[&other],
+        )
+        .await;
+    let error = named.expect_err("its links were recalled");
+    assert_eq!(error.as_db_error().expect("said").code().code(), "23503");
+}
+
+/// Nothing to copy: the links are dead, and the recall keeps nothing from being collected.
+#[tokio::test]
+async fn a_recall_without_an_object_is_over() {
+    let scene = Scene::new().await;
+    let id = scene.routed().await;
+    scene.attach(id, "a").await;
+    scene.google.delete_object(CONTENT, "a");
+    let none = scene.revoke(id).await.expect_err("there is nothing");
+    assert!(matches!(none, RecallError::NoObject), "{none}");
+    assert!(scene.store.open_recalls(10).await.expect("read").is_empty());
+    // Overwritten after it was looked at: what was mailed is not there any more.
+    scene.google.put_object(CONTENT, "a", "text/plain", "x");
+    let recall = scene.store.plan_recalls(id, "infected", "zoe").await.expect("planned").remove(0);
+    assert_eq!(scene.store.recall_seen(recall.id, 1).await.expect("written"), Some(1));
+    assert_eq!(
+        scene.store.recall_seen(recall.id, 2).await.expect("written"),
+        Some(1),
+        "the first look counts"
+    );
+    let none = scene.revoke(id).await.expect_err("another object is there");
+    assert!(matches!(none, RecallError::NoObject), "{none}");
+    assert!(scene.is_there("a"), "which is left alone");
+    assert!(scene.store.open_recalls(10).await.expect("read").is_empty());
+}

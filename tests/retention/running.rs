@@ -127,7 +127,7 @@ async fn what_somebody_else_removed_or_replaced_is_told_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_mark_that_is_not_complete_sweeps_nothing() {
+async fn what_cannot_be_looked_at_is_not_marked_and_stops_nobody() {
     let scene = Scene::new().await;
     for n in 0..3 {
         let old = scene.routed().await;
@@ -136,10 +136,17 @@ async fn a_mark_that_is_not_complete_sweeps_nothing() {
     scene
         .google
         .rule(Rule::at(Stage::Before).call(Call::Metadata).object("a1").times(1).act(Act::Status(503)));
+    let counts = scene.run().await;
+    assert_eq!((counts.unreadable, counts.deleted), (1, 2), "{counts:?}");
+    assert!(scene.is_there("a1"));
+    assert_eq!(scene.run().await.deleted, 1);
+    // A store that says nothing at all ends the run, before anything is swept.
+    let old = scene.routed().await;
+    let blob = scene.attach(old, "b").await;
+    scene.google.rule(Rule::at(Stage::Before).call(Call::Metadata).times(1).act(Act::Status(503)));
     let failed = scene.collector().run(&CancellationToken::new()).await;
-    assert!(matches!(failed, Err(RunError::Mark(_))), "{failed:?}");
-    assert!((0..3).all(|n| scene.is_there(&format!("a{n}"))));
-    assert_eq!(scene.run().await.deleted, 3);
+    assert!(matches!(failed, Err(RunError::Store(_))), "{failed:?}");
+    assert_eq!(scene.state(blob).await, "tombstoned");
 }
 
 #[tokio::test]
@@ -328,4 +335,18 @@ async fn a_blob_that_was_taken_back_is_kept_for_its_time() {
     assert_eq!((counts.released, counts.deleted), (1, 1));
     let refused = scene.store.undelete(blob, "zoe", "too late", hour).await;
     assert!(refused.is_err(), "deleted is final");
+}
+
+/// An object that the store refuses to delete, and that is the only one owed: purge, mark and sweep go on all the same.
+#[tokio::test]
+async fn an_object_that_is_always_refused_does_not_stop_later_runs() {
+    let scene = Scene::new().await;
+    let old = scene.routed().await;
+    scene.attach(old, "kept-by-the-store").await;
+    scene.google.rule(Rule::at(Stage::Before).call(Call::Delete).object("kept-by").act(Act::Status(400)));
+    assert_eq!(scene.run().await.failed, 1);
+    let other = scene.routed().await;
+    scene.attach(other, "b").await;
+    let counts = scene.run().await;
+    assert_eq!((counts.purged, counts.deleted, counts.failed), (1, 1, 1), "{counts:?}");
 }

@@ -189,3 +189,44 @@ async fn what_is_older_than_the_schema_gets_its_blob_before_it_goes() {
         .await;
     assert_eq!(scene.run().await.deleted, 1);
 }
+
+/// Two erasures of submissions that share an object older than the schema: no reference is left of an attachment that went meanwhile.
+#[tokio::test]
+async fn no_reference_outlives_its_attachment() {
+    let scene = Scene::new().await;
+    let (one, two) = (scene.routed().await, scene.routed().await);
+    scene
+        .sql(&format!(
+            "SET session_replication_role = replica;
+             INSERT INTO attachments (submission_id, file_name, gcs_bucket, gcs_object, clamav_status) VALUES ('{one}', 'x', '{CONTENT}', 'old', 'clean'), ('{two}', 'x', '{CONTENT}', 'old', 'clean');
+             SET session_replication_role = DEFAULT"
+        ))
+        .await;
+    let mut first = scene.db.client_as("maple_gc").await.expect("a client");
+    let tx = first.transaction().await.expect("begun");
+    let purge = "SELECT * FROM content.purge(ARRAY[$1::uuid], 'erasure', 'gc', NULL)";
+    tx.query(purge, &[&one]).await.expect("emptied");
+    let second = scene.db.client_as("maple_gc").await.expect("a client");
+    let purging = tokio::spawn(async move { second.query(purge, &[&two]).await });
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    tx.commit().await.expect("committed");
+    purging.await.expect("no panic").expect("emptied");
+    let left: (i64, String) = (
+        scene.one("SELECT count(*) FROM content.blob_refs").await,
+        scene.one("SELECT state FROM content.blobs").await,
+    );
+    assert_eq!(left, (0, "tombstoned".to_owned()));
+}
+
+/// What is known of an object's generation is not written a second time.
+#[tokio::test]
+async fn a_generation_is_written_once() {
+    let scene = Scene::new().await;
+    let id = scene.received().await;
+    let blob = scene.attach(id, "a").await;
+    scene.sql(&format!("UPDATE content.blobs SET generation = 7 WHERE id = '{blob}'")).await;
+    assert_eq!(
+        scene.refused(&format!("UPDATE content.blobs SET generation = 8 WHERE id = '{blob}'")).await,
+        "23514"
+    );
+}

@@ -12,6 +12,7 @@ mod outbox;
 mod overrides;
 mod overview;
 mod render;
+mod retention;
 mod sweep;
 mod terminal;
 mod test_send;

@@ -222,7 +222,7 @@ async fn lifecycles_are_shown_as_the_program_goes_by_them() {
     let stage = stage(&[]).await;
     let listed = run(&stage, &["lifecycle", "list", "--json"]).await.json().expect("JSON");
     let names: Vec<&Value> = listed.as_array().expect("a list").iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["submission", "outbox", "grey_queue", "upload", "version"], "{listed:#}");
+    assert_eq!(names, ["submission", "outbox", "grey_queue", "upload", "version", "blob"], "{listed:#}");
     let shown = run(&stage, &["lifecycle", "show", "submission", "--json"]).await.json().expect("JSON");
     assert_eq!(listed[0], shown);
     let claim = &shown["transitions"][0];
@@ -247,6 +247,10 @@ async fn lifecycles_are_shown_as_the_program_goes_by_them() {
     let diagram = run(&stage, &["lifecycle", "diagram", "version"]).await;
     insta::with_settings!({prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!("lifecycle_version", diagram.out);
+    });
+    let diagram = run(&stage, &["lifecycle", "diagram", "blob"]).await;
+    insta::with_settings!({prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!("lifecycle_blob", diagram.out);
     });
     let unknown = run(&stage, &["lifecycle", "show", "submision"]).await;
     assert!(unknown.code == Some(2) && unknown.err.contains("'submission'"), "{unknown:?}");

@@ -1,7 +1,7 @@
 //! `make demo`: a dozen submissions and what becomes of them, on a real router process, shown live and judged at the end.
 //!
 //! Reading order: `scenarios` is what is played and expected, `theatre` what runs (`uploads` its part of files), `play` who plays
-//! (`bringing` whoever has a file), `review` and `versions` the last acts, `watch` and `narration` what the reader sees, `evidence` and
+//! (`bringing` whoever has a file), `review`, `versions` and `retention` the last acts, `watch` and `narration` what the reader sees, `evidence` and
 //! `verdict` what counts. Nothing is judged by the router's own word: only rows, audit rows, mails at the relay, and the dead-letter
 //! topic, or schema `router` where that is the source.
 //!
@@ -15,6 +15,7 @@ mod narration;
 mod play;
 mod policy;
 mod report;
+mod retention;
 mod review;
 mod scenarios;
 mod table;
@@ -170,6 +171,12 @@ async fn show(
     narrator.headline(format!("{}. versions: {}", played.len() + 3, versions::STORY));
     tokio::select! {
         acted = versions::play(theatre, narrator, &mut report) => acted?,
+        () = watch.go_on() => {}
+    }
+    watch.look();
+    narrator.headline(format!("{}. retention: {}", played.len() + 4, retention::STORY));
+    tokio::select! {
+        acted = retention::play(theatre, narrator, &mut report) => acted?,
         () = watch.go_on() => {}
     }
     watch.look();

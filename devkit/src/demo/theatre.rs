@@ -14,12 +14,14 @@ use super::policy;
 use super::scenarios::{FEEDBACK, Reply, SCENARIOS};
 use super::uploads::Uploads;
 use crate::broker::SubscriptionSpec;
+use crate::collecting;
 use crate::forms::{self, Form};
 use crate::help_desk::{HelpDesk, HelpDeskOptions};
 use crate::port::free_port;
 use crate::postgres::{Cluster, ClusterOptions};
 use crate::smtp::{Rule, SmtpOptions, Stage as SmtpStage};
-use crate::stage::{Answer, DEAD_TOPIC, Router, Source, Stage, StageOptions};
+use crate::stage::{Answer, BUCKET, DEAD_TOPIC, Router, Source, Stage, StageOptions};
+use crate::uploading::CONTENT;
 
 /// Redelivery back-off of the demo's subscription: five attempts are over within some seconds.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
@@ -85,12 +87,18 @@ impl Theatre {
         let help_desk = HelpDesk::start(HelpDeskOptions::default()).await?;
         let uploads = Uploads::open(&options.dir, &stage.google).await?;
         let settings = format!(
-            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}",
+            "{SETTINGS}[routing]\nnot_before = {}\n{}{}{}{}{}",
             installed(&stage).await?,
             desk(&options.dir)?,
             tickets(&options.dir, &help_desk)?,
             uploads.settings,
-            policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?
+            policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?,
+            collecting::settings(
+                &stage.google,
+                &options.dir,
+                &stage.database.url_as("maple_gc"),
+                &[BUCKET, CONTENT]
+            )?
         );
         let mut router = stage.router(&options.binary, "router", &settings).await?;
         router.ready().await?;

@@ -5,7 +5,6 @@
 //! Files outside the working directory are not touched. Dying in the middle leaves nothing but that directory behind.
 
 mod aside;
-mod collector;
 mod delivery_tracking;
 mod events;
 mod failures;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::Step;
-use super::collector::ACCOUNT;
 use super::uploads::brought;
 use super::world::{Promise, World};
+use crate::collecting::ACCOUNT;
 use crate::google::Right;
 use crate::uploading::CONTENT;
 

@@ -117,8 +117,12 @@ impl World {
         let of_help_desk = help_desk.settings(&options.dir)?;
         let uploading = Uploading::beside(&stage).await?;
         let of_forms = super::policy::settings(&options.dir, &stage.database.url_as("forms_loader"))?;
-        let of_retention =
-            super::collector::settings(&stage.google, &options.dir, &stage.database.url_as("maple_gc"))?;
+        let of_retention = crate::collecting::settings(
+            &stage.google,
+            &options.dir,
+            &stage.database.url_as("maple_gc"),
+            &[crate::uploading::CONTENT],
+        )?;
         let rooms = format!("{of_desk}{of_help_desk}{}{of_forms}{of_retention}", uploading.settings);
         let settings = format!("{SHORT_TIMINGS}{SHORT}{canary}{rooms}{}", options.settings);
         let port = free_port()?;

@@ -13,7 +13,7 @@ CREATE TRIGGER content_refs AFTER DELETE ON public.attachments FOR EACH ROW EXEC
 -- Part: what is left.
 DROP FUNCTION IF EXISTS content.purge(uuid[], text, text, bigint), content.plan_recalls(uuid, text, text),
     content.move_recalled(uuid, bigint), content.forget_versions(int, text), content.erasable(uuid, text), content.reviews_of(uuid),
-    content.submissions_with(text, text, uuid, int), content.due_submissions(boolean, timestamptz, uuid, int), content.kept(uuid),
+    content.submissions_with(text, text, uuid, bigint), content.due_submissions(boolean, timestamptz, uuid, bigint), content.kept(uuid),
     content.why_kept(public.submissions, text), content.ends_at(public.submissions), content.place_hold(text, text, text, text),
     content.release_hold(bigint, text, text), content.keep_blob(uuid, text, interval), content.release_kept(int),
     content.refer(uuid, uuid, text, text, bytea, bigint), content.write_receipts(text, text[], text, bigint, jsonb[]);
@@ -70,7 +70,7 @@ DELETE FROM content.blobs b WHERE b.origin = 'adopted';
 ALTER TABLE content.blobs DISABLE TRIGGER guard;
 UPDATE content.blobs b SET owner = '-' WHERE b.owner IS NULL;
 ALTER TABLE content.blobs ENABLE TRIGGER guard;
-ALTER TABLE content.blobs DROP COLUMN origin, DROP COLUMN marked_run, DROP COLUMN gone_at, DROP COLUMN gone, DROP COLUMN restorable_until,
+ALTER TABLE content.blobs DROP COLUMN origin, DROP COLUMN marked_run, DROP COLUMN asked, DROP COLUMN gone_at, DROP COLUMN gone, DROP COLUMN restorable_until,
     ADD CONSTRAINT blobs_check1 CHECK (verdict <> 'unscanned' OR scan_due_at IS NOT NULL),
     ALTER COLUMN owner SET NOT NULL, ALTER COLUMN sha256 SET NOT NULL, ALTER COLUMN length SET NOT NULL,
     ALTER COLUMN crc32c SET NOT NULL, ALTER COLUMN generation SET NOT NULL, ALTER COLUMN object TYPE text COLLATE "default";

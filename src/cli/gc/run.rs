@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Office;
 use crate::cli::{CliError, Exit, output, setup};
+use crate::ops::clock::SystemClock;
 use crate::ops::rng::Rng;
+use crate::ports::Clock as _;
 use crate::retention::collector::{Collector, Ended, RunError};
 use crate::retention::counts::Counts;
 
@@ -54,7 +56,7 @@ pub(super) async fn run(office: &Office, args: &Args) -> Result<Exit, CliError> 
             (Exit::FoundWanting, json!({"outcome": "busy", "run": run}), line)
         }
         Err(RunError::Database(error)) => return Err(setup::database(error)),
-        Err(error @ (RunError::Store(_) | RunError::Mark(_))) => {
+        Err(error @ RunError::Store(_)) => {
             return Err(CliError::new(Exit::Unavailable, error)
                 .remedy("what was done stands, the next run goes on; maple-router gc status, and rb-013"));
         }
@@ -70,12 +72,13 @@ fn done(outcome: &str, run: i64, counts: &Counts) -> serde_json::Value {
 
 /// A line now and then, for a person who waits at a terminal.
 fn progress() -> Arc<dyn Fn(&Counts) + Send + Sync> {
-    let last = Mutex::new(Instant::now());
+    let last = Mutex::new(SystemClock.monotonic());
     let shown = std::io::stderr().is_terminal();
     Arc::new(move |counts| {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown && last.elapsed() >= PROGRESS {
-            *last = Instant::now();
+        let now = SystemClock.monotonic();
+        if shown && now.saturating_duration_since(*last) >= PROGRESS {
+            *last = now;
             // Nobody looks: the work goes on.
             drop(output::note(&format!("so far: {}", counts.words())));
         }

@@ -8,7 +8,7 @@ use super::*;
 use crate::grey_queue::entry::SubjectRef;
 use crate::grey_queue::table::SECURITY;
 
-fn entry(state: State, assignee: Option<&str>) -> Entry {
+pub(in crate::grey_queue) fn entry(state: State, assignee: Option<&str>) -> Entry {
     let at = Timestamp::UNIX_EPOCH;
     Entry {
         id: Uuid::nil(),
@@ -202,4 +202,18 @@ fn what_is_possible_says_why_the_rest_is_not() {
     );
     assert!(found.iter().all(|one| one.why_not.as_ref().is_some_and(|why| why.contains("ben"))), "{found:?}");
     assert!(possible(&entry(State::Expired, None), &anna, &rules).is_empty());
+}
+
+#[test]
+fn an_infected_file_that_was_mailed_is_a_persons_to_close() {
+    let entry = Entry { cause: LATE_INFECTION.to_owned(), ..entry(State::UnderReview, Some("anna")) };
+    let anna = person("anna", REVIEWER);
+    let resolve = Ask::because(Verb::Resolve, "r");
+    let delivered = Looked::Sufficient(Evidence::Delivered);
+    let refused =
+        of(&entry, &resolve, &anna, Some(&delivered), 1).expect_err("that it arrived is what is wrong");
+    assert!(matches!(refused, Refusal::EvidenceMissing(_)), "{refused:?}");
+    let vouched = Ask { vouch: true, ..resolve };
+    let plan = of(&entry, &vouched, &anna, Some(&delivered), 1).expect("a person knows");
+    assert_eq!(plan.ends_in(), Some(State::Resolved));
 }

@@ -17,6 +17,8 @@ words! {
         Moved = "moved",
         /// The old object is gone.
         Done = "done",
+        /// There was nothing to copy.
+        Void = "void",
     }
 }
 
@@ -70,24 +72,38 @@ impl RetentionStore {
         rows.iter().map(recall).collect()
     }
 
-    /// Writes down which generation is copied.
+    /// Writes down which generation is copied, unless that is written down. Returns it; nothing: somebody else has gone on.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn recall_seen(&self, id: Uuid, generation: i64) -> Result<(), DbError> {
+    pub async fn recall_seen(&self, id: Uuid, generation: i64) -> Result<Option<i64>, DbError> {
         self.pool()
             .transaction("gc_recall", async |tx| {
-                tx.query_opt(&tx.prepare_cached(sql::RECALL_SEEN).await?, &[&id, &generation]).await?;
+                let row =
+                    tx.query_opt(&tx.prepare_cached(sql::RECALL_SEEN).await?, &[&id, &generation]).await?;
+                row.map(|row| Ok(row.try_get("old_generation")?)).transpose()
+            })
+            .await
+    }
+
+    /// There is nothing to copy: the recall is over.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn recall_void(&self, id: Uuid) -> Result<(), DbError> {
+        self.pool()
+            .transaction("gc_recall", async |tx| {
+                tx.query_opt(&tx.prepare_cached(sql::RECALL_VOID).await?, &[&id]).await?;
                 Ok(())
             })
             .await
     }
 
-    /// Has everybody go by the copy's name. Returns for how many attachments.
+    /// Has everybody go by the copy's name. Returns for how many attachments; nothing: somebody else has gone on.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn recall_moved(&self, id: Uuid, generation: i64) -> Result<i64, DbError> {
+    pub async fn recall_moved(&self, id: Uuid, generation: i64) -> Result<Option<i64>, DbError> {
         self.pool()
             .keyed_transaction("gc_recall", async |tx| {
                 let row =

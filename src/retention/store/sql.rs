@@ -89,20 +89,27 @@ SELECT content.lock_holds() IS NULL AS locked";
 
 /// `$1` behind which id, `$2` the most. What a hold names is left until it is lifted.
 pub(super) const OWED: &str = "-- gc_owed
-SELECT b.id, b.bucket, b.object, b.generation, b.marked_run FROM content.blobs b
+SELECT b.id FROM content.blobs b
 WHERE b.state = 'deleted' AND b.gone_at IS NULL AND b.id > $1 AND NOT content.is_held(b.form_id, NULL, b.id) ORDER BY b.id LIMIT $2";
 
-/// `$1` blobs. Those of them whose objects are to be deleted.
-pub(super) const OWED_OF: &str = "-- gc_owed_of
-SELECT b.id, b.bucket, b.object, b.generation, b.marked_run FROM content.blobs b
-WHERE b.id = ANY($1::uuid[]) AND b.state = 'deleted' AND b.gone_at IS NULL AND NOT content.is_held(b.form_id, NULL, b.id)";
+/// `$1` blobs. The store is about to be asked for those of them whose objects are to be deleted.
+pub(super) const ASK: &str = "-- gc_ask
+UPDATE content.blobs b SET asked = b.asked + 1
+WHERE b.id = ANY($1::uuid[]) AND b.state = 'deleted' AND b.gone_at IS NULL AND NOT content.is_held(b.form_id, NULL, b.id)
+RETURNING b.id, b.bucket, b.object, b.generation, b.marked_run";
+
+/// `$1` blobs, locked in their order, so that a count of a moment ago is seen.
+pub(super) const LOCK_BLOBS: &str = "-- gc_lock_blobs
+SELECT b.id FROM content.blobs b WHERE b.id = ANY($1::uuid[]) ORDER BY b.id FOR NO KEY UPDATE";
 
 /// `$1` blobs, `$2` how each went, `$3` seconds for which the store could bring it back.
 pub(super) const GONE: &str = "-- gc_gone
 UPDATE content.blobs b SET gone_at = clock_timestamp(), gone = w.how,
-  restorable_until = CASE WHEN w.how = 'deleted' AND $3 > 0 THEN clock_timestamp() + make_interval(secs => $3) END
-FROM unnest($1::uuid[], $2::text[]) AS w(id, how) WHERE b.id = w.id AND b.state = 'deleted' AND b.gone_at IS NULL
-RETURNING b.id, w.how, jsonb_strip_nulls(jsonb_build_object('form', b.form_id, 'origin', b.origin, 'sha256', encode(b.sha256, 'hex'),
+  restorable_until = CASE WHEN w.how = 'deleted' AND w.secs > 0 THEN clock_timestamp() + make_interval(secs => w.secs) END
+FROM (SELECT n.id, n.secs, CASE WHEN n.how = 'missing' AND x.asked > 1 AND x.generation > 0 THEN 'deleted' ELSE n.how END AS how
+  FROM unnest($1::uuid[], $2::text[], $3::float8[]) AS n(id, how, secs) JOIN content.blobs x ON x.id = n.id) AS w
+WHERE b.id = w.id AND b.state = 'deleted' AND b.gone_at IS NULL
+RETURNING b.id, b.gone AS how, jsonb_strip_nulls(jsonb_build_object('form', b.form_id, 'origin', b.origin, 'sha256', encode(b.sha256, 'hex'),
   'length', b.length, 'generation', b.generation, 'restorable_until', b.restorable_until)) AS detail";
 
 /// `$1` kind, `$2` subjects, `$3` authority, `$4` run, `$5` details.
@@ -138,11 +145,16 @@ SELECT r.id, r.blob_id, r.submission_id, r.state, r.bucket, r.old_object, r.old_
 /// `$1` the most.
 pub(super) const OPEN_RECALLS: &str = "-- gc_open_recalls
 SELECT r.id, r.blob_id, r.submission_id, r.state, r.bucket, r.old_object, r.old_generation, r.new_object FROM content.recalls r
-WHERE r.state <> 'done' ORDER BY r.at, r.id LIMIT $1";
+WHERE r.done_at IS NULL ORDER BY r.at, r.id LIMIT $1";
 
-/// `$1` recall, `$2` generation.
+/// `$1` recall, `$2` generation. The first that was seen stays; nothing: somebody else has gone on.
 pub(super) const RECALL_SEEN: &str = "-- gc_recall_seen
-UPDATE content.recalls r SET old_generation = $2 WHERE r.id = $1 AND r.state = 'planned' RETURNING r.id";
+UPDATE content.recalls r SET old_generation = COALESCE(r.old_generation, $2) WHERE r.id = $1 AND r.state = 'planned'
+RETURNING r.old_generation";
+
+/// `$1` recall. There is nothing to copy.
+pub(super) const RECALL_VOID: &str = "-- gc_recall_void
+UPDATE content.recalls r SET state = 'void', done_at = clock_timestamp() WHERE r.id = $1 AND r.state = 'planned' RETURNING r.id";
 
 /// `$1` recall, `$2` generation of the copy.
 pub(super) const RECALL_MOVE: &str = "-- gc_recall_move
@@ -169,7 +181,7 @@ WHERE b.bucket = $1 AND b.object > $2 AND b.gone_at IS NULL ORDER BY b.object LI
 pub(super) const NAMED: &str = "-- gc_named
 SELECT n.object FROM unnest($2::text[]) AS n(object) WHERE EXISTS (SELECT FROM content.blobs b WHERE (b.bucket, b.object) = ($1, n.object) AND b.gone_at IS NULL)
   OR EXISTS (SELECT FROM content.staging s WHERE (s.bucket, s.object) = ($1, n.object))
-  OR EXISTS (SELECT FROM content.recalls r WHERE r.bucket = $1 AND r.state <> 'done' AND (r.new_object = n.object OR r.old_object = n.object))";
+  OR EXISTS (SELECT FROM content.recalls r WHERE r.bucket = $1 AND r.done_at IS NULL AND (r.new_object = n.object OR r.old_object = n.object))";
 
 /// `$1` blob, `$2` object. Whether the blob still has its object by that name.
 pub(super) const STILL: &str = "-- gc_still
@@ -222,7 +234,7 @@ SELECT (SELECT count(*) FROM content.blobs b WHERE b.state = 'tombstoned') AS to
   (SELECT count(*) FROM content.blobs b WHERE b.state = 'deleted' AND b.gone_at IS NULL) AS owed,
   (SELECT extract(epoch FROM clock_timestamp() - min(b.deadline))::float8 FROM content.blobs b WHERE b.state = 'tombstoned') AS overdue,
   (SELECT count(*) FROM content.holds h WHERE h.released_at IS NULL) AS holds,
-  (SELECT count(*) FROM content.recalls r WHERE r.state <> 'done') AS recalls,
+  (SELECT count(*) FROM content.recalls r WHERE r.done_at IS NULL) AS recalls,
   (SELECT count(*) FROM content.blobs b WHERE b.gone IN ('missing', 'replaced') AND b.gone_at > clock_timestamp() - interval '1 day') AS lost,
   (SELECT b.id FROM content.blobs b WHERE b.gone IN ('missing', 'replaced') AND b.gone_at > clock_timestamp() - interval '1 day'
      ORDER BY b.gone_at DESC, b.id LIMIT 1) AS lost_sample,

@@ -50,41 +50,44 @@ pub struct RowOfObject {
 }
 
 impl RetentionStore {
-    /// Objects that are to be deleted, by their blobs. What a hold names is left.
+    /// Blobs whose objects are to be deleted. What a hold names is left.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn owed(&self, behind: Uuid, most: usize) -> Result<Vec<Object>, DbError> {
+    pub async fn owed(&self, behind: Uuid, most: usize) -> Result<Vec<Uuid>, DbError> {
         let client = self.pool().get().await?;
         let rows = client.query(&client.prepare_cached(sql::OWED).await?, &[&behind, &limit(most)]).await?;
-        rows.iter().map(object).collect()
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
     }
 
-    /// Those of some objects that are to be deleted.
+    /// Those of some blobs whose objects are to be deleted: the store is about to be asked, and that is counted before.
     ///
     /// # Errors
     /// [`DbError`].
-    pub async fn owed_of(&self, blobs: &[Uuid]) -> Result<Vec<Object>, DbError> {
-        let client = self.pool().get().await?;
-        let rows = client.query(&client.prepare_cached(sql::OWED_OF).await?, &[&blobs]).await?;
-        rows.iter().map(object).collect()
+    pub async fn ask(&self, blobs: &[Uuid]) -> Result<Vec<Object>, DbError> {
+        self.pool()
+            .keyed_transaction("gc_ask", async |tx| {
+                tx.query(&tx.prepare_cached(sql::LOCK_BLOBS).await?, &[&blobs]).await?;
+                tx.query(&tx.prepare_cached(sql::ASK).await?, &[&blobs]).await?.iter().map(object).collect()
+            })
+            .await
     }
 
-    /// Records how objects went, with a receipt for each, in one transaction. What was recorded before is left as it is. Returns what
-    /// is recorded now.
+    /// Records how objects went, with a receipt for each, in one transaction. What was recorded before is left as it is, and what was
+    /// asked for twice is not called missing. The time is that for which the store could bring it back. Returns what is recorded now.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn record_gone(
         &self,
-        gone: &[(Uuid, Gone)],
+        gone: &[(Uuid, Gone, Duration)],
         run: i64,
-        restorable: Duration,
     ) -> Result<Vec<(Uuid, Gone)>, DbError> {
-        let (ids, how): (Vec<Uuid>, Vec<&str>) = gone.iter().map(|(id, how)| (*id, how.label())).unzip();
-        let restorable = restorable.as_secs_f64();
+        let (ids, how): (Vec<Uuid>, Vec<&str>) = gone.iter().map(|(id, how, _)| (*id, how.label())).unzip();
+        let restorable: Vec<f64> = gone.iter().map(|(.., restorable)| restorable.as_secs_f64()).collect();
         self.pool()
             .keyed_transaction("gc_gone", async |tx| {
+                tx.query(&tx.prepare_cached(sql::LOCK_BLOBS).await?, &[&ids]).await?;
                 let rows = tx.query(&tx.prepare_cached(sql::GONE).await?, &[&ids, &how, &restorable]).await?;
                 let mut told: BTreeMap<Gone, (Vec<String>, Vec<Value>)> = BTreeMap::new();
                 let mut recorded = Vec::with_capacity(rows.len());
