@@ -37,10 +37,11 @@ nightly: export PROPTEST_CASES := $(or $(CASES),20000)
 nightly: export SIM_SEQUENCES := $(or $(SEQUENCES),5000)
 nightly: test late mutants drill soak outages crowd kills grown backlog bench-outbox test-deb reproduce ## What is too slow for make test: many cases (CASES, SEQUENCES), mutants, drill, soak, package
 
-late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox; BACKFILL=500 tickets; a file of 200 MiB among kills
+late: deps-build ## The tests that make test leaves to the night: three routers at every kill point, from the outbox; BACKFILL=500 tickets; a file of 200 MiB among kills; 100,000 blobs and two collectors
 	$(CARGO) test --locked -p maple-router --test kill -- --ignored
 	BACKFILL=$(or $(BACKFILL),500) $(CARGO) test --locked -p maple-router --test tickets -- backfill::each_ticket
 	UPLOAD_MEBIBYTES=$(or $(MEBIBYTES),200) UPLOAD_KILLS=$(or $(KILLS),10) $(CARGO) test --locked -p maple-router --test uploads -- process::
+	$(CARGO) test --locked -p maple-router --test retention -- --ignored
 
 soak: soak-build ## Three daemons under load for 20 minutes while everything fails around them (SOAK_SECONDS=1200)
 	@target/debug/soak --binary target/release/maple-router

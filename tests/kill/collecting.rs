@@ -20,7 +20,8 @@ use crate::points::meet;
 /// What a connection that is cut leaves behind ends within this time.
 const GONE: Duration = Duration::from_millis(300);
 /// A point of a transaction: where its client dies, and what becomes of its last step.
-const POINTS: [(fn(&'static str) -> Trap, Fate); 4] = [
+type Point = (fn(&'static str) -> Trap, Fate);
+const POINTS: [Point; 4] = [
     (Trap::BeginSent, Fate::Cut),
     (Trap::CommitSent, Fate::Cut),
     (Trap::CommitSent, Fate::Release),

@@ -559,7 +559,8 @@ mod tests {
     #[test]
     fn the_indexes_are_those_of_the_file() {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let of_file: [(&MigrationSet, &str, &[(&str, &str)]); 3] = [
+        type OfFile<'a> = (&'a MigrationSet, &'a str, &'a [(&'a str, &'a str)]);
+        let of_file: [OfFile<'_>; 3] = [
             (&ROUTER, "002_outbox", &INDEXES),
             (&ROUTER, "004_grey_queue", &REVIEW_INDEXES),
             (&CONTENT, "003_retention", &CONTENT_INDEXES),
