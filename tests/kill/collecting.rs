@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use devkit::forms::{Form, SubmissionSeed};
-use devkit::google::{Call, Right, Rule, Stage as At};
+use devkit::google::{Bucket, Call, Right, Rule, Stage as At};
 use devkit::postgres::{CuttingProxy, Trap, Variant};
-use devkit::stage::{Answer, BUCKET, Source, Stage, StageOptions};
+use devkit::stage::{Answer, Source, Stage, StageOptions};
 use devkit::trap::Fate;
+use futures::StreamExt as _;
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -17,18 +18,19 @@ use uuid::Uuid;
 use crate::harness::{PATIENCE, options};
 use crate::points::meet;
 
+/// The bucket of the files, with nothing else in it.
+const BUCKET: &str = "files";
 /// What a connection that is cut leaves behind ends within this time.
 const GONE: Duration = Duration::from_millis(300);
 /// A point of a transaction: where its client dies, and what becomes of its last step.
 type Point = (fn(&'static str) -> Trap, Fate);
-const POINTS: [Point; 4] = [
-    (Trap::BeginSent, Fate::Cut),
-    (Trap::CommitSent, Fate::Cut),
-    (Trap::CommitSent, Fate::Release),
-    (Trap::CommitAnswered, Fate::Cut),
-];
-const TRANSACTIONS: [&str; 7] =
-    ["gc_begin", "gc_extend", "gc_purge", "gc_mark", "gc_sweep", "gc_gone", "gc_end"];
+const POINTS: [Point; 3] =
+    [(Trap::CommitSent, Fate::Cut), (Trap::CommitSent, Fate::Release), (Trap::CommitAnswered, Fate::Cut)];
+/// Transactions that change something, and those beside them, which are tried where nobody hears of their commit.
+const WHOLE: [&str; 4] = ["gc_purge", "gc_mark", "gc_sweep", "gc_gone"];
+const BESIDE: [&str; 3] = ["gc_begin", "gc_ask", "gc_end"];
+/// Scenes at once.
+const AT_ONCE: usize = 3;
 const EFFECTS: [(Call, At); 3] =
     [(Call::Metadata, At::Before), (Call::Delete, At::Before), (Call::Delete, At::After)];
 
@@ -51,6 +53,7 @@ impl Scene {
         devkit::forms::load_into(&stage.database, &[Form::new("f").mail_to("a@example.org")])
             .await
             .expect("a form");
+        stage.google.declare_bucket(BUCKET, Bucket::default());
         stage.google.grant(stage.google.service_account_email(), BUCKET, &Right::ALL);
         let wire = CuttingProxy::start(&stage.database).await.expect("a wire");
         let write = |name: &str, url: &str| {
@@ -105,6 +108,7 @@ impl Scene {
         Command::new(env!("CARGO_BIN_EXE_maple-router"))
             .args(["gc", "run"])
             .env("MAPLE_ROUTER_CONFIG", &self.wired)
+            .env("GCE_METADATA_HOST", self.stage.google.metadata_host())
             .kill_on_drop(true)
             .spawn()
             .expect("it starts")
@@ -138,20 +142,24 @@ impl Scene {
     }
 }
 
+/// Kills a run at a point of a transaction.
+async fn dies(transaction: &'static str, (trap, fate): Point) {
+    let scene = Scene::new().await;
+    let what = format!("{:?} {fate:?}", trap(transaction));
+    let trapped = scene.wire.trap(trap(transaction), 1);
+    let mut process = scene.start();
+    trapped.hit(PATIENCE).await.unwrap_or_else(|nobody| panic!("{what}: {nobody}"));
+    process.kill().await.expect("killed");
+    meet(trapped, fate);
+    scene.ends_well(&what).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_killed_in_a_transaction_is_gone_on_with() {
-    for transaction in TRANSACTIONS {
-        for (trap, fate) in POINTS {
-            let scene = Scene::new().await;
-            let what = format!("{:?} {fate:?}", trap(transaction));
-            let trapped = scene.wire.trap(trap(transaction), 1);
-            let mut process = scene.start();
-            trapped.hit(PATIENCE).await.unwrap_or_else(|nobody| panic!("{what}: {nobody}"));
-            process.kill().await.expect("killed");
-            meet(trapped, fate);
-            scene.ends_well(&what).await;
-        }
-    }
+    let whole = WHOLE.into_iter().flat_map(|transaction| POINTS.map(|point| (transaction, point)));
+    let beside = BESIDE.into_iter().map(|transaction| (transaction, POINTS[2]));
+    let all = whole.chain(beside).map(|(transaction, point)| dies(transaction, point));
+    futures::stream::iter(all).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,7 +167,7 @@ async fn a_run_that_is_killed_beside_an_effect_is_gone_on_with() {
     for (call, at) in EFFECTS {
         let scene = Scene::new().await;
         let what = format!("{call:?} {at:?}");
-        let trapped = scene.stage.google.trap(Rule::at(at).call(call));
+        let trapped = scene.stage.google.trap(Rule::at(at).call(call).bucket(BUCKET));
         let mut process = scene.start();
         trapped.hit(PATIENCE).await.unwrap_or_else(|nobody| panic!("{what}: {nobody}"));
         process.kill().await.expect("killed");

@@ -1,13 +1,16 @@
 //! `retention`, `hold`, `erase`, `gc`, `receipts` and `links revoke`, as people type them; and what is wrong said with a remedy.
 
 use devkit::forms::{Form, SubmissionSeed};
-use devkit::google::Right;
+use devkit::google::{Bucket, Right};
 use devkit::postgres::Variant;
-use devkit::stage::{Answer, BUCKET, Stage, StageOptions};
+use devkit::stage::{Answer, Stage, StageOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{ledger, run, run_with, seed};
+
+/// The bucket of the files, with nothing else in it.
+const BUCKET: &str = "files";
 
 struct Desk {
     stage: Stage,
@@ -24,6 +27,7 @@ impl Desk {
             .await
             .expect("a form");
         let account = stage.google.service_account_email().to_owned();
+        stage.google.declare_bucket(BUCKET, Bucket::default());
         stage.google.grant(&account, BUCKET, &Right::ALL);
         let extra = format!(
             "[retention]\ncollector_url = \"{}\"\n[forms]\npublisher_url = \"{}\"\n",
